@@ -1,0 +1,1 @@
+"""Agent definitions, read from AGENT.md files."""

@@ -1,0 +1,1 @@
+"""The moot command."""

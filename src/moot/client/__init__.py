@@ -1,0 +1,1 @@
+"""A typed connection to a running daemon."""

@@ -1,0 +1,1 @@
+"""The composition root, the listeners and the handlers."""

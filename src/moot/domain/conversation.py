@@ -1,0 +1,58 @@
+"""A conversation remembers: its key, its state, and the archives of what was compacted."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from moot.domain.message import Entry
+
+
+class ConversationKey(NamedTuple):
+    """The only name of a conversation: who is talked to, and who talks."""
+
+    agent: str
+    sender: str
+
+    def __str__(self) -> str:
+        return f"{self.agent} ⇄ {self.sender}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    key: ConversationKey
+    title: str = ""
+    cwd: str = ""
+    created_at: float = 0.0
+    updated_at: float = 0.0
+    last_seq: int = 0
+    message_count: int = 0
+    archive_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """A compacted stretch of history. The messages first_seq..last_seq keep their attribution."""
+
+    number: int
+    first_seq: int
+    last_seq: int
+    title: str
+    summary: str
+    archived_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What a run needs of a conversation: its state, its newest archive, and the entries since."""
+
+    conversation: Conversation
+    archive: Archive | None
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recollection:
+    """One archive that a recall found, with the messages that matched, best archive first."""
+
+    archive: Archive
+    score: float
+    entries: tuple[Entry, ...]

@@ -1,0 +1,86 @@
+"""The errors a caller can act on. Each knows its wire code and how to mend the cause.
+
+MootError
+├── BadRequest       400  the request itself is wrong
+│   └── TooLarge     413  it is bigger than we take
+├── Unauthorized     401  no token, or not a good one
+├── Forbidden        403  not yours
+├── NotFound         404  no such agent, guest, archive …
+├── Conflict         409  true a moment ago, not now
+├── Busy             429  try again later
+├── Unavailable      503  something we need is missing or off
+├── ConfigError      500  a file a person wrote is wrong
+├── ModelError       502  the model did not answer properly
+└── StoreError       507  the disk refused; nothing was acknowledged
+"""
+
+
+class MootError(Exception):
+    code = 500
+    type = "internal_error"
+
+    def __init__(self, message: str, *, fix: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.fix = fix
+
+
+class BadRequest(MootError):
+    code = 400
+    type = "bad_request"
+
+
+class TooLarge(BadRequest):
+    code = 413
+    type = "too_large"
+
+
+class Unauthorized(MootError):
+    code = 401
+    type = "unauthorized"
+
+
+class Forbidden(MootError):
+    code = 403
+    type = "forbidden"
+
+
+class NotFound(MootError):
+    code = 404
+    type = "not_found"
+
+
+class Conflict(MootError):
+    code = 409
+    type = "conflict"
+
+
+class Busy(MootError):
+    code = 429
+    type = "busy"
+
+
+class Unavailable(MootError):
+    code = 503
+    type = "unavailable"
+
+
+class ConfigError(MootError):
+    type = "bad_config"
+
+
+class ModelError(MootError):
+    """`retryable` tells a passing failure from one that will repeat; `after` is the server's own wish."""
+
+    code = 502
+    type = "model_error"
+
+    def __init__(self, message: str, *, fix: str = "", retryable: bool = False, after: float | None = None) -> None:
+        super().__init__(message, fix=fix)
+        self.retryable = retryable
+        self.after = after
+
+
+class StoreError(MootError):
+    code = 507
+    type = "store_error"

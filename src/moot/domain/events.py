@@ -1,0 +1,133 @@
+"""Every fact a run announces: one closed union. Pure."""
+
+from dataclasses import dataclass
+
+from moot.domain.ask import Ask
+from moot.domain.message import ToolCall
+from moot.domain.run import RunEnd
+
+
+@dataclass(frozen=True, slots=True)
+class RunQueued:
+    """The message is stored and waits; `position` 1 is next."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """The user message is on disk. `agent` is who will answer."""
+
+    agent: str
+    user_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextStarted:
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextChunk:
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextEnded:
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingStarted:
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingChunk:
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingEnded:
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsStarted:
+    calls: tuple[ToolCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    call_id: str
+    name: str
+    output: str
+    duration_ms: int
+    is_error: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsCompleted:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class AskOpened:
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
+class AskClosed:
+    """The ask was answered, expired or cancelled; `answered` tells the first from the rest."""
+
+    ask_id: str
+    answered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRetrying:
+    """A model call failed before it said anything and will be tried again."""
+
+    attempt: int
+    delay_seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextDiscarded:
+    """The text of the step in flight will not be kept; a reader should take it back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    number: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """The last event of every run. `agent` is who answered."""
+
+    agent: str
+    end: RunEnd
+
+
+Event = (
+    RunQueued
+    | RunStarted
+    | TextStarted
+    | TextChunk
+    | TextEnded
+    | ThinkingStarted
+    | ThinkingChunk
+    | ThinkingEnded
+    | ToolsStarted
+    | ToolFinished
+    | ToolsCompleted
+    | AskOpened
+    | AskClosed
+    | ModelRetrying
+    | TextDiscarded
+    | Compacted
+    | RunEnded
+)

@@ -1,0 +1,62 @@
+"""What a history is made of: messages, and the tool calls inside them."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One tool call as a model made it; `arguments` is the text of a JSON object."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thinking:
+    """A stretch of a model's reasoning; the signature lets its provider accept it back."""
+
+    text: str
+    signature: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One history entry. An empty `agent` is the primary; any other value names the guest."""
+
+    role: Role
+    content: str
+    agent: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+    is_error: bool = False
+    thinking: tuple[Thinking, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A message with its place in the conversation. `seq` counts from 1 without a gap."""
+
+    seq: int
+    message: Message
+    run_id: str
+    created_at: float
+
+
+def user(content: str) -> Message:
+    return Message(role=Role.USER, content=content)
+
+
+def assistant(content: str, *, agent: str = "", tool_calls: tuple[ToolCall, ...] = ()) -> Message:
+    return Message(role=Role.ASSISTANT, content=content, agent=agent, tool_calls=tool_calls)
+
+
+def tool_result(call_id: str, content: str, *, is_error: bool = False) -> Message:
+    return Message(role=Role.TOOL, content=content, tool_call_id=call_id, is_error=is_error)

@@ -1,0 +1,243 @@
+"""The edges of Moot: what a model, a tool, the store and the clock must offer. Read this file first."""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from moot.domain.ask import Question
+from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Recollection
+from moot.domain.events import Event
+from moot.domain.message import Entry, Message, Thinking, ToolCall
+from moot.domain.prompt import Prompt, ToolSpec
+from moot.domain.run import Run, RunEnd, RunRequest
+from moot.domain.usage import Spend, Usage
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Seconds since the epoch, for people. May jump."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that only ever grow, for timeouts."""
+        ...
+
+
+# ---- models -----------------------------------------------------------------------------------
+
+
+class ToolSupport(StrEnum):
+    """How a model is offered tools: its own way, by a JSON schema it must answer in, or not at all."""
+
+    NATIVE = "native"
+    SCHEMA = "schema"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDone:
+    """A stretch of thinking is whole; it is kept with the message so that it can be sent back."""
+
+    thinking: Thinking
+
+
+@dataclass(frozen=True, slots=True)
+class CallReady:
+    """A tool call is whole. Its arguments are the text of a JSON object, or `flaw` says what they are instead."""
+
+    call: ToolCall
+    flaw: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    attempt: int
+    delay_seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The last event of a model call. No usage means that the provider did not report any."""
+
+    usage: Usage | None
+    truncated: bool = False
+
+
+ModelEvent = TextDelta | ThinkingDelta | ThinkingDone | CallReady | Retrying | Finished
+
+
+class Model(Protocol):
+    """One configured model. `stream` raises ModelError; closing the generator cancels the call."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def provider(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def window(self) -> int: ...
+    @property
+    def tools(self) -> ToolSupport: ...
+
+    def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]: ...
+
+    def cost(self, usage: Usage) -> float:
+        """What this usage costs in US dollars; 0 where it costs nothing or the price is unknown."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+# ---- tools ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """What a tool may know of the run that calls it."""
+
+    run_id: str
+    key: ConversationKey
+    speaker: str
+    cwd: str
+    emit: Callable[[Event], None]
+    ask: "AskHuman"
+
+
+class AskHuman(Protocol):
+    async def __call__(self, questions: Sequence[Question]) -> str:
+        """Wait for a human's answer. Raises MootError when none comes in time."""
+        ...
+
+
+class Tool(Protocol):
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        """Do it and say what came of it. A MootError becomes an error result the model can read."""
+        ...
+
+
+# ---- store ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A principal that is not the owner: its default sender is its name, `senders` are the patterns it owns."""
+
+    name: str
+    senders: tuple[str, ...]
+    created_at: float
+    last_used_at: float = 0.0
+    revoked_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A run that has begun: its stored user message, and whether the conversation was made for it."""
+
+    entry: Entry
+    created: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doomed:
+    """What deleting a conversation would remove."""
+
+    messages: int
+    archives: int
+    runs: int
+
+
+class Store(Protocol):
+    """Durable truth. A method that changes anything returns once the change is on disk (fsync)."""
+
+    async def load(self, key: ConversationKey) -> Loaded | None: ...
+    async def conversations(self, *, agent: str = "", sender: str = "") -> list[Conversation]: ...
+    async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
+        """Entries first..last, archived ones too; last 0 is the newest."""
+        ...
+
+    async def set_title(self, key: ConversationKey, title: str) -> None: ...
+    async def set_cwd(self, key: ConversationKey, cwd: str) -> None: ...
+
+    async def doom(self, key: ConversationKey) -> Doomed: ...
+    async def delete(self, key: ConversationKey) -> Doomed: ...
+
+    async def find_run(self, key: ConversationKey, client_message_id: str) -> Run | None: ...
+    async def queued_runs(self) -> list[Run]: ...
+    async def enqueue(self, request: RunRequest, *, now: float) -> None:
+        """Store a message that must wait its turn, with the conversation if it is new."""
+        ...
+
+    async def unqueue(self, run_id: str, end: RunEnd, *, now: float) -> None:
+        """End a run that never began."""
+        ...
+
+    async def begin(self, request: RunRequest, *, now: float) -> Begun:
+        """Append the user message and mark the run running, queued before or not."""
+        ...
+
+    async def rerun(self, request: RunRequest, *, of: str, now: float) -> Entry:
+        """Run again on the message run `of` appended; Conflict when something came after it."""
+        ...
+
+    async def append(self, key: ConversationKey, run_id: str, messages: Sequence[Message], *, now: float) -> list[Entry]: ...
+    async def end(
+        self, key: ConversationKey, run_id: str, end: RunEnd, messages: Sequence[Message], *, now: float
+    ) -> list[Entry]:
+        """Append the last messages and record the outcome, in one transaction. A second end changes nothing."""
+        ...
+
+    async def recover(self, *, now: float) -> list[Run]:
+        """End every run a dead daemon left running: `interrupted`, its open calls closed."""
+        ...
+
+    async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]: ...
+
+    async def archive(self, key: ConversationKey, archive: Archive) -> Archive:
+        """Turn entries up to archive.last_seq into an archive, marker and index in one transaction."""
+        ...
+
+    async def archives(self, key: ConversationKey) -> list[Archive]: ...
+    async def recall(self, key: ConversationKey, query: str, *, limit: int, now: float) -> list[Recollection]: ...
+
+    async def restore_conversation(
+        self,
+        conversation: Conversation,
+        messages: Sequence[tuple[Message, float]],
+        archives: Sequence[Archive],
+    ) -> None:
+        """Write an imported conversation whole; Conflict when the key exists."""
+        ...
+
+    async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]: ...
+
+    async def add_token(self, token: Token, digest: str) -> None: ...
+    async def find_token(self, digest: str) -> Token | None: ...
+    async def touch_token(self, name: str, *, now: float) -> None: ...
+    async def tokens(self) -> list[Token]: ...
+    async def revoke_token(self, name: str, *, now: float) -> None: ...
+
+    async def backup(self, path: str) -> None:
+        """Write a consistent copy while everything goes on."""
+        ...
+
+    async def check(self) -> list[str]:
+        """What is wrong with the store, one sentence each; an empty list is a clean bill."""
+        ...
+
+    async def close(self) -> None: ...

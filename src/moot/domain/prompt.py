@@ -1,0 +1,62 @@
+"""What a model is given. The transcript is the stable part; adapters keep its encoding beside it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from moot.domain.message import Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool as a model is told of it; `parameters` is a JSON schema of type object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class Encoding:
+    """The bytes of a transcript's first `count` messages in one provider's format."""
+
+    __slots__ = ("buffer", "count")
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+        self.count = 0
+
+
+class Transcript:
+    """The messages a speaker sees, already tagged and made safe. It only ever grows.
+
+    A turn then costs what is new in it: each adapter encodes a message once and keeps the bytes.
+    """
+
+    __slots__ = ("_encodings", "messages")
+
+    def __init__(self, messages: Sequence[Message] = ()) -> None:
+        self.messages: list[Message] = list(messages)
+        self._encodings: dict[str, Encoding] = {}
+
+    def extend(self, messages: Sequence[Message]) -> None:
+        self.messages.extend(messages)
+
+    def encoding(self, form: str, advance: Callable[[Encoding, list[Message]], None]) -> Encoding:
+        """The encoding in `form`, brought up to date by `advance`, which adds messages[count:]."""
+        encoding = self._encodings.get(form)
+        if encoding is None:
+            encoding = self._encodings[form] = Encoding()
+        if encoding.count < len(self.messages):
+            advance(encoding, self.messages)
+        return encoding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """One model request: instructions, then the transcript, then what belongs to this request alone."""
+
+    system: tuple[str, ...]
+    transcript: Transcript
+    tail: tuple[Message, ...] = ()
+    tools: tuple[ToolSpec, ...] = field(default=())
+    max_tokens: int | None = None

@@ -1,0 +1,109 @@
+"""A run executes one turn: what was asked of it, what it may spend, and how it ended."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeVar
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.scope import ALL_TOOLS, Scope
+from moot.domain.usage import Usage
+
+
+_N = TypeVar("_N", int, float)
+
+
+class Outcome(StrEnum):
+    COMPLETED = "completed"
+    ESCALATED = "escalated"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    EMPTY = "empty"
+    EMPTY_AFTER_TOOL_USE = "empty_after_tool_use"
+    LOOP_DETECTED = "loop_detected"
+    TIMEOUT = "timeout"
+    LIMIT = "limit"
+    TOOL_ERROR = "tool_error"
+    MODEL_ERROR = "model_error"
+    DENIED = "denied"
+    INTERNAL_ERROR = "internal_error"
+
+
+# A retry of one of these runs again on the message that is already there; any other is replayed.
+RETRYABLE = frozenset({Outcome.INTERRUPTED, Outcome.MODEL_ERROR, Outcome.TIMEOUT, Outcome.INTERNAL_ERROR})
+
+
+class RunStatus(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one run may spend; None is no limit."""
+
+    steps: int | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    spend: float | None = None
+
+    def narrowed(self, other: "Limits") -> "Limits":
+        return Limits(
+            steps=_least(self.steps, other.steps),
+            seconds=_least(self.seconds, other.seconds),
+            tokens=_least(self.tokens, other.tokens),
+            spend=_least(self.spend, other.spend),
+        )
+
+
+def _least(first: _N | None, second: _N | None) -> _N | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return min(first, second)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """Everything that makes an agent speak, as values. Doors differ in these and in nothing else."""
+
+    id: str
+    key: ConversationKey
+    speaker: str
+    content: str
+    scope: Scope = ALL_TOOLS
+    cwd: str = ""
+    limits: Limits = field(default_factory=Limits)
+    client_message_id: str = ""
+
+    @property
+    def guest(self) -> str:
+        """The speaker's name where the key does not name it, else empty."""
+        return "" if self.speaker == self.key.agent else self.speaker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnd:
+    """How a run ended. `limit` names the limit that was hit, `error` is one sentence for a person."""
+
+    outcome: Outcome
+    error: str = ""
+    limit: str = ""
+    content: str = ""
+    provider: str = ""
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+    cost: float = 0.0
+    steps: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run as it is stored."""
+
+    request: RunRequest
+    status: RunStatus
+    created_at: float
+    started_at: float = 0.0
+    ended_at: float = 0.0
+    user_seq: int = 0
+    end: RunEnd | None = None

@@ -1,0 +1,39 @@
+"""What a model call consumed, and what that cost."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one or more model calls; the last three are parts of the first two."""
+
+    prompt: int = 0
+    completion: int = 0
+    cache_hit: int = 0
+    cache_miss: int = 0
+    reasoning: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.prompt + self.completion
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            prompt=self.prompt + other.prompt,
+            completion=self.completion + other.completion,
+            cache_hit=self.cache_hit + other.cache_hit,
+            cache_miss=self.cache_miss + other.cache_miss,
+            reasoning=self.reasoning + other.reasoning,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spend:
+    """Everything one conversation, or one (agent, model) of it, has consumed."""
+
+    agent: str
+    sender: str
+    model: str
+    runs: int
+    usage: Usage
+    cost: float

@@ -1,0 +1,1 @@
+"""Durable truth. The only package with SQL in it."""

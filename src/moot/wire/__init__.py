@@ -1,0 +1,1 @@
+"""The protocol: one .proto file, frames, and the translation of events."""

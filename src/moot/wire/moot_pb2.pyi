@@ -1,0 +1,1102 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class AgentEventKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TEXT_DELTA: _ClassVar[AgentEventKind]
+    THINKING_DELTA: _ClassVar[AgentEventKind]
+    TOOL_START: _ClassVar[AgentEventKind]
+    TOOL_RESULT: _ClassVar[AgentEventKind]
+    TOOLS_COMPLETE: _ClassVar[AgentEventKind]
+    DONE: _ClassVar[AgentEventKind]
+    TEXT_START: _ClassVar[AgentEventKind]
+    TEXT_END: _ClassVar[AgentEventKind]
+    THINKING_START: _ClassVar[AgentEventKind]
+    THINKING_END: _ClassVar[AgentEventKind]
+    STARTED: _ClassVar[AgentEventKind]
+    QUEUED: _ClassVar[AgentEventKind]
+    ASK: _ClassVar[AgentEventKind]
+    ASK_CLOSED: _ClassVar[AgentEventKind]
+    RETRYING: _ClassVar[AgentEventKind]
+    COMPACTED: _ClassVar[AgentEventKind]
+    DISCARDED: _ClassVar[AgentEventKind]
+TEXT_DELTA: AgentEventKind
+THINKING_DELTA: AgentEventKind
+TOOL_START: AgentEventKind
+TOOL_RESULT: AgentEventKind
+TOOLS_COMPLETE: AgentEventKind
+DONE: AgentEventKind
+TEXT_START: AgentEventKind
+TEXT_END: AgentEventKind
+THINKING_START: AgentEventKind
+THINKING_END: AgentEventKind
+STARTED: AgentEventKind
+QUEUED: AgentEventKind
+ASK: AgentEventKind
+ASK_CLOSED: AgentEventKind
+RETRYING: AgentEventKind
+COMPACTED: AgentEventKind
+DISCARDED: AgentEventKind
+
+class ClientMessage(_message.Message):
+    __slots__ = ("request_id", "send", "stream", "reply_to_ask", "list_active_conversations", "kill", "compact", "list_conversations", "list_agents", "get_agent", "ping", "reload", "get_stats", "subscribe_events", "hello", "get_history", "list_archives", "get_archive", "export", "delete", "get_usage", "recall", "list_tokens", "new_token", "revoke_token", "list_models", "test_model", "backup", "attach", "list_asks", "check")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SEND_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    REPLY_TO_ASK_FIELD_NUMBER: _ClassVar[int]
+    LIST_ACTIVE_CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
+    KILL_FIELD_NUMBER: _ClassVar[int]
+    COMPACT_FIELD_NUMBER: _ClassVar[int]
+    LIST_CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
+    LIST_AGENTS_FIELD_NUMBER: _ClassVar[int]
+    GET_AGENT_FIELD_NUMBER: _ClassVar[int]
+    PING_FIELD_NUMBER: _ClassVar[int]
+    RELOAD_FIELD_NUMBER: _ClassVar[int]
+    GET_STATS_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIBE_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    GET_HISTORY_FIELD_NUMBER: _ClassVar[int]
+    LIST_ARCHIVES_FIELD_NUMBER: _ClassVar[int]
+    GET_ARCHIVE_FIELD_NUMBER: _ClassVar[int]
+    EXPORT_FIELD_NUMBER: _ClassVar[int]
+    IMPORT_FIELD_NUMBER: _ClassVar[int]
+    DELETE_FIELD_NUMBER: _ClassVar[int]
+    GET_USAGE_FIELD_NUMBER: _ClassVar[int]
+    RECALL_FIELD_NUMBER: _ClassVar[int]
+    LIST_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    NEW_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    REVOKE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LIST_MODELS_FIELD_NUMBER: _ClassVar[int]
+    TEST_MODEL_FIELD_NUMBER: _ClassVar[int]
+    BACKUP_FIELD_NUMBER: _ClassVar[int]
+    ATTACH_FIELD_NUMBER: _ClassVar[int]
+    LIST_ASKS_FIELD_NUMBER: _ClassVar[int]
+    CHECK_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    send: SendMsg
+    stream: StreamMsg
+    reply_to_ask: ReplyToAsk
+    list_active_conversations: ListActiveConversationsMsg
+    kill: KillMsg
+    compact: CompactMsg
+    list_conversations: ListConversationsMsg
+    list_agents: ListAgentsMsg
+    get_agent: GetAgentMsg
+    ping: Ping
+    reload: ReloadMsg
+    get_stats: GetStats
+    subscribe_events: SubscribeEvents
+    hello: Hello
+    get_history: GetHistoryMsg
+    list_archives: ListArchivesMsg
+    get_archive: GetArchiveMsg
+    export: ExportMsg
+    delete: DeleteMsg
+    get_usage: GetUsageMsg
+    recall: RecallMsg
+    list_tokens: ListTokensMsg
+    new_token: NewTokenMsg
+    revoke_token: RevokeTokenMsg
+    list_models: ListModelsMsg
+    test_model: TestModelMsg
+    backup: BackupMsg
+    attach: AttachMsg
+    list_asks: ListAsksMsg
+    check: CheckMsg
+    def __init__(self, request_id: _Optional[int] = ..., send: _Optional[_Union[SendMsg, _Mapping]] = ..., stream: _Optional[_Union[StreamMsg, _Mapping]] = ..., reply_to_ask: _Optional[_Union[ReplyToAsk, _Mapping]] = ..., list_active_conversations: _Optional[_Union[ListActiveConversationsMsg, _Mapping]] = ..., kill: _Optional[_Union[KillMsg, _Mapping]] = ..., compact: _Optional[_Union[CompactMsg, _Mapping]] = ..., list_conversations: _Optional[_Union[ListConversationsMsg, _Mapping]] = ..., list_agents: _Optional[_Union[ListAgentsMsg, _Mapping]] = ..., get_agent: _Optional[_Union[GetAgentMsg, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., reload: _Optional[_Union[ReloadMsg, _Mapping]] = ..., get_stats: _Optional[_Union[GetStats, _Mapping]] = ..., subscribe_events: _Optional[_Union[SubscribeEvents, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., get_history: _Optional[_Union[GetHistoryMsg, _Mapping]] = ..., list_archives: _Optional[_Union[ListArchivesMsg, _Mapping]] = ..., get_archive: _Optional[_Union[GetArchiveMsg, _Mapping]] = ..., export: _Optional[_Union[ExportMsg, _Mapping]] = ..., delete: _Optional[_Union[DeleteMsg, _Mapping]] = ..., get_usage: _Optional[_Union[GetUsageMsg, _Mapping]] = ..., recall: _Optional[_Union[RecallMsg, _Mapping]] = ..., list_tokens: _Optional[_Union[ListTokensMsg, _Mapping]] = ..., new_token: _Optional[_Union[NewTokenMsg, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeTokenMsg, _Mapping]] = ..., list_models: _Optional[_Union[ListModelsMsg, _Mapping]] = ..., test_model: _Optional[_Union[TestModelMsg, _Mapping]] = ..., backup: _Optional[_Union[BackupMsg, _Mapping]] = ..., attach: _Optional[_Union[AttachMsg, _Mapping]] = ..., list_asks: _Optional[_Union[ListAsksMsg, _Mapping]] = ..., check: _Optional[_Union[CheckMsg, _Mapping]] = ..., **kwargs) -> None: ...
+
+class SendMsg(_message.Message):
+    __slots__ = ("agent", "content", "sender", "cwd", "guest", "client_message_id", "limits")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    CWD_FIELD_NUMBER: _ClassVar[int]
+    GUEST_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    content: str
+    sender: str
+    cwd: str
+    guest: str
+    client_message_id: str
+    limits: RunLimits
+    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., guest: _Optional[str] = ..., client_message_id: _Optional[str] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ...) -> None: ...
+
+class StreamMsg(_message.Message):
+    __slots__ = ("agent", "content", "sender", "cwd", "guest", "client_message_id", "limits")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    CWD_FIELD_NUMBER: _ClassVar[int]
+    GUEST_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    content: str
+    sender: str
+    cwd: str
+    guest: str
+    client_message_id: str
+    limits: RunLimits
+    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., guest: _Optional[str] = ..., client_message_id: _Optional[str] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ...) -> None: ...
+
+class RunLimits(_message.Message):
+    __slots__ = ("steps", "seconds", "tokens", "spend")
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    SPEND_FIELD_NUMBER: _ClassVar[int]
+    steps: int
+    seconds: float
+    tokens: int
+    spend: float
+    def __init__(self, steps: _Optional[int] = ..., seconds: _Optional[float] = ..., tokens: _Optional[int] = ..., spend: _Optional[float] = ...) -> None: ...
+
+class KillMsg(_message.Message):
+    __slots__ = ("agent", "sender")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
+
+class CompactMsg(_message.Message):
+    __slots__ = ("agent", "sender")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
+
+class ReplyToAsk(_message.Message):
+    __slots__ = ("agent", "sender", "content")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    content: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., content: _Optional[str] = ...) -> None: ...
+
+class ListActiveConversationsMsg(_message.Message):
+    __slots__ = ("agent", "sender")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
+
+class ListConversationsMsg(_message.Message):
+    __slots__ = ("agent", "sender")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
+
+class ListAgentsMsg(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetAgentMsg(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class Ping(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ReloadMsg(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetStats(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SubscribeEvents(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Hello(_message.Message):
+    __slots__ = ("version", "token", "client")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    token: str
+    client: str
+    def __init__(self, version: _Optional[int] = ..., token: _Optional[str] = ..., client: _Optional[str] = ...) -> None: ...
+
+class GetHistoryMsg(_message.Message):
+    __slots__ = ("agent", "sender", "all")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    ALL_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    all: bool
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., all: _Optional[bool] = ...) -> None: ...
+
+class ListArchivesMsg(_message.Message):
+    __slots__ = ("agent", "sender")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
+
+class GetArchiveMsg(_message.Message):
+    __slots__ = ("agent", "sender", "number")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    number: int
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+
+class ExportMsg(_message.Message):
+    __slots__ = ("agent", "sender")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
+
+class ImportMsg(_message.Message):
+    __slots__ = ("agent", "sender", "jsonl")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    JSONL_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    jsonl: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., jsonl: _Optional[str] = ...) -> None: ...
+
+class DeleteMsg(_message.Message):
+    __slots__ = ("agent", "sender", "confirm")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    CONFIRM_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    confirm: bool
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., confirm: _Optional[bool] = ...) -> None: ...
+
+class GetUsageMsg(_message.Message):
+    __slots__ = ("agent", "sender")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
+
+class RecallMsg(_message.Message):
+    __slots__ = ("agent", "sender", "query", "limit")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    query: str
+    limit: int
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., query: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class ListTokensMsg(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class NewTokenMsg(_message.Message):
+    __slots__ = ("name", "senders")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SENDERS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    senders: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., senders: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RevokeTokenMsg(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ListModelsMsg(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class TestModelMsg(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class BackupMsg(_message.Message):
+    __slots__ = ("path",)
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    def __init__(self, path: _Optional[str] = ...) -> None: ...
+
+class AttachMsg(_message.Message):
+    __slots__ = ("agent", "sender")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
+
+class ListAsksMsg(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CheckMsg(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ServerMessage(_message.Message):
+    __slots__ = ("request_id", "error", "pong", "response", "stream", "active_conversations", "compact", "conversation_list", "agent_info", "agent_list", "stats", "agent_event", "welcome", "history", "archive_list", "archive", "exported", "imported", "deleted", "usage", "recalled", "token_list", "token_created", "model_list", "model_tested", "backed_up", "ask_list", "checked", "reloaded")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    PONG_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
+    COMPACT_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_LIST_FIELD_NUMBER: _ClassVar[int]
+    AGENT_INFO_FIELD_NUMBER: _ClassVar[int]
+    AGENT_LIST_FIELD_NUMBER: _ClassVar[int]
+    STATS_FIELD_NUMBER: _ClassVar[int]
+    AGENT_EVENT_FIELD_NUMBER: _ClassVar[int]
+    WELCOME_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVE_LIST_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVE_FIELD_NUMBER: _ClassVar[int]
+    EXPORTED_FIELD_NUMBER: _ClassVar[int]
+    IMPORTED_FIELD_NUMBER: _ClassVar[int]
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    RECALLED_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_LIST_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_CREATED_FIELD_NUMBER: _ClassVar[int]
+    MODEL_LIST_FIELD_NUMBER: _ClassVar[int]
+    MODEL_TESTED_FIELD_NUMBER: _ClassVar[int]
+    BACKED_UP_FIELD_NUMBER: _ClassVar[int]
+    ASK_LIST_FIELD_NUMBER: _ClassVar[int]
+    CHECKED_FIELD_NUMBER: _ClassVar[int]
+    RELOADED_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    error: ErrorMsg
+    pong: Pong
+    response: SendResponse
+    stream: StreamEvent
+    active_conversations: ActiveConversationList
+    compact: CompactResponse
+    conversation_list: ConversationList
+    agent_info: AgentInfo
+    agent_list: AgentList
+    stats: DaemonStats
+    agent_event: AgentEventMsg
+    welcome: Welcome
+    history: History
+    archive_list: ArchiveList
+    archive: ArchiveInfo
+    exported: Exported
+    imported: Imported
+    deleted: Deleted
+    usage: UsageList
+    recalled: Recalled
+    token_list: TokenList
+    token_created: TokenCreated
+    model_list: ModelList
+    model_tested: ModelTested
+    backed_up: BackedUp
+    ask_list: AskList
+    checked: Checked
+    reloaded: Reloaded
+    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[_Union[ErrorMsg, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., response: _Optional[_Union[SendResponse, _Mapping]] = ..., stream: _Optional[_Union[StreamEvent, _Mapping]] = ..., active_conversations: _Optional[_Union[ActiveConversationList, _Mapping]] = ..., compact: _Optional[_Union[CompactResponse, _Mapping]] = ..., conversation_list: _Optional[_Union[ConversationList, _Mapping]] = ..., agent_info: _Optional[_Union[AgentInfo, _Mapping]] = ..., agent_list: _Optional[_Union[AgentList, _Mapping]] = ..., stats: _Optional[_Union[DaemonStats, _Mapping]] = ..., agent_event: _Optional[_Union[AgentEventMsg, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., history: _Optional[_Union[History, _Mapping]] = ..., archive_list: _Optional[_Union[ArchiveList, _Mapping]] = ..., archive: _Optional[_Union[ArchiveInfo, _Mapping]] = ..., exported: _Optional[_Union[Exported, _Mapping]] = ..., imported: _Optional[_Union[Imported, _Mapping]] = ..., deleted: _Optional[_Union[Deleted, _Mapping]] = ..., usage: _Optional[_Union[UsageList, _Mapping]] = ..., recalled: _Optional[_Union[Recalled, _Mapping]] = ..., token_list: _Optional[_Union[TokenList, _Mapping]] = ..., token_created: _Optional[_Union[TokenCreated, _Mapping]] = ..., model_list: _Optional[_Union[ModelList, _Mapping]] = ..., model_tested: _Optional[_Union[ModelTested, _Mapping]] = ..., backed_up: _Optional[_Union[BackedUp, _Mapping]] = ..., ask_list: _Optional[_Union[AskList, _Mapping]] = ..., checked: _Optional[_Union[Checked, _Mapping]] = ..., reloaded: _Optional[_Union[Reloaded, _Mapping]] = ...) -> None: ...
+
+class ErrorMsg(_message.Message):
+    __slots__ = ("code", "message", "type", "fix")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    FIX_FIELD_NUMBER: _ClassVar[int]
+    code: int
+    message: str
+    type: str
+    fix: str
+    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., type: _Optional[str] = ..., fix: _Optional[str] = ...) -> None: ...
+
+class Pong(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class TokenUsage(_message.Message):
+    __slots__ = ("prompt", "completion", "total", "cache_hit", "cache_miss", "reasoning")
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    COMPLETION_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    CACHE_HIT_FIELD_NUMBER: _ClassVar[int]
+    CACHE_MISS_FIELD_NUMBER: _ClassVar[int]
+    REASONING_FIELD_NUMBER: _ClassVar[int]
+    prompt: int
+    completion: int
+    total: int
+    cache_hit: int
+    cache_miss: int
+    reasoning: int
+    def __init__(self, prompt: _Optional[int] = ..., completion: _Optional[int] = ..., total: _Optional[int] = ..., cache_hit: _Optional[int] = ..., cache_miss: _Optional[int] = ..., reasoning: _Optional[int] = ...) -> None: ...
+
+class SendResponse(_message.Message):
+    __slots__ = ("agent", "content", "provider", "model", "usage", "outcome", "error", "cost", "limit")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    COST_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    content: str
+    provider: str
+    model: str
+    usage: TokenUsage
+    outcome: str
+    error: str
+    cost: float
+    limit: str
+    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., cost: _Optional[float] = ..., limit: _Optional[str] = ...) -> None: ...
+
+class StreamEvent(_message.Message):
+    __slots__ = ("start", "chunk", "thinking", "tool_start", "tool_result", "tools_complete", "end", "ask_user", "text_start", "text_end", "thinking_start", "thinking_end", "queued", "retrying", "compacted", "ask_closed", "discarded")
+    START_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    THINKING_FIELD_NUMBER: _ClassVar[int]
+    TOOL_START_FIELD_NUMBER: _ClassVar[int]
+    TOOL_RESULT_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    ASK_USER_FIELD_NUMBER: _ClassVar[int]
+    TEXT_START_FIELD_NUMBER: _ClassVar[int]
+    TEXT_END_FIELD_NUMBER: _ClassVar[int]
+    THINKING_START_FIELD_NUMBER: _ClassVar[int]
+    THINKING_END_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
+    RETRYING_FIELD_NUMBER: _ClassVar[int]
+    COMPACTED_FIELD_NUMBER: _ClassVar[int]
+    ASK_CLOSED_FIELD_NUMBER: _ClassVar[int]
+    DISCARDED_FIELD_NUMBER: _ClassVar[int]
+    start: StreamStart
+    chunk: StreamChunk
+    thinking: StreamThinking
+    tool_start: ToolStartEvent
+    tool_result: ToolResultEvent
+    tools_complete: ToolsCompleteEvent
+    end: StreamEnd
+    ask_user: AskUserEvent
+    text_start: TextStartEvent
+    text_end: TextEndEvent
+    thinking_start: ThinkingStartEvent
+    thinking_end: ThinkingEndEvent
+    queued: QueuedEvent
+    retrying: RetryingEvent
+    compacted: CompactedEvent
+    ask_closed: AskClosedEvent
+    discarded: DiscardedEvent
+    def __init__(self, start: _Optional[_Union[StreamStart, _Mapping]] = ..., chunk: _Optional[_Union[StreamChunk, _Mapping]] = ..., thinking: _Optional[_Union[StreamThinking, _Mapping]] = ..., tool_start: _Optional[_Union[ToolStartEvent, _Mapping]] = ..., tool_result: _Optional[_Union[ToolResultEvent, _Mapping]] = ..., tools_complete: _Optional[_Union[ToolsCompleteEvent, _Mapping]] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., ask_user: _Optional[_Union[AskUserEvent, _Mapping]] = ..., text_start: _Optional[_Union[TextStartEvent, _Mapping]] = ..., text_end: _Optional[_Union[TextEndEvent, _Mapping]] = ..., thinking_start: _Optional[_Union[ThinkingStartEvent, _Mapping]] = ..., thinking_end: _Optional[_Union[ThinkingEndEvent, _Mapping]] = ..., queued: _Optional[_Union[QueuedEvent, _Mapping]] = ..., retrying: _Optional[_Union[RetryingEvent, _Mapping]] = ..., compacted: _Optional[_Union[CompactedEvent, _Mapping]] = ..., ask_closed: _Optional[_Union[AskClosedEvent, _Mapping]] = ..., discarded: _Optional[_Union[DiscardedEvent, _Mapping]] = ...) -> None: ...
+
+class StreamStart(_message.Message):
+    __slots__ = ("agent", "user_seq")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    USER_SEQ_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    user_seq: int
+    def __init__(self, agent: _Optional[str] = ..., user_seq: _Optional[int] = ...) -> None: ...
+
+class StreamChunk(_message.Message):
+    __slots__ = ("content",)
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    content: str
+    def __init__(self, content: _Optional[str] = ...) -> None: ...
+
+class StreamThinking(_message.Message):
+    __slots__ = ("content",)
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    content: str
+    def __init__(self, content: _Optional[str] = ...) -> None: ...
+
+class ToolCallInfo(_message.Message):
+    __slots__ = ("name", "arguments", "call_id")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    arguments: str
+    call_id: str
+    def __init__(self, name: _Optional[str] = ..., arguments: _Optional[str] = ..., call_id: _Optional[str] = ...) -> None: ...
+
+class ToolStartEvent(_message.Message):
+    __slots__ = ("calls",)
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    calls: _containers.RepeatedCompositeFieldContainer[ToolCallInfo]
+    def __init__(self, calls: _Optional[_Iterable[_Union[ToolCallInfo, _Mapping]]] = ...) -> None: ...
+
+class ToolResultEvent(_message.Message):
+    __slots__ = ("call_id", "output", "duration_ms", "is_error", "name")
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    IS_ERROR_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    call_id: str
+    output: str
+    duration_ms: int
+    is_error: bool
+    name: str
+    def __init__(self, call_id: _Optional[str] = ..., output: _Optional[str] = ..., duration_ms: _Optional[int] = ..., is_error: _Optional[bool] = ..., name: _Optional[str] = ...) -> None: ...
+
+class ToolsCompleteEvent(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StreamEnd(_message.Message):
+    __slots__ = ("agent", "error", "provider", "model", "usage", "outcome", "limit", "cost", "steps")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    COST_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    error: str
+    provider: str
+    model: str
+    usage: TokenUsage
+    outcome: str
+    limit: str
+    cost: float
+    steps: int
+    def __init__(self, agent: _Optional[str] = ..., error: _Optional[str] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., outcome: _Optional[str] = ..., limit: _Optional[str] = ..., cost: _Optional[float] = ..., steps: _Optional[int] = ...) -> None: ...
+
+class AskOption(_message.Message):
+    __slots__ = ("label", "description")
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    label: str
+    description: str
+    def __init__(self, label: _Optional[str] = ..., description: _Optional[str] = ...) -> None: ...
+
+class AskQuestion(_message.Message):
+    __slots__ = ("question", "header", "options", "multi_select")
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    MULTI_SELECT_FIELD_NUMBER: _ClassVar[int]
+    question: str
+    header: str
+    options: _containers.RepeatedCompositeFieldContainer[AskOption]
+    multi_select: bool
+    def __init__(self, question: _Optional[str] = ..., header: _Optional[str] = ..., options: _Optional[_Iterable[_Union[AskOption, _Mapping]]] = ..., multi_select: _Optional[bool] = ...) -> None: ...
+
+class AskUserEvent(_message.Message):
+    __slots__ = ("questions", "ask_id", "expires_at")
+    QUESTIONS_FIELD_NUMBER: _ClassVar[int]
+    ASK_ID_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    questions: _containers.RepeatedCompositeFieldContainer[AskQuestion]
+    ask_id: str
+    expires_at: float
+    def __init__(self, questions: _Optional[_Iterable[_Union[AskQuestion, _Mapping]]] = ..., ask_id: _Optional[str] = ..., expires_at: _Optional[float] = ...) -> None: ...
+
+class TextStartEvent(_message.Message):
+    __slots__ = ("agent",)
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    def __init__(self, agent: _Optional[str] = ...) -> None: ...
+
+class TextEndEvent(_message.Message):
+    __slots__ = ("agent",)
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    def __init__(self, agent: _Optional[str] = ...) -> None: ...
+
+class ThinkingStartEvent(_message.Message):
+    __slots__ = ("agent",)
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    def __init__(self, agent: _Optional[str] = ...) -> None: ...
+
+class ThinkingEndEvent(_message.Message):
+    __slots__ = ("agent",)
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    def __init__(self, agent: _Optional[str] = ...) -> None: ...
+
+class QueuedEvent(_message.Message):
+    __slots__ = ("position",)
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    position: int
+    def __init__(self, position: _Optional[int] = ...) -> None: ...
+
+class RetryingEvent(_message.Message):
+    __slots__ = ("attempt", "delay_ms", "reason")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    DELAY_MS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    delay_ms: int
+    reason: str
+    def __init__(self, attempt: _Optional[int] = ..., delay_ms: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class CompactedEvent(_message.Message):
+    __slots__ = ("number", "title")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    title: str
+    def __init__(self, number: _Optional[int] = ..., title: _Optional[str] = ...) -> None: ...
+
+class AskClosedEvent(_message.Message):
+    __slots__ = ("ask_id", "answered")
+    ASK_ID_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
+    ask_id: str
+    answered: bool
+    def __init__(self, ask_id: _Optional[str] = ..., answered: _Optional[bool] = ...) -> None: ...
+
+class DiscardedEvent(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ActiveConversationInfo(_message.Message):
+    __slots__ = ("agent", "sender", "message_count", "alive_secs", "title", "speaker", "queued", "last_action", "idle_secs", "waiting")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ALIVE_SECS_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    SPEAKER_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
+    LAST_ACTION_FIELD_NUMBER: _ClassVar[int]
+    IDLE_SECS_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    message_count: int
+    alive_secs: int
+    title: str
+    speaker: str
+    queued: int
+    last_action: str
+    idle_secs: int
+    waiting: bool
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., message_count: _Optional[int] = ..., alive_secs: _Optional[int] = ..., title: _Optional[str] = ..., speaker: _Optional[str] = ..., queued: _Optional[int] = ..., last_action: _Optional[str] = ..., idle_secs: _Optional[int] = ..., waiting: _Optional[bool] = ...) -> None: ...
+
+class ActiveConversationList(_message.Message):
+    __slots__ = ("conversations",)
+    CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
+    conversations: _containers.RepeatedCompositeFieldContainer[ActiveConversationInfo]
+    def __init__(self, conversations: _Optional[_Iterable[_Union[ActiveConversationInfo, _Mapping]]] = ...) -> None: ...
+
+class CompactResponse(_message.Message):
+    __slots__ = ("summary", "title", "number")
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    summary: str
+    title: str
+    number: int
+    def __init__(self, summary: _Optional[str] = ..., title: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+
+class ConversationInfo(_message.Message):
+    __slots__ = ("agent", "sender", "seq", "title", "message_count", "alive_secs", "date", "created_at", "updated_at", "cwd", "archives", "running")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ALIVE_SECS_FIELD_NUMBER: _ClassVar[int]
+    DATE_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    UPDATED_AT_FIELD_NUMBER: _ClassVar[int]
+    CWD_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVES_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    seq: int
+    title: str
+    message_count: int
+    alive_secs: int
+    date: str
+    created_at: float
+    updated_at: float
+    cwd: str
+    archives: int
+    running: bool
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., seq: _Optional[int] = ..., title: _Optional[str] = ..., message_count: _Optional[int] = ..., alive_secs: _Optional[int] = ..., date: _Optional[str] = ..., created_at: _Optional[float] = ..., updated_at: _Optional[float] = ..., cwd: _Optional[str] = ..., archives: _Optional[int] = ..., running: _Optional[bool] = ...) -> None: ...
+
+class ConversationList(_message.Message):
+    __slots__ = ("conversations",)
+    CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
+    conversations: _containers.RepeatedCompositeFieldContainer[ConversationInfo]
+    def __init__(self, conversations: _Optional[_Iterable[_Union[ConversationInfo, _Mapping]]] = ...) -> None: ...
+
+class AgentInfo(_message.Message):
+    __slots__ = ("name", "description", "model", "source", "path", "instruction", "flaw")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    INSTRUCTION_FIELD_NUMBER: _ClassVar[int]
+    FLAW_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    description: str
+    model: str
+    source: str
+    path: str
+    instruction: str
+    flaw: str
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., model: _Optional[str] = ..., source: _Optional[str] = ..., path: _Optional[str] = ..., instruction: _Optional[str] = ..., flaw: _Optional[str] = ...) -> None: ...
+
+class AgentList(_message.Message):
+    __slots__ = ("agents",)
+    AGENTS_FIELD_NUMBER: _ClassVar[int]
+    agents: _containers.RepeatedCompositeFieldContainer[AgentInfo]
+    def __init__(self, agents: _Optional[_Iterable[_Union[AgentInfo, _Mapping]]] = ...) -> None: ...
+
+class DaemonStats(_message.Message):
+    __slots__ = ("uptime_secs", "active_conversations", "registered_agents", "active_model", "version", "pid", "rss_bytes", "http", "tcp", "connections", "open_asks")
+    UPTIME_SECS_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
+    REGISTERED_AGENTS_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_MODEL_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    HTTP_FIELD_NUMBER: _ClassVar[int]
+    TCP_FIELD_NUMBER: _ClassVar[int]
+    CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    OPEN_ASKS_FIELD_NUMBER: _ClassVar[int]
+    uptime_secs: int
+    active_conversations: int
+    registered_agents: int
+    active_model: str
+    version: str
+    pid: int
+    rss_bytes: int
+    http: str
+    tcp: str
+    connections: int
+    open_asks: int
+    def __init__(self, uptime_secs: _Optional[int] = ..., active_conversations: _Optional[int] = ..., registered_agents: _Optional[int] = ..., active_model: _Optional[str] = ..., version: _Optional[str] = ..., pid: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., http: _Optional[str] = ..., tcp: _Optional[str] = ..., connections: _Optional[int] = ..., open_asks: _Optional[int] = ...) -> None: ...
+
+class AgentEventMsg(_message.Message):
+    __slots__ = ("agent", "sender", "kind", "content", "timestamp", "tool_calls", "tool_output", "tool_is_error", "speaker")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    TOOL_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    TOOL_IS_ERROR_FIELD_NUMBER: _ClassVar[int]
+    SPEAKER_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    kind: AgentEventKind
+    content: str
+    timestamp: str
+    tool_calls: _containers.RepeatedCompositeFieldContainer[ToolCallInfo]
+    tool_output: str
+    tool_is_error: bool
+    speaker: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., kind: _Optional[_Union[AgentEventKind, str]] = ..., content: _Optional[str] = ..., timestamp: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCallInfo, _Mapping]]] = ..., tool_output: _Optional[str] = ..., tool_is_error: _Optional[bool] = ..., speaker: _Optional[str] = ...) -> None: ...
+
+class Welcome(_message.Message):
+    __slots__ = ("version", "daemon_version", "principal", "default_sender")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    DAEMON_VERSION_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_SENDER_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    daemon_version: str
+    principal: str
+    default_sender: str
+    def __init__(self, version: _Optional[int] = ..., daemon_version: _Optional[str] = ..., principal: _Optional[str] = ..., default_sender: _Optional[str] = ...) -> None: ...
+
+class HistoryMessage(_message.Message):
+    __slots__ = ("seq", "role", "content", "agent", "tool_calls", "tool_call_id", "created_at", "outcome", "error", "is_error", "thinking", "archive")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    IS_ERROR_FIELD_NUMBER: _ClassVar[int]
+    THINKING_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVE_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    role: str
+    content: str
+    agent: str
+    tool_calls: _containers.RepeatedCompositeFieldContainer[ToolCallInfo]
+    tool_call_id: str
+    created_at: float
+    outcome: str
+    error: str
+    is_error: bool
+    thinking: str
+    archive: int
+    def __init__(self, seq: _Optional[int] = ..., role: _Optional[str] = ..., content: _Optional[str] = ..., agent: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCallInfo, _Mapping]]] = ..., tool_call_id: _Optional[str] = ..., created_at: _Optional[float] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., is_error: _Optional[bool] = ..., thinking: _Optional[str] = ..., archive: _Optional[int] = ...) -> None: ...
+
+class History(_message.Message):
+    __slots__ = ("messages", "title", "cwd", "summary", "summary_title", "queued")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    CWD_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_TITLE_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[HistoryMessage]
+    title: str
+    cwd: str
+    summary: str
+    summary_title: str
+    queued: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, messages: _Optional[_Iterable[_Union[HistoryMessage, _Mapping]]] = ..., title: _Optional[str] = ..., cwd: _Optional[str] = ..., summary: _Optional[str] = ..., summary_title: _Optional[str] = ..., queued: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ArchiveInfo(_message.Message):
+    __slots__ = ("number", "title", "summary", "archived_at", "first_seq", "last_seq", "messages")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVED_AT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_SEQ_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEQ_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    title: str
+    summary: str
+    archived_at: float
+    first_seq: int
+    last_seq: int
+    messages: _containers.RepeatedCompositeFieldContainer[HistoryMessage]
+    def __init__(self, number: _Optional[int] = ..., title: _Optional[str] = ..., summary: _Optional[str] = ..., archived_at: _Optional[float] = ..., first_seq: _Optional[int] = ..., last_seq: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[HistoryMessage, _Mapping]]] = ...) -> None: ...
+
+class ArchiveList(_message.Message):
+    __slots__ = ("archives",)
+    ARCHIVES_FIELD_NUMBER: _ClassVar[int]
+    archives: _containers.RepeatedCompositeFieldContainer[ArchiveInfo]
+    def __init__(self, archives: _Optional[_Iterable[_Union[ArchiveInfo, _Mapping]]] = ...) -> None: ...
+
+class Exported(_message.Message):
+    __slots__ = ("jsonl", "messages")
+    JSONL_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    jsonl: str
+    messages: int
+    def __init__(self, jsonl: _Optional[str] = ..., messages: _Optional[int] = ...) -> None: ...
+
+class Imported(_message.Message):
+    __slots__ = ("agent", "sender", "messages", "archives", "skipped")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVES_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    messages: int
+    archives: int
+    skipped: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., messages: _Optional[int] = ..., archives: _Optional[int] = ..., skipped: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Deleted(_message.Message):
+    __slots__ = ("messages", "archives", "runs", "deleted")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVES_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    messages: int
+    archives: int
+    runs: int
+    deleted: bool
+    def __init__(self, messages: _Optional[int] = ..., archives: _Optional[int] = ..., runs: _Optional[int] = ..., deleted: _Optional[bool] = ...) -> None: ...
+
+class UsageInfo(_message.Message):
+    __slots__ = ("agent", "sender", "model", "runs", "prompt", "completion", "cache_hit", "reasoning", "cost")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    COMPLETION_FIELD_NUMBER: _ClassVar[int]
+    CACHE_HIT_FIELD_NUMBER: _ClassVar[int]
+    REASONING_FIELD_NUMBER: _ClassVar[int]
+    COST_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    model: str
+    runs: int
+    prompt: int
+    completion: int
+    cache_hit: int
+    reasoning: int
+    cost: float
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., model: _Optional[str] = ..., runs: _Optional[int] = ..., prompt: _Optional[int] = ..., completion: _Optional[int] = ..., cache_hit: _Optional[int] = ..., reasoning: _Optional[int] = ..., cost: _Optional[float] = ...) -> None: ...
+
+class UsageList(_message.Message):
+    __slots__ = ("usage",)
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    usage: _containers.RepeatedCompositeFieldContainer[UsageInfo]
+    def __init__(self, usage: _Optional[_Iterable[_Union[UsageInfo, _Mapping]]] = ...) -> None: ...
+
+class Recalled(_message.Message):
+    __slots__ = ("archives",)
+    ARCHIVES_FIELD_NUMBER: _ClassVar[int]
+    archives: _containers.RepeatedCompositeFieldContainer[ArchiveInfo]
+    def __init__(self, archives: _Optional[_Iterable[_Union[ArchiveInfo, _Mapping]]] = ...) -> None: ...
+
+class TokenInfo(_message.Message):
+    __slots__ = ("name", "senders", "created_at", "last_used_at", "revoked_at")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SENDERS_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    LAST_USED_AT_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_AT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    senders: _containers.RepeatedScalarFieldContainer[str]
+    created_at: float
+    last_used_at: float
+    revoked_at: float
+    def __init__(self, name: _Optional[str] = ..., senders: _Optional[_Iterable[str]] = ..., created_at: _Optional[float] = ..., last_used_at: _Optional[float] = ..., revoked_at: _Optional[float] = ...) -> None: ...
+
+class TokenList(_message.Message):
+    __slots__ = ("tokens",)
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    tokens: _containers.RepeatedCompositeFieldContainer[TokenInfo]
+    def __init__(self, tokens: _Optional[_Iterable[_Union[TokenInfo, _Mapping]]] = ...) -> None: ...
+
+class TokenCreated(_message.Message):
+    __slots__ = ("name", "token")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    token: str
+    def __init__(self, name: _Optional[str] = ..., token: _Optional[str] = ...) -> None: ...
+
+class ModelInfo(_message.Message):
+    __slots__ = ("name", "provider", "model", "is_default", "window", "tools", "problem", "base_url")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    IS_DEFAULT_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    BASE_URL_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    provider: str
+    model: str
+    is_default: bool
+    window: int
+    tools: str
+    problem: str
+    base_url: str
+    def __init__(self, name: _Optional[str] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., is_default: _Optional[bool] = ..., window: _Optional[int] = ..., tools: _Optional[str] = ..., problem: _Optional[str] = ..., base_url: _Optional[str] = ...) -> None: ...
+
+class ModelList(_message.Message):
+    __slots__ = ("models",)
+    MODELS_FIELD_NUMBER: _ClassVar[int]
+    models: _containers.RepeatedCompositeFieldContainer[ModelInfo]
+    def __init__(self, models: _Optional[_Iterable[_Union[ModelInfo, _Mapping]]] = ...) -> None: ...
+
+class ModelTested(_message.Message):
+    __slots__ = ("name", "content", "first_token_ms", "total_ms", "usage")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_TOKEN_MS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_MS_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    content: str
+    first_token_ms: int
+    total_ms: int
+    usage: TokenUsage
+    def __init__(self, name: _Optional[str] = ..., content: _Optional[str] = ..., first_token_ms: _Optional[int] = ..., total_ms: _Optional[int] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ...) -> None: ...
+
+class BackedUp(_message.Message):
+    __slots__ = ("path", "bytes")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    bytes: int
+    def __init__(self, path: _Optional[str] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class AskInfo(_message.Message):
+    __slots__ = ("agent", "sender", "ask_id", "questions", "opened_at", "expires_at")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    ASK_ID_FIELD_NUMBER: _ClassVar[int]
+    QUESTIONS_FIELD_NUMBER: _ClassVar[int]
+    OPENED_AT_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    ask_id: str
+    questions: _containers.RepeatedCompositeFieldContainer[AskQuestion]
+    opened_at: float
+    expires_at: float
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., ask_id: _Optional[str] = ..., questions: _Optional[_Iterable[_Union[AskQuestion, _Mapping]]] = ..., opened_at: _Optional[float] = ..., expires_at: _Optional[float] = ...) -> None: ...
+
+class AskList(_message.Message):
+    __slots__ = ("asks",)
+    ASKS_FIELD_NUMBER: _ClassVar[int]
+    asks: _containers.RepeatedCompositeFieldContainer[AskInfo]
+    def __init__(self, asks: _Optional[_Iterable[_Union[AskInfo, _Mapping]]] = ...) -> None: ...
+
+class Finding(_message.Message):
+    __slots__ = ("level", "check", "message", "fix")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    CHECK_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    FIX_FIELD_NUMBER: _ClassVar[int]
+    level: str
+    check: str
+    message: str
+    fix: str
+    def __init__(self, level: _Optional[str] = ..., check: _Optional[str] = ..., message: _Optional[str] = ..., fix: _Optional[str] = ...) -> None: ...
+
+class Checked(_message.Message):
+    __slots__ = ("findings",)
+    FINDINGS_FIELD_NUMBER: _ClassVar[int]
+    findings: _containers.RepeatedCompositeFieldContainer[Finding]
+    def __init__(self, findings: _Optional[_Iterable[_Union[Finding, _Mapping]]] = ...) -> None: ...
+
+class Reloaded(_message.Message):
+    __slots__ = ("agents", "flaws")
+    AGENTS_FIELD_NUMBER: _ClassVar[int]
+    FLAWS_FIELD_NUMBER: _ClassVar[int]
+    agents: int
+    flaws: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, agents: _Optional[int] = ..., flaws: _Optional[_Iterable[str]] = ...) -> None: ...

@@ -8,7 +8,6 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.scope import ALL_TOOLS, Scope
 from moot.domain.usage import Usage
 
-
 _N = TypeVar("_N", int, float)
 
 

@@ -1,0 +1,204 @@
+"""config.toml: read it, and say with file and line what is wrong in it."""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from moot.daemon.config_keys import (
+    COMPACTION_KEYS,
+    LIMIT_KEYS,
+    LISTEN_KEYS,
+    MODEL_KEYS,
+    SECTIONS,
+    TOP_KEYS,
+    Key,
+)
+from moot.daemon.config_models import check_model, model_from
+from moot.daemon.toml_lines import KeyPath, key_lines, line_of
+from moot.domain.agent import Flaw
+from moot.domain.config import CompactionConfig, Config, ListenConfig, ModelConfig, default_config
+from moot.domain.errors import ConfigError
+from moot.domain.run import Limits
+
+MAX_BYTES = 1_048_576
+_AT_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)")
+_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}")
+
+
+class BrokenConfig(ConfigError):
+    """A configuration that cannot be used; `flaws` are its errors, then its warnings."""
+
+    def __init__(self, errors: list[Flaw], warnings: list[Flaw]) -> None:
+        super().__init__(
+            "\n".join(str(flaw) for flaw in errors),
+            fix="Correct the file; `moot doctor` checks it again.",
+        )
+        self.flaws = (*errors, *warnings)
+
+
+class ConfigFile:
+    """The configuration in use. A reload that fails keeps what held before and lists why in `flaws`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._current, warnings = load_config(path)
+        self._flaws = tuple(warnings)
+
+    @property
+    def current(self) -> Config:
+        return self._current
+
+    @property
+    def flaws(self) -> tuple[Flaw, ...]:
+        return self._flaws
+
+    def reload(self) -> bool:
+        """Read the file again; False when it is broken and the last good one stays in use."""
+        try:
+            self._current, warnings = load_config(self._path)
+        except BrokenConfig as broken:
+            self._flaws = broken.flaws
+            return False
+        self._flaws = tuple(warnings)
+        return True
+
+
+def load_config(path: Path) -> tuple[Config, list[Flaw]]:
+    """The configuration, and what in the file was passed over. No file is the default configuration."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return default_config(), []
+    except OSError as error:
+        raise _broken(path, 1, f"it cannot be read: {error.strerror}") from error
+    if len(data) > MAX_BYTES:
+        raise _broken(path, 1, f"it is larger than {MAX_BYTES // 1024} KiB")
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise _broken(path, data.count(b"\n", 0, error.start) + 1, "it is not UTF-8 text") from error
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _syntax_error(path, text, error) from error
+    except RecursionError as error:
+        raise _broken(path, 1, "it is nested too deeply") from error
+    reading = Reading(path, key_lines(text))
+    config = reading.config(document)
+    if reading.errors:
+        raise BrokenConfig(sorted(reading.errors, key=lambda flaw: flaw.line), reading.warnings)
+    return config, reading.warnings
+
+
+class Reading:
+    """One pass over a document: what it gives, and what it lacks."""
+
+    def __init__(self, path: Path, lines: Mapping[KeyPath, int]) -> None:
+        self._path = path
+        self._lines = dict(lines)
+        self.errors: list[Flaw] = []
+        self.warnings: list[Flaw] = []
+
+    def config(self, document: dict[str, Any]) -> Config:
+        defaults = default_config()
+        top = self._table((), document, TOP_KEYS, beside=SECTIONS)
+        models = dict(defaults.models)
+        models |= self._models(self._section(document, "models"), defaults.models)
+        default_model = top.pop("default_model", defaults.default_model)
+        if default_model not in models:
+            names = ", ".join(sorted(models))
+            self._error(("default_model",), f"there is no [models.{default_model}]; there are {names}")
+        return Config(
+            default_model=default_model,
+            models=MappingProxyType(models),
+            limits=self._limits(document, defaults.limits),
+            compaction=CompactionConfig(**self._plain(document, "compaction", COMPACTION_KEYS)),
+            listen=ListenConfig(**self._plain(document, "listen", LISTEN_KEYS)),
+            **top,
+        )
+
+    def _models(self, tables: dict[str, Any], defaults: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
+        found: dict[str, ModelConfig] = {}
+        for name, table in tables.items():
+            path = ("models", name)
+            if not _MODEL_NAME.fullmatch(name):
+                self._error(
+                    path, f"the model name {ascii(name)} is not allowed; use letters, digits and . _ : / -"
+                )
+            elif not isinstance(table, dict):
+                self._error(path, f"`{name}` must be a table: [models.{name}]")
+            else:
+                values = self._table(path, table, MODEL_KEYS)
+                model = model_from(name, values, defaults.get(name), folder=self._path.parent)
+                problems = check_model(model, given=frozenset(table))
+                for key, reason in problems.errors:
+                    self._error((*path, key), reason)
+                for key, reason in problems.warnings:
+                    self._warn((*path, key), reason)
+                found[name] = model
+        return found
+
+    def _limits(self, document: dict[str, Any], defaults: Limits) -> Limits:
+        values = {key.name: getattr(defaults, key.name) for key in LIMIT_KEYS}
+        values |= self._plain(document, "limits", LIMIT_KEYS)
+        # TOML has no null, so nought stands for "no limit".
+        return Limits(**{name: value or None for name, value in values.items()})
+
+    def _plain(self, document: dict[str, Any], name: str, keys: tuple[Key, ...]) -> dict[str, Any]:
+        return self._table((name,), self._section(document, name), keys)
+
+    def _section(self, document: dict[str, Any], name: str) -> dict[str, Any]:
+        section = document.get(name, {})
+        if isinstance(section, dict):
+            return section
+        self._error((name,), f"`{name}` must be a table: [{name}]")
+        return {}
+
+    def _table(
+        self, path: KeyPath, table: dict[str, Any], keys: tuple[Key, ...], *, beside: tuple[str, ...] = ()
+    ) -> dict[str, Any]:
+        """The good values of a table; wrong ones are noted as errors, unknown ones as warnings."""
+        known = {key.name: key for key in keys}
+        values: dict[str, Any] = {}
+        for name, value in table.items():
+            key = known.get(name)
+            if key is None:
+                if name not in beside:
+                    self._warn((*path, name), f"unknown key `{name}`, ignored{_nearest(name, (*known, *beside))}")
+            elif reason := key.problem(value):
+                self._error((*path, name), reason)
+            else:
+                values[name] = key.convert(value)
+        return values
+
+    def _error(self, path: KeyPath, reason: str) -> None:
+        self.errors.append(self._flaw(path, reason))
+
+    def _warn(self, path: KeyPath, reason: str) -> None:
+        self.warnings.append(self._flaw(path, reason))
+
+    def _flaw(self, path: KeyPath, reason: str) -> Flaw:
+        return Flaw(path=os.fspath(self._path), line=line_of(self._lines, path), reason=reason)
+
+
+def _nearest(name: str, known: tuple[str, ...]) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415  only for a file with a mistake in it
+
+    matches = get_close_matches(name, known, n=1)
+    return f"; did you mean `{matches[0]}`?" if matches else ""
+
+
+def _syntax_error(path: Path, text: str, error: tomllib.TOMLDecodeError) -> BrokenConfig:
+    message = str(error)
+    match = _AT_LINE.search(message)
+    line = int(match[1]) if match and match[1] else text.rstrip().count("\n") + 1
+    return _broken(path, line, f"this is not TOML: {_AT_LINE.sub('', message)}")
+
+
+def _broken(path: Path, line: int, reason: str) -> BrokenConfig:
+    return BrokenConfig([Flaw(path=os.fspath(path), line=line, reason=reason)], [])

@@ -1,0 +1,132 @@
+"""Where Moot keeps its files: all under MOOT_HOME, or spread over the XDG folders."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from moot.domain.errors import Unavailable
+
+# The kernel takes 107 bytes and a NUL; the rest is room for a temporary name beside the socket.
+LONGEST_ADDRESS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paths:
+    """Every path Moot uses. Nothing is created before `make_folder` is called for it."""
+
+    config: Path
+    agents: Path
+    run: Path
+    data: Path
+    logs: Path
+
+    @classmethod
+    def find(cls, environ: Mapping[str, str]) -> "Paths":
+        home = environ.get("MOOT_HOME", "")
+        if home:
+            return cls.under(Path(home).expanduser().absolute())
+        config = _xdg(environ, "XDG_CONFIG_HOME", ".config") / "moot"
+        state = _xdg(environ, "XDG_STATE_HOME", ".local/state") / "moot"
+        runtime = environ.get("XDG_RUNTIME_DIR", "")
+        return cls(
+            config=config / "config.toml",
+            agents=config / "agents",
+            run=Path(runtime) / "moot" if os.path.isabs(runtime) else state / "run",
+            data=_xdg(environ, "XDG_DATA_HOME", ".local/share") / "moot",
+            logs=state / "logs",
+        )
+
+    @classmethod
+    def under(cls, home: Path) -> "Paths":
+        return cls(
+            config=home / "config.toml",
+            agents=home / "agents",
+            run=home / "run",
+            data=home / "data",
+            logs=home / "logs",
+        )
+
+    @property
+    def socket(self) -> Path:
+        return self.run / "moot.sock"
+
+    @property
+    def pid(self) -> Path:
+        return self.run / "moot.pid"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the one daemon of this home. It sits beside the store, which is what it protects."""
+        return self.data / "moot.lock"
+
+    @property
+    def store(self) -> Path:
+        return self.data / "moot.db"
+
+    @property
+    def models(self) -> Path:
+        return self.data / "models"
+
+    @property
+    def workspaces(self) -> Path:
+        return self.data / "workspaces"
+
+    @property
+    def log(self) -> Path:
+        return self.logs / "moot.log"
+
+
+def make_folder(path: Path) -> Path:
+    """Make a folder that only its owner can enter, and its parents likewise; what exists stays as it is."""
+    missing = [path] if not path.exists() else []
+    missing += [parent for parent in path.parents if missing and not parent.exists()]
+    try:
+        for folder in reversed(missing):
+            folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise _refused(path, error) from error
+    if not path.is_dir():
+        raise Unavailable(f"{path} is not a folder", fix=f"Move {path} away, or set MOOT_HOME to another folder.")
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise _refused(path, PermissionError("permission denied"))
+    return path
+
+
+@contextmanager
+def socket_address(path: Path) -> Iterator[str]:
+    """An address for bind or connect that fits the kernel's limit, however long the path is.
+
+    The address is good inside the `with` only; a socket bound in it stays bound.
+    """
+    if len(os.fsencode(path)) <= LONGEST_ADDRESS:
+        yield str(path)
+        return
+    if not os.path.isdir("/proc/self/fd"):
+        raise Unavailable(
+            f"The socket path {path} is too long for this system", fix="Set MOOT_HOME to a shorter path."
+        )
+    try:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise Unavailable(f"There is no socket at {path}", fix="Start the daemon with `moot up`.") from error
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+def _xdg(environ: Mapping[str, str], variable: str, fallback: str) -> Path:
+    value = environ.get(variable, "")
+    if os.path.isabs(value):
+        return Path(value)
+    home = environ.get("HOME", "")
+    return (Path(home) if os.path.isabs(home) else Path.home()) / fallback
+
+
+def _refused(path: Path, error: OSError) -> Unavailable:
+    return Unavailable(
+        f"Cannot write in {path}: {error.strerror or error}",
+        fix="Make the folder writable, free some disk space, or set MOOT_HOME to a folder of your own.",
+    )

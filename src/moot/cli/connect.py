@@ -1,0 +1,96 @@
+"""The way from a command to the daemon: finds it, starts it when it is not running, connects."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import click
+
+from moot.cli import background, output
+from moot.client.connection import Connection, connect
+from moot.client.errors import Unreachable
+from moot.daemon.paths import Paths
+from moot.domain.errors import BadRequest
+from moot.wire import moot_pb2 as pb
+
+_T = TypeVar("_T")
+
+
+def paths() -> Paths:
+    return Paths.find(os.environ)
+
+
+def remote_address() -> str:
+    """The TCP address the command line or the environment names, or empty for the owner's own daemon."""
+    context = click.get_current_context(silent=True)
+    chosen = context.find_root().obj if context is not None else os.environ.get("MOOT_ADDRESS")
+    return chosen if isinstance(chosen, str) else ""
+
+
+@asynccontextmanager
+async def daemon_client(*, start: bool = True) -> AsyncIterator[Connection]:
+    """A connection to the daemon. `start` starts it in the background first when it is not running."""
+    address = remote_address()
+    if address:
+        opening = connect(address, token=os.environ.get("MOOT_TOKEN", ""))
+    else:
+        if start:
+            await ensure_running(paths())
+        opening = connect(paths().socket)
+    async with opening as connection:
+        yield connection
+
+
+async def ensure_running(home: Paths) -> None:
+    """Start the daemon unless it answers, and say so on stderr."""
+    if await answers(home):
+        return
+    with output.progress("The daemon is not running, starting it") as bar:
+        pid = await background.start(home, answers)
+        bar.say(f"Started the daemon (pid {pid}); `moot down` stops it.")
+
+
+async def answers(home: Paths) -> bool:
+    """Whether a daemon answers a ping on the home's socket."""
+    try:
+        async with asyncio.timeout(5), connect(home.socket) as connection:
+            await connection.request(pb.ClientMessage(ping=pb.Ping()))
+    except (Unreachable, TimeoutError):
+        return False
+    return True
+
+
+def call(work: Callable[[Connection], Awaitable[_T]], *, start: bool = True) -> _T:
+    """Run one piece of asynchronous work with a connection, from a command that is not asynchronous."""
+
+    async def connected() -> _T:
+        async with daemon_client(start=start) as connection:
+            return await work(connection)
+
+    return asyncio.run(connected())
+
+
+def ask_daemon(message: pb.ClientMessage, *, start: bool = True) -> pb.ServerMessage:
+    """One request, one answer."""
+    return call(lambda connection: connection.request(message), start=start)
+
+
+def utf8(text: str) -> str:
+    """The text, or one clear error where it cannot be sent: bytes of the command line that are not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadRequest(f"the text is not valid UTF-8 at character {error.start}") from error
+    return text
+
+
+def stdin_text() -> str:
+    """Everything on stdin as text."""
+    data = sys.stdin.buffer.read()
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"stdin is not valid UTF-8 at byte {error.start}", fix="Convert it first.") from error

@@ -1,0 +1,69 @@
+"""The one place where errors and outcomes become exit codes."""
+
+from enum import IntEnum
+
+from moot.client.errors import TimedOut, Unreachable
+from moot.domain.errors import (
+    BadRequest,
+    Busy,
+    ConfigError,
+    Forbidden,
+    MootError,
+    NotFound,
+    Unauthorized,
+    Unavailable,
+)
+
+
+class Exit(IntEnum):
+    OK = 0
+    RUN_FAILED = 1
+    USAGE = 2
+    WAITING = 3
+    DENIED = 4
+    LIMIT = 5
+    NOT_FOUND = 6
+    UNREACHABLE = 69
+    RETRY_LATER = 75
+    BAD_CONFIG = 78
+    TIMED_OUT = 124
+    INTERRUPTED = 130
+
+
+MEANINGS: dict[Exit, str] = {
+    Exit.OK: "it worked",
+    Exit.RUN_FAILED: "the run, or the command, failed",
+    Exit.USAGE: "the command line or the request is wrong",
+    Exit.WAITING: "the run waits for a person and there is no terminal to ask on",
+    Exit.DENIED: "not allowed",
+    Exit.LIMIT: "a limit on steps, time, tokens or spend ended the run",
+    Exit.NOT_FOUND: "no such agent, conversation, archive or token",
+    Exit.UNREACHABLE: "the daemon, or something it needs, is not there",
+    Exit.RETRY_LATER: "busy; the same command may work in a moment",
+    Exit.BAD_CONFIG: "a configuration or agent file is wrong",
+    Exit.TIMED_OUT: "the wait is over and what was waited for still goes on",
+    Exit.INTERRUPTED: "interrupted by Ctrl-C",
+}
+
+# The first class that matches wins, so the narrower stand first.
+_BY_ERROR: tuple[tuple[type[MootError], Exit], ...] = (
+    (Unreachable, Exit.UNREACHABLE),
+    (TimedOut, Exit.TIMED_OUT),
+    (BadRequest, Exit.USAGE),
+    (Unauthorized, Exit.DENIED),
+    (Forbidden, Exit.DENIED),
+    (NotFound, Exit.NOT_FOUND),
+    (Busy, Exit.RETRY_LATER),
+    (Unavailable, Exit.UNREACHABLE),
+    (ConfigError, Exit.BAD_CONFIG),
+)
+
+_BY_OUTCOME = {"completed": Exit.OK, "denied": Exit.DENIED, "limit": Exit.LIMIT}
+
+
+def for_error(error: MootError) -> Exit:
+    return next((code for kind, code in _BY_ERROR if isinstance(error, kind)), Exit.RUN_FAILED)
+
+
+def for_outcome(outcome: str) -> Exit:
+    return _BY_OUTCOME.get(outcome, Exit.RUN_FAILED)

@@ -1,0 +1,159 @@
+"""What a command prints: one answer on stdout, everything else on stderr, never a raw control character.
+
+With --json the answer is exactly one document, {"ok": true, "data": …} or {"ok": false, "error": …}.
+"""
+
+import json as jsonlib
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TextIO, TypeVar
+
+import click
+
+from moot.cli import exits, safe
+from moot.cli.spinner import Spinner
+from moot.domain.errors import MootError
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+# Valid unescaped in JSON, but not harmless on a terminal, or not encodable at all.
+_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class _Form:
+    """How this invocation prints; set by --json wherever on the command line it stands."""
+
+    json = False
+
+
+def use_json(wanted: bool) -> None:
+    _Form.json = wanted
+
+
+def wants_json() -> bool:
+    return _Form.json
+
+
+def _json_given(_context: click.Context, _parameter: click.Parameter, given: bool) -> None:
+    if given:
+        use_json(True)
+
+
+def json_option(command: _F) -> _F:
+    """Give a command the --json flag; `emit` and `fail` then know of it by themselves."""
+    option = click.option(
+        "--json",
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_json_given,
+        help="Print one JSON document.",
+    )
+    return option(command)
+
+
+def emit(
+    data: Any,
+    *,
+    json: bool | None = None,
+    render: Callable[[Any], str] | None = None,
+    error: MootError | None = None,
+) -> None:
+    """Print the command's one answer: as a document with --json, else as `render` (or str) makes it.
+
+    `error` marks an answer that is also a failure, such as a run that ended badly.
+    """
+    if _Form.json if json is None else json:
+        document: dict[str, Any] = {"ok": error is None, "data": data}
+        if error is not None:
+            document["error"] = _describe(error)
+        _print_document(document)
+        return
+    text = render(data) if render is not None else str(data)
+    if text:
+        write(text if text.endswith("\n") else text + "\n")
+
+
+def fail(error: MootError) -> int:
+    """Print an error where it belongs, and say which exit code it asks for."""
+    if _Form.json:
+        _print_document({"ok": False, "error": _describe(error)})
+    else:
+        complain(error)
+    return int(exits.for_error(error))
+
+
+def complain(error: MootError) -> None:
+    """The error and its fix on stderr."""
+    note(f"{paint('error:', sys.stderr, fg='red', bold=True)} {safe.clean(error.message)}")
+    if error.fix:
+        note(f"{paint('  fix:', sys.stderr, fg='green')} {safe.clean(error.fix)}")
+
+
+def note(text: str) -> None:
+    """One line for the person at the terminal, on stderr. Text from outside must be clean already."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def progress(text: str) -> Spinner:
+    """Say on stderr that something takes its time: `with progress("Pulling") as bar: bar.update("50 %")`."""
+    return Spinner(text, sys.stderr, animate=interactive(sys.stderr))
+
+
+def write(text: str) -> None:
+    """Text on stdout as it is; it must be clean already."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def interactive(stream: TextIO) -> bool:
+    return stream.isatty() and os.environ.get("TERM", "") != "dumb"
+
+
+def coloured(stream: TextIO) -> bool:
+    return interactive(stream) and not os.environ.get("NO_COLOR")
+
+
+def paint(text: str, stream: TextIO | None = None, **style: Any) -> str:
+    """The text in a style where `stream` (stdout unless told) shows colours, else as it is."""
+    return click.style(text, **style) if coloured(stream or sys.stdout) else text
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows in aligned columns. On a terminal the last column is cut to what fits; in a pipe nothing is."""
+    if not rows:
+        return ""
+    cells = [[safe.line(cell) for cell in row] for row in rows]
+    widths = [max(map(safe.columns, column)) for column in zip(headers, *cells, strict=True)]
+    room = _terminal_width() - sum(widths[:-1]) - 2 * (len(widths) - 1)
+    lines = [paint(_aligned(headers, widths), bold=True)]
+    for row in cells:
+        last = safe.fit(row[-1], room) if room > 8 else row[-1]
+        lines.append(_aligned([*row[:-1], last], widths))
+    return "\n".join(lines)
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+    padded = [cell + " " * (width - safe.columns(cell)) for cell, width in zip(row, widths, strict=True)]
+    return "  ".join(padded).rstrip()
+
+
+def _terminal_width() -> int:
+    if not sys.stdout.isatty():
+        return 0
+    return os.get_terminal_size(sys.stdout.fileno()).columns
+
+
+def _describe(error: MootError) -> dict[str, str]:
+    return {"type": error.type, "message": error.message, "fix": error.fix}
+
+
+def _print_document(document: dict[str, Any]) -> None:
+    text = jsonlib.dumps(document, ensure_ascii=not _speaks_unicode(), indent=2 if sys.stdout.isatty() else None)
+    write(_UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
+
+
+def _speaks_unicode() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"

@@ -1,0 +1,62 @@
+"""Makes text from outside harmless on a terminal. Everything the CLI shows passes through here. Pure."""
+
+import re
+import unicodedata
+
+# Line feed and tab are layout; every other control character could move the cursor or start an escape sequence.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Embeddings, overrides and isolates can make a line read as something else than it says.
+_BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_SEPARATOR = re.compile("[\u2028\u2029]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """The text with control characters shown as pictures instead of obeyed; works on any piece of a stream."""
+    text = text.replace("\r\n", "\n")
+    text = _CONTROL.sub(_picture, text)
+    text = _BIDI.sub(_code_point, text)
+    text = _SEPARATOR.sub("\n", text)
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def line(text: str, width: int = 0) -> str:
+    """The text on one line, cut to `width` columns where one is given."""
+    flat = " ".join(clean(text).split())
+    return fit(flat, width) if width else flat
+
+
+def fit(text: str, width: int) -> str:
+    """Cut to `width` columns with an ellipsis, never through a wide character."""
+    if columns(text) <= width:
+        return text
+    kept: list[str] = []
+    used = 0
+    for character in text:
+        used += _columns_of(character)
+        if used > width - 1:
+            break
+        kept.append(character)
+    return "".join(kept) + "…"
+
+
+def columns(text: str) -> int:
+    """How many columns the text takes on a terminal."""
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
+
+
+def _columns_of(character: str) -> int:
+    if unicodedata.combining(character) or character in "\u200b\u200c\u200d\ufe0e\ufe0f":
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _picture(match: re.Match[str]) -> str:
+    value = ord(match[0])
+    if value < 0x20:
+        return chr(0x2400 + value)
+    return "\u2421" if value == 0x7F else _code_point(match)
+
+
+def _code_point(match: re.Match[str]) -> str:
+    return f"⟨U+{ord(match[0]):04X}⟩"

@@ -1,0 +1,84 @@
+"""A line on stderr that says what is going on and for how long, from a thread of its own."""
+
+import threading
+import time
+from types import TracebackType
+from typing import TextIO
+
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_BACK = "\r\x1b[K"
+_INTERVAL = 0.1
+
+
+class Spinner:
+    """On a terminal an animated line that leaves nothing behind; elsewhere one plain line per text.
+
+    A thread draws it, because what it accompanies may block: a download, a process that starts.
+    """
+
+    def __init__(self, text: str, stream: TextIO, *, animate: bool) -> None:
+        self._text = text
+        self._stream = stream
+        self._animate = animate
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._hidden = False
+        self._since = time.monotonic()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> "Spinner":
+        if self._animate:
+            self._thread = threading.Thread(target=self._draw_until_stopped, name="spinner", daemon=True)
+            self._thread.start()
+        else:
+            self._line(self._text)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.hide()
+
+    def update(self, text: str) -> None:
+        """Say something else from now on; the seconds start again."""
+        if text == self._text and not self._hidden:
+            return
+        self._text = text
+        self._since = time.monotonic()
+        self._hidden = False
+        if not self._animate:
+            self._line(text)
+
+    def hide(self) -> None:
+        """Clear the line, so that something else can be written there; `update` shows it again."""
+        with self._lock:
+            if self._animate and not self._hidden:
+                self._stream.write(_BACK)
+                self._stream.flush()
+            self._hidden = True
+
+    def say(self, text: str) -> None:
+        """One line that stays, above the animated one."""
+        with self._lock:
+            if self._animate and not self._hidden:
+                self._stream.write(_BACK)
+            self._stream.write(text + "\n")
+            self._stream.flush()
+
+    def _line(self, text: str) -> None:
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+    def _draw_until_stopped(self) -> None:
+        frame = 0
+        while not self._stop.wait(_INTERVAL):
+            with self._lock:
+                if self._hidden:
+                    continue
+                frame = (frame + 1) % len(_FRAMES)
+                seconds = int(time.monotonic() - self._since)
+                self._stream.write(f"{_BACK}{_FRAMES[frame]} {self._text}" + (f" {seconds}s" if seconds else ""))
+                self._stream.flush()

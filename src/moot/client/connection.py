@@ -1,0 +1,199 @@
+"""A connection to a running daemon: requests, streams and live events, many at a time.
+
+`moot.wire` lies below (what a frame looks like), commands and tests lie above.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+
+from moot.client.errors import Unreachable, from_wire
+from moot.domain.errors import BadRequest, MootError
+from moot.wire import moot_pb2 as pb
+from moot.wire.codec import PROTOCOL_VERSION, FrameDecoder, decode_server, encode_frame
+
+# sun_path holds 108 bytes and a closing NUL.
+_MAX_SOCKET_PATH = 107
+
+Runnable = pb.StreamMsg | pb.AttachMsg
+
+
+class Connection(asyncio.Protocol):
+    """One socket. Every request has its own id, so that answers may come in any order.
+
+    Frames are handed to whoever waits for them from within the loop's own callback, so there is no reader task
+    to own. A waiter that is cancelled is forgotten, and what still comes for it is dropped.
+    """
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._decoder = FrameDecoder()
+        self._ids = count(1)
+        self._waiting: dict[int, asyncio.Queue[pb.ServerMessage | MootError]] = {}
+        self._lost: MootError | None = None
+        self.closed = asyncio.Event()
+
+    # ---- for callers ----
+
+    async def request(self, message: pb.ClientMessage) -> pb.ServerMessage:
+        """Send one message and wait for its one answer. Raises the MootError the daemon answered with."""
+        request_id, inbox = self._send(message)
+        try:
+            return _unwrap(await inbox.get())
+        finally:
+            self._waiting.pop(request_id, None)
+
+    async def stream(self, message: Runnable) -> AsyncGenerator[pb.StreamEvent, None]:
+        """Run or attach, and yield what happens up to and including `end`. Use it under `aclosing`."""
+        request = (
+            pb.ClientMessage(stream=message)
+            if isinstance(message, pb.StreamMsg)
+            else pb.ClientMessage(attach=message)
+        )
+        request_id, inbox = self._send(request)
+        try:
+            while True:
+                answer = _unwrap(await inbox.get())
+                yield answer.stream
+                if answer.stream.WhichOneof("event") == "end":
+                    return
+        finally:
+            self._waiting.pop(request_id, None)
+
+    async def events(self) -> AsyncGenerator[pb.AgentEventMsg, None]:
+        """Everything that happens in the caller's conversations, until the connection closes."""
+        request_id, inbox = self._send(pb.ClientMessage(subscribe_events=pb.SubscribeEvents()))
+        try:
+            while True:
+                answer = _unwrap(await inbox.get())
+                if answer.WhichOneof("message") == "agent_event":
+                    yield answer.agent_event
+        finally:
+            self._waiting.pop(request_id, None)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    # ---- for the event loop ----
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._decoder.feed(data)
+        try:
+            while (payload := self._decoder.take()) is not None:
+                self._deliver(decode_server(payload))
+        except BadRequest as error:
+            self._fail(_garbled(error))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        reason = f" ({exc})" if exc else ""
+        self._fail(
+            Unreachable(
+                f"the daemon closed the connection{reason}",
+                fix="Run `moot up`, then try again; `moot history AGENT` shows what was kept.",
+            )
+        )
+        self.closed.set()
+
+    # ---- inside ----
+
+    def _send(self, message: pb.ClientMessage) -> tuple[int, "asyncio.Queue[pb.ServerMessage | MootError]"]:
+        if self._lost is not None:
+            raise self._lost
+        assert self._transport is not None
+        request_id = next(self._ids)
+        message.request_id = request_id
+        frame = encode_frame(message)
+        inbox: asyncio.Queue[pb.ServerMessage | MootError] = asyncio.Queue()
+        self._waiting[request_id] = inbox
+        self._transport.write(frame)
+        return request_id, inbox
+
+    def _deliver(self, message: pb.ServerMessage) -> None:
+        inbox = self._waiting.get(message.request_id)
+        if inbox is not None:
+            inbox.put_nowait(message)
+        elif message.request_id == 0 and message.HasField("error"):
+            # An error about the connection itself: a refused token, a frame it could not read.
+            self._fail(_error(message.error))
+
+    def _fail(self, error: MootError) -> None:
+        if self._lost is None:
+            self._lost = error
+            for inbox in self._waiting.values():
+                inbox.put_nowait(error)
+        self.close()
+
+
+def _garbled(error: BadRequest) -> MootError:
+    return Unreachable(
+        f"what answers at this address does not speak this version of the protocol: {error.message}",
+        fix="Check the address; `moot doctor` shows who listens where.",
+    )
+
+
+def _error(error: pb.ErrorMsg) -> MootError:
+    return from_wire(error.code, error.type, error.message, error.fix)
+
+
+def _unwrap(answer: pb.ServerMessage | MootError) -> pb.ServerMessage:
+    if isinstance(answer, MootError):
+        raise answer
+    if answer.HasField("error"):
+        raise _error(answer.error)
+    return answer
+
+
+@asynccontextmanager
+async def connect(address: Path | str, *, token: str = "", client: str = "moot") -> AsyncIterator[Connection]:
+    """Connect to a socket path or to "host:port", and say hello where a token must be shown."""
+    connection = await _open(address)
+    try:
+        if token:
+            hello = pb.Hello(version=PROTOCOL_VERSION, token=token, client=client)
+            await connection.request(pb.ClientMessage(hello=hello))
+        yield connection
+    finally:
+        connection.close()
+        async with asyncio.timeout(5):
+            await connection.closed.wait()
+
+
+async def _open(address: Path | str) -> Connection:
+    try:
+        if isinstance(address, Path):
+            return await _open_unix(address)
+        return await _open_tcp(address)
+    except OSError as error:
+        raise Unreachable(
+            f"no daemon answers at {address}: {error.strerror or error}", fix="Start it with `moot up`."
+        ) from error
+
+
+async def _open_unix(path: Path) -> Connection:
+    loop = asyncio.get_running_loop()
+    if len(os.fsencode(path)) <= _MAX_SOCKET_PATH:
+        _, connection = await loop.create_unix_connection(Connection, str(path))
+        return connection
+    # The directory's descriptor stands in for a path that is too long for the socket call.
+    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _, connection = await loop.create_unix_connection(Connection, f"/proc/self/fd/{directory}/{path.name}")
+        return connection
+    finally:
+        os.close(directory)
+
+
+async def _open_tcp(address: str) -> Connection:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise BadRequest(f"{address!r} is not an address", fix="Write it as host:port, such as 127.0.0.1:7787.")
+    _, connection = await asyncio.get_running_loop().create_connection(Connection, host.strip("[]"), int(port))
+    return connection

@@ -1,0 +1,409 @@
+"""One client's socket: requests in, answers and events out, and what happens when it does not keep up."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol, cast
+
+from moot import __version__
+from moot.daemon.principal import Principal, Principals
+from moot.domain.errors import BadRequest, Busy, MootError, Unauthorized
+from moot.engine.supervisor import Supervisor
+from moot.wire import moot_pb2 as pb
+from moot.wire.codec import (
+    MAX_FRAME,
+    PROTOCOL_VERSION,
+    FrameDecoder,
+    check_client,
+    decode_client,
+    encode_frame,
+    join_frame,
+    request_id_field,
+    truncated,
+)
+from moot.wire.events import CachedEvent, error_message
+
+logger = logging.getLogger(__name__)
+
+# A kill or an answer to a question finds room even where everything else is taken.
+_URGENT = frozenset({"kill", "reply_to_ask"})
+_URGENT_ROOM = 64
+_LINGER_SECONDS = 5.0
+_GREETING_SECONDS = 30.0
+# Enough for a Hello; whoever has not said who it is makes us hold no more.
+_GREETING_FRAME = 64 * 1024
+# Answers are bounded by what is in flight, events by max_unsent; past this many times that, nobody is reading.
+_HOPELESS = 8
+
+_TOKEN_FIX = "make a token with `moot tokens new NAME` and send it in Hello"
+_LOG_FIX = "see its log; `moot doctor` may know more"
+
+
+class FellBehind(Busy):
+    type = "fell_behind"
+
+
+class Reply(Protocol):
+    """Where the answers to one request go. Nothing here blocks, and nothing raises once the client is gone."""
+
+    @property
+    def closed(self) -> asyncio.Event:
+        """Set once nothing sent here will arrive: the client is gone, or its stream fell behind."""
+        ...
+
+    def send(self, message: pb.ServerMessage) -> None:
+        """Send one message, stamped with the request's id."""
+        ...
+
+    def event(self, event: CachedEvent) -> bool:
+        """Send an event of the stream. False once the reader is gone or fell behind: stop sending."""
+        ...
+
+    def feed(self, event: CachedEvent) -> bool:
+        """Send an event as SubscribeEvents is told of it. False as above."""
+        ...
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call back, once, when `closed` is set; at once if it is already."""
+        ...
+
+
+class Handles(Protocol):
+    """Answers requests. `handle` returns when the request is answered whole, its stream included."""
+
+    async def handle(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None: ...
+
+
+class Stoppable(Protocol):
+    def stop(self) -> None:
+        """Close after what has been written."""
+        ...
+
+    def abort(self) -> None:
+        """Close now."""
+        ...
+
+
+class Listener(Protocol):
+    """A door that is open. `address` is where, as it was bound."""
+
+    @property
+    def address(self) -> str: ...
+
+    async def close(self) -> None:
+        """Take no new connections; the open ones go on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What every listener hands its connections."""
+
+    handlers: Handles
+    tasks: Supervisor
+    principals: Principals
+    in_flight: int = 256
+    max_unsent: int = 8 * 1024 * 1024
+    connections: set[Stoppable] = field(default_factory=set)
+
+    async def close(self, *, grace: float = 2.0) -> None:
+        """Close every connection after what has been written to it, or at once when the grace is over."""
+        for connection in tuple(self.connections):
+            connection.stop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                while self.connections:  # noqa: ASYNC110  (each leaves by itself; this happens once in a lifetime)
+                    await asyncio.sleep(0.01)
+        for connection in tuple(self.connections):
+            connection.abort()
+
+
+class Outlet(Protocol):
+    """The sending side of a connection, whatever its encoding."""
+
+    def is_full(self) -> bool: ...
+    def put(self, message: pb.ServerMessage) -> None: ...
+    def put_event(self, event: CachedEvent, reply: "LiveReply") -> None: ...
+    def put_feed(self, event: CachedEvent, reply: "LiveReply") -> None: ...
+    def stop(self) -> None: ...
+
+
+class LiveReply:
+    """A Reply on an Outlet."""
+
+    __slots__ = ("_callbacks", "_outlet", "closed", "request_id", "suffix")
+
+    def __init__(self, outlet: Outlet, request_id: int) -> None:
+        self._outlet = outlet
+        self._callbacks: list[Callable[[], None]] = []
+        self.closed = asyncio.Event()
+        self.request_id = request_id
+        self.suffix = request_id_field(request_id)
+
+    def send(self, message: pb.ServerMessage) -> None:
+        if not self.closed.is_set():
+            message.request_id = self.request_id
+            self._outlet.put(message)
+
+    def fail(self, error: MootError) -> None:
+        self.send(pb.ServerMessage(error=error_message(error)))
+
+    def event(self, event: CachedEvent) -> bool:
+        if self.closed.is_set() or self._falls_behind():
+            return False
+        self._outlet.put_event(event, self)
+        return True
+
+    def feed(self, event: CachedEvent) -> bool:
+        if self.closed.is_set() or self._falls_behind():
+            return False
+        self._outlet.put_feed(event, self)
+        return True
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        if self.closed.is_set():
+            callback()
+        else:
+            self._callbacks.append(callback)
+
+    def close(self) -> None:
+        self.closed.set()
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    @property
+    def is_watched(self) -> bool:
+        return bool(self._callbacks)
+
+    def _falls_behind(self) -> bool:
+        if not self._outlet.is_full():
+            return False
+        self.fail(
+            FellBehind(
+                "this stream was ended because its events were not read fast enough",
+                fix="the run goes on: attach to it again, and read while it speaks",
+            )
+        )
+        self.close()
+        return True
+
+
+class Exchange:
+    """The requests of one connection: who asks, what is in flight, and how each is answered."""
+
+    def __init__(self, serving: Serving, outlet: Outlet, *, principal: Principal | None, name: str) -> None:
+        self.serving = serving
+        self.principal = principal
+        self.name = name
+        self._outlet = outlet
+        self._replies: set[LiveReply] = set()
+        self._in_flight = 0
+        self._unwatch: Callable[[], None] | None = None
+
+    def accept(self, message: pb.ClientMessage) -> asyncio.Task[None] | None:
+        """Start answering a request; what is wrong with it is its answer.
+
+        Returns the task of a Hello: it decides who the next request is from, so the next must wait for it.
+        """
+        reply = LiveReply(self._outlet, message.request_id)
+        try:
+            kind = check_client(message)
+            if kind == "ping":
+                reply.send(pb.ServerMessage(pong=pb.Pong()))
+                return None
+            self._admit(kind)
+        except MootError as error:
+            reply.fail(error)
+            return None
+        self._in_flight += 1
+        self._replies.add(reply)
+        task = self.serving.tasks.start(f"{self.name} {kind}", self._answer(kind, message, reply))
+        return task if kind == "hello" else None
+
+    def _admit(self, kind: str) -> None:
+        if self.principal is None and kind != "hello":
+            raise Unauthorized("say hello with a token first", fix=_TOKEN_FIX)
+        room = self.serving.in_flight + (_URGENT_ROOM if kind in _URGENT else 0)
+        if self._in_flight >= room:
+            raise Busy(
+                f"{self._in_flight} requests are in flight on this connection",
+                fix="wait for some answers, or open another connection",
+            )
+
+    def close(self) -> None:
+        """The client is gone: whoever sends to it is told, and its runs go on."""
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+        for reply in tuple(self._replies):
+            reply.close()
+        self._replies.clear()
+
+    def become(self, principal: Principal, on_revoked: Callable[[], None]) -> None:
+        """From now on the connection is this principal's, until its token is revoked."""
+        if self._unwatch is not None:
+            self._unwatch()
+        self.principal = principal
+        self._unwatch = self.serving.principals.watch(principal, on_revoked)
+
+    async def _answer(self, kind: str, message: pb.ClientMessage, reply: LiveReply) -> None:
+        try:
+            if kind == "hello":
+                await self._welcome(message.hello, reply)
+            else:
+                await self.serving.handlers.handle(message, cast(Principal, self.principal), reply)
+        except MootError as error:
+            reply.fail(error)
+        except Exception:
+            logger.exception("%s: %s failed", self.name, kind)
+            reply.fail(MootError("the daemon failed at this request", fix=_LOG_FIX))
+        finally:
+            self._in_flight -= 1
+            # A stream that goes on after its handler has returned still wants to know when it closes.
+            if not reply.is_watched:
+                self._replies.discard(reply)
+
+    async def _welcome(self, hello: pb.Hello, reply: LiveReply) -> None:
+        if hello.version > PROTOCOL_VERSION:
+            raise BadRequest(
+                f"protocol version {hello.version} is not spoken here; {PROTOCOL_VERSION} is",
+                fix="use a client of this daemon's version, or update the daemon",
+            )
+        if hello.token:
+            principal = await self.serving.principals.find(hello.token)
+            self.become(principal, self._revoked)
+        elif self.principal is None:
+            raise Unauthorized("no token", fix=_TOKEN_FIX)
+        principal = cast(Principal, self.principal)
+        welcome = pb.Welcome(
+            version=PROTOCOL_VERSION,
+            daemon_version=__version__,
+            principal=principal.name,
+            default_sender=principal.default_sender,
+        )
+        reply.send(pb.ServerMessage(welcome=welcome))
+
+    def _revoked(self) -> None:
+        error = Unauthorized("the token of this connection was revoked", fix="ask the owner for a new one")
+        self._outlet.put(pb.ServerMessage(error=error_message(error)))
+        self._outlet.stop()
+
+
+class Connection(asyncio.Protocol):
+    """A connection that speaks frames: the owner's Unix socket, or TCP."""
+
+    def __init__(self, serving: Serving, *, principal: Principal | None, name: str) -> None:
+        self._serving = serving
+        self._decoder = FrameDecoder() if principal else FrameDecoder(_GREETING_FRAME)
+        self._transport: asyncio.Transport | None = None
+        self._exchange = Exchange(serving, self, principal=principal, name=name)
+        self._greeting: asyncio.Task[None] | None = None
+        self._deaf = False
+
+    # ---- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=self._serving.max_unsent)
+        self._serving.connections.add(self)
+        if self._exchange.principal is None:
+            asyncio.get_running_loop().call_later(_GREETING_SECONDS, self._expect_greeting)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._deaf:
+            self._decoder.feed(data)
+            self._take_frames()
+
+    def _take_frames(self) -> None:
+        try:
+            while not self._deaf and self._greeting is None and (payload := self._decoder.take()) is not None:
+                self._greeting = self._exchange.accept(decode_client(payload))
+        except MootError as error:
+            self.refuse(error)
+        if self._greeting is not None and self._transport is not None:
+            self._transport.pause_reading()
+            self._greeting.add_done_callback(self._greeted)
+
+    def _greeted(self, _task: asyncio.Task[None]) -> None:
+        self._greeting = None
+        if self._exchange.principal is not None:
+            self._decoder.max_frame = MAX_FRAME
+        if self._transport is not None:
+            self._transport.resume_reading()
+            self._take_frames()
+
+    def _expect_greeting(self) -> None:
+        if self._exchange.principal is None:
+            self.refuse(Unauthorized("no hello came in time", fix=_TOKEN_FIX))
+
+    def eof_received(self) -> bool:
+        if self._decoder.pending and not self._deaf:
+            self.refuse(truncated(self._decoder.pending))
+        return False
+
+    def pause_writing(self) -> None:
+        # Who does not read its answers asks nothing more until it has.
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._transport is not None and self._greeting is None:
+            self._transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._serving.connections.discard(self)
+        self._exchange.close()
+
+    # ---- Outlet
+
+    def is_full(self) -> bool:
+        return self._transport is not None and self._transport.get_write_buffer_size() > self._serving.max_unsent
+
+    def put(self, message: pb.ServerMessage) -> None:
+        try:
+            self._write(encode_frame(message))
+        except MootError as error:
+            answer = pb.ServerMessage(request_id=message.request_id, error=error_message(error))
+            self._write(encode_frame(answer))
+
+    def put_event(self, event: CachedEvent, reply: LiveReply) -> None:
+        self._write(join_frame(event.payload, reply.suffix))
+
+    def put_feed(self, event: CachedEvent, reply: LiveReply) -> None:
+        self._write(join_frame(event.feed_payload, reply.suffix))
+
+    def _write(self, frame: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._transport.write(frame)
+        if self._transport.get_write_buffer_size() > self._serving.max_unsent * _HOPELESS:
+            self._transport.abort()
+
+    # ---- ends
+
+    def stop(self) -> None:
+        """Close after what has been written."""
+        self._deaf = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def refuse(self, error: MootError) -> None:
+        """Say what is wrong and hear no more.
+
+        The socket stays open a moment, unread input thrown away: closing it on that would take the answer back.
+        """
+        if self._transport is None or self._deaf:
+            return
+        self._deaf = True
+        self.put(pb.ServerMessage(error=error_message(error)))
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        asyncio.get_running_loop().call_later(_LINGER_SECONDS, self.stop)

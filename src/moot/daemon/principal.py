@@ -1,0 +1,192 @@
+"""Who is asking, and which senders are theirs."""
+
+import hashlib
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from moot.domain.errors import BadRequest, Busy, Forbidden, StoreError, Unauthorized
+from moot.domain.ports import Clock, Store, Token
+
+RESERVED_SENDERS = ("run:", "cron:", "team:", "bg:")
+OWNER_SENDER = "user"
+TOKEN_PREFIX = "moot_"
+
+_MAX_NAME = 200
+_MAX_CACHED = 256
+_TOUCH_SECONDS = 60.0
+_FAILURES = 10
+_FAILURE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """The owner, or whoever holds a token. `senders` are patterns; the owner's take in everything."""
+
+    name: str
+    default_sender: str
+    senders: tuple[str, ...] = ()
+    is_owner: bool = False
+
+    def owns(self, sender: str) -> bool:
+        if is_reserved(sender):
+            return False
+        return (
+            self.is_owner
+            or sender == self.default_sender
+            or any(fnmatchcase(sender, pattern) for pattern in self.senders)
+        )
+
+    def sender(self, asked: str) -> str:
+        """The sender a request means; empty is the default. Raises when it is not this principal's."""
+        if not asked:
+            return self.default_sender
+        check_sender(asked)
+        if not self.owns(asked):
+            raise Forbidden(
+                f"the token '{self.name}' may not speak as '{asked}'",
+                fix=f"leave the sender out to be '{self.default_sender}', or ask the owner for a token with"
+                f" that sender: moot tokens new NAME --sender '{asked}'",
+            )
+        return asked
+
+    def demand_owner(self, what: str) -> None:
+        if not self.is_owner:
+            raise Forbidden(f"only the owner may {what}", fix="do it on the machine itself, with the moot command")
+
+
+OWNER = Principal(name="owner", default_sender=OWNER_SENDER, senders=("*",), is_owner=True)
+
+
+def is_reserved(sender: str) -> bool:
+    return sender.startswith(RESERVED_SENDERS)
+
+
+def check_sender(sender: str) -> None:
+    """BadRequest for a sender nobody may use from outside."""
+    if is_reserved(sender):
+        raise BadRequest(
+            f"the sender '{sender}' is one that only the daemon makes",
+            fix=f"choose a sender that does not start with {', '.join(RESERVED_SENDERS)}",
+        )
+    if len(sender) > _MAX_NAME or not sender.isprintable():
+        raise BadRequest(
+            "the sender is too long or holds characters that cannot be shown",
+            fix=f"use at most {_MAX_NAME} printable characters",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewToken:
+    """A token as it is made: `secret` is shown once and only its digest is kept."""
+
+    token: Token
+    secret: str
+    digest: str
+
+
+def make_token(name: str, senders: tuple[str, ...], *, now: float) -> NewToken:
+    check_token(name, senders)
+    secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
+    return NewToken(
+        token=Token(name=name, senders=senders, created_at=now), secret=secret, digest=token_digest(secret)
+    )
+
+
+def check_token(name: str, senders: tuple[str, ...]) -> None:
+    if not name or any(character.isspace() for character in name):
+        raise BadRequest("a token needs a name without spaces", fix="moot tokens new NAME")
+    check_sender(name)
+    if name in {OWNER.name, OWNER_SENDER}:
+        raise BadRequest(
+            f"'{name}' is the owner's own name",
+            fix=f"choose another name; to let it speak as you, add --sender {OWNER_SENDER}",
+        )
+    for pattern in senders:
+        if not pattern:
+            raise BadRequest("a sender pattern is empty", fix="use a sender or a pattern such as 'tg:*'")
+        check_sender(pattern)
+
+
+def token_digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Principals:
+    """Finds the principal behind a token, and slows down whoever guesses.
+
+    Tokens are looked up by digest, so the time it takes says nothing about how near a guess was.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._known: dict[str, Principal] = {}
+        self._touched: dict[str, float] = {}
+        self._watchers: dict[str, set[Callable[[], None]]] = {}
+        self._failures = 0.0
+        self._counted_at = clock.monotonic()
+
+    async def find(self, secret: str) -> Principal:
+        """Unauthorized for a token that is not good, Busy after too many of those, from whatever address.
+
+        A token that was good before still is while guessing is stopped, so guessing locks nobody out.
+        """
+        digest = token_digest(secret)
+        principal = self._known.get(digest)
+        if principal is None:
+            self._refuse_guessing()
+            principal = await self._look_up(digest)
+        await self._touch(principal)
+        return principal
+
+    def watch(self, principal: Principal, on_revoked: Callable[[], None]) -> Callable[[], None]:
+        """Be told when the principal's token is revoked; the answer ends the watch."""
+        watchers = self._watchers.setdefault(principal.name, set())
+        watchers.add(on_revoked)
+
+        def unwatch() -> None:
+            watchers.discard(on_revoked)
+            if not watchers and self._watchers.get(principal.name) is watchers:
+                del self._watchers[principal.name]
+
+        return unwatch
+
+    def revoked(self, name: str) -> None:
+        """Forget a token that was revoked in the store, and close what it has open."""
+        self._known = {digest: known for digest, known in self._known.items() if known.name != name}
+        for on_revoked in tuple(self._watchers.pop(name, ())):
+            on_revoked()
+
+    async def _look_up(self, digest: str) -> Principal:
+        token = await self._store.find_token(digest)
+        if token is None or token.revoked_at:
+            self._failures += 1
+            raise Unauthorized(
+                "the token is not known here, or was revoked", fix="make one with: moot tokens new NAME"
+            )
+        if len(self._known) >= _MAX_CACHED:
+            self._known.clear()
+        principal = Principal(name=token.name, default_sender=token.name, senders=token.senders)
+        self._known[digest] = principal
+        return principal
+
+    def _refuse_guessing(self) -> None:
+        now = self._clock.monotonic()
+        forgiven = (now - self._counted_at) * _FAILURES / _FAILURE_SECONDS
+        self._failures = max(0.0, self._failures - forgiven)
+        self._counted_at = now
+        if self._failures >= _FAILURES:
+            raise Busy("too many wrong tokens", fix=f"wait {_FAILURE_SECONDS:.0f} seconds, then use a good token")
+
+    async def _touch(self, principal: Principal) -> None:
+        now = self._clock.monotonic()
+        touched = self._touched.get(principal.name)
+        if touched is not None and now - touched < _TOUCH_SECONDS:
+            return
+        self._touched[principal.name] = now
+        # When it was last used is a convenience; a full disk must not lock anybody out.
+        with suppress(StoreError):
+            await self._store.touch_token(principal.name, now=self._clock.now())

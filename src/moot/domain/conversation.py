@@ -1,9 +1,10 @@
 """A conversation remembers: its key, its state, and the archives of what was compacted."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from moot.domain.message import Entry
+from moot.domain.usage import Usage
 
 
 class ConversationKey(NamedTuple):
@@ -38,6 +39,10 @@ class Archive:
     title: str
     summary: str
     archived_at: float
+    # What writing the summary took.
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+    cost: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

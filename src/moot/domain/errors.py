@@ -75,9 +75,7 @@ class ModelError(MootError):
     code = 502
     type = "model_error"
 
-    def __init__(
-        self, message: str, *, fix: str = "", retryable: bool = False, after: float | None = None
-    ) -> None:
+    def __init__(self, message: str, *, fix: str = "", retryable: bool = False, after: float | None = None) -> None:
         super().__init__(message, fix=fix)
         self.retryable = retryable
         self.after = after

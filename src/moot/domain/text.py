@@ -1,0 +1,134 @@
+"""Text that other parts rely on: what only the daemon may write, and how everything else is kept from it. Pure."""
+
+import re
+import unicodedata
+
+# Tags with a meaning to a speaker. Only the daemon writes them; wherever else they turn up they are defused.
+RESERVED_TAGS = ("from", "peer-message", "task-notification", "archived-summary", "recalled", "moot")
+
+# A compaction request carries this in its instructions, so that a scripted model can tell it from a turn.
+COMPACTION_MARK = "moot:compaction"
+
+TITLE_LENGTH = 60
+
+_OPENERS = "<\uff1c\ufe64\u2039\u3008\u27e8\u2329\u276e\u02c2\u1438\u16b2"
+_OPENER = re.compile(f"[{_OPENERS}]")
+_TAG_NAME_LENGTH = max(len(name) for name in RESERVED_TAGS)
+_INITIALS = frozenset(name[0] for name in RESERVED_TAGS)
+_SLASHES = "/\u2044\u2215\u29f8\uff0f"
+_HYPHENS = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2212\ufe63\uff0d\u00ad"), "-")
+# Letters of other scripts that look like the letters of the reserved names.
+_LOOKALIKES = str.maketrans(
+    {
+        "а": "a", "ɑ": "a", "α": "a", "с": "c", "ϲ": "c", "ԁ": "d", "е": "e", "ε": "e", "ҽ": "e", "ғ": "f", "ꜰ": "f",
+        "ƒ": "f", "ɡ": "g", "ց": "g", "һ": "h", "і": "i", "ı": "i", "ι": "i", "κ": "k", "к": "k", "м": "m", "ᴍ": "m",
+        "п": "n", "ո": "n", "о": "o", "ο": "o", "օ": "o", "р": "p", "ρ": "p", "г": "r", "ᴦ": "r", "ʀ": "r", "ѕ": "s",
+        "т": "t", "τ": "t", "ᴛ": "t", "ν": "v", "ᴏ": "o", "υ": "u", "ս": "u",
+    }
+)  # fmt: skip
+_OWN_TAG = re.compile(
+    rf"<\s*/?\s*(?:{'|'.join(RESERVED_TAGS)})(?:\s[^<>]{{0,256}})?\s*/?>",
+    re.IGNORECASE,
+)
+_UNFINISHED_TAG = re.compile(r"<\s*/?\s*(?P<name>[A-Za-z-]{0,24})(?P<rest>\s[^<>]{0,256})?\Z")
+
+
+def defuse(text: str) -> str:
+    """Escape the opening bracket of anything that reads as a reserved tag; leave all other text alone."""
+    if not _OPENER.search(text):
+        return text
+    pieces: list[str] = []
+    start = 0
+    for match in _OPENER.finditer(text):
+        if _opens_reserved(text, match.end()):
+            pieces.append(text[start : match.start()])
+            pieces.append("&lt;")
+            start = match.end()
+    if not pieces:
+        return text
+    pieces.append(text[start:])
+    return "".join(pieces)
+
+
+def _opens_reserved(text: str, start: int) -> bool:
+    following = text[start : start + 1]
+    # Most brackets in ordinary text are settled by the next character.
+    if following.isascii() and following.isalpha() and following.lower() not in _INITIALS:
+        return False
+    folded = _fold(text[start : start + 96])
+    for name in RESERVED_TAGS:
+        if folded.startswith(name):
+            after = folded[len(name) : len(name) + 1]
+            if not (after.isalnum() or after in ("-", "_")):
+                return True
+    return False
+
+
+def _fold(text: str) -> str:
+    """Reduce text to what a reader would take it for: no marks, no case, no look-alikes, no leading slash."""
+    plain = unicodedata.normalize("NFKC", text).translate(_HYPHENS).lstrip(" \t\r\n" + _SLASHES)
+    kept = "".join(c for c in plain if unicodedata.category(c) not in ("Cf", "Mn", "Me", "Cc"))
+    return kept.casefold().translate(_LOOKALIKES).lstrip(" \t\r\n" + _SLASHES)
+
+
+class TagStripper:
+    """Takes reserved tags out of a stream of text, also when they are cut anywhere."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self.stripped = False
+
+    def feed(self, text: str) -> str:
+        if not self._held and "<" not in text:
+            return text
+        return self._release(self._held + text)
+
+    def finish(self) -> str:
+        held, self._held = self._held, ""
+        return held
+
+    def _release(self, text: str) -> str:
+        cleaned = _OWN_TAG.sub("", text)
+        if cleaned != text:
+            self.stripped = True
+        cut = cleaned.rfind("<")
+        if cut >= 0 and _may_become_tag(cleaned[cut:]):
+            self._held = cleaned[cut:]
+            return cleaned[:cut]
+        self._held = ""
+        return cleaned
+
+
+def _may_become_tag(text: str) -> bool:
+    match = _UNFINISHED_TAG.match(text)
+    if match is None:
+        return False
+    name = match["name"].lower()
+    if match["rest"] is not None:
+        return name in RESERVED_TAGS
+    return any(reserved.startswith(name) for reserved in RESERVED_TAGS)
+
+
+def clean(text: str) -> str:
+    """Make text from a tool or a model fit to be stored and sent: no NUL, no half of a surrogate pair."""
+    if "\x00" in text:
+        text = text.replace("\x00", "\ufffd")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def title_of(summary: str) -> str:
+    """The first sentence of a summary, at most sixty characters, never cut inside one."""
+    line = " ".join(summary.split())
+    sentence = re.match(r".*?[.!?](?=\s|$)", line)
+    title = sentence[0] if sentence else line
+    if len(title) <= TITLE_LENGTH:
+        return title
+    cut = TITLE_LENGTH
+    # A combining mark belongs to the character before it.
+    while cut > 1 and (unicodedata.combining(title[cut]) or title[cut] in "\u200d\ufe0f"):
+        cut -= 1
+    return title[:cut].rstrip()

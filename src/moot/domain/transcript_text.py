@@ -1,0 +1,38 @@
+"""A history with tool calls told as plain text, for a reader who has no tools. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from moot.domain.message import Message, Role
+
+
+def as_text(messages: Sequence[Message]) -> list[Message]:
+    """The same history without tool calls: calls become lines, results become the user's.
+
+    Attribution is kept. Neighbours of one voice become one message, and nothing is left empty.
+    """
+    told: list[Message] = []
+    names: dict[str, str] = {}
+    for message in messages:
+        plain = tell(message, names)
+        if plain is None:
+            continue
+        if told and (told[-1].role, told[-1].agent) == (plain.role, plain.agent):
+            plain = replace(plain, content=f"{told.pop().content}\n\n{plain.content}")
+        told.append(plain)
+    return told
+
+
+def tell(message: Message, names: dict[str, str]) -> Message | None:
+    """One message as text, None if it says nothing. `names` maps call ids to tools and is kept up to date."""
+    if message.role is Role.TOOL:
+        name = names.get(message.tool_call_id, "a tool")
+        verb = "failed" if message.is_error else "answered"
+        body = message.content.strip() or "nothing"
+        return Message(role=Role.USER, content=f"[{name} {verb}]\n{body}")
+    names.update((call.id, call.name) for call in message.tool_calls)
+    lines = [message.content] if message.content.strip() else []
+    lines += [f"[called {call.name} with {call.arguments}]" for call in message.tool_calls]
+    if not lines:
+        return None
+    return Message(role=message.role, content="\n".join(lines), agent=message.agent)

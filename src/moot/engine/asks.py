@@ -1,0 +1,67 @@
+"""Runs that wait for a human: open questions by conversation, answered oldest first."""
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+
+from moot.domain.ask import Ask, Question
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import NotFound, Unavailable
+from moot.domain.ids import make_id
+from moot.domain.ports import Clock
+
+
+class Asks:
+    def __init__(self, *, clock: Clock, rng: Random) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._open: dict[ConversationKey, list[tuple[Ask, asyncio.Future[str]]]] = {}
+
+    def open(self, key: ConversationKey, run_id: str, questions: Sequence[Question], *, seconds: float) -> Ask:
+        now = self._clock.now()
+        ask = Ask(
+            id=make_id("ask", now=now, rng=self._rng),
+            key=key,
+            run_id=run_id,
+            questions=tuple(questions),
+            opened_at=now,
+            expires_at=now + seconds,
+        )
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._open.setdefault(key, []).append((ask, answer))
+        return ask
+
+    async def answer(self, ask: Ask, *, seconds: float) -> str:
+        """Wait for the answer; however the wait ends, the question is closed afterwards."""
+        future = next(future for known, future in self._open[ask.key] if known.id == ask.id)
+        try:
+            async with asyncio.timeout(seconds):
+                return await future
+        except TimeoutError:
+            raise Unavailable(
+                f"nobody answered within {seconds:.0f} seconds",
+                fix="Go on without the answer, or ask again later.",
+            ) from None
+        finally:
+            self._close(ask)
+
+    def reply(self, key: ConversationKey, content: str) -> Ask:
+        """Answer the oldest question of the conversation."""
+        for ask, future in self._open.get(key, []):
+            if not future.done():
+                future.set_result(content)
+                return ask
+        raise NotFound(f"{key.agent} is not asking {key.sender} anything", fix="See open questions with `moot status`.")
+
+    def all(self) -> list[Ask]:
+        return [ask for asks in self._open.values() for ask, future in asks if not future.done()]
+
+    def of(self, key: ConversationKey) -> list[Ask]:
+        return [ask for ask, future in self._open.get(key, []) if not future.done()]
+
+    def _close(self, ask: Ask) -> None:
+        left = [(known, future) for known, future in self._open.get(ask.key, []) if known.id != ask.id]
+        if left:
+            self._open[ask.key] = left
+        else:
+            self._open.pop(ask.key, None)

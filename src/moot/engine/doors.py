@@ -1,0 +1,112 @@
+"""The doors: how what a client asks becomes a RunRequest. They differ in values alone."""
+
+import os
+from collections.abc import Callable
+from random import Random
+
+from moot.domain.agent import Agent
+from moot.domain.config import Config
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import BadRequest, NotFound, TooLarge
+from moot.domain.ids import make_id
+from moot.domain.ports import Clock
+from moot.domain.run import Limits, RunRequest
+from moot.domain.scope import ALL_TOOLS, NO_TOOLS
+
+NAME_LENGTH = 256
+
+
+class Doors:
+    def __init__(
+        self, *, agents: Callable[[str], Agent | None], config: Callable[[], Config], clock: Clock, rng: Random
+    ) -> None:
+        self._agents = agents
+        self._config = config
+        self._clock = clock
+        self._rng = rng
+
+    def turn(
+        self,
+        key: ConversationKey,
+        content: str,
+        *,
+        guest: str = "",
+        cwd: str = "",
+        limits: Limits | None = None,
+        client_message_id: str = "",
+    ) -> RunRequest:
+        """A user's message: the primary answers, or a guest with no tools."""
+        self.agent(key.agent)
+        if guest:
+            self._check_guest(key.agent, guest)
+        self._check_content(content)
+        _check_name("client message id", client_message_id)
+        return RunRequest(
+            id=make_id("run", now=self._clock.now(), rng=self._rng),
+            key=key,
+            speaker=guest or key.agent,
+            content=content,
+            scope=NO_TOOLS if guest else ALL_TOOLS,
+            cwd=_directory(cwd),
+            limits=limits or Limits(),
+            client_message_id=client_message_id,
+        )
+
+    def agent(self, name: str) -> Agent:
+        agent = self._agents(name) if name else None
+        if agent is None:
+            raise NotFound(f"there is no agent {name!r}", fix="See which there are with `moot agents`.")
+        return agent
+
+    def _check_guest(self, primary: str, guest: str) -> None:
+        if guest == primary:
+            raise BadRequest(
+                f"{guest} is the agent of this conversation and cannot be its guest",
+                fix="Leave the guest out, or name another agent.",
+            )
+        if self._agents(guest) is None:
+            raise NotFound(f"there is no agent {guest!r} to be a guest", fix="See which there are with `moot agents`.")
+
+    def _check_content(self, content: str) -> None:
+        if not content.strip():
+            raise BadRequest("the message is empty", fix="Write something.")
+        if "\x00" in content:
+            raise BadRequest("the message contains a NUL character", fix="Remove it, or send the data as a file.")
+        size = len(content.encode(errors="surrogatepass"))
+        bound = self._config().max_content_bytes
+        if size > bound:
+            raise TooLarge(
+                f"the message has {size} bytes; at most {bound} are taken",
+                fix="Put it in a file and name the file, or raise max_content_bytes in config.toml.",
+            )
+        if not _encodable(content):
+            raise BadRequest("the message is not valid Unicode: it has half of a surrogate pair", fix="Send UTF-8.")
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_name(what: str, name: str) -> None:
+    if len(name) > NAME_LENGTH or not name.isprintable() or not _encodable(name):
+        raise BadRequest(f"the {what} must be at most {NAME_LENGTH} printable characters")
+
+
+def check_sender(sender: str) -> None:
+    if not sender.strip():
+        raise BadRequest("the sender is empty", fix="Name one, such as `user`.")
+    _check_name("sender", sender)
+
+
+def _directory(cwd: str) -> str:
+    if not cwd:
+        return ""
+    if "\x00" in cwd or not _encodable(cwd) or not os.path.isabs(cwd) or not os.path.isdir(cwd):
+        raise BadRequest(
+            f"the working directory {cwd!r} is not a folder here", fix="Give an absolute path that exists."
+        )
+    return os.path.normpath(cwd)

@@ -1,0 +1,54 @@
+"""What is said to a speaker for one run and never stored, and how others' words are marked. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from moot.domain.conversation import Archive
+from moot.domain.message import Message, Role, user
+from moot.domain.text import defuse
+
+
+def guest_framing(*, guest: str, primary: str) -> str:
+    return (
+        f"You are {guest}, a guest in a conversation between a person and the agent {primary}. "
+        f'What other guests said, and what you said before, stands inside <from agent="NAME"> … </from>. '
+        f"Assistant messages without that mark were spoken by {primary}, not by you. "
+        "You have no tools here: answer the person's latest message in plain text, as yourself, "
+        "and do not write such marks yourself."
+    )
+
+
+def primary_framing(*, primary: str) -> str:
+    return (
+        f"You are {primary}. Guests have spoken in this conversation: what they said stands inside "
+        '<from agent="NAME"> … </from>. Everything an assistant said without that mark was said by you. '
+        "Go on as yourself, and do not write such marks yourself."
+    )
+
+
+def place_framing(cwd: str) -> str:
+    return f"Your working directory for this turn is {defuse(cwd)}"
+
+
+def refusal(names: Sequence[str]) -> Message:
+    """Told once to a speaker that called a tool where it has none."""
+    listed = ", ".join(sorted({defuse(name)[:64] for name in names}))
+    return user(f"(No tool was run: {listed} cannot be called here. Answer in plain text with what you know.)")
+
+
+def summary_message(archive: Archive) -> Message:
+    """The newest archive's summary, standing in for everything before the first entry."""
+    return user(
+        "<archived-summary>\nThe conversation so far, summarised. The originals can be found with recall.\n\n"
+        f"{defuse(archive.summary)}\n</archived-summary>"
+    )
+
+
+def shown(message: Message) -> Message:
+    """The message as every speaker sees it: reserved tags defused, and a guest's words inside its mark."""
+    content = defuse(message.content)
+    if message.role is Role.ASSISTANT and message.agent:
+        content = f'<from agent="{message.agent}">\n{content}\n</from>'
+    if content == message.content:
+        return message
+    return replace(message, content=content)

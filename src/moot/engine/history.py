@@ -1,0 +1,136 @@
+"""A conversation's active history in memory, and the transcripts built from it. They grow; they are not rebuilt."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded
+from moot.domain.message import Entry, Message, Role
+from moot.domain.ports import Store
+from moot.domain.prompt import Transcript
+from moot.domain.transcript_text import as_text
+from moot.engine.framing import shown, summary_message
+
+KEPT_CONVERSATIONS = 512
+KEPT_BYTES = 128 * 1024 * 1024
+
+
+class History:
+    """The entries since the newest archive. Only the lane of its conversation changes it."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.conversation: Conversation = loaded.conversation
+        self.archive: Archive | None = loaded.archive
+        self.entries: list[Entry] = list(loaded.entries)
+        self.size = sum(len(entry.message.content) for entry in self.entries)
+        self.guests: set[str] = {entry.message.agent for entry in self.entries if entry.message.agent}
+        # Tokens of the last request as its provider counted them, and how many entries that covered.
+        self.counted_tokens = 0
+        self.counted_entries = 0
+        self._transcripts: dict[bool, Transcript] = {}
+
+    @property
+    def key(self) -> ConversationKey:
+        return self.conversation.key
+
+    @property
+    def last_seq(self) -> int:
+        return self.conversation.last_seq
+
+    def extend(self, entries: Sequence[Entry]) -> None:
+        if not entries:
+            return
+        self.entries.extend(entries)
+        self.conversation = replace(
+            self.conversation,
+            last_seq=entries[-1].seq,
+            updated_at=entries[-1].created_at,
+            message_count=self.conversation.message_count + len(entries),
+        )
+        for entry in entries:
+            self.size += len(entry.message.content)
+            if entry.message.agent:
+                self.guests.add(entry.message.agent)
+        for with_tools, transcript in self._transcripts.items():
+            transcript.extend(render([entry.message for entry in entries], with_tools=with_tools))
+
+    def transcript(self, *, with_tools: bool) -> Transcript:
+        """What a speaker sees; one without tools sees calls and results told as text."""
+        transcript = self._transcripts.get(with_tools)
+        if transcript is None:
+            transcript = Transcript()
+            if self.archive is not None:
+                transcript.extend([summary_message(self.archive)])
+            transcript.extend(render([entry.message for entry in self.entries], with_tools=with_tools))
+            self._transcripts[with_tools] = transcript
+        return transcript
+
+    def compacted(self, archive: Archive) -> None:
+        """Forget what the archive now holds; the next transcript starts from its summary."""
+        self.entries = [entry for entry in self.entries if entry.seq > archive.last_seq]
+        self.archive = archive
+        self.size = sum(len(entry.message.content) for entry in self.entries)
+        self.guests = {entry.message.agent for entry in self.entries if entry.message.agent}
+        self.counted_tokens = self.counted_entries = 0
+        self.conversation = replace(self.conversation, archive_count=archive.number)
+        self._transcripts.clear()
+
+    def count(self, tokens: int) -> None:
+        """Remember how many tokens the whole history took, as a provider reported it."""
+        self.counted_tokens, self.counted_entries = tokens, len(self.entries)
+
+    def estimated_tokens(self) -> int:
+        """Reported tokens where there are any, and a guess at four bytes a token for the rest."""
+        fresh = self.entries[self.counted_entries :]
+        guess = sum(len(entry.message.content) // 4 + 4 for entry in fresh)
+        if self.counted_entries == 0 and self.archive is not None:
+            guess += len(self.archive.summary) // 4
+        return self.counted_tokens + guess
+
+    def last_user_seq(self) -> int:
+        for entry in reversed(self.entries):
+            if entry.message.role is Role.USER:
+                return entry.seq
+        return 0
+
+
+def render(messages: Sequence[Message], *, with_tools: bool) -> list[Message]:
+    """The messages as a speaker with or without tools sees them."""
+    seen = [shown(message) for message in messages]
+    return seen if with_tools else as_text(seen)
+
+
+class Histories:
+    """Histories in memory, the least recently used dropped first."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._kept: OrderedDict[ConversationKey, History] = OrderedDict()
+
+    async def load(self, key: ConversationKey) -> History | None:
+        history = self._kept.get(key)
+        if history is not None:
+            self._kept.move_to_end(key)
+            return history
+        loaded = await self._store.load(key)
+        if loaded is None:
+            return None
+        history = self._kept[key] = History(loaded)
+        return history
+
+    def start(self, conversation: Conversation) -> History:
+        history = History(Loaded(conversation=conversation, archive=None, entries=()))
+        self._kept[conversation.key] = history
+        return history
+
+    def drop(self, key: ConversationKey) -> None:
+        """Forget a history whose copy on disk may differ; the next use reads it again."""
+        self._kept.pop(key, None)
+
+    def trim(self, busy: Callable[[ConversationKey], bool]) -> None:
+        size = sum(history.size for history in self._kept.values()) if len(self._kept) > 16 else 0
+        for key in list(self._kept):
+            if len(self._kept) <= KEPT_CONVERSATIONS and size <= KEPT_BYTES:
+                return
+            if not busy(key):
+                size -= self._kept.pop(key).size

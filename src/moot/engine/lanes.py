@@ -1,0 +1,166 @@
+"""One lane per conversation: the work in flight and what waits behind it, first come first served."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import MootError, StoreError, Unavailable
+from moot.domain.events import AskOpened, Event, ModelRetrying, RunQueued, TextChunk, ThinkingChunk, ToolsStarted
+from moot.domain.ports import Clock
+from moot.domain.run import Outcome, RunRequest
+from moot.engine.feed import Feed
+from moot.engine.supervisor import Supervisor
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Ticket:
+    """One piece of work in a lane. `stop` is the outcome it must end with, once someone has stopped it."""
+
+    key: ConversationKey
+    work: "Callable[[Ticket], Coroutine[Any, Any, None]]"
+    request: RunRequest | None = None
+    feed: Feed = field(default_factory=Feed)
+    # The write that keeps a waiting message; None for work that does not wait or is not kept.
+    stored: asyncio.Task[None] | None = None
+    rerun_of: str = ""
+    task: asyncio.Task[Any] | None = None
+    stop: Outcome | None = None
+    started: float = 0.0
+    last: Event | None = None
+    last_at: float = 0.0
+
+    def halt(self, outcome: Outcome) -> None:
+        """Stop the work at once. The first to stop it decides how it ended."""
+        if self.stop is None:
+            self.stop = outcome
+        if self.task is not None:
+            self.task.cancel()
+
+    def fail(self, error: MootError) -> None:
+        if not self.feed.closed:
+            self.feed.fail(error)
+
+    @property
+    def last_action(self) -> str:
+        """What it did last, in a few words for a person."""
+        match self.last:
+            case TextChunk():
+                return "writing"
+            case ThinkingChunk():
+                return "thinking"
+            case ToolsStarted(calls):
+                return ", ".join(call.name for call in calls[:3])
+            case AskOpened():
+                return "waiting for an answer"
+            case ModelRetrying(attempt):
+                return f"asking the model again ({attempt})"
+            case None:
+                return "starting"
+            case _:
+                return "waiting for the model"
+
+
+class Lane:
+    def __init__(self, key: ConversationKey) -> None:
+        self.key = key
+        self.waiting: deque[Ticket] = deque()
+        self.active: Ticket | None = None
+
+    def announce_positions(self) -> None:
+        for index, ticket in enumerate(self.waiting):
+            if ticket.stored is not None and ticket.stored.done():
+                ticket.feed.emit(RunQueued(index + 1))
+
+
+class Lanes:
+    """All lanes with work. A lane is there while it has work and gone when it has none."""
+
+    def __init__(self, *, supervisor: Supervisor, clock: Clock, done: Callable[[Ticket], None]) -> None:
+        self._supervisor = supervisor
+        self._clock = clock
+        self._done = done
+        self._lanes: dict[ConversationKey, Lane] = {}
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self.closing = False
+
+    def get(self, key: ConversationKey) -> Lane | None:
+        return self._lanes.get(key)
+
+    def all(self) -> list[Lane]:
+        return list(self._lanes.values())
+
+    def enter(self, ticket: Ticket) -> None:
+        lane = self._lanes.get(ticket.key)
+        if lane is not None:
+            lane.waiting.append(ticket)
+            return
+        lane = self._lanes[ticket.key] = Lane(ticket.key)
+        lane.waiting.append(ticket)
+        self._empty.clear()
+        self._supervisor.start(f"lane {ticket.key}", self._drive(lane))
+
+    async def stored(self, ticket: Ticket) -> None:
+        """Wait until a waiting message is on disk; only then its place in line is announced."""
+        assert ticket.stored is not None
+        await asyncio.wait({ticket.stored})
+        lane = self._lanes.get(ticket.key)
+        waits = lane is not None and ticket in lane.waiting
+        error = ticket.stored.exception()
+        if error is not None:
+            if waits and lane is not None:
+                lane.waiting.remove(ticket)
+            raise error if isinstance(error, MootError) else StoreError(f"the message could not be stored: {error}")
+        if waits and lane is not None:
+            ticket.feed.emit(RunQueued(lane.waiting.index(ticket) + 1))
+
+    async def stop(self, *, grace: float) -> None:
+        """Let what runs finish within the grace, then interrupt it. What waits is left where it is kept."""
+        self.closing = True
+        if await self._emptied(grace):
+            return
+        for lane in self.all():
+            if lane.active is not None:
+                lane.active.halt(Outcome.INTERRUPTED)
+        await self._emptied(5.0)
+
+    async def _emptied(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._empty.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _drive(self, lane: Lane) -> None:
+        """Do the lane's work in order. Nothing is awaited between an empty line and the lane's end."""
+        try:
+            while lane.waiting and not self.closing:
+                ticket = lane.active = lane.waiting.popleft()
+                ticket.started = ticket.last_at = self._clock.monotonic()
+                lane.announce_positions()
+                try:
+                    await ticket.work(ticket)
+                except Exception as error:
+                    # A broken ticket must not hold up those behind it.
+                    logger.exception("work in %s failed", lane.key)
+                    ticket.fail(MootError(f"something went wrong inside: {type(error).__name__}"))
+                finally:
+                    lane.active = None
+                    self._done(ticket)
+        finally:
+            self._close(lane)
+
+    def _close(self, lane: Lane) -> None:
+        del self._lanes[lane.key]
+        for ticket in lane.waiting:
+            ticket.fail(Unavailable("the daemon is shutting down", fix="The message is kept and will run later."))
+            self._done(ticket)
+        if not self._lanes:
+            self._empty.set()

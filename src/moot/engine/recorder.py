@@ -1,0 +1,42 @@
+"""Writes what a run adds to its history: memory at once, disk in order, and a way to wait for the disk."""
+
+import asyncio
+from collections.abc import Sequence
+
+from moot.domain.message import Entry, Message
+from moot.domain.ports import Clock, Store
+from moot.engine.history import History
+from moot.engine.supervisor import Supervisor
+
+
+class Recorder:
+    """One per run. The lane is the only writer of its conversation, so places can be counted ahead."""
+
+    def __init__(self, *, store: Store, history: History, run_id: str, clock: Clock, supervisor: Supervisor) -> None:
+        self._store = store
+        self._history = history
+        self._run_id = run_id
+        self._clock = clock
+        self._supervisor = supervisor
+        self._writes: list[asyncio.Task[list[Entry]]] = []
+
+    def write(self, messages: Sequence[Message]) -> None:
+        """Extend the history now and the disk soon; writes reach the disk in the order they were made."""
+        now = self._clock.now()
+        first = self._history.last_seq + 1
+        self._history.extend(
+            [
+                Entry(seq=first + index, message=message, run_id=self._run_id, created_at=now)
+                for index, message in enumerate(messages)
+            ]
+        )
+        append = self._store.append(self._history.key, self._run_id, messages, now=now)
+        self._writes.append(self._supervisor.start(f"append {self._run_id}", append))
+
+    async def settle(self) -> None:
+        """Wait until everything written is on disk. A cancelled waiter leaves the writes alone."""
+        if self._writes:
+            await asyncio.wait(self._writes)
+            done, self._writes = self._writes, []
+            for write in done:
+                write.result()

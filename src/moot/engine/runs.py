@@ -1,0 +1,165 @@
+"""Runs: started, found, joined, stopped. At most one is active per conversation; the others stand in line."""
+
+import asyncio
+from collections.abc import Sequence
+
+from moot.domain.conversation import Archive, ConversationKey
+from moot.domain.errors import Busy, Conflict, MootError, Unavailable
+from moot.domain.events import RunEnded, RunStarted, TextChunk, TextEnded, TextStarted
+from moot.domain.run import RETRYABLE, Outcome, Run, RunRequest, RunStatus
+from moot.engine.feed import Feed
+from moot.engine.history import Histories
+from moot.engine.lanes import Lane, Lanes, Ticket
+from moot.engine.turns import Tap, Turns, Wiring, guarded
+
+_TRIM_EVERY = 64
+
+
+class Runs:
+    def __init__(self, wiring: Wiring) -> None:
+        self._w = wiring
+        self.histories = Histories(wiring.store)
+        self._turns = Turns(wiring, self.histories)
+        self._lanes = Lanes(supervisor=wiring.supervisor, clock=wiring.clock, done=self._done)
+        self._by_client_id: dict[tuple[ConversationKey, str], Ticket] = {}
+        self._count = 0
+
+    async def submit(self, request: RunRequest) -> Feed:
+        """Start the run, or put it in line. The feed tells everything from here on."""
+        ticket = Ticket(key=request.key, work=self._turns.take, request=request)
+        if not request.client_message_id:
+            await self._admit(ticket)
+            return ticket.feed
+        name = (request.key, request.client_message_id)
+        known = self._by_client_id.get(name)
+        if known is not None:
+            return known.feed
+        self._by_client_id[name] = ticket
+        try:
+            await self._once(ticket, request)
+        except MootError as error:
+            self._by_client_id.pop(name, None)
+            ticket.fail(error)
+            raise
+        return ticket.feed
+
+    async def compact(self, key: ConversationKey) -> Archive:
+        """Compact the history once the conversation is free."""
+        answer: asyncio.Future[Archive] = asyncio.get_running_loop().create_future()
+
+        async def work(ticket: Ticket) -> None:
+            await self._compact(ticket, answer)
+
+        await self._admit(Ticket(key=key, work=work))
+        return await answer
+
+    def resume(self, queued: Sequence[Run]) -> None:
+        """Take up the messages that waited when the last daemon stopped."""
+        for run in queued:
+            ticket = Ticket(key=run.request.key, work=self._turns.take, request=run.request)
+            if run.request.client_message_id:
+                self._by_client_id[run.request.key, run.request.client_message_id] = ticket
+            self._lanes.enter(ticket)
+
+    def kill(self, key: ConversationKey) -> bool:
+        """Stop whatever runs in the conversation; what waits stays. False when nothing ran."""
+        lane = self._lanes.get(key)
+        if lane is None or lane.active is None:
+            return False
+        lane.active.halt(Outcome.CANCELLED)
+        return True
+
+    def feed(self, key: ConversationKey) -> Feed | None:
+        """The feed of the run in flight, or of the next in line."""
+        lane = self._lanes.get(key)
+        tickets = [] if lane is None else [lane.active, *lane.waiting]
+        return next((ticket.feed for ticket in tickets if ticket is not None and ticket.request is not None), None)
+
+    def lanes(self) -> list[Lane]:
+        return self._lanes.all()
+
+    def busy(self, key: ConversationKey) -> bool:
+        return self._lanes.get(key) is not None
+
+    def tap(self, tap: Tap) -> None:
+        """Hand every event of every run to the tap until it is taken off again."""
+        self._turns.taps.append(tap)
+
+    def untap(self, tap: Tap) -> None:
+        if tap in self._turns.taps:
+            self._turns.taps.remove(tap)
+
+    async def settle_owed(self) -> None:
+        await self._turns.settle_owed()
+
+    async def stop(self, *, grace: float) -> None:
+        await self._lanes.stop(grace=grace)
+
+    async def _admit(self, ticket: Ticket) -> None:
+        if self._lanes.closing:
+            raise Unavailable("the daemon is shutting down", fix="Send it again once the daemon is back.")
+        lane = self._lanes.get(ticket.key)
+        if lane is not None:
+            if len(lane.waiting) >= self._w.config().queue_bound:
+                raise Busy(
+                    f"{len(lane.waiting)} messages already wait in this conversation",
+                    fix="Wait for an answer, or stop the run in flight with `moot kill`.",
+                )
+            if ticket.request is not None and not ticket.rerun_of:
+                keep = self._w.store.enqueue(ticket.request, now=self._w.clock.now())
+                ticket.stored = self._w.supervisor.start(f"enqueue {ticket.request.id}", keep)
+        self._lanes.enter(ticket)
+        if ticket.stored is not None:
+            await self._lanes.stored(ticket)
+
+    async def _once(self, ticket: Ticket, request: RunRequest) -> None:
+        """A message that may have come before: replay what it led to, or run again on what is there."""
+        earlier = await self._w.store.find_run(request.key, request.client_message_id)
+        if earlier is None:
+            await self._admit(ticket)
+        elif earlier.status is RunStatus.ENDED and earlier.end is not None and earlier.end.outcome not in RETRYABLE:
+            _replay(ticket.feed, earlier)
+            self._done(ticket)
+        else:
+            ticket.rerun_of = earlier.request.id
+            await self._admit(ticket)
+
+    async def _compact(self, ticket: Ticket, answer: asyncio.Future[Archive]) -> None:
+        task = ticket.task = self._w.supervisor.start(f"compact {ticket.key}", guarded(self._archive(ticket.key)))
+        if ticket.stop is not None:
+            task.cancel()
+        await asyncio.wait({task})
+        if answer.done():
+            return
+        result = None if task.cancelled() else task.result()
+        if isinstance(result, Archive):
+            answer.set_result(result)
+        elif isinstance(result, Exception):
+            answer.set_exception(result if isinstance(result, MootError) else MootError("the compaction failed inside"))
+        else:
+            answer.set_exception(Conflict("the compaction was killed; the history is unchanged"))
+
+    async def _archive(self, key: ConversationKey) -> Archive:
+        history = await self.histories.load(key)
+        if history is None or not history.entries:
+            raise Conflict("there is nothing to compact", fix="Talk first; compaction archives what was said.")
+        agent = self._w.agent(key.agent)
+        return await self._w.compaction.compact(history, agent, self._w.model(agent), last_seq=history.last_seq)
+
+    def _done(self, ticket: Ticket) -> None:
+        if ticket.request is not None and ticket.request.client_message_id:
+            self._by_client_id.pop((ticket.key, ticket.request.client_message_id), None)
+        self._count += 1
+        if self._count % _TRIM_EVERY == 0:
+            self.histories.trim(self.busy)
+
+
+def _replay(feed: Feed, run: Run) -> None:
+    assert run.end is not None
+    speaker = run.request.speaker
+    feed.emit(RunStarted(speaker, run.user_seq))
+    if run.end.content:
+        feed.emit(TextStarted(speaker))
+        feed.emit(TextChunk(run.end.content))
+        feed.emit(TextEnded(speaker))
+    feed.emit(RunEnded(speaker, run.end))

@@ -1,0 +1,120 @@
+"""One model call, from prompt to a whole reply: text made safe as it streams, segments opened and closed."""
+
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import assert_never
+
+from moot.domain.events import (
+    Event,
+    ModelRetrying,
+    TextChunk,
+    TextDiscarded,
+    TextEnded,
+    TextStarted,
+    ThinkingChunk,
+    ThinkingEnded,
+    ThinkingStarted,
+)
+from moot.domain.message import Thinking, ToolCall
+from moot.domain.ports import (
+    CallReady,
+    Finished,
+    Model,
+    ModelEvent,
+    Retrying,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingDone,
+)
+from moot.domain.prompt import Prompt
+from moot.domain.text import TagStripper, clean
+from moot.domain.usage import Usage
+
+
+@dataclass(slots=True)
+class Reply:
+    """What a model said in one step. `flaws` has a sentence for each call whose arguments are unusable."""
+
+    text: str = ""
+    thinking: list[Thinking] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    flaws: dict[str, str] = field(default_factory=dict)
+    usage: Usage | None = None
+    truncated: bool = False
+
+
+class Step:
+    """Reads one model call and announces it. At most one segment is open at a time."""
+
+    def __init__(self, *, speaker: str, emit: Callable[[Event], None], rng: Random) -> None:
+        self._speaker = speaker
+        self._emit = emit
+        self._rng = rng
+        self._stripper = TagStripper()
+        self._pieces: list[str] = []
+        self._segment = ""
+        self.reply = Reply()
+
+    async def read(self, model: Model, prompt: Prompt) -> Reply:
+        async with aclosing(model.stream(prompt)) as events:
+            async for event in events:
+                self._take(event)
+        self._text(self._stripper.finish())
+        self._close_segment()
+        text = "".join(self._pieces)
+        self.reply.text = text.strip() if self._stripper.stripped else text
+        return self.reply
+
+    def discard(self) -> None:
+        """Take back the text of a step that will not be kept."""
+        self._close_segment()
+        if self._pieces:
+            self._emit(TextDiscarded())
+
+    def _take(self, event: ModelEvent) -> None:
+        match event:
+            case TextDelta(text):
+                self._text(self._stripper.feed(clean(text)))
+            case ThinkingDelta(text):
+                self._open_segment("thinking")
+                self._emit(ThinkingChunk(clean(text)))
+            case ThinkingDone(thinking):
+                self.reply.thinking.append(thinking)
+            case CallReady(call, flaw):
+                self._call(call, flaw)
+            case Retrying(attempt, delay, reason):
+                self._emit(ModelRetrying(attempt, delay, reason))
+            case Finished(usage, truncated):
+                self.reply.usage, self.reply.truncated = usage, truncated
+            case _:
+                assert_never(event)
+
+    def _text(self, text: str) -> None:
+        if text:
+            self._open_segment("text")
+            self._pieces.append(text)
+            self._emit(TextChunk(text))
+
+    def _call(self, call: ToolCall, flaw: str) -> None:
+        # Results are matched to calls by id, so an id that is empty or used before gets another.
+        if not call.id or any(call.id == known.id for known in self.reply.calls):
+            call = replace(call, id=f"call_{self._rng.getrandbits(64):016x}")
+        self.reply.calls.append(call)
+        if flaw:
+            self.reply.flaws[call.id] = flaw
+
+    def _open_segment(self, kind: str) -> None:
+        if self._segment != kind:
+            self._close_segment()
+            self._segment = kind
+            self._emit(TextStarted(self._speaker) if kind == "text" else ThinkingStarted(self._speaker))
+
+    def _close_segment(self) -> None:
+        match self._segment:
+            case "text":
+                self._emit(TextEnded(self._speaker))
+            case "thinking":
+                self._emit(ThinkingEnded(self._speaker))
+        self._segment = ""

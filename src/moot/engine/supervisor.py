@@ -1,0 +1,47 @@
+"""The owner of every background task: children fail alone and stop together."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+class Supervisor:
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("task %s failed", task.get_name(), exc_info=error)
+
+    async def stop(self, *, grace: float = 5.0) -> None:
+        """Cancel every child and wait for them, newest first, but no longer than the grace."""
+        tasks = list(self._tasks)
+        for task in reversed(tasks):
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+
+async def every(seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Do the work again and again; one failure is logged and the next round still comes."""
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await work()
+        except Exception:
+            logger.exception("periodic work failed")

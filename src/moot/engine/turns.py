@@ -1,0 +1,225 @@
+"""One turn from end to end: the message on disk, the loop, the outcome on disk, whatever happens in between."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from moot.domain.agent import Agent
+from moot.domain.config import Config
+from moot.domain.conversation import Conversation, ConversationKey
+from moot.domain.errors import MootError, NotFound, StoreError
+from moot.domain.events import Event, RunEnded, RunStarted
+from moot.domain.message import Entry, Message
+from moot.domain.ports import Clock, Model, Store
+from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.engine.compaction import Compaction
+from moot.engine.history import Histories, History
+from moot.engine.lanes import Ticket
+from moot.engine.loop import Ending, Loop, Progress, Turn
+from moot.engine.recorder import Recorder
+from moot.engine.supervisor import Supervisor
+
+T = TypeVar("T")
+Tap = Callable[[RunRequest, Event], None]
+
+logger = logging.getLogger(__name__)
+
+# A stopped run that does not let go within this many seconds is ended without it.
+_PATIENCE = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """What the engine is built from."""
+
+    store: Store
+    loop: Loop
+    compaction: Compaction
+    agents: Callable[[str], Agent | None]
+    models: Callable[[str], Model]
+    config: Callable[[], Config]
+    workspace: Callable[[ConversationKey], str]
+    clock: Clock
+    supervisor: Supervisor
+
+    def agent(self, name: str) -> Agent:
+        agent = self.agents(name)
+        if agent is None:
+            raise NotFound(f"there is no agent {name!r}", fix="See which there are with `moot agents`.")
+        return agent
+
+    def model(self, agent: Agent) -> Model:
+        return self.models(agent.model or self.config().default_model)
+
+
+class Turns:
+    def __init__(self, wiring: Wiring, histories: Histories) -> None:
+        self._w = wiring
+        self._histories = histories
+        # Ends the disk refused; they are written as soon as it takes them.
+        self._owed: dict[str, tuple[ConversationKey, RunEnd]] = {}
+        self.taps: list[Tap] = []
+
+    async def take(self, ticket: Ticket) -> None:
+        request = ticket.request
+        assert request is not None
+        try:
+            agent = self._w.agent(request.speaker)
+            history, entry = await self._begin(ticket, request)
+        except MootError as error:
+            await self._never_began(ticket, request, error)
+            return
+        emit = self._emitter(ticket, request)
+        emit(RunStarted(request.speaker, entry.seq))
+        end, messages = await self._execute(ticket, request, agent, history, emit)
+        emit(RunEnded(request.speaker, await self._record(request, history, end, messages)))
+
+    async def settle_owed(self) -> None:
+        """Write the ends that the disk refused before."""
+        for run_id, (key, end) in list(self._owed.items()):
+            await self._w.store.end(key, run_id, end, (), now=self._w.clock.now())
+            self._owed.pop(run_id, None)
+            self._histories.drop(key)
+
+    # ---- before -------------------------------------------------------------------------------
+
+    async def _begin(self, ticket: Ticket, request: RunRequest) -> tuple[History, Entry]:
+        """Put the user message on disk. Until this returns, nothing has been acknowledged."""
+        if ticket.stored is not None:
+            await asyncio.wait({ticket.stored})
+            if ticket.stored.exception() is not None:
+                raise StoreError("the message could not be stored")
+        if self._owed:
+            await self.settle_owed()
+        history = await self._histories.load(request.key)
+        now = self._w.clock.now()
+        try:
+            if ticket.rerun_of:
+                entry = await self._w.store.rerun(request, of=ticket.rerun_of, now=now)
+                if history is not None:
+                    return history, entry
+            else:
+                entry = (await self._w.store.begin(request, now=now)).entry
+        except StoreError:
+            self._histories.drop(request.key)
+            raise
+        if history is None:
+            history = self._histories.start(Conversation(key=request.key, created_at=now, updated_at=now))
+        history.extend([entry])
+        return history, entry
+
+    async def _never_began(self, ticket: Ticket, request: RunRequest, error: MootError) -> None:
+        end = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.message)
+        try:
+            await self._w.store.unqueue(request.id, end, now=self._w.clock.now())
+        except MootError as refusal:
+            logger.warning("run %s could not be taken off the queue: %s", request.id, refusal)
+        ticket.fail(error)
+
+    # ---- during -------------------------------------------------------------------------------
+
+    async def _execute(
+        self, ticket: Ticket, request: RunRequest, agent: Agent, history: History, emit: Callable[[Event], None]
+    ) -> Ending:
+        try:
+            model = self._w.model(agent)
+        except MootError as error:
+            return RunEnd(outcome=Outcome.MODEL_ERROR, error=sentence(error)), []
+        recorder = Recorder(
+            store=self._w.store,
+            history=history,
+            run_id=request.id,
+            clock=self._w.clock,
+            supervisor=self._w.supervisor,
+        )
+        progress = Progress(recorder=recorder, model=model)
+        turn = Turn(
+            request=request,
+            agent=agent,
+            model=model,
+            history=history,
+            cwd=request.cwd or history.conversation.cwd or self._w.workspace(request.key),
+            limits=self._w.config().limits.narrowed(request.limits),
+            emit=emit,
+        )
+        task = ticket.task = self._w.supervisor.start(f"run {request.id}", guarded(self._w.loop.run(turn, progress)))
+        if ticket.stop is not None:
+            task.cancel()
+        await _over(ticket, task)
+        return await self._ending(ticket, task, progress)
+
+    async def _ending(self, ticket: Ticket, task: "asyncio.Task[Ending | Exception]", progress: Progress) -> Ending:
+        """How the loop ended, whatever way it ended, with every open call closed."""
+        if progress.step is not None:
+            progress.step.discard()
+        end, messages = self._verdict(ticket, task, progress)
+        try:
+            await progress.recorder.settle()
+        except MootError as error:
+            self._histories.drop(ticket.key)
+            return progress.end(Outcome.INTERNAL_ERROR, error=sentence(error)), []
+        return end, [*progress.close_calls(), *messages]
+
+    def _verdict(self, ticket: Ticket, task: "asyncio.Task[Ending | Exception]", progress: Progress) -> Ending:
+        if not task.done() or task.cancelled():
+            return progress.end(ticket.stop or Outcome.INTERRUPTED), []
+        result = task.result()
+        if isinstance(result, tuple):
+            return result
+        if isinstance(result, StoreError):
+            self._histories.drop(ticket.key)
+            return progress.end(Outcome.INTERNAL_ERROR, error=sentence(result)), []
+        if isinstance(result, MootError):
+            return progress.end(Outcome.MODEL_ERROR, error=sentence(result)), []
+        logger.error("run failed inside", exc_info=result)
+        told = f"Something went wrong inside ({type(result).__name__}); the daemon's log has the cause."
+        return progress.end(Outcome.INTERNAL_ERROR, error=told), []
+
+    # ---- after --------------------------------------------------------------------------------
+
+    async def _record(self, request: RunRequest, history: History, end: RunEnd, messages: Sequence[Message]) -> RunEnd:
+        """Put the end on disk before anyone hears of it. A disk that refuses is owed the record."""
+        try:
+            history.extend(await self._w.store.end(request.key, request.id, end, messages, now=self._w.clock.now()))
+        except MootError as error:
+            logger.error("the end of run %s could not be recorded: %s", request.id, error)
+            self._histories.drop(request.key)
+            told = f"The reply could not be saved: {error.message}."
+            end = replace(end, outcome=Outcome.INTERNAL_ERROR, error=told, content="")
+            self._owed[request.id] = (request.key, end)
+        return end
+
+    def _emitter(self, ticket: Ticket, request: RunRequest) -> Callable[[Event], None]:
+        feed, taps, clock = ticket.feed, self.taps, self._w.clock
+
+        def emit(event: Event) -> None:
+            ticket.last, ticket.last_at = event, clock.monotonic()
+            feed.emit(event)
+            for tap in taps:
+                tap(request, event)
+
+        return emit
+
+
+async def _over(ticket: Ticket, task: "asyncio.Task[Any]") -> None:
+    """Wait for the task; once it was told to stop, not for ever."""
+    while not task.done():
+        stopping = ticket.stop is not None
+        done, _ = await asyncio.wait({task}, timeout=_PATIENCE)
+        if not done and stopping:
+            logger.error("%s does not let go; its run is ended without it", task.get_name())
+            return
+
+
+async def guarded(work: Coroutine[Any, Any, T]) -> T | Exception:
+    """Work that never fails as a task: its error is its result, judged by the one who waits for it."""
+    try:
+        return await work
+    except Exception as error:  # noqa: BLE001 — handed on as a value, never dropped
+        return error
+
+
+def sentence(error: MootError) -> str:
+    return f"{error.message}. {error.fix}" if error.fix else error.message

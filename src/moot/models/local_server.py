@@ -1,0 +1,89 @@
+"""The child process that runs an embedded model: `python -m moot.models.local_server`.
+
+It reads its API key as the first line of standard input, loads the model, writes one line of JSON
+with its port, or with an error, and serves on loopback until standard input closes.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1
+# llama.cpp keeps prompts of other conversations in memory to return to; its own bound is 8 GiB.
+_PROMPT_CACHE_MIB = 256
+# A small model may ramble; this ends it where the request sets no bound.
+_LONGEST_REPLY = 1024
+
+
+def main() -> None:
+    options = _options()
+    # Whatever the library prints must not be taken for our one line.
+    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _die_with(options.parent)
+    key = sys.stdin.readline().strip()
+    try:
+        server = _serve(options, key)
+    except (ImportError, RuntimeError, ValueError, OSError) as error:
+        print(json.dumps({"error": str(error), "missing": isinstance(error, ImportError)}), file=answer, flush=True)
+        os._exit(1)
+    print(json.dumps({"address": server.listening_address}), file=answer, flush=True)
+    answer.close()
+    sys.stdin.read()
+    # The library's own way out waits for requests in flight; nobody reads their answers any more.
+    os._exit(0)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", required=True, help="the GGUF file")
+    parser.add_argument("--alias", required=True, help="the model's name in answers")
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--context", type=int, required=True)
+    parser.add_argument("--parent", type=int, required=True, help="the process to die with")
+    return parser.parse_args()
+
+
+def _die_with(parent: int) -> None:
+    """Ask the kernel to end us with our parent; a parent that cannot close our standard input is gone."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def _serve(options: argparse.Namespace, key: str) -> Any:
+    import xllamacpp  # noqa: PLC0415  an extra, and 30 MB
+
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = options.model
+    parameters.model_alias = {options.alias}
+    parameters.hostnames = ["127.0.0.1"]
+    parameters.port = 0
+    parameters.api_keys = [key]
+    parameters.n_ctx = options.context
+    parameters.n_parallel = 1
+    parameters.n_predict = _LONGEST_REPLY
+    parameters.cache_ram_mib = _PROMPT_CACHE_MIB
+    # Weights repacked for speed cost their size again in memory; measured, the gain is small.
+    parameters.no_extra_bufts = True
+    parameters.cpuparams.n_threads = options.threads
+    parameters.cpuparams_batch.n_threads = options.threads
+    parameters.sampling.temp = 0.3
+    parameters.sampling.top_p = 0.9
+    parameters.sampling.penalty_repeat = 1.1
+    parameters.ui = False
+    parameters.endpoint_slots = False
+    parameters.cors_origins = ""
+    parameters.offline = True
+    parameters.verbosity = 1
+    return xllamacpp.Server(parameters)
+
+
+if __name__ == "__main__":
+    main()

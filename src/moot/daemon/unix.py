@@ -9,9 +9,9 @@ import struct
 from pathlib import Path
 
 from moot.daemon.connection import Connection, Serving
+from moot.daemon.paths import socket_address
 from moot.daemon.principal import OWNER
 from moot.domain.errors import ConfigError, Conflict, Forbidden
-from moot.wire.sockets import short_address
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ async def listen(path: Path, serving: Serving) -> UnixListener:
 def _bind(path: Path) -> socket.socket:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.parent.chmod(0o700)
-    with short_address(path) as address:
+    with socket_address(path) as address:
         _clear_stale(path, address)
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:

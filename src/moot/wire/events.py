@@ -29,6 +29,7 @@ from moot.domain.events import (
 )
 from moot.domain.message import ToolCall
 from moot.domain.run import RunEnd
+from moot.domain.text import clean
 from moot.domain.usage import Usage
 from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
@@ -43,9 +44,7 @@ class CachedEvent:
     which is what SubscribeEvents is told and which says whose conversation it was.
     """
 
-    def __init__(
-        self, event: Event, *, key: ConversationKey | None = None, speaker: str = "", at: float = 0.0
-    ) -> None:
+    def __init__(self, event: Event, *, key: ConversationKey | None = None, speaker: str = "", at: float = 0.0) -> None:
         self.event = event
         self.key = key
         self.speaker = speaker
@@ -93,13 +92,6 @@ class EncodeOnce:
         if last is None or last.event is not event or last.key != key:
             last = self._last = CachedEvent(event, key=key, speaker=speaker, at=at)
         return last
-
-
-def clean(text: str) -> str:
-    """The text with what UTF-8 cannot carry replaced; a model or a tool may have made it."""
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def stream_event(event: Event) -> pb.StreamEvent:

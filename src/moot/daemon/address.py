@@ -1,0 +1,85 @@
+"""Where the doors besides the Unix socket listen: loopback, and nowhere else."""
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+
+from moot.domain.errors import ConfigError
+
+TCP_PORT = 7787
+HTTP_PORT = 7788
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A loopback address to listen on. `fixed` ones were asked for; others may move to a free port."""
+
+    host: str
+    port: int
+    fixed: bool
+
+
+def parse_listen(text: str, *, default_port: int, setting: str) -> Wanted:
+    """Read a host:port of the configuration; empty is the default."""
+    if not text:
+        return Wanted(host="127.0.0.1", port=default_port, fixed=False)
+    host, _, port = text.rpartition(":")
+    host = host.strip("[]")
+    if not host or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(
+            f"{setting} = {text!r} is not an address",
+            fix=f'write it as host:port, such as "127.0.0.1:{default_port}", or "off"',
+        )
+    if not _is_loopback(host):
+        raise ConfigError(
+            f"{setting} = {text!r} would be open to other machines",
+            fix=f'listen on 127.0.0.1, ::1 or localhost, such as "127.0.0.1:{default_port}", and use a tunnel',
+        )
+    return Wanted(host="127.0.0.1" if host == "localhost" else host, port=int(port), fixed=True)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        # A name could be made to point anywhere after we have looked.
+        return False
+
+
+def bind(wanted: Wanted, *, setting: str) -> socket.socket:
+    """A bound, listening-ready socket. A default port that is taken gives way to a free one."""
+    try:
+        return _bind(wanted.host, wanted.port)
+    except OSError as error:
+        if wanted.fixed:
+            raise ConfigError(
+                f"{setting}: cannot listen on {show(wanted.host, wanted.port)}: {error.strerror or error}",
+                fix=f"stop what listens there, or choose another port for {setting}",
+            ) from error
+    return _bind(wanted.host, 0)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+        # Two daemons can bind with SO_REUSEADDR as long as neither listens: find out now, not later.
+        bound.listen(512)
+        bound.setblocking(False)
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def bound_address(bound: socket.socket) -> tuple[str, int]:
+    host, port = bound.getsockname()[:2]
+    return str(host), int(port)
+
+
+def show(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,326 @@
+"""Conversations as JSON lines: a line of facts, a line a message, a marker after each archived stretch. Pure.
+
+The format is the agent-first protocol's. Older files read too: markers without title and time, markers that
+name an archive kept elsewhere, a message inside an envelope, lines of events among the messages.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from moot.domain.conversation import Archive, Conversation, ConversationKey
+from moot.domain.errors import BadRequest
+from moot.domain.message import Entry, Message, Role, Thinking, ToolCall, tool_result, user
+from moot.domain.text import clean, title_of
+
+NO_RESULT = "The call was interrupted: the imported file has no result for it."
+
+_Line = dict[str, Any]
+_NAME_LENGTH = 64
+_LATEST = 2.0**37
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What a file holds. `skipped` says which lines could not be used, and why."""
+
+    conversation: Conversation
+    messages: tuple[tuple[Message, float], ...]
+    archives: tuple[Archive, ...]
+    skipped: tuple[str, ...]
+
+
+# ---- out ----------------------------------------------------------------------------------------
+
+
+def export_lines(conversation: Conversation, entries: Sequence[Entry], archives: Sequence[Archive]) -> str:
+    """The whole conversation, archived messages too. Reading it back and writing it again gives the same text."""
+    lines = [_facts_line(conversation)]
+    waiting = list(archives)
+    for entry in entries:
+        while waiting and waiting[0].last_seq < entry.seq:
+            lines.append(_marker_line(waiting.pop(0)))
+        lines.append(_message_line(entry))
+    lines.extend(_marker_line(archive) for archive in waiting)
+    return "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines)
+
+
+def _facts_line(conversation: Conversation) -> _Line:
+    line: _Line = {
+        "agent": clean(conversation.key.agent),
+        "created_by": clean(conversation.key.sender),
+        "created_at": _stamp(conversation.created_at),
+        "title": clean(conversation.title),
+        "uptime_secs": max(0, round(conversation.updated_at - conversation.created_at)),
+    }
+    if conversation.cwd:
+        line["cwd"] = clean(conversation.cwd)
+    return line
+
+
+def _message_line(entry: Entry) -> _Line:
+    message = entry.message
+    line: _Line = {"role": message.role.value, "content": clean(message.content)}
+    if message.agent:
+        line["agent"] = clean(message.agent)
+    if message.tool_calls:
+        line["tool_calls"] = [
+            {"id": clean(call.id), "type": "function", "function": _function(call)} for call in message.tool_calls
+        ]
+    if message.tool_call_id:
+        line["tool_call_id"] = clean(message.tool_call_id)
+    if message.is_error:
+        line["is_error"] = True
+    if message.thinking:
+        # Without its signature: a provider refuses one it did not make for exactly this request.
+        line["thinking"] = [clean(thinking.text) for thinking in message.thinking]
+    line["created_at"] = _stamp(entry.created_at)
+    return line
+
+
+def _function(call: ToolCall) -> _Line:
+    return {"name": clean(call.name), "arguments": clean(call.arguments)}
+
+
+def _marker_line(archive: Archive) -> _Line:
+    return {
+        "compact": clean(archive.summary),
+        "title": clean(archive.title),
+        "archived_at": _stamp(archive.archived_at),
+    }
+
+
+def _stamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+# ---- in -----------------------------------------------------------------------------------------
+
+
+def import_lines(text: str, *, agent: str = "", sender: str = "") -> Imported:
+    """Read a file that anybody may have written. An agent or a sender given here replaces the file's."""
+    reader = _Reader(agent, sender)
+    for number, line in _objects(text, reader.skipped):
+        reader.read(number, line)
+    return reader.finish()
+
+
+def _objects(text: str, skipped: list[str]) -> Iterator[tuple[int, _Line]]:
+    # Only \n ends a line: text may hold every other separator there is.
+    rows = text.removeprefix("\ufeff").split("\n")
+    for number, row in enumerate(rows, 1):
+        if not row.strip():
+            continue
+        try:
+            line = json.loads(row)
+        except (ValueError, RecursionError):
+            torn = number == len(rows)
+            skipped.append(f"line {number}: {'cut off before its end' if torn else 'not JSON'}")
+            continue
+        if isinstance(line, dict):
+            yield number, line
+        else:
+            skipped.append(f"line {number}: not a JSON object")
+
+
+class _Reader:
+    """Builds a valid history line by line: every call gets its result, and no line says who it is not."""
+
+    def __init__(self, agent: str, sender: str) -> None:
+        self.skipped: list[str] = []
+        self._agent = agent
+        self._sender = sender
+        self._facts: _Line | None = None
+        self._created_at = 0.0
+        self._messages: list[tuple[Message, float]] = []
+        self._archives: list[Archive] = []
+        self._open_calls: list[str] = []
+
+    def read(self, number: int, line: _Line) -> None:
+        if "compact" in line or "archive_name" in line:
+            self._read_marker(line)
+        elif "event" in line or line.get("auto_injected") is True:
+            return
+        elif isinstance(line.get("message"), dict):
+            self._read_message(number, {**line["message"], "agent": line.get("agent") or line["message"].get("agent")})
+        elif "role" in line:
+            self._read_message(number, line)
+        elif "agent" in line or "created_by" in line:
+            self._read_facts(number, line)
+        else:
+            self.skipped.append(f"line {number}: neither a message nor a marker")
+
+    def finish(self) -> Imported:
+        self._close_calls()
+        facts = self._facts or {}
+        key = ConversationKey(self._agent, self._sender or _text(facts.get("created_by")))
+        if not key.agent:
+            raise BadRequest(
+                "the file does not say which agent it was with", fix="name the agent: moot import --agent A"
+            )
+        uptime = facts.get("uptime_secs")
+        lasted = float(uptime) if isinstance(uptime, int) and 0 <= uptime < 2**40 else 0.0
+        conversation = Conversation(
+            key=key,
+            title=_text(facts.get("title")),
+            cwd=_text(facts.get("cwd")),
+            created_at=self._created_at,
+            updated_at=self._created_at + lasted,
+            last_seq=len(self._messages),
+            message_count=len(self._messages),
+            archive_count=len(self._archives),
+        )
+        return Imported(
+            conversation=conversation,
+            messages=tuple(self._messages),
+            archives=tuple(self._archives),
+            skipped=tuple(self.skipped),
+        )
+
+    def _read_facts(self, number: int, line: _Line) -> None:
+        if self._facts is not None or self._messages or self._archives:
+            self.skipped.append(f"line {number}: a second line of facts")
+            return
+        self._facts = line
+        self._agent = self._agent or _text(line.get("agent"))
+        self._created_at = _seconds(line.get("created_at"), 0.0)
+
+    def _read_message(self, number: int, line: _Line) -> None:
+        reason = self._add(line)
+        if reason:
+            self.skipped.append(f"line {number}: {reason}")
+
+    def _add(self, line: _Line) -> str:
+        """Add one message, or say why it cannot be."""
+        role, content = line.get("role"), _content(line.get("content"))
+        at = _seconds(line.get("created_at"), self._last_time())
+        if role == Role.TOOL:
+            return self._add_result(line, content, at)
+        if role not in (Role.USER, Role.ASSISTANT):
+            # What a system line says was made for one run; the daemon writes its own.
+            return f"role {_text(role) or '?'} has no place in a history"
+        self._close_calls()
+        if role == Role.USER:
+            if not content.strip():
+                return "an empty message"
+            self._messages.append((user(content), at))
+            return ""
+        calls = _calls(line.get("tool_calls"), len(self._messages))
+        if not content.strip() and not calls:
+            return "an empty message"
+        message = Message(
+            role=Role.ASSISTANT,
+            content=content,
+            agent=self._speaker(line.get("agent")),
+            tool_calls=calls,
+            thinking=_thinking(line),
+        )
+        self._messages.append((message, at))
+        self._open_calls = [call.id for call in calls]
+        return ""
+
+    def _add_result(self, line: _Line, content: str, at: float) -> str:
+        call_id = _text(line.get("tool_call_id"))
+        if call_id not in self._open_calls:
+            return "a tool result without its call"
+        self._open_calls.remove(call_id)
+        self._messages.append((tool_result(call_id, content, is_error=line.get("is_error") is True), at))
+        return ""
+
+    def _read_marker(self, line: _Line) -> None:
+        self._close_calls()
+        name = _text(line.get("archive_name"))
+        summary = _text(line.get("compact")) or f"[archived context unavailable: {name}]"
+        at = _seconds(line.get("archived_at"), self._last_time())
+        first = self._archives[-1].last_seq + 1 if self._archives else 1
+        if first > len(self._messages):
+            # A file may begin with what is left of its past; an archive needs a message to hold it.
+            self._messages.append((user(summary), at))
+        archive = Archive(
+            number=len(self._archives) + 1,
+            first_seq=first,
+            last_seq=len(self._messages),
+            title=_text(line.get("title")) or title_of(name or summary),
+            summary=summary,
+            archived_at=at,
+        )
+        self._archives.append(archive)
+
+    def _close_calls(self) -> None:
+        at = self._last_time()
+        self._messages.extend((tool_result(call_id, NO_RESULT, is_error=True), at) for call_id in self._open_calls)
+        self._open_calls = []
+
+    def _last_time(self) -> float:
+        return self._messages[-1][1] if self._messages else self._created_at
+
+    def _speaker(self, value: object) -> str:
+        """A guest's name, without anything that could end the mark it will be written into."""
+        given = _text(value)
+        name = "".join(c for c in given if c.isalnum() or c in "-_.")[:_NAME_LENGTH]
+        if given and not name:
+            return "unknown"
+        return "" if name == self._agent else name
+
+
+def _text(value: object) -> str:
+    return clean(value) if isinstance(value, str) else ""
+
+
+def _content(value: object) -> str:
+    """Text as it is, or the text among the parts of a message that has parts."""
+    if not isinstance(value, list):
+        return _text(value)
+    parts = (part.get("text") if isinstance(part, dict) else part for part in value)
+    return "\n".join(_text(part) for part in parts if isinstance(part, str))
+
+
+def _calls(value: object, place: int) -> tuple[ToolCall, ...]:
+    """The calls of one message, their ids distinct. Both shapes are read: nested in `function`, and flat."""
+    calls: dict[str, ToolCall] = {}
+    for index, item in enumerate(value if isinstance(value, list) else ()):
+        if not isinstance(item, dict):
+            continue
+        inner = item.get("function")
+        function = inner if isinstance(inner, dict) else item
+        name = _text(function.get("name"))
+        call_id = _text(item.get("id")) or f"imported-{place}-{index}"
+        if name and call_id not in calls:
+            calls[call_id] = ToolCall(id=call_id, name=name, arguments=_arguments(function.get("arguments")))
+    return tuple(calls.values())
+
+
+def _arguments(value: object) -> str:
+    """The text of a JSON object, whatever was there: a provider refuses a history with anything else."""
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=True)
+    text = _text(value)
+    try:
+        whole = isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        whole = False
+    if whole or not text:
+        return text or "{}"
+    return json.dumps({"unreadable": text}, ensure_ascii=False)
+
+
+def _thinking(line: _Line) -> tuple[Thinking, ...]:
+    value = line.get("thinking", line.get("reasoning_content"))
+    items = value if isinstance(value, list) else [value]
+    texts = (_text(item.get("text") if isinstance(item, dict) else item) for item in items)
+    return tuple(Thinking(text=text) for text in texts if text)
+
+
+def _seconds(value: object, fallback: float) -> float:
+    """A time as ISO 8601 or as seconds since the epoch; the fallback where it is neither."""
+    try:
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value)
+            value = moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
+    except (ValueError, OverflowError):
+        return fallback
+    if isinstance(value, (int, float)) and 0 <= value < _LATEST:
+        return float(value)
+    return fallback

@@ -81,9 +81,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for section in dict.fromkeys(entry.section for entry in COMMANDS.values()):
             with formatter.section(section):
-                formatter.write_dl(
-                    [(name, entry.help) for name, entry in COMMANDS.items() if entry.section == section]
-                )
+                formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items() if entry.section == section])
 
 
 def load(target: str) -> click.Command:

@@ -46,12 +46,15 @@ class Connection(asyncio.Protocol):
         finally:
             self._waiting.pop(request_id, None)
 
+    def post(self, message: pb.ClientMessage) -> None:
+        """Send one message without waiting for its answer, for callers that may not wait: a signal, a key."""
+        request_id, _ = self._send(message)
+        del self._waiting[request_id]
+
     async def stream(self, message: Runnable) -> AsyncGenerator[pb.StreamEvent, None]:
         """Run or attach, and yield what happens up to and including `end`. Use it under `aclosing`."""
         request = (
-            pb.ClientMessage(stream=message)
-            if isinstance(message, pb.StreamMsg)
-            else pb.ClientMessage(attach=message)
+            pb.ClientMessage(stream=message) if isinstance(message, pb.StreamMsg) else pb.ClientMessage(attach=message)
         )
         request_id, inbox = self._send(request)
         try:

@@ -1,0 +1,56 @@
+"""moot agents: which agents there are, and what is wrong with those that did not load."""
+
+import sys
+from typing import Any
+
+import click
+
+from moot.cli import output, safe, shapes
+from moot.cli.connect import ask_daemon
+from moot.wire import moot_pb2 as pb
+
+
+@click.group(invoke_without_command=True)
+@output.json_option
+@click.pass_context
+def agents(context: click.Context) -> None:
+    """List and show agents."""
+    if context.invoked_subcommand is None:
+        _list()
+
+
+@agents.command("list")
+@output.json_option
+def list_agents() -> None:
+    """List the agents; a file that could not be read is named with the line and the reason."""
+    _list()
+
+
+def _list() -> None:
+    found = ask_daemon(pb.ClientMessage(list_agents=pb.ListAgentsMsg())).agent_list.agents
+
+    def render(_: Any) -> str:
+        rows = [[info.name, info.source, info.model or "(default)", info.description] for info in found]
+        return output.table(["NAME", "SOURCE", "MODEL", "DESCRIPTION"], rows)
+
+    output.emit([shapes.agent(info) for info in found], render=render)
+    for info in found:
+        if info.flaw:
+            output.note(output.paint("flaw: ", sys.stderr, fg="red") + safe.clean(info.flaw))
+
+
+@agents.command()
+@click.argument("name")
+@output.json_option
+def show(name: str) -> None:
+    """Show agent NAME with its instruction."""
+    info = ask_daemon(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=name))).agent_info
+
+    def render(_: Any) -> str:
+        facts = [("model", info.model or "(default)"), ("source", info.source), ("file", info.path)]
+        lines = [output.paint(safe.line(info.name), bold=True) + f"  {safe.line(info.description)}"]
+        lines += [f"{key:7} {safe.line(value)}" for key, value in facts if value]
+        lines += ["", safe.clean(info.instruction)] if info.instruction else []
+        return "\n".join(lines)
+
+    output.emit(shapes.agent(info), render=render)

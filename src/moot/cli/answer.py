@@ -1,0 +1,58 @@
+"""What a stream of events amounts to: the reply so far, and how the run ended. No I/O."""
+
+from typing import Any
+
+from moot.cli import shapes
+from moot.wire import moot_pb2 as pb
+
+_FIXES = {
+    "limit": "Raise the limit with --max-…, or in the configuration's [limits].",
+    "model_error": "`moot models test` checks the model; the message is kept, so `moot ask` can be repeated.",
+    "timeout": "Allow more time with --max-seconds, or ask for less at once.",
+    "interrupted": "The daemon stopped while it ran; ask again.",
+    "cancelled": "It was killed; what you said is kept.",
+    "internal_error": "`moot doctor` may say more; the daemon's log has the details.",
+}
+
+
+class Answer:
+    """Takes the events of one run. The reply is the text of the last step; steps before it led to tools."""
+
+    def __init__(self) -> None:
+        self.agent = ""
+        self.content = ""
+        self.outcome = ""
+        self.error = ""
+        self._end = pb.StreamEnd()
+
+    def take(self, event: pb.StreamEvent) -> None:
+        kind = event.WhichOneof("event")
+        if kind == "chunk":
+            self.content += event.chunk.content
+        elif kind in ("tool_start", "discarded"):
+            self.content = ""
+        elif kind == "start":
+            self.agent = event.start.agent
+        elif kind == "end":
+            self._end = event.end
+            self.agent = event.end.agent
+            self.outcome = event.end.outcome
+            self.error = event.end.error
+
+    def fix(self) -> str:
+        return _FIXES.get(self.outcome, "")
+
+    def data(self) -> dict[str, Any]:
+        """The reply as --json prints it."""
+        end = self._end
+        shape: dict[str, Any] = {
+            "agent": self.agent,
+            "content": self.content,
+            "outcome": self.outcome,
+            "usage": shapes.usage(end.usage),
+            "cost": end.cost,
+            "model": end.model,
+            "provider": end.provider,
+        }
+        extra = {"error": end.error, "limit": end.limit}
+        return shape | {key: value for key, value in extra.items() if value}

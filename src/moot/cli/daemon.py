@@ -1,0 +1,184 @@
+"""Commands about the daemon itself: serve, up, down, status, events, reload."""
+
+import asyncio
+import sys
+from contextlib import aclosing
+from datetime import timedelta
+from json import dumps
+from typing import Any
+
+import click
+
+from moot.cli import background, output, safe, shapes, voices
+from moot.cli.connect import answers, ask_daemon, call, daemon_client, ensure_running, paths, remote_address
+from moot.cli.exits import Exit
+from moot.client.connection import Connection
+from moot.client.errors import Unreachable
+from moot.wire import moot_pb2 as pb
+
+
+@click.command()
+def serve() -> int:
+    """Run the daemon in the foreground. SIGTERM drains and stops it, a second one stops it at once."""
+    from moot.daemon.app import serve as run_daemon  # noqa: PLC0415 - the whole daemon, needed by this command alone
+
+    return int(run_daemon(paths()) or 0)
+
+
+@click.command()
+@output.json_option
+def up() -> None:
+    """Start the daemon in the background and wait until it answers."""
+    home = paths()
+    already = asyncio.run(_up(home))
+    pid = background.running_pid(home)
+    data = {"pid": pid, "started": not already, "socket": str(home.socket)}
+    state = "is already running" if already else "is up"
+    output.emit(data, render=lambda _: f"The daemon {state} (pid {pid}), listening on {home.socket}.")
+
+
+async def _up(home: Any) -> bool:
+    if await answers(home):
+        return True
+    await ensure_running(home)
+    return False
+
+
+@click.command()
+@click.option("--now", is_flag=True, help="Do not let runs in flight finish.")
+@click.option(
+    "--timeout", type=float, default=background.STOP_SECONDS, show_default=True, help="Seconds to wait for it."
+)
+@output.json_option
+def down(now: bool, timeout: float) -> None:
+    """Stop the daemon; runs in flight may finish first."""
+    with output.progress("Stopping the daemon"):
+        stopped = background.stop(paths(), now=now, seconds=timeout)
+    output.emit({"stopped": stopped}, render=lambda _: "Stopped." if stopped else "The daemon was not running.")
+
+
+@click.command()
+@output.json_option
+def status() -> int:
+    """Show what the daemon is doing. Does not start it."""
+    stats, active, agents = call(_look, start=False)
+    flaws = [info.flaw for info in agents if info.flaw] + _config_flaws()
+    data = {
+        "version": stats.version,
+        "pid": stats.pid,
+        "uptime_seconds": stats.uptime_secs,
+        "model": stats.active_model,
+        "agents": stats.registered_agents,
+        "connections": stats.connections,
+        "open_asks": stats.open_asks,
+        "rss_bytes": stats.rss_bytes,
+        "http": stats.http,
+        "tcp": stats.tcp,
+        "active": [shapes.active(info) for info in active],
+        "flaws": flaws,
+    }
+    output.emit(data, render=lambda _: _status_text(stats, active))
+    for flaw in flaws:
+        output.note(output.paint("flaw: ", sys.stderr, fg="red") + safe.clean(flaw))
+    return int(Exit.BAD_CONFIG if flaws else Exit.OK)
+
+
+async def _look(
+    connection: Connection,
+) -> tuple[pb.DaemonStats, list[pb.ActiveConversationInfo], list[pb.AgentInfo]]:
+    stats = await connection.request(pb.ClientMessage(get_stats=pb.GetStats()))
+    active = await connection.request(pb.ClientMessage(list_active_conversations=pb.ListActiveConversationsMsg()))
+    agents = await connection.request(pb.ClientMessage(list_agents=pb.ListAgentsMsg()))
+    return stats.stats, list(active.active_conversations.conversations), list(agents.agent_list.agents)
+
+
+def _config_flaws() -> list[str]:
+    """What is wrong in the owner's own configuration; another machine's is not ours to read."""
+    from moot.daemon.config import BrokenConfig, load_config  # noqa: PLC0415 - only this command reads the file
+
+    if remote_address():
+        return []
+    try:
+        load_config(paths().config)
+    except BrokenConfig as broken:
+        return [str(flaw) for flaw in broken.flaws]
+    return []
+
+
+def _status_text(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo]) -> str:
+    doors = "".join(f", {name} {safe.line(at)}" for name, at in (("http", stats.http), ("tcp", stats.tcp)) if at)
+    lines = [
+        f"Moot {safe.line(stats.version)} (pid {stats.pid}), up {timedelta(seconds=stats.uptime_secs)}{doors}",
+        f"{stats.registered_agents} agents, default model {safe.line(stats.active_model) or 'none'},"
+        f" {stats.connections} connections, {stats.rss_bytes // 1_048_576} MB",
+    ]
+    rows = [
+        [
+            info.agent,
+            info.sender,
+            info.speaker,
+            "waits for you" if info.waiting else f"{info.alive_secs}s",
+            str(info.queued),
+            f"{info.last_action} ({info.idle_secs}s ago)" if info.last_action else "",
+        ]
+        for info in active
+    ]
+    lines.append(
+        output.table(["AGENT", "SENDER", "SPEAKER", "RUNNING", "QUEUED", "LAST ACTION"], rows) or "Nothing is running."
+    )
+    return "\n".join(lines)
+
+
+@click.command()
+@output.json_option
+def reload() -> int:
+    """Read the configuration and the agents again; what is broken keeps its last good version."""
+    answer = ask_daemon(pb.ClientMessage(reload=pb.ReloadMsg())).reloaded
+    data = {"agents": answer.agents, "flaws": list(answer.flaws)}
+    output.emit(data, render=lambda _: f"{answer.agents} agents loaded.")
+    for flaw in answer.flaws:
+        output.note(output.paint("flaw: ", sys.stderr, fg="red") + safe.clean(flaw))
+    return int(Exit.BAD_CONFIG if answer.flaws else Exit.OK)
+
+
+@click.command()
+@click.option("-n", "count", type=click.IntRange(min=1), help="Stop after N events.")
+@click.option("--ndjson", is_flag=True, help="Print each event as one line of JSON, as it happens.")
+@output.json_option
+def events(count: int | None, ndjson: bool) -> None:
+    """Follow everything that happens in your conversations, until Ctrl-C.
+
+    With --json the events are collected and printed as one document at the end, so give -n too.
+    """
+    if output.wants_json() and count is None:
+        raise click.UsageError("--json needs -n, since a live feed has no end; --ndjson prints line by line.")
+    asyncio.run(_follow(count, ndjson=ndjson))
+
+
+async def _follow(limit: int | None, *, ndjson: bool) -> None:
+    collected: list[dict[str, Any]] = []
+    async with daemon_client() as connection, aclosing(connection.events()) as feed:
+        output.note("Following. Ctrl-C stops.")
+        seen = 0
+        async for event in feed:
+            seen += 1
+            if output.wants_json():
+                collected.append(shapes.event(event))
+            elif ndjson:
+                output.write(dumps(shapes.event(event)) + "\n")
+            else:
+                output.write(_event_line(event) + "\n")
+            if seen == limit:
+                break
+        else:
+            raise Unreachable("the feed ended", fix="Start it again once the daemon is up.")
+    if output.wants_json():
+        output.emit(collected)
+
+
+def _event_line(event: pb.AgentEventMsg) -> str:
+    kind = pb.AgentEventKind.Name(event.kind).lower()
+    who = output.paint(safe.line(event.speaker or event.agent), fg=voices.colour(event.speaker or event.agent))
+    what = event.content or event.tool_output or " ".join(call.name for call in event.tool_calls)
+    where = output.paint(f"{safe.line(event.agent)} ⇄ {safe.line(event.sender)}", dim=True)
+    return f"{safe.line(event.timestamp)}  {where}  {who}  {kind}  {safe.line(what, 100)}".rstrip()

@@ -1,0 +1,150 @@
+"""Commands that move what is remembered: export, import, delete, backup, restore."""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from moot.cli import background, output, safe
+from moot.cli.connect import ask_daemon, paths, stdin_text
+from moot.cli.options import conversation, sender_option
+from moot.domain.errors import BadRequest, Conflict
+from moot.wire import moot_pb2 as pb
+
+
+@click.command()
+@conversation
+@click.option("-o", "--output", "target", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
+@click.option("--force", is_flag=True, help="Replace the file when it exists.")
+@output.json_option
+def export(agent: str, sender: str, target: Path | None, force: bool) -> None:
+    """Write the conversation with AGENT as JSONL, archives and attribution included."""
+    answer = ask_daemon(pb.ClientMessage(export=pb.ExportMsg(agent=agent, sender=sender))).exported
+    if target is not None:
+        _write_file(target, answer.jsonl, replace=force)
+        data = {"path": str(target), "messages": answer.messages}
+        output.emit(data, render=lambda _: f"Wrote {answer.messages} messages to {target}.")
+        return
+    data = {"jsonl": answer.jsonl, "messages": answer.messages}
+    output.emit(data, render=lambda _: safe.clean(answer.jsonl) if sys.stdout.isatty() else answer.jsonl)
+
+
+def _write_file(target: Path, text: str, *, replace: bool) -> None:
+    """Write beside the target and rename, so that a full disk leaves no half a file."""
+    if target.exists() and not replace:
+        raise Conflict(f"{target} exists already", fix="Choose another name, or add --force.")
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with draft.open("w", encoding="utf-8", newline="") as file:
+            os.chmod(draft, 0o600)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(target)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise BadRequest(f"{target} cannot be written: {error.strerror}", fix="Choose another place.") from error
+
+
+@click.command("import")
+@click.argument("file")
+@click.option("--agent", default="", help="The agent's name, where the file does not say it or it shall be another.")
+@sender_option
+@output.json_option
+def import_(file: str, agent: str, sender: str) -> None:
+    """Make a conversation from the JSONL in FILE, or from stdin when FILE is -."""
+    text = stdin_text() if file == "-" else _read_file(Path(file))
+    message = pb.ClientMessage()
+    # `import` is a word of Python's own, so the field can only be reached by its name as text.
+    getattr(message, "import").CopyFrom(pb.ImportMsg(agent=agent, sender=sender, jsonl=text))
+    answer = ask_daemon(message).imported
+    for reason in answer.skipped:
+        output.note(f"skipped: {safe.line(reason)}")
+    data = {
+        "agent": answer.agent,
+        "sender": answer.sender,
+        "messages": answer.messages,
+        "archives": answer.archives,
+        "skipped": list(answer.skipped),
+    }
+    output.emit(
+        data,
+        render=lambda _: (
+            f"Imported {answer.messages} messages and {answer.archives} archives"
+            f" into {safe.line(answer.agent)} ⇄ {safe.line(answer.sender)}."
+        ),
+    )
+
+
+def _read_file(path: Path) -> str:
+    try:
+        # newline="" keeps the text as it is; the daemon reads every kind of line end.
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"{path} is not UTF-8 text", fix="Give a file that `moot export` wrote.") from error
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be read: {error.strerror}", fix="Check the path.") from error
+
+
+@click.command()
+@conversation
+@click.option("--yes", is_flag=True, help="Delete without asking.")
+@output.json_option
+def delete(agent: str, sender: str, yes: bool) -> None:
+    """Delete the conversation with AGENT and its archives. Shows what would go, and asks first."""
+    doomed = ask_daemon(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender))).deleted
+    what = f"{doomed.messages} messages, {doomed.archives} archives and {doomed.runs} runs"
+    if not yes and output.wants_json():
+        output.emit(_deleted(doomed))
+        return
+    if not yes:
+        output.note(f"This deletes {what} of {agent}. There is no way back; `moot export` keeps a copy.")
+        if not sys.stdin.isatty():
+            raise BadRequest("nothing was deleted: there is no terminal to ask on", fix="Add --yes.")
+        click.confirm("Delete them?", abort=True, err=True)
+    done = ask_daemon(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender, confirm=True))).deleted
+    output.emit(_deleted(done), render=lambda _: f"Deleted {what}.")
+
+
+def _deleted(answer: pb.Deleted) -> dict[str, object]:
+    return {
+        "messages": answer.messages,
+        "archives": answer.archives,
+        "runs": answer.runs,
+        "deleted": answer.deleted,
+    }
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@output.json_option
+def backup(path: Path) -> None:
+    """Write a consistent copy of the store to PATH while everything goes on."""
+    # The daemon has a working directory of its own.
+    target = path.expanduser().absolute()
+    with output.progress("Backing up"):
+        answer = ask_daemon(pb.ClientMessage(backup=pb.BackupMsg(path=str(target)))).backed_up
+    data = {"path": answer.path, "bytes": answer.bytes}
+    output.emit(data, render=lambda _: f"Wrote {answer.bytes} bytes to {safe.line(answer.path)}.")
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--yes", is_flag=True, help="Restore without asking.")
+@output.json_option
+def restore(path: Path, yes: bool) -> None:
+    """Put the backup at PATH in the store's place. The daemon must be down; the old store is kept aside."""
+    from moot.store.backup import restore_backup  # noqa: PLC0415 - the store is heavy, and only this command needs it
+
+    home = paths()
+    if background.running_pid(home):
+        raise Conflict("the daemon is running", fix="Stop it first: moot down.")
+    if not yes and not output.wants_json() and sys.stdin.isatty():
+        click.confirm(f"Replace {home.store} by {path}?", abort=True, err=True)
+    kept = restore_backup(path.expanduser().absolute(), home.store)
+    output.emit(
+        {"store": str(home.store), "kept": str(kept or "")},
+        render=lambda _: f"Restored {home.store}." + (f" The old store is {kept}." if kept else ""),
+    )

@@ -1,0 +1,188 @@
+"""Commands that look: history, conversations, archives, recall, usage."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+
+from moot.cli import output, safe, shapes, voices
+from moot.cli.connect import ask_daemon, utf8
+from moot.cli.options import conversation, sender_option
+from moot.wire import moot_pb2 as pb
+
+# What a person wants to see of a tool's output in a history; --json has all of it.
+_TOOL_COLUMNS = 100
+
+
+def when(timestamp: float) -> str:
+    return datetime.fromtimestamp(timestamp).astimezone().strftime("%Y-%m-%d %H:%M") if timestamp else ""
+
+
+def speaker(entry: pb.HistoryMessage, primary: str) -> str:
+    return voices.USER if entry.role == "user" else entry.agent or primary
+
+
+def transcript(messages: Sequence[pb.HistoryMessage], primary: str) -> str:
+    """Messages for a person to read: who said what, tools on one line each, how a turn ended if not well."""
+    blocks: list[str] = []
+    for entry in messages:
+        if entry.role == "tool":
+            mark = "✗" if entry.is_error else "→"
+            blocks.append(output.paint(f"  {mark} {safe.line(entry.content, _TOOL_COLUMNS)}", dim=True))
+            continue
+        if entry.content or entry.role == "user":
+            name = speaker(entry, primary)
+            guest = output.paint(" (guest)", dim=True) if entry.agent and entry.agent != primary else ""
+            head = output.paint(safe.line(name), fg=voices.colour(name), bold=True) + guest
+            blocks.append(f"{head} › {safe.clean(entry.content).rstrip()}")
+        for call in entry.tool_calls:
+            text = f"{call.name} {call.arguments}"
+            blocks.append(output.paint(f"  ⚒ {safe.line(text, _TOOL_COLUMNS)}", dim=True))
+        if entry.outcome not in ("", "completed"):
+            note = f"{entry.outcome}: {entry.error}" if entry.error else entry.outcome
+            blocks.append(output.paint(f"  ({safe.line(note)})", fg="red"))
+    return "\n".join(blocks)
+
+
+@click.command()
+@conversation
+@click.option("--all", "everything", is_flag=True, help="Also what has been archived.")
+@click.option("-n", "last", type=click.IntRange(min=1), help="Only the last N messages.")
+@output.json_option
+def history(agent: str, sender: str, everything: bool, last: int | None) -> None:
+    """Show the conversation with AGENT."""
+    request = pb.GetHistoryMsg(agent=agent, sender=sender, all=everything)
+    answer = ask_daemon(pb.ClientMessage(get_history=request)).history
+    messages = answer.messages[-last:] if last else answer.messages
+
+    def render(_: Any) -> str:
+        parts = [output.paint(safe.line(answer.title), bold=True)] if answer.title else []
+        if answer.summary and not everything:
+            parts.append(output.paint(f"── archived: {safe.line(answer.summary_title)} ──", dim=True))
+        parts.append(transcript(messages, agent))
+        parts += [output.paint(f"(waiting) {safe.line(text)}", dim=True) for text in answer.queued]
+        return "\n".join(part for part in parts if part) or "Nothing has been said yet."
+
+    output.emit([shapes.message(entry) for entry in messages], render=render)
+
+
+@click.group(invoke_without_command=True)
+@click.option("--agent", default="", help="Only conversations with this agent.")
+@sender_option
+@output.json_option
+@click.pass_context
+def conversations(context: click.Context, agent: str, sender: str) -> None:
+    """List the conversations, newest first."""
+    if context.invoked_subcommand is None:
+        _list_conversations(agent, sender)
+
+
+@conversations.command("list")
+@click.option("--agent", default="", help="Only conversations with this agent.")
+@sender_option
+@output.json_option
+def list_conversations(agent: str, sender: str) -> None:
+    """List the conversations, newest first."""
+    _list_conversations(agent, sender)
+
+
+def _list_conversations(agent: str, sender: str) -> None:
+    request = pb.ListConversationsMsg(agent=agent, sender=sender)
+    answer = ask_daemon(pb.ClientMessage(list_conversations=request)).conversation_list
+    found = sorted(answer.conversations, key=lambda info: info.updated_at, reverse=True)
+
+    def render(_: Any) -> str:
+        rows = [
+            [
+                info.agent,
+                info.sender,
+                str(info.message_count),
+                str(info.archives),
+                "running" if info.running else when(info.updated_at),
+                info.title,
+            ]
+            for info in found
+        ]
+        headers = ["AGENT", "SENDER", "MESSAGES", "ARCHIVES", "LAST", "TITLE"]
+        return output.table(headers, rows) or 'No conversation yet. Start one: moot ask moot "Hello"'
+
+    output.emit([shapes.conversation(info) for info in found], render=render)
+
+
+@click.command()
+@conversation
+@click.argument("number", type=click.IntRange(min=1), required=False)
+@output.json_option
+def archives(agent: str, sender: str, number: int | None) -> None:
+    """List the archives of the conversation with AGENT, or show archive NUMBER with its messages."""
+    if number is not None:
+        _show_archive(agent, sender, number)
+        return
+    request = pb.ListArchivesMsg(agent=agent, sender=sender)
+    found = ask_daemon(pb.ClientMessage(list_archives=request)).archive_list.archives
+
+    def render(_: Any) -> str:
+        rows = [
+            [str(info.number), when(info.archived_at), f"{info.first_seq}–{info.last_seq}", info.title]
+            for info in found
+        ]
+        return output.table(["NUMBER", "ARCHIVED", "MESSAGES", "TITLE"], rows) or "No archive yet."
+
+    output.emit([shapes.archive(info) for info in found], render=render)
+
+
+def _show_archive(agent: str, sender: str, number: int) -> None:
+    request = pb.GetArchiveMsg(agent=agent, sender=sender, number=number)
+    info = ask_daemon(pb.ClientMessage(get_archive=request)).archive
+    output.emit(shapes.archive(info), render=lambda _: _archive_text(info, agent))
+
+
+def _archive_text(info: pb.ArchiveInfo, agent: str) -> str:
+    head = output.paint(f"Archive {info.number}: {safe.line(info.title)}", bold=True)
+    summary = output.paint(safe.clean(info.summary), dim=True)
+    return "\n".join(part for part in (head, summary, transcript(info.messages, agent)) if part)
+
+
+@click.command()
+@conversation
+@click.argument("query")
+@click.option("-n", "limit", type=click.IntRange(1, 100), default=5, show_default=True, help="At most N archives.")
+@output.json_option
+def recall(agent: str, sender: str, query: str, limit: int) -> None:
+    """Search the archives of the conversation with AGENT for QUERY."""
+    request = pb.RecallMsg(agent=agent, sender=sender, query=utf8(query), limit=limit)
+    found = ask_daemon(pb.ClientMessage(recall=request)).recalled.archives
+    output.emit(
+        [shapes.archive(info) for info in found],
+        render=lambda _: (
+            "\n\n".join(_archive_text(info, agent) for info in found) or "Nothing like it in the archives."
+        ),
+    )
+
+
+@click.command()
+@click.argument("agent", default="")
+@sender_option
+@output.json_option
+def usage(agent: str, sender: str) -> None:
+    """Show tokens and cost per conversation and model, for all or for one AGENT."""
+    found = ask_daemon(pb.ClientMessage(get_usage=pb.GetUsageMsg(agent=agent, sender=sender))).usage.usage
+
+    def render(_: Any) -> str:
+        rows = [
+            [
+                info.agent,
+                info.sender,
+                info.model,
+                str(info.runs),
+                voices.count(info.prompt),
+                voices.count(info.completion),
+                voices.cost(info.cost),
+            ]
+            for info in found
+        ]
+        headers = ["AGENT", "SENDER", "MODEL", "RUNS", "PROMPT", "COMPLETION", "COST"]
+        return output.table(headers, rows) or "Nothing has been used yet."
+
+    output.emit([shapes.spend(info) for info in found], render=render)

@@ -1,0 +1,19 @@
+"""The arguments that many commands share: which conversation is meant."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def sender_option(command: _F) -> _F:
+    """--as SENDER; without it the daemon takes the default of the connection."""
+    option = click.option("--as", "sender", default="", metavar="SENDER", help="Who is talking. Default: you.")
+    return option(command)
+
+
+def conversation(command: _F) -> _F:
+    """AGENT --as SENDER: the two names that are a conversation."""
+    return click.argument("agent")(sender_option(command))

@@ -1,0 +1,139 @@
+"""Answers of the daemon as the plain data that --json prints. Pure."""
+
+from typing import Any
+
+from moot.wire import moot_pb2 as pb
+
+
+def message(entry: pb.HistoryMessage) -> dict[str, Any]:
+    """One history entry. `agent` is empty where the primary spoke; keys that say nothing are left out."""
+    shape: dict[str, Any] = {
+        "seq": entry.seq,
+        "role": entry.role,
+        "content": entry.content,
+        "agent": entry.agent,
+        "created_at": entry.created_at,
+    }
+    calls = [{"id": call.call_id, "name": call.name, "arguments": call.arguments} for call in entry.tool_calls]
+    extra = {
+        "outcome": entry.outcome,
+        "error": entry.error,
+        "tool_calls": calls,
+        "tool_call_id": entry.tool_call_id,
+        "is_error": entry.is_error,
+        "thinking": entry.thinking,
+        "archive": entry.archive,
+    }
+    return shape | {key: value for key, value in extra.items() if value}
+
+
+def archive(info: pb.ArchiveInfo) -> dict[str, Any]:
+    shape: dict[str, Any] = {
+        "number": info.number,
+        "title": info.title,
+        "summary": info.summary,
+        "archived_at": info.archived_at,
+        "first_seq": info.first_seq,
+        "last_seq": info.last_seq,
+    }
+    return shape | ({"messages": [message(each) for each in info.messages]} if info.messages else {})
+
+
+def conversation(info: pb.ConversationInfo) -> dict[str, Any]:
+    return {
+        "agent": info.agent,
+        "sender": info.sender,
+        "title": info.title,
+        "messages": info.message_count,
+        "archives": info.archives,
+        "running": info.running,
+        "cwd": info.cwd,
+        "created_at": info.created_at,
+        "updated_at": info.updated_at,
+    }
+
+
+def spend(info: pb.UsageInfo) -> dict[str, Any]:
+    return {
+        "agent": info.agent,
+        "sender": info.sender,
+        "model": info.model,
+        "runs": info.runs,
+        "prompt": info.prompt,
+        "completion": info.completion,
+        "cache_hit": info.cache_hit,
+        "reasoning": info.reasoning,
+        "cost": info.cost,
+    }
+
+
+def usage(tokens: pb.TokenUsage) -> dict[str, int]:
+    shape = {"prompt": tokens.prompt, "completion": tokens.completion, "total": tokens.total}
+    for name in ("cache_hit", "cache_miss", "reasoning"):
+        if tokens.HasField(name):
+            shape[name] = getattr(tokens, name)
+    return shape
+
+
+def agent(info: pb.AgentInfo) -> dict[str, Any]:
+    shape = {
+        "name": info.name,
+        "description": info.description,
+        "model": info.model,
+        "source": info.source,
+        "path": info.path,
+    }
+    extra = {"instruction": info.instruction, "flaw": info.flaw}
+    return shape | {key: value for key, value in extra.items() if value}
+
+
+def token(info: pb.TokenInfo) -> dict[str, Any]:
+    return {
+        "name": info.name,
+        "senders": list(info.senders),
+        "created_at": info.created_at,
+        "last_used_at": info.last_used_at or None,
+        "revoked_at": info.revoked_at or None,
+    }
+
+
+def active(info: pb.ActiveConversationInfo) -> dict[str, Any]:
+    return {
+        "agent": info.agent,
+        "sender": info.sender,
+        "speaker": info.speaker,
+        "title": info.title,
+        "messages": info.message_count,
+        "seconds": info.alive_secs,
+        "idle_seconds": info.idle_secs,
+        "last_action": info.last_action,
+        "queued": info.queued,
+        "waiting": info.waiting,
+    }
+
+
+def question(asked: pb.AskQuestion) -> dict[str, Any]:
+    return {
+        "question": asked.question,
+        "header": asked.header,
+        "options": [{"label": option.label, "description": option.description} for option in asked.options],
+        "multi_select": asked.multi_select,
+    }
+
+
+def event(info: pb.AgentEventMsg) -> dict[str, Any]:
+    shape: dict[str, Any] = {
+        "timestamp": info.timestamp,
+        "agent": info.agent,
+        "sender": info.sender,
+        "speaker": info.speaker,
+        "kind": pb.AgentEventKind.Name(info.kind).lower(),
+    }
+    calls = [{"name": call.name, "arguments": call.arguments} for call in info.tool_calls]
+    extra = {
+        "content": info.content,
+        "tool_calls": calls,
+        "tool_output": info.tool_output,
+        "tool_is_error": info.tool_is_error,
+    }
+    return shape | {key: value for key, value in extra.items() if value}

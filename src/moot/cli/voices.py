@@ -1,0 +1,26 @@
+"""Who is speaking, and in which colour: the same name has the same colour everywhere. Pure."""
+
+from zlib import crc32
+
+USER = "you"
+_COLOURS = ("cyan", "magenta", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_yellow", "bright_blue")
+_USER_COLOUR = "green"
+
+
+def colour(name: str) -> str:
+    """A colour for a name, by click's name for it; green is the person's own."""
+    return _USER_COLOUR if name == USER else _COLOURS[crc32(name.encode(errors="replace")) % len(_COLOURS)]
+
+
+def cost(amount: float) -> str:
+    """US dollars with as many places as it takes to see something."""
+    if amount <= 0:
+        return "$0"
+    return f"${amount:.2f}" if amount >= 1 else f"${amount:.4f}"
+
+
+def count(number: int) -> str:
+    """A number as people say it: 950, 1.2k, 3.4M."""
+    if number < 1_000:
+        return str(number)
+    return f"{number / 1_000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"

@@ -1,0 +1,77 @@
+"""Archives: a marker over a stretch of history, and the index that lets it be found again."""
+
+from dataclasses import replace
+
+import apsw
+
+from moot.domain.conversation import Archive, ConversationKey
+from moot.domain.errors import Conflict
+from moot.store import rows
+
+
+def add(db: apsw.Connection, key: ConversationKey, archive: Archive) -> Archive:
+    """Archive what is active up to archive.last_seq. The messages stay where they are."""
+    conversation = rows.require_conversation(db, key)
+    last_seq, archived_seq, count = rows.one(
+        db.execute("SELECT last_seq, archived_seq, archives FROM conversations WHERE id = ?", (conversation,))
+    )
+    first = archived_seq + 1
+    if archive.first_seq not in (0, first) or not first <= archive.last_seq <= last_seq:
+        raise Conflict(
+            f"messages {archive.first_seq}..{archive.last_seq} are not the active ones ({first}..{last_seq})",
+            fix="Load the conversation again and compact what is there now.",
+        )
+    added = replace(archive, number=count + 1, first_seq=first)
+    db.execute(
+        f"INSERT INTO archives (conversation, {rows.ARCHIVE_COLUMNS})"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            conversation,
+            added.number,
+            first,
+            added.last_seq,
+            added.title,
+            added.summary,
+            added.archived_at,
+            added.model,
+            *rows.usage_values(added.usage),
+            added.cost,
+        ),
+    )
+    db.execute(
+        "UPDATE conversations SET archived_seq = ?, archives = ? WHERE id = ?",
+        (added.last_seq, added.number, conversation),
+    )
+    _index(db, conversation, added)
+    return added
+
+
+def _index(db: apsw.Connection, conversation: int, archive: Archive) -> None:
+    db.execute(
+        "INSERT INTO message_index (rowid, content) SELECT id, content FROM messages WHERE id BETWEEN ? AND ?",
+        (rows.message_id(conversation, archive.first_seq), rows.message_id(conversation, archive.last_seq)),
+    )
+    db.execute(
+        "INSERT INTO summary_index (rowid, title, summary) VALUES (?, ?, ?)",
+        (rows.message_id(conversation, archive.number), archive.title, archive.summary),
+    )
+
+
+def listed(db: apsw.Connection, key: ConversationKey) -> list[Archive]:
+    conversation = rows.conversation_id(db, key)
+    return [] if conversation is None else of_conversation(db, conversation)
+
+
+def of_conversation(db: apsw.Connection, conversation: int) -> list[Archive]:
+    found = db.execute(
+        f"SELECT {rows.ARCHIVE_COLUMNS} FROM archives WHERE conversation = ? ORDER BY number", (conversation,)
+    )
+    return [rows.archive(row) for row in found]
+
+
+def newest(db: apsw.Connection, conversation: int) -> Archive | None:
+    row = db.execute(
+        f"SELECT {rows.ARCHIVE_COLUMNS} FROM archives WHERE conversation = ? ORDER BY number DESC LIMIT 1",
+        (conversation,),
+    ).fetchone()
+    return None if row is None else rows.archive(row)

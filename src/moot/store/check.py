@@ -1,0 +1,100 @@
+"""What `moot doctor` asks of the store: is every promise about its contents kept?"""
+
+from collections.abc import Iterator
+
+import apsw
+
+from moot.store import rows
+
+_MAX_EACH = 10
+
+
+def check(db: apsw.Connection) -> list[str]:
+    """Read everything. One sentence for each thing that is wrong."""
+    findings = [*_file(db)]
+    if findings:
+        # What a damaged file says about itself is not worth reading.
+        return findings
+    for look in (_foreign_keys, _messages, _runs, _archives, _message_index, _summary_index):
+        findings += look(db)
+    return findings
+
+
+def _file(db: apsw.Connection) -> Iterator[str]:
+    for (answer,) in db.execute(f"PRAGMA integrity_check({_MAX_EACH})"):
+        if answer != "ok":
+            yield f"the file is damaged: {answer}"
+
+
+def _foreign_keys(db: apsw.Connection) -> Iterator[str]:
+    for table, row, parent, _ in db.execute("PRAGMA foreign_key_check"):
+        yield f"row {row} of {table} has no {parent}"
+
+
+def _messages(db: apsw.Connection) -> Iterator[str]:
+    for agent, sender, count, least, most, last in db.execute(
+        "SELECT conversations.agent, sender, count(messages.id), coalesce(min(seq), 1), coalesce(max(seq), 0), last_seq"
+        " FROM conversations LEFT JOIN messages"
+        " ON messages.id BETWEEN (conversations.id << 32) AND (conversations.id << 32) + 0xffffffff"
+        " GROUP BY conversations.id"
+    ):
+        if (count, least, most) != (last, 1, last):
+            yield f"{agent} ⇄ {sender} should have messages 1..{last}, it has {count} in {least}..{most}"
+    for (conversation,) in db.execute(
+        "SELECT DISTINCT conversation FROM messages WHERE conversation NOT IN (SELECT id FROM conversations)"
+    ):
+        yield f"messages of conversation {conversation} belong to nobody"
+
+
+def _runs(db: apsw.Connection) -> Iterator[str]:
+    for (run_id,) in db.execute(
+        "SELECT runs.id FROM runs JOIN conversations ON conversations.id = runs.conversation"
+        " WHERE user_seq > last_seq OR reply_seq > last_seq OR (status = 'running' AND user_seq = 0)"
+        " OR (status = 'queued' AND content IS NULL) OR (status = 'ended' AND outcome = '')"
+    ):
+        yield f"run {run_id} points at a message that is not there, or has lost its own"
+
+
+def _archives(db: apsw.Connection) -> Iterator[str]:
+    for agent, sender, number in db.execute(
+        "SELECT agent, sender, number FROM (SELECT conversation, number, first_seq, last_seq,"
+        " row_number() OVER inside AS place, lag(last_seq, 1, 0) OVER inside AS before"
+        " FROM archives WINDOW inside AS (PARTITION BY conversation ORDER BY number)) AS archived"
+        " JOIN conversations ON conversations.id = archived.conversation"
+        " WHERE number <> place OR first_seq <> before + 1 OR archived.last_seq < first_seq"
+        " OR archived.last_seq > archived_seq"
+    ):
+        yield f"archive {number} of {agent} ⇄ {sender} does not follow the one before"
+    for agent, sender in db.execute(
+        "SELECT agent, sender FROM conversations WHERE archives <>"
+        " (SELECT count(*) FROM archives WHERE conversation = conversations.id) OR archived_seq <>"
+        " (SELECT coalesce(max(last_seq), 0) FROM archives WHERE conversation = conversations.id)"
+    ):
+        yield f"{agent} ⇄ {sender} miscounts its archives"
+
+
+def _message_index(db: apsw.Connection) -> Iterator[str]:
+    missing, extra = rows.one(
+        db.execute(
+            "SELECT (SELECT count(*) FROM messages JOIN conversations ON conversations.id = conversation"
+            " WHERE seq <= archived_seq AND messages.id NOT IN (SELECT id FROM message_index_docsize)),"
+            " (SELECT count(*) FROM message_index_docsize LEFT JOIN conversations"
+            " ON conversations.id = message_index_docsize.id >> 32"
+            " WHERE archived_seq IS NULL OR (message_index_docsize.id & 0xffffffff) > archived_seq)"
+        )
+    )
+    if missing or extra:
+        yield f"the search index misses {missing} archived messages and has {extra} too many"
+
+
+def _summary_index(db: apsw.Connection) -> Iterator[str]:
+    missing, extra = rows.one(
+        db.execute(
+            "SELECT (SELECT count(*) FROM archives"
+            " WHERE (conversation << 32) + number NOT IN (SELECT id FROM summary_index_docsize)),"
+            " (SELECT count(*) FROM summary_index_docsize WHERE id NOT IN"
+            " (SELECT (conversation << 32) + number FROM archives))"
+        )
+    )
+    if missing or extra:
+        yield f"the search index misses {missing} summaries and has {extra} too many"

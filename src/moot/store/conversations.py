@@ -1,0 +1,107 @@
+"""Conversations and their messages: load, list, name, delete, import."""
+
+from collections.abc import Sequence
+
+import apsw
+
+from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded
+from moot.domain.errors import BadRequest, Conflict
+from moot.domain.message import Entry, Message
+from moot.domain.ports import Doomed
+from moot.store import archives as archives_
+from moot.store import rows
+
+
+def create(db: apsw.Connection, key: ConversationKey, now: float) -> tuple[int, bool]:
+    """The conversation's id, and whether it was made just now."""
+    found = rows.conversation_id(db, key)
+    if found is not None:
+        return found, False
+    db.execute(
+        "INSERT INTO conversations (agent, sender, created_at, updated_at) VALUES (?, ?, ?, ?)",
+        (key.agent, key.sender, now, now),
+    )
+    return db.last_insert_rowid(), True
+
+
+def load(db: apsw.Connection, key: ConversationKey) -> Loaded | None:
+    row = db.execute(
+        f"SELECT id, {rows.CONVERSATION_COLUMNS} FROM conversations WHERE agent = ? AND sender = ?", key
+    ).fetchone()
+    if row is None:
+        return None
+    number, state = row[0], rows.conversation(row[1:])
+    newest = archives_.newest(db, number)
+    first = newest.last_seq + 1 if newest else 1
+    return Loaded(
+        conversation=state,
+        archive=newest,
+        entries=tuple(rows.entries_between(db, number, first, state.last_seq)),
+    )
+
+
+def listed(db: apsw.Connection, agent: str, sender: str) -> list[Conversation]:
+    """Conversations, the last used first; an empty agent or sender matches all."""
+    found = db.execute(
+        f"SELECT {rows.CONVERSATION_COLUMNS} FROM conversations"
+        " WHERE (?1 = '' OR agent = ?1) AND (?2 = '' OR sender = ?2) ORDER BY updated_at DESC, id DESC",
+        (agent, sender),
+    )
+    return [rows.conversation(row) for row in found]
+
+
+def entries(db: apsw.Connection, key: ConversationKey, first: int, last: int) -> list[Entry]:
+    number = rows.conversation_id(db, key)
+    if number is None:
+        return []
+    return rows.entries_between(db, number, first, min(last, rows.MAX_SEQ) if last > 0 else rows.MAX_SEQ)
+
+
+def set_title(db: apsw.Connection, key: ConversationKey, title: str) -> None:
+    number = rows.require_conversation(db, key)
+    db.execute("UPDATE conversations SET title = ? WHERE id = ?", (title, number))
+
+
+def set_cwd(db: apsw.Connection, key: ConversationKey, cwd: str) -> None:
+    number = rows.require_conversation(db, key)
+    db.execute("UPDATE conversations SET cwd = ? WHERE id = ?", (cwd, number))
+
+
+def doom(db: apsw.Connection, key: ConversationKey) -> Doomed:
+    number = rows.require_conversation(db, key)
+    messages, archived = rows.one(db.execute("SELECT last_seq, archives FROM conversations WHERE id = ?", (number,)))
+    runs = db.execute("SELECT count(*) FROM runs WHERE conversation = ?", (number,)).get
+    return Doomed(messages=messages, archives=archived, runs=runs)
+
+
+def delete(db: apsw.Connection, key: ConversationKey) -> Doomed:
+    doomed = doom(db, key)
+    number = rows.require_conversation(db, key)
+    reach = (rows.message_id(number, 0), rows.message_id(number, rows.MAX_SEQ))
+    db.execute("DELETE FROM message_index WHERE rowid BETWEEN ? AND ?", reach)
+    db.execute("DELETE FROM summary_index WHERE rowid BETWEEN ? AND ?", reach)
+    db.execute("DELETE FROM messages WHERE id BETWEEN ? AND ?", reach)
+    # Runs and archives go with it, by foreign key.
+    db.execute("DELETE FROM conversations WHERE id = ?", (number,))
+    return doomed
+
+
+def restore(
+    db: apsw.Connection,
+    conversation: Conversation,
+    messages: Sequence[tuple[Message, float]],
+    archives: Sequence[Archive],
+) -> None:
+    """Write an imported conversation whole; what it says of its own counts is not believed."""
+    number, created = create(db, conversation.key, conversation.created_at)
+    if not created:
+        raise Conflict(f"{conversation.key} exists", fix="Import it under another sender, or delete that one first.")
+    rows.insert_messages(db, number, 0, ((message, "", at) for message, at in messages))
+    db.execute(
+        "UPDATE conversations SET title = ?, cwd = ?, updated_at = ?, last_seq = ? WHERE id = ?",
+        (conversation.title, conversation.cwd, conversation.updated_at, len(messages), number),
+    )
+    for expected, archive in enumerate(archives, start=1):
+        if archive.number not in (0, expected):
+            raise BadRequest(f"archive {archive.number} stands where {expected} belongs", fix="Export it again.")
+        archives_.add(db, conversation.key, archive)

@@ -1,0 +1,60 @@
+"""Forward-only schema migrations: numbered SQL files, each applied once in its own transaction."""
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import apsw
+
+from moot.domain.errors import StoreError
+
+APPLICATION_ID = 0x6D6F6F74  # "moot"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    version: int
+    name: str
+    sql: str
+
+
+@cache
+def migrations() -> tuple[Migration, ...]:
+    folder = resources.files("moot.store") / "schema"
+    files = sorted(item.name for item in folder.iterdir() if item.name.endswith(".sql"))
+    return tuple(
+        Migration(version=int(name[:4]), name=name[5:-4], sql=(folder / name).read_text(encoding="utf-8"))
+        for name in files
+    )
+
+
+def newest() -> int:
+    return migrations()[-1].version
+
+
+def version(connection: apsw.Connection) -> int:
+    """The schema a database has; 0 is none. Refuses one that is not ours or newer than we are."""
+    found = int(connection.execute("PRAGMA user_version").get)
+    owner = int(connection.execute("PRAGMA application_id").get)
+    tables = int(connection.execute("SELECT count(*) FROM sqlite_schema").get)
+    if owner != APPLICATION_ID and (owner or found or tables):
+        raise StoreError(
+            f"{connection.filename} belongs to another program", fix="Move it away or set MOOT_HOME to another folder."
+        )
+    if found > newest():
+        raise StoreError(
+            f"{connection.filename} has schema {found}, this Moot knows {newest()}",
+            fix="Upgrade Moot, or restore a backup that an older Moot made.",
+        )
+    return found
+
+
+def migrate(connection: apsw.Connection, *, upto: int = 0) -> None:
+    """Bring the schema to the newest version, or to `upto`."""
+    have = version(connection)
+    for migration in migrations():
+        if have < migration.version <= (upto or newest()):
+            with connection:
+                connection.execute(migration.sql)
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {migration.version}")

@@ -1,0 +1,73 @@
+"""The threads that read. Each has its own connection, so that no read waits for the writer."""
+
+import asyncio
+import threading
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TypeVar
+
+import apsw
+
+from moot.domain.errors import StoreError
+from moot.store.connection import FAULTS, Tuning, connect_reader, fault
+from moot.store.writer import Job, Work, refusal, settle, tell
+
+T = TypeVar("T")
+
+
+class Readers:
+    """A few reading threads on one queue. Every read sees one moment of the store."""
+
+    def __init__(self, path: Path, tuning: Tuning) -> None:
+        self._path = path
+        self._tuning = tuning
+        self._loop = asyncio.get_running_loop()
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._closed = False
+        first = connect_reader(path, tuning)
+        self._threads = [
+            threading.Thread(target=self._serve, args=(opened,), name=f"moot-store-reader-{number}", daemon=True)
+            for number, opened in enumerate([first] + [None] * (tuning.readers - 1), start=1)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    async def read(self, work: Work[T]) -> T:
+        if self._closed:
+            raise StoreError("the store is closed", fix="Start the daemon again.")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._jobs.put(Job(work, future))
+        return await future
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            for _ in self._threads:
+                self._jobs.put(None)
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
+
+    def _serve(self, connection: apsw.Connection | None) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                connection = connection or connect_reader(self._path, self._tuning)
+                job.result = _read(connection, job.work)
+            except FAULTS as error:
+                job.error = fault(error, self._path)
+                if connection is not None:
+                    connection.close(True)
+                    connection = None
+            except Exception as error:  # noqa: BLE001 - it belongs to this caller alone, and is handed to it
+                job.error = refusal(error)
+            tell(self._loop, settle, [job])
+        if connection is not None:
+            connection.close(True)
+
+
+def _read(connection: apsw.Connection, work: Work[T]) -> T:
+    connection.execute("BEGIN")
+    try:
+        return work(connection)
+    finally:
+        if connection.in_transaction:
+            connection.execute("COMMIT")

@@ -1,0 +1,179 @@
+"""Rows to values and back. The only place that knows how a column is encoded."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from moot.domain.conversation import Archive, Conversation, ConversationKey
+from moot.domain.errors import BadRequest, NotFound
+from moot.domain.message import Entry, Message, Role, Thinking, ToolCall
+from moot.domain.ports import Token
+from moot.domain.usage import Usage
+
+SHIFT = 32
+MAX_SEQ = (1 << SHIFT) - 1
+
+_encode = msgspec.json.Encoder().encode
+_decode_calls = msgspec.json.Decoder(tuple[ToolCall, ...]).decode
+_decode_thinking = msgspec.json.Decoder(tuple[Thinking, ...]).decode
+_decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
+_ROLES = {role.value: role for role in Role}
+
+Row = tuple[Any, ...]
+
+
+def message_id(conversation: int, seq: int) -> int:
+    return (conversation << SHIFT) + seq
+
+
+def one(cursor: apsw.Cursor) -> Row:
+    """The only row of a question that always has one."""
+    (row,) = cursor
+    return tuple(row)
+
+
+def conversation_id(db: apsw.Connection, key: ConversationKey) -> int | None:
+    found = db.execute("SELECT id FROM conversations WHERE agent = ? AND sender = ?", key).get
+    return None if found is None else int(found)
+
+
+def require_conversation(db: apsw.Connection, key: ConversationKey) -> int:
+    found = conversation_id(db, key)
+    if found is None:
+        raise NotFound(f"no conversation {key}", fix="List them with `moot conversations`.")
+    return found
+
+
+# ---- messages -----------------------------------------------------------------------------------
+
+MESSAGE_COLUMNS = "id, role, content, agent, tool_calls, tool_call_id, is_error, thinking, run_id, created_at"
+
+
+def entry(row: Row) -> Entry:
+    number, role, content, agent, calls, call_id, is_error, thinking, run_id, created_at = row
+    message = Message(
+        role=_ROLES[role],
+        content=content,
+        agent=agent,
+        tool_calls=_decode_calls(calls) if calls else (),
+        tool_call_id=call_id,
+        is_error=is_error == 1,
+        thinking=_decode_thinking(thinking) if thinking else (),
+    )
+    return Entry(seq=number & MAX_SEQ, message=message, run_id=run_id, created_at=created_at)
+
+
+def entries_between(db: apsw.Connection, conversation: int, first: int, last: int) -> list[Entry]:
+    rows = db.execute(
+        f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE id BETWEEN ? AND ? ORDER BY id",
+        (message_id(conversation, max(first, 1)), message_id(conversation, last)),
+    )
+    return [entry(row) for row in rows]
+
+
+def insert_messages(
+    db: apsw.Connection, conversation: int, after: int, messages: Iterable[tuple[Message, str, float]]
+) -> list[Entry]:
+    """Write messages after seq `after`; the caller moves the conversation's last_seq."""
+    written: list[Entry] = []
+    for seq, (message, run_id, created_at) in enumerate(messages, start=after + 1):
+        if seq > MAX_SEQ:
+            raise BadRequest("the conversation is full", fix="Go on under another sender.")
+        db.execute(
+            f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                message_id(conversation, seq),
+                message.role.value,
+                message.content,
+                message.agent,
+                _encode(message.tool_calls) if message.tool_calls else None,
+                message.tool_call_id,
+                int(message.is_error),
+                _encode(message.thinking) if message.thinking else None,
+                run_id,
+                created_at,
+            ),
+        )
+        written.append(Entry(seq=seq, message=message, run_id=run_id, created_at=created_at))
+    return written
+
+
+def append_messages(
+    db: apsw.Connection, conversation: int, run_id: str, messages: Sequence[Message], now: float
+) -> list[Entry]:
+    """Give messages the next numbers of their conversation."""
+    last = db.execute("SELECT last_seq FROM conversations WHERE id = ?", (conversation,)).get
+    written = insert_messages(db, conversation, last, ((message, run_id, now) for message in messages))
+    if written:
+        db.execute(
+            "UPDATE conversations SET last_seq = ?, updated_at = ? WHERE id = ?",
+            (written[-1].seq, now, conversation),
+        )
+    return written
+
+
+# ---- conversations, archives, tokens ------------------------------------------------------------
+
+CONVERSATION_COLUMNS = "agent, sender, title, cwd, created_at, updated_at, last_seq, archives"
+
+
+def conversation(row: Row) -> Conversation:
+    agent, sender, title, cwd, created_at, updated_at, last_seq, archives = row
+    return Conversation(
+        key=ConversationKey(agent, sender),
+        title=title,
+        cwd=cwd,
+        created_at=created_at,
+        updated_at=updated_at,
+        last_seq=last_seq,
+        message_count=last_seq,
+        archive_count=archives,
+    )
+
+
+USAGE_COLUMNS = "prompt, completion, cache_hit, cache_miss, reasoning"
+ARCHIVE_COLUMNS = f"number, first_seq, last_seq, title, summary, archived_at, model, {USAGE_COLUMNS}, cost"
+
+
+def usage(row: Row) -> Usage:
+    prompt, completion, cache_hit, cache_miss, reasoning = row
+    return Usage(prompt=prompt, completion=completion, cache_hit=cache_hit, cache_miss=cache_miss, reasoning=reasoning)
+
+
+def usage_values(spent: Usage) -> Row:
+    return (spent.prompt, spent.completion, spent.cache_hit, spent.cache_miss, spent.reasoning)
+
+
+def archive(row: Row) -> Archive:
+    number, first_seq, last_seq, title, summary, archived_at, model, *spent, cost = row
+    return Archive(
+        number=number,
+        first_seq=first_seq,
+        last_seq=last_seq,
+        title=title,
+        summary=summary,
+        archived_at=archived_at,
+        model=model,
+        usage=usage(tuple(spent)),
+        cost=cost,
+    )
+
+
+TOKEN_COLUMNS = "name, senders, created_at, last_used_at, revoked_at"
+
+
+def token(row: Row) -> Token:
+    name, senders, created_at, last_used_at, revoked_at = row
+    return Token(
+        name=name,
+        senders=_decode_names(senders),
+        created_at=created_at,
+        last_used_at=last_used_at,
+        revoked_at=revoked_at,
+    )
+
+
+def encode_names(names: Sequence[str]) -> bytes:
+    return _encode(tuple(names))

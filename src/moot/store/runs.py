@@ -1,0 +1,305 @@
+"""Runs: queued, begun, ended once, and put right after a crash."""
+
+from collections.abc import Iterable, Sequence
+
+import apsw
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import Conflict, NotFound
+from moot.domain.message import Entry, Message, Role, tool_result, user
+from moot.domain.ports import Begun
+from moot.domain.run import Limits, Outcome, Run, RunEnd, RunRequest, RunStatus
+from moot.domain.scope import ALL_TOOLS, NO_TOOLS
+from moot.domain.usage import Spend
+from moot.store import conversations, rows
+
+INTERRUPTED_CALL = "interrupted: the daemon stopped before this call's outcome was known; it was not run again"
+INTERRUPTED_RUN = "the daemon stopped while this run was in flight"
+
+_COLUMNS = (
+    "conversations.agent, conversations.sender, runs.id, speaker, status, coalesce(messages.content, runs.content, ''),"
+    " runs.cwd, max_steps, max_seconds, max_tokens, max_spend, client_message_id, runs.created_at, started_at,"
+    " ended_at, user_seq, outcome, error, hit_limit, coalesce(replies.content, reply), provider, model, prompt,"
+    " completion, cache_hit, cache_miss, reasoning, cost, steps"
+)
+_SELECT = (
+    f"SELECT {_COLUMNS} FROM runs JOIN conversations ON conversations.id = runs.conversation"
+    " LEFT JOIN messages ON user_seq > 0 AND messages.id = (runs.conversation << 32) + user_seq"
+    " LEFT JOIN messages AS replies ON reply_seq > 0 AND replies.id = (runs.conversation << 32) + reply_seq"
+)
+
+
+def _runs(found: Iterable[rows.Row]) -> list[Run]:
+    return [_run(row) for row in found]
+
+
+def _run(row: rows.Row) -> Run:
+    agent, sender, run_id, speaker, status, content, cwd = row[:7]
+    request = RunRequest(
+        id=run_id,
+        key=ConversationKey(agent, sender),
+        speaker=speaker,
+        content=content,
+        # A scope is not stored; what comes back never allows a guest more than a guest may have.
+        scope=ALL_TOOLS if speaker == agent else NO_TOOLS,
+        cwd=cwd,
+        limits=Limits(steps=row[7], seconds=row[8], tokens=row[9], spend=row[10]),
+        client_message_id=row[11],
+    )
+    created_at, started_at, ended_at, user_seq = row[12:16]
+    return Run(
+        request=request,
+        status=RunStatus(status),
+        created_at=created_at,
+        started_at=started_at,
+        ended_at=ended_at,
+        user_seq=user_seq,
+        end=_end(row[16:]) if status == RunStatus.ENDED else None,
+    )
+
+
+def _end(row: rows.Row) -> RunEnd:
+    outcome, error, limit, content, provider, model, *spent, cost, steps = row
+    return RunEnd(
+        outcome=Outcome(outcome),
+        error=error,
+        limit=limit,
+        content=content,
+        provider=provider,
+        model=model,
+        usage=rows.usage(tuple(spent)),
+        cost=cost,
+        steps=steps,
+    )
+
+
+# ---- finding ------------------------------------------------------------------------------------
+
+
+def find(db: apsw.Connection, key: ConversationKey, client_message_id: str) -> Run | None:
+    conversation = rows.conversation_id(db, key)
+    if conversation is None or not client_message_id:
+        return None
+    found = db.execute(
+        f"{_SELECT} WHERE runs.conversation = ? AND client_message_id = ? AND client_message_id <> ''",
+        (conversation, client_message_id),
+    )
+    return next(iter(_runs(found)), None)
+
+
+def queued(db: apsw.Connection) -> list[Run]:
+    """Every run that waits, in the order they came."""
+    return _runs(db.execute(f"{_SELECT} WHERE status = 'queued' AND status <> 'ended' ORDER BY number"))
+
+
+def of_conversation(db: apsw.Connection, key: ConversationKey, first_seq: int) -> list[Run]:
+    """Runs on messages from first_seq on, then those that have no message; the last of a message holds."""
+    conversation = rows.conversation_id(db, key)
+    if conversation is None:
+        return []
+    return _runs(
+        db.execute(
+            f"{_SELECT} WHERE runs.conversation = ? AND (user_seq >= ? OR user_seq = 0)"
+            " ORDER BY user_seq = 0, user_seq, number",
+            (conversation, first_seq),
+        )
+    )
+
+
+# ---- changing -----------------------------------------------------------------------------------
+
+
+def enqueue(db: apsw.Connection, request: RunRequest, now: float) -> None:
+    conversation, _ = conversations.create(db, request.key, now)
+    _insert(db, conversation, request, RunStatus.QUEUED, now)
+    db.execute("UPDATE runs SET content = ? WHERE id = ?", (request.content, request.id))
+
+
+def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float) -> None:
+    _, status = _require(db, run_id)
+    if status == RunStatus.RUNNING:
+        raise Conflict(f"run {run_id} has begun", fix="End it instead.")
+    if status == RunStatus.QUEUED:
+        _record(db, run_id, end, reply_seq=0, now=now)
+
+
+def begin(db: apsw.Connection, request: RunRequest, now: float) -> Begun:
+    conversation, created = conversations.create(db, request.key, now)
+    row = db.execute("SELECT status, content, conversation FROM runs WHERE id = ?", (request.id,)).fetchone()
+    content = request.content
+    if row is None:
+        _insert(db, conversation, request, RunStatus.RUNNING, now)
+    elif row[0] == RunStatus.QUEUED and row[2] == conversation:
+        content = row[1]
+    else:
+        raise Conflict(f"run {request.id} has begun already", fix="Give every run its own id.")
+    (written,) = rows.append_messages(db, conversation, request.id, [user(content)], now)
+    db.execute(
+        "UPDATE runs SET status = 'running', content = NULL, started_at = ?, user_seq = ? WHERE id = ?",
+        (now, written.seq, request.id),
+    )
+    return Begun(entry=written, created=created)
+
+
+def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float) -> Entry:
+    conversation, status = _require(db, of)
+    if rows.conversation_id(db, request.key) != conversation:
+        raise NotFound(f"run {of} is not of {request.key}", fix="Send the message again.")
+    if status != RunStatus.ENDED:
+        raise Conflict(f"run {of} has not ended", fix="Wait for it, or kill it.")
+    user_seq, client_message_id, last_seq = rows.one(
+        db.execute(
+            "SELECT user_seq, client_message_id, last_seq FROM runs"
+            " JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
+            (of,),
+        )
+    )
+    if user_seq == 0 or user_seq != last_seq:
+        raise Conflict(f"the message of run {of} is not the last one", fix="Send the message again under a new id.")
+    db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (of,))
+    _insert(db, conversation, request, RunStatus.RUNNING, now)
+    db.execute(
+        "UPDATE runs SET started_at = ?, user_seq = ?, client_message_id = ? WHERE id = ?",
+        (now, user_seq, request.client_message_id or client_message_id, request.id),
+    )
+    return rows.entries_between(db, conversation, user_seq, user_seq)[0]
+
+
+def append(
+    db: apsw.Connection, key: ConversationKey, run_id: str, messages: Sequence[Message], now: float
+) -> list[Entry]:
+    """Append what a running run has to say; nothing is heard from a run that has ended."""
+    conversation = rows.require_conversation(db, key)
+    if run_id:
+        owner, status = _require(db, run_id)
+        if owner != conversation or status != RunStatus.RUNNING:
+            raise Conflict(f"run {run_id} is not running in {key}", fix="Start a new run.")
+    return rows.append_messages(db, conversation, run_id, messages, now)
+
+
+def end(
+    db: apsw.Connection, key: ConversationKey, run_id: str, end: RunEnd, messages: Sequence[Message], now: float
+) -> list[Entry]:
+    conversation, status = _require(db, run_id)
+    if rows.conversation_id(db, key) != conversation:
+        raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
+    if status == RunStatus.QUEUED:
+        raise Conflict(f"run {run_id} has not begun", fix="Take it out of the queue instead.")
+    if status == RunStatus.ENDED:
+        return []
+    written = rows.append_messages(db, conversation, run_id, messages, now)
+    reply_seq = 0
+    if written and written[-1].message.role is Role.ASSISTANT and written[-1].message.content == end.content:
+        reply_seq = written[-1].seq
+    _record(db, run_id, end, reply_seq=reply_seq, now=now)
+    return written
+
+
+def recover(db: apsw.Connection, now: float) -> list[Run]:
+    """End what a dead daemon left running. What was queued stays queued."""
+    left = list(
+        db.execute("SELECT id, conversation FROM runs WHERE status = 'running' AND status <> 'ended' ORDER BY number")
+    )
+    for run_id, conversation in left:
+        results = [tool_result(call, INTERRUPTED_CALL, is_error=True) for call in _open_calls(db, conversation)]
+        rows.append_messages(db, conversation, run_id, results, now)
+        _record(db, run_id, RunEnd(outcome=Outcome.INTERRUPTED, error=INTERRUPTED_RUN), reply_seq=0, now=now)
+    return [run for run_id, _ in left for run in _runs(db.execute(f"{_SELECT} WHERE runs.id = ?", (run_id,)))]
+
+
+def _open_calls(db: apsw.Connection, conversation: int) -> list[str]:
+    """The calls of the last assistant message that have no result yet, in call order."""
+    answered: set[str] = set()
+    tail = db.execute(
+        f"SELECT {rows.MESSAGE_COLUMNS} FROM messages WHERE id BETWEEN ? AND ? ORDER BY id DESC",
+        (rows.message_id(conversation, 1), rows.message_id(conversation, rows.MAX_SEQ)),
+    )
+    for row in tail:
+        message = rows.entry(row).message
+        if message.role is not Role.TOOL:
+            return [call.id for call in message.tool_calls if call.id not in answered]
+        answered.add(message.tool_call_id)
+    return []
+
+
+def _insert(db: apsw.Connection, conversation: int, request: RunRequest, status: RunStatus, now: float) -> None:
+    if db.execute("SELECT 1 FROM runs WHERE id = ?", (request.id,)).get:
+        raise Conflict(f"there is a run {request.id}", fix="Give every run its own id.")
+    if (
+        request.client_message_id
+        and db.execute(
+            "SELECT 1 FROM runs WHERE conversation = ? AND client_message_id = ? AND client_message_id <> ''",
+            (conversation, request.client_message_id),
+        ).get
+    ):
+        raise Conflict(
+            f"message {request.client_message_id!r} was sent before", fix="Give every new message its own id."
+        )
+    limits = request.limits
+    db.execute(
+        "INSERT INTO runs (id, conversation, speaker, status, cwd, max_steps, max_seconds, max_tokens, max_spend,"
+        " client_message_id, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            request.id,
+            conversation,
+            request.speaker,
+            status.value,
+            request.cwd,
+            limits.steps,
+            limits.seconds,
+            limits.tokens,
+            limits.spend,
+            request.client_message_id,
+            now,
+        ),
+    )
+
+
+def _require(db: apsw.Connection, run_id: str) -> tuple[int, str]:
+    row = db.execute("SELECT conversation, status FROM runs WHERE id = ?", (run_id,)).fetchone()
+    if row is None:
+        raise NotFound(f"no run {run_id}", fix="It may have been deleted with its conversation.")
+    return row[0], row[1]
+
+
+def _record(db: apsw.Connection, run_id: str, end: RunEnd, *, reply_seq: int, now: float) -> None:
+    db.execute(
+        "UPDATE runs SET status = 'ended', ended_at = ?, reply_seq = ?, reply = ?, outcome = ?, error = ?,"
+        " hit_limit = ?, provider = ?, model = ?, prompt = ?, completion = ?, cache_hit = ?, cache_miss = ?,"
+        " reasoning = ?, cost = ?, steps = ? WHERE id = ?",
+        (
+            now,
+            reply_seq,
+            "" if reply_seq else end.content,
+            end.outcome.value,
+            end.error,
+            end.limit,
+            end.provider,
+            end.model,
+            *rows.usage_values(end.usage),
+            end.cost,
+            end.steps,
+            run_id,
+        ),
+    )
+
+
+# ---- what it cost -------------------------------------------------------------------------------
+
+
+def spend(db: apsw.Connection, agent: str, sender: str) -> list[Spend]:
+    """What ended runs and the writing of archives took, by conversation and model; empty names match all."""
+    found = db.execute(
+        "SELECT agent, sender, model, sum(runs), sum(prompt), sum(completion), sum(cache_hit), sum(cache_miss),"
+        " sum(reasoning), sum(cost) FROM ("
+        f"SELECT conversation, model, 1 AS runs, {rows.USAGE_COLUMNS}, cost FROM runs WHERE status = 'ended'"
+        f" UNION ALL SELECT conversation, model, 0, {rows.USAGE_COLUMNS}, cost FROM archives WHERE model <> ''"
+        ") AS spent JOIN conversations ON conversations.id = spent.conversation"
+        " WHERE (?1 = '' OR agent = ?1) AND (?2 = '' OR sender = ?2)"
+        " GROUP BY agent, sender, model ORDER BY agent, sender, model",
+        (agent, sender),
+    )
+    return [
+        Spend(agent=row[0], sender=row[1], model=row[2], runs=row[3], usage=rows.usage(row[4:9]), cost=row[9])
+        for row in found
+    ]

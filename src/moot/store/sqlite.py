@@ -1,0 +1,177 @@
+"""The embedded store: SQLite behind the Store port."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Recollection
+from moot.domain.message import Entry, Message
+from moot.domain.ports import Begun, Doomed, Token
+from moot.domain.run import Run, RunEnd, RunRequest
+from moot.domain.usage import Spend
+from moot.store import archives, conversations, migrate, runs, tokens
+from moot.store import recall as recall_
+from moot.store.backup import keep_before_migration, write_backup
+from moot.store.check import check
+from moot.store.connection import FAULTS, Tuning, connect, connect_reader, fault, prepare_file
+from moot.store.readers import Readers
+from moot.store.writer import Writer
+
+
+async def open_store(path: Path, *, tuning: Tuning | None = None) -> "SqliteStore":
+    """Open the store at `path`, made or migrated as needed. It belongs to the running event loop."""
+    tuning = tuning or Tuning()
+    await asyncio.to_thread(_prepare, path, tuning)
+    try:
+        return SqliteStore(path, tuning)
+    except FAULTS as error:
+        raise fault(error, path) from error
+
+
+def _prepare(path: Path, tuning: Tuning) -> None:
+    try:
+        created = prepare_file(path)
+        connection = connect(path, tuning)
+        try:
+            have = migrate.version(connection)
+            if not created and 0 < have < migrate.newest():
+                keep_before_migration(path, have, tuning)
+            migrate.migrate(connection)
+        finally:
+            connection.close(True)
+    except FAULTS as error:
+        raise fault(error, path) from error
+
+
+class SqliteStore:
+    """Writes go through one thread and come back after their fsync; reads never wait for them."""
+
+    def __init__(self, path: Path, tuning: Tuning) -> None:
+        self.path = path
+        self._tuning = tuning
+        self._writer = Writer(path, tuning)
+        self._readers = Readers(path, tuning)
+        self._write = self._writer.write
+        self._read = self._readers.read
+
+    # ---- conversations --------------------------------------------------------------------------
+
+    async def load(self, key: ConversationKey) -> Loaded | None:
+        return await self._read(lambda db: conversations.load(db, key))
+
+    async def conversations(self, *, agent: str = "", sender: str = "") -> list[Conversation]:
+        return await self._read(lambda db: conversations.listed(db, agent, sender))
+
+    async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
+        return await self._read(lambda db: conversations.entries(db, key, first, last))
+
+    async def set_title(self, key: ConversationKey, title: str) -> None:
+        await self._write(lambda db: conversations.set_title(db, key, title))
+
+    async def set_cwd(self, key: ConversationKey, cwd: str) -> None:
+        await self._write(lambda db: conversations.set_cwd(db, key, cwd))
+
+    async def doom(self, key: ConversationKey) -> Doomed:
+        return await self._read(lambda db: conversations.doom(db, key))
+
+    async def delete(self, key: ConversationKey) -> Doomed:
+        return await self._write(lambda db: conversations.delete(db, key))
+
+    async def restore_conversation(
+        self,
+        conversation: Conversation,
+        messages: Sequence[tuple[Message, float]],
+        archives: Sequence[Archive],
+    ) -> None:
+        await self._write(lambda db: conversations.restore(db, conversation, messages, archives))
+
+    # ---- runs -----------------------------------------------------------------------------------
+
+    async def find_run(self, key: ConversationKey, client_message_id: str) -> Run | None:
+        return await self._read(lambda db: runs.find(db, key, client_message_id))
+
+    async def queued_runs(self) -> list[Run]:
+        return await self._read(runs.queued)
+
+    async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]:
+        return await self._read(lambda db: runs.of_conversation(db, key, first_seq))
+
+    async def enqueue(self, request: RunRequest, *, now: float) -> None:
+        await self._write(lambda db: runs.enqueue(db, request, now))
+
+    async def unqueue(self, run_id: str, end: RunEnd, *, now: float) -> None:
+        await self._write(lambda db: runs.unqueue(db, run_id, end, now))
+
+    async def begin(self, request: RunRequest, *, now: float) -> Begun:
+        return await self._write(lambda db: runs.begin(db, request, now))
+
+    async def rerun(self, request: RunRequest, *, of: str, now: float) -> Entry:
+        return await self._write(lambda db: runs.rerun(db, request, of, now))
+
+    async def append(
+        self, key: ConversationKey, run_id: str, messages: Sequence[Message], *, now: float
+    ) -> list[Entry]:
+        return await self._write(lambda db: runs.append(db, key, run_id, messages, now))
+
+    async def end(
+        self, key: ConversationKey, run_id: str, end: RunEnd, messages: Sequence[Message], *, now: float
+    ) -> list[Entry]:
+        return await self._write(lambda db: runs.end(db, key, run_id, end, messages, now))
+
+    async def recover(self, *, now: float) -> list[Run]:
+        return await self._write(lambda db: runs.recover(db, now))
+
+    async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]:
+        return await self._read(lambda db: runs.spend(db, agent, sender))
+
+    # ---- memory ---------------------------------------------------------------------------------
+
+    async def archive(self, key: ConversationKey, archive: Archive) -> Archive:
+        return await self._write(lambda db: archives.add(db, key, archive))
+
+    async def archives(self, key: ConversationKey) -> list[Archive]:
+        return await self._read(lambda db: archives.listed(db, key))
+
+    async def recall(self, key: ConversationKey, query: str, *, limit: int, now: float) -> list[Recollection]:
+        return await self._read(lambda db: recall_.recall(db, key, query, limit, now))
+
+    # ---- tokens ---------------------------------------------------------------------------------
+
+    async def add_token(self, token: Token, digest: str) -> None:
+        await self._write(lambda db: tokens.add(db, token, digest))
+
+    async def find_token(self, digest: str) -> Token | None:
+        return await self._read(lambda db: tokens.find(db, digest))
+
+    async def touch_token(self, name: str, *, now: float) -> None:
+        await self._write(lambda db: tokens.touch(db, name, now))
+
+    async def tokens(self) -> list[Token]:
+        return await self._read(tokens.listed)
+
+    async def revoke_token(self, name: str, *, now: float) -> None:
+        await self._write(lambda db: tokens.revoke(db, name, now))
+
+    # ---- the whole store ------------------------------------------------------------------------
+
+    async def backup(self, path: str) -> None:
+        await asyncio.to_thread(write_backup, self.path, Path(path), self._tuning)
+
+    async def check(self) -> list[str]:
+        return await asyncio.to_thread(self._check)
+
+    def _check(self) -> list[str]:
+        try:
+            connection = connect_reader(self.path, self._tuning)
+            try:
+                connection.execute("BEGIN")
+                return check(connection)
+            finally:
+                connection.close(True)
+        except FAULTS as error:
+            return [fault(error, self.path).message]
+
+    async def close(self) -> None:
+        """Finish what was handed over, then leave one file behind."""
+        await self._readers.close()
+        await self._writer.close()

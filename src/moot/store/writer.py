@@ -1,0 +1,204 @@
+"""The one thread that writes. What waits together is committed together, and answered after the fsync."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+import apsw
+
+from moot.domain.errors import BadRequest, MootError, StoreError
+from moot.store.connection import FAULTS, Tuning, connect, fault
+
+T = TypeVar("T")
+Work = Callable[[apsw.Connection], T]
+
+# Beyond this many times the usual log, the writer waits for readers so that the log can start over.
+_LOG_PRESSURE = 16
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One transaction and the future of its caller."""
+
+    work: Work[Any]
+    future: asyncio.Future[Any]
+    result: Any = None
+    error: BaseException | None = None
+
+
+class Writer:
+    """Owns the only connection that writes. A transaction handed over is run, also when nobody waits for it."""
+
+    def __init__(self, path: Path, tuning: Tuning) -> None:
+        self._path = path
+        self._tuning = tuning
+        self._loop = asyncio.get_running_loop()
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._closed = False
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._log_pages = 0
+        self._suspect = False
+        self._connection: apsw.Connection | None = self._open()
+        self._thread = threading.Thread(target=self._serve, name="moot-store-writer", daemon=True)
+        self._thread.start()
+
+    async def write(self, work: Work[T]) -> T:
+        if self._closed:
+            raise StoreError("the store is closed", fix="Start the daemon again.")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._jobs.put(Job(work, future))
+        return await future
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._jobs.put(None)
+        await asyncio.shield(self._ended)
+        self._thread.join()
+
+    # ---- on the writer's thread ---------------------------------------------------------------
+
+    def _serve(self) -> None:
+        more = True
+        while more:
+            batch, more = self._take()
+            if batch:
+                self._commit(batch)
+                tell(self._loop, settle, batch)
+                self._checkpoint()
+        if self._connection is not None:
+            self._connection.close(True)
+        tell(self._loop, self._ended.set_result, None)
+
+    def _take(self) -> tuple[list[Job], bool]:
+        """Wait for a transaction, then take whatever else is waiting; False once the store closes."""
+        job = self._jobs.get()
+        batch: list[Job] = []
+        while job is not None:
+            batch.append(job)
+            if len(batch) >= self._tuning.batch:
+                return batch, True
+            try:
+                job = self._jobs.get_nowait()
+            except Empty:
+                return batch, True
+        return batch, False
+
+    def _commit(self, batch: list[Job]) -> None:
+        try:
+            connection = self._sound_connection()
+            connection.execute("BEGIN IMMEDIATE")
+            for job in batch:
+                _run_job(connection, job)
+            connection.execute("COMMIT")
+        except FAULTS as error:
+            self._recover(error)
+            said = fault(error, self._path)
+            for job in batch:
+                job.error = said
+
+    def _sound_connection(self) -> apsw.Connection:
+        """The connection, opened again after a fault and proven before anything more is trusted to it."""
+        if self._connection is None:
+            self._connection = self._open()
+            _overwrite_failed_commit(self._connection)
+        if self._suspect:
+            answer = self._connection.execute("PRAGMA quick_check(1)").get
+            if answer != "ok":
+                raise apsw.CorruptError(str(answer))
+            self._suspect = False
+        return self._connection
+
+    def _recover(self, error: BaseException) -> None:
+        """After a failed commit nothing in the connection is trusted: open another one, if the disk lets us."""
+        if isinstance(error, apsw.BusyError) and self._connection is not None:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            return
+        self._suspect = self._suspect or not isinstance(error, apsw.FullError)
+        if self._connection is not None:
+            self._connection.close(True)
+            self._connection = None
+        try:
+            self._connection = self._open()
+            _overwrite_failed_commit(self._connection)
+        except FAULTS:
+            # Still failing: the next transaction tries again.
+            if self._connection is not None:
+                self._connection.close(True)
+            self._connection = None
+
+    def _open(self) -> apsw.Connection:
+        connection = connect(self._path, self._tuning)
+        connection.set_wal_hook(self._note_log)
+        return connection
+
+    def _note_log(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self._log_pages = pages
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self) -> None:
+        """Move the log into the database once it is long; the callers have their answers already."""
+        limit = self._tuning.checkpoint_pages
+        if self._log_pages < limit or self._connection is None:
+            return
+        pressed = self._log_pages > limit * _LOG_PRESSURE
+        mode = apsw.SQLITE_CHECKPOINT_RESTART if pressed else apsw.SQLITE_CHECKPOINT_PASSIVE
+        self._log_pages = 0
+        try:
+            self._connection.wal_checkpoint(mode=mode)
+        except apsw.BusyError:
+            # A reader holds an old page; the log grows on until the next commit tries again.
+            return
+        except FAULTS as error:
+            self._recover(error)
+
+
+def _run_job(connection: apsw.Connection, job: Job) -> None:
+    connection.execute("SAVEPOINT job")
+    try:
+        job.result = job.work(connection)
+    except FAULTS:
+        raise
+    except Exception as error:  # noqa: BLE001 - it belongs to this caller alone, and is handed to it
+        job.error = refusal(error)
+        connection.execute("ROLLBACK TO job")
+    connection.execute("RELEASE job")
+
+
+def _overwrite_failed_commit(connection: apsw.Connection) -> None:
+    """A commit that failed in its fsync may lie in the log whole; a new one in its place buries it."""
+    connection.execute("UPDATE faults SET count = count + 1")
+
+
+def refusal(error: Exception) -> Exception:
+    if isinstance(error, UnicodeEncodeError):
+        return BadRequest("the text holds a lone surrogate", fix="Send valid Unicode text.")
+    if isinstance(error, apsw.TooBigError):
+        return BadRequest("the text is too long to store", fix="Send it in smaller parts.")
+    if isinstance(error, apsw.Error) and not isinstance(error, MootError):
+        return StoreError(f"the store refused: {error}", fix="Report this; it should not happen.")
+    return error
+
+
+def settle(batch: list[Job]) -> None:
+    """On the event loop: give every caller that still waits its answer."""
+    for job in batch:
+        if job.future.done():
+            continue
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)
+
+
+def tell(loop: asyncio.AbstractEventLoop, call: Callable[[T], object], value: T) -> None:
+    try:
+        loop.call_soon_threadsafe(call, value)
+    except RuntimeError:
+        # The loop is gone, and with it everyone who waited.
+        return

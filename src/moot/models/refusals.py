@@ -1,0 +1,130 @@
+"""What a provider's refusal means: whether to try again, when, and what a person can do about it. Pure."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+from moot.domain.errors import ModelError
+from moot.models.scrub import one_line
+
+_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+_A_LIFETIME = 1e9
+_PASSING = re.compile(r"overload|rate_?limit|server_error|internal|unavailable|timeout|api_error", re.IGNORECASE)
+_TOO_LONG = re.compile(
+    r"context[ _](?:length|window|size)|maximum context|prompt is too long|too many tokens|exceed_context_size"
+    r"|reduce the length",
+    re.IGNORECASE,
+)
+
+
+class Refusal(msgspec.Struct, kw_only=True):
+    """What can be read out of an error body, whoever wrote it."""
+
+    message: str = ""
+    kind: str = ""
+    code: str = ""
+
+
+def read_refusal(body: bytes) -> Refusal:
+    """The error in a body: both wires' shapes, the common variations, or the first words of whatever it is."""
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Refusal(message=one_line(body[:2000].decode("utf-8", "replace")))
+    return as_refusal(value.get("error", value) if isinstance(value, dict) else value)
+
+
+def as_refusal(error: Any) -> Refusal:
+    if not isinstance(error, dict):
+        return Refusal(message=one_line(str(error)[:2000]))
+    message = next((error[key] for key in ("message", "detail", "msg") if error.get(key)), "")
+    return Refusal(
+        message=one_line(str(message)[:2000]),
+        kind=one_line(str(error.get("type") or ""), 60),
+        code=one_line(str(error.get("code") or ""), 60),
+    )
+
+
+def from_status(status: int, refusal: Refusal, *, model: str, place: str, after: float | None) -> ModelError:
+    """The error for an answer that is not 200; `place` is where the key comes from."""
+    said = f": {refusal.message}" if refusal.message else ""
+    if status in {401, 403}:
+        return ModelError(
+            f"Model '{model}' was refused ({status}){said}",
+            fix=f"Check the key in {place} and what it may be used for.",
+        )
+    if is_too_long(refusal) or status == 413:
+        return too_long(model, said)
+    if status == 404:
+        return ModelError(
+            f"Model '{model}' was not found by its server (404){said}",
+            fix=f"Check `model` and `base_url` in [models.{model}].",
+        )
+    if refusal.code == "insufficient_quota" or status == 402:
+        return ModelError(
+            f"Model '{model}' has no credit left ({status}){said}", fix="Check billing with the provider."
+        )
+    if status in _AGAIN or 520 <= status <= 599:
+        reason = "is rate limited" if status == 429 else "failed on its server"
+        return ModelError(
+            f"Model '{model}' {reason} ({status}){said}", fix="Try again later.", retryable=True, after=after
+        )
+    if 300 <= status < 400:
+        return ModelError(
+            f"Model '{model}' redirects elsewhere ({status}), which is not followed.",
+            fix=f"Set `base_url` in [models.{model}] to the address it redirects to, if you trust it.",
+        )
+    return ModelError(f"Model '{model}' did not accept the request ({status}){said}", fix=f"Check [models.{model}].")
+
+
+def from_stream(error: Any, *, model: str) -> ModelError:
+    """The error for a failure reported inside a stream."""
+    refusal = as_refusal(error)
+    said = f": {refusal.message}" if refusal.message else ""
+    if is_too_long(refusal):
+        return too_long(model, said)
+    code = int(refusal.code) if refusal.code.isdecimal() and len(refusal.code) == 3 else 0
+    passing = code in _AGAIN or code >= 500 or bool(_PASSING.search(f"{refusal.kind} {refusal.code}"))
+    return ModelError(f"Model '{model}' failed while answering{said}", fix="Try again.", retryable=passing)
+
+
+def is_too_long(refusal: Refusal) -> bool:
+    return bool(_TOO_LONG.search(f"{refusal.code} {refusal.kind} {refusal.message}"))
+
+
+def too_long(model: str, said: str) -> ModelError:
+    return ModelError(
+        f"The conversation is longer than model '{model}' can read{said}",
+        fix=f"Compact the conversation (moot compact), and set `window` in [models.{model}] to the model's true size.",
+    )
+
+
+def retry_after(headers: Mapping[str, str], *, now: float) -> float | None:
+    """The seconds a server asks us to wait, from either form of the header; None where it makes no sense."""
+    text = headers.get("Retry-After", "").strip()
+    try:
+        seconds = float(text)
+    except ValueError:
+        until = _seconds(text)
+        if until is None:
+            return None
+        # The server's own clock made the date, so it is also what the date is measured by.
+        sent = _seconds(headers.get("Date", ""))
+        seconds = max(0.0, until - (now if sent is None else sent))
+    return min(seconds, _A_LIFETIME) if seconds >= 0 else None
+
+
+def _seconds(date: str) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date)
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def clock_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,112 @@
+"""One way to try a model again: before it said anything, with growing, random waits, as its server wishes."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from random import Random
+from typing import Any
+
+from moot.domain.errors import ModelError
+from moot.domain.ports import CallReady, Model, ModelEvent, Retrying, TextDelta, ThinkingDelta, ToolSupport
+from moot.domain.prompt import Prompt
+from moot.domain.usage import Usage
+from moot.models.refusals import clock_time
+
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 20.0
+LONGEST_WISH = 60.0
+
+_VISIBLE = (TextDelta, ThinkingDelta, CallReady)
+
+
+class Patience:
+    """How long to wait and by which clock; tests bring their own."""
+
+    def __init__(
+        self,
+        *,
+        retries: int,
+        rng: Random,
+        sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.retries = retries
+        self.sleep = sleep
+        self._rng = rng
+        self._now = now
+
+    def wait(self, attempt: int, error: ModelError) -> float:
+        """The seconds before retry number `attempt`. Raises the error when there should be none."""
+        if not error.retryable:
+            raise error
+        if attempt > self.retries:
+            raise error if attempt == 1 else _gave_up(error, attempt)
+        if error.after is None:
+            return self._rng.uniform(0.0, min(LONGEST_WAIT, FIRST_WAIT * 2**attempt))
+        if error.after > LONGEST_WISH:
+            moment = clock_time(self._now() + error.after)
+            raise ModelError(
+                f"{error.message} It asks to wait {error.after:.0f} seconds.", fix=f"Try again after {moment}."
+            ) from error
+        # Not before the moment it named, and not everybody at that very moment.
+        return error.after + self._rng.uniform(0.0, 0.25)
+
+
+class Retry:
+    """A model that tries again. Once anything was visible, a failure is final: nothing is said twice."""
+
+    def __init__(self, inner: Model, patience: Patience) -> None:
+        self.inner = inner
+        self._patience = patience
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def provider(self) -> str:
+        return self.inner.provider
+
+    @property
+    def model(self) -> str:
+        return self.inner.model
+
+    @property
+    def window(self) -> int:
+        return self.inner.window
+
+    @property
+    def tools(self) -> ToolSupport:
+        return self.inner.tools
+
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
+        attempt = 0
+        while True:
+            attempt += 1
+            visible = False
+            try:
+                async with aclosing(self.inner.stream(prompt)) as events:
+                    async for event in events:
+                        visible = visible or isinstance(event, _VISIBLE)
+                        yield event
+                return
+            except ModelError as error:
+                if visible:
+                    raise
+                failure = error
+            delay = self._patience.wait(attempt, failure)
+            yield Retrying(attempt, delay, failure.message)
+            await self._patience.sleep(delay)
+
+    def cost(self, usage: Usage) -> float:
+        return self.inner.cost(usage)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+def _gave_up(error: ModelError, attempts: int) -> ModelError:
+    final = ModelError(f"{error.message} (tried {attempts} times)", fix=error.fix)
+    final.__cause__ = error
+    return final

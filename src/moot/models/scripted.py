@@ -1,0 +1,222 @@
+"""A deterministic model for tests and demos: it answers by rules in a TOML file, or politely without one.
+
+A script is a list of [[rule]] tables; the first rule that matches answers:
+
+    [[rule]]
+    match = "weather in (?P<place>\\w+)"  # regex, searched in the last user message; absent matches all
+    agent = "You are Ada"                 # regex, searched in the system text; `system` is a second one
+    calls = [{ name = "lookup", arguments = { place = "Oslo" } }]
+    after_tool = "The tool says: {result}"  # the reply once the last message is a tool result
+
+    [[rule]]
+    reply = "You said: {user}"    # {user} and the regex's named groups are filled in
+
+Further keys: `thinking` (streamed before the reply), `delay_seconds` (before the first word),
+`token_seconds` (between words), `usage` ({ prompt = 10, completion = 3 }), `empty` (answers nothing),
+`hang` (never answers), `error` (fails with this message; `retryable = true` makes it a passing failure),
+`times` (the rule serves so many requests and is then passed over).
+"""
+
+import asyncio
+import json
+import re
+import tomllib
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from moot.domain.config import ModelConfig
+from moot.domain.errors import ConfigError, ModelError
+from moot.domain.message import Message, Role, Thinking, ToolCall
+from moot.domain.ports import (
+    CallReady,
+    Finished,
+    ModelEvent,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingDone,
+    ToolSupport,
+)
+from moot.domain.prompt import Prompt
+from moot.domain.text import COMPACTION_MARK
+from moot.domain.usage import Usage
+from moot.models.prices import price
+
+WINDOW = 8192
+
+_WORD = re.compile(r"\s*\S+\s*$|\s*\S+")
+_TAG = re.compile(r"</?[a-z-]+(?: [^<>]*)?>")
+
+
+class RuleCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    arguments: dict[str, Any] | str = msgspec.field(default_factory=dict)
+
+
+class RuleUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    prompt: int = 0
+    completion: int = 0
+    cache_hit: int = 0
+    cache_miss: int = 0
+    reasoning: int = 0
+
+
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One [[rule]] of a script."""
+
+    match: str = ""
+    agent: str = ""
+    system: str = ""
+    reply: str = ""
+    thinking: str = ""
+    calls: tuple[RuleCall, ...] = ()
+    after_tool: str | None = None
+    delay_seconds: float = 0.0
+    token_seconds: float = 0.0
+    error: str = ""
+    retryable: bool = False
+    hang: bool = False
+    empty: bool = False
+    usage: RuleUsage | None = None
+    times: int = 0
+
+
+class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    rule: tuple[Rule, ...] = ()
+
+
+def read_script(path: Path) -> tuple[Rule, ...]:
+    """The rules in a file. Raises ConfigError naming the file and what is wrong in it."""
+    fix = "See docs/scripted-model.md for the format."
+    try:
+        rules = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Script).rule
+        for rule in rules:
+            for pattern in (rule.match, rule.agent, rule.system):
+                re.compile(pattern)
+    except OSError as error:
+        raise ConfigError(f"The script {path} cannot be read: {error.strerror}", fix=fix) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError, re.error) as error:
+        raise ConfigError(f"The script {path} is wrong: {error}", fix=fix) from error
+    return rules
+
+
+class ScriptedModel:
+    """A model that does what its script says."""
+
+    def __init__(self, config: ModelConfig, *, rules: tuple[Rule, ...] | None = None) -> None:
+        self.config = config
+        self.name = config.name
+        self.provider = config.provider
+        self.model = config.model or "scripted"
+        self.window = config.window or WINDOW
+        self.tools = ToolSupport(config.tools or ToolSupport.NATIVE)
+        if rules is None:
+            rules = read_script(Path(config.script)) if config.script else ()
+        self._rules = rules
+        self._served = [0] * len(rules)
+
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
+        rule, reply, calls = self._decide(prompt)
+        if rule.hang:
+            await asyncio.Event().wait()
+        await asyncio.sleep(rule.delay_seconds)
+        if rule.error:
+            raise ModelError(f"Model '{self.name}': {rule.error}", fix="Change the script.", retryable=rule.retryable)
+        if rule.thinking:
+            yield ThinkingDelta(rule.thinking)
+            yield ThinkingDone(Thinking(text=rule.thinking))
+        for number, word in enumerate(_WORD.findall(reply)):
+            if number and rule.token_seconds:
+                await asyncio.sleep(rule.token_seconds)
+            yield TextDelta(word)
+        for call in calls:
+            yield CallReady(call)
+        yield Finished(_usage(rule, prompt, reply, calls))
+
+    def cost(self, usage: Usage) -> float:
+        return price(self.config, usage).dollars
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+    def _decide(self, prompt: Prompt) -> tuple[Rule, str, list[ToolCall]]:
+        messages = [*prompt.transcript.messages[-64:], *prompt.tail]
+        asked = last_said(prompt)
+        system = "\n\n".join(prompt.system)
+        last = messages[-1] if messages else None
+        result = last.content if last is not None and last.role is Role.TOOL else None
+        for index, rule in enumerate(self._rules):
+            if rule.times and self._served[index] >= rule.times:
+                continue
+            found = re.search(rule.match, asked)
+            if found and re.search(rule.agent, system) and re.search(rule.system, system):
+                self._served[index] += 1
+                return self._apply(rule, found, asked, result, prompt)
+        return Rule(), _answer_without_script(asked, system, result), []
+
+    def _apply(
+        self, rule: Rule, found: re.Match[str], asked: str, result: str | None, prompt: Prompt
+    ) -> tuple[Rule, str, list[ToolCall]]:
+        # Only these names are filled in; braces of any other kind are text.
+        values = {"user": asked, "result": result or "", **{k: v or "" for k, v in found.groupdict().items()}}
+        if rule.empty:
+            return rule, "", []
+        if result is not None and rule.after_tool is not None:
+            return rule, _fill(rule.after_tool, values), []
+        if result is not None and rule.calls:
+            # A rule that calls a tool without saying what comes after would call it for ever.
+            return rule, _fill(rule.reply, values) or f"The tool says: {result}", []
+        return rule, _fill(rule.reply, values), _calls(rule, prompt)
+
+
+def last_said(prompt: Prompt) -> str:
+    """The last thing a person said; what only this request adds comes second."""
+    for message in (*reversed(prompt.transcript.messages), *reversed(prompt.tail)):
+        if message.role is Role.USER and message.content.strip():
+            return message.content
+    return ""
+
+
+def _fill(template: str, values: dict[str, str]) -> str:
+    return re.sub(r"\{(\w+)\}", lambda field: values.get(field[1], field[0]), template)
+
+
+def _calls(rule: Rule, prompt: Prompt) -> list[ToolCall]:
+    # The place in the transcript makes an id that is the same in every replay and never used twice.
+    place = len(prompt.transcript.messages)
+    return [
+        ToolCall(
+            id=f"call_scripted_{place}_{number}",
+            name=call.name,
+            arguments=call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments),
+        )
+        for number, call in enumerate(rule.calls)
+    ]
+
+
+def _answer_without_script(asked: str, system: str, result: str | None) -> str:
+    said = " ".join(_TAG.sub(" ", asked).split())
+    short = said if len(said) <= 120 else said[:119].rstrip() + "…"
+    if COMPACTION_MARK in system:
+        topic = short.rstrip(".!? ")
+        return f"A conversation about {topic}. The person said: {short} Nothing else is left open."
+    if result is not None:
+        return f"I looked, and this is what came back: {' '.join(result.split())[:400]}"
+    if not short:
+        return "I am listening."
+    return f'You told me: "{short}" I am a scripted model, so I only repeat it, but I did hear you.'
+
+
+def _usage(rule: Rule, prompt: Prompt, reply: str, calls: list[ToolCall]) -> Usage:
+    """What the rule says, or a token for every four characters."""
+    if rule.usage is not None:
+        return Usage(**msgspec.structs.asdict(rule.usage))
+    given = sum(map(len, prompt.system)) + sum(map(_size, (*prompt.transcript.messages, *prompt.tail)))
+    made = len(reply) + len(rule.thinking) + sum(len(call.name) + len(call.arguments) for call in calls)
+    return Usage(prompt=given // 4 + 1, completion=made // 4 + 1, reasoning=len(rule.thinking) // 4)
+
+
+def _size(message: Message) -> int:
+    return len(message.content) + sum(len(call.arguments) for call in message.tool_calls) + 4

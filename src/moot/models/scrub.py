@@ -1,0 +1,37 @@
+"""Text as it may leave an adapter: valid Unicode, no NUL. Pure."""
+
+import re
+
+from moot.domain.text import clean
+
+REPLACEMENT = "\ufffd"
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """Foreign text for an error message: one line, printable, short."""
+    line = _CONTROL.sub(" ", clean(text)).strip()
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+class Scrub:
+    """Cleans a text that arrives in pieces; half a surrogate pair waits for the other half."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def __call__(self, text: str) -> str:
+        if not self._held and text.isascii():
+            return text if "\0" not in text else text.replace("\0", REPLACEMENT)
+        text, self._held = self._held + text, ""
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            text, self._held = text[:-1], text[-1]
+        return clean(text)
+
+    def rest(self) -> str:
+        """What is left at the end of the text: a half that never met its other half."""
+        held, self._held = self._held, ""
+        return REPLACEMENT if held else ""

@@ -1,0 +1,92 @@
+"""Server-sent events out of raw network reads: bytes in, the data of whole events out. Pure."""
+
+from moot.domain.errors import ModelError
+
+MAX_EVENT = 8 * 1024 * 1024
+
+
+class EventStream:
+    """Give it each read as it comes. Both line endings, comments, several data lines and any cut are fine.
+
+    Event names are not reported: both wires repeat the kind inside the data.
+    """
+
+    __slots__ = ("_found", "_held", "_limit", "_returns", "_started", "is_document")
+
+    def __init__(self, *, limit: int = MAX_EVENT) -> None:
+        self._held = b""
+        self._limit = limit
+        self._returns = False
+        self._started = False
+        self._found = False
+        # The server sent one whole document, or garbage, where a stream was asked for.
+        self.is_document = False
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The data of every event that is whole now."""
+        held = self._held
+        data = held + chunk if held else chunk
+        if not self._started:
+            data = self._begin(data)
+        if self.is_document:
+            self._hold(data)
+            return []
+        if self._returns or b"\r" in data:
+            data = self._plain_endings(data)
+        # What was held has no blank line in it; only its last bytes can begin one.
+        end = data.rfind(b"\n\n", max(0, len(held) - 3))
+        if end < 0:
+            self._hold(data)
+            return []
+        self._hold(data[end + 2 :])
+        found: list[bytes] = []
+        for block in data[:end].split(b"\n\n"):
+            # The common case first: one data line, nothing else.
+            if block[:6] == b"data: " and b"\n" not in block:
+                found.append(block[6:])
+            elif (value := _data(block)) is not None:
+                found.append(value)
+        self._found = self._found or bool(found)
+        return found
+
+    def close(self) -> list[bytes]:
+        """The data of a last event that nobody terminated, or the document that came instead of a stream."""
+        held, self._held = self._held.removesuffix(b"\r"), b""
+        value = None if self.is_document else _data(held)
+        if value is None and not self._found and held.strip() and not held.startswith(b":"):
+            self.is_document, value = True, held
+        return [] if value is None else [value]
+
+    def _hold(self, rest: bytes) -> None:
+        if len(rest) > self._limit:
+            raise ModelError(f"The model server sent an event of more than {self._limit} bytes.")
+        self._held = rest
+
+    def _begin(self, data: bytes) -> bytes:
+        """Drop a byte order mark at the very start, and see whether this is a stream at all."""
+        if len(data) < 3 and b"\xef\xbb\xbf".startswith(data):
+            return data
+        data = data.removeprefix(b"\xef\xbb\xbf")
+        if first := data.lstrip()[:1]:
+            self._started = True
+            self.is_document = first in b"{[<"
+        return data
+
+    def _plain_endings(self, data: bytes) -> bytes:
+        """Every line ending as a newline; a return at the very end waits to see what follows it."""
+        self._returns = True
+        last = data[-1:] == b"\r"
+        if last:
+            data = data[:-1]
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return data + b"\r" if last else data
+
+
+def _data(block: bytes) -> bytes | None:
+    lines = []
+    for line in block.split(b"\n"):
+        name, _, value = line.partition(b":")
+        # llama.cpp reports a failure in a field of its own.
+        if name in {b"data", b"error"}:
+            lines.append(value.removeprefix(b" "))
+    return b"\n".join(lines) if lines else None

@@ -1,0 +1,246 @@
+"""Tools for models that cannot call them: the model answers in JSON after a schema, a reply or one call."""
+
+import json
+import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+from random import Random
+from typing import Any, Protocol
+
+from moot.domain.ports import CallReady, Finished, Model, ModelEvent, TextDelta, ToolSupport
+from moot.domain.prompt import Prompt, ToolSpec
+from moot.domain.usage import Usage
+from moot.models.calls import Calls
+from moot.models.scrub import Scrub
+
+MAX_TOOLS = 12
+
+_REPLY = re.compile(r'\s*\{\s*"reply"\s*:\s*"')
+_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_SPECIAL = re.compile(r'[\\"]')
+
+
+class ConstrainedModel(Model, Protocol):
+    """A model whose server can hold it to a JSON schema."""
+
+    def constrained(self, prompt: Prompt, schema: dict[str, Any]) -> AsyncGenerator[ModelEvent, None]: ...
+
+
+class ToolChoice:
+    """Offers at most twelve tools, the first ones. Without tools it is the model it wraps."""
+
+    def __init__(self, inner: ConstrainedModel, *, rng: Random | None = None) -> None:
+        self.inner = inner
+        self._rng = rng or Random()
+        self.tools = ToolSupport.SCHEMA
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def provider(self) -> str:
+        return self.inner.provider
+
+    @property
+    def model(self) -> str:
+        return self.inner.model
+
+    @property
+    def window(self) -> int:
+        return self.inner.window
+
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
+        if not prompt.tools:
+            async with aclosing(self.inner.stream(prompt)) as events:
+                async for event in events:
+                    yield event
+            return
+        offered = prompt.tools[:MAX_TOOLS]
+        guided = replace(prompt, system=(*prompt.system, guidance(offered)), tools=())
+        choice = Choice(self._rng)
+        async with aclosing(self.inner.constrained(guided, schema_of(offered))) as events:
+            async for event in events:
+                for decoded in choice.take(event):
+                    yield decoded
+
+    def cost(self, usage: Usage) -> float:
+        return self.inner.cost(usage)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+def schema_of(tools: tuple[ToolSpec, ...]) -> dict[str, Any]:
+    """Either a reply, or one call of one of these tools."""
+    return {"anyOf": [_object({"reply": {"type": "string"}}), *map(_call_schema, tools)]}
+
+
+def _call_schema(tool: ToolSpec) -> dict[str, Any]:
+    return _object({"tool": {"const": tool.name}, "arguments": tool.parameters or {"type": "object"}})
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def guidance(tools: tuple[ToolSpec, ...]) -> str:
+    """What the model is told about answering: the two shapes, the tools, and examples made from them."""
+    listed = "\n".join(f"- {tool.name}: {tool.description.strip()} {_fields(tool)}" for tool in tools)
+    examples = "\n".join(_example(tool) for tool in tools[:3])
+    return f"""Every answer of yours is one JSON object, in one of two shapes.
+To talk: {{"reply": "your words"}}
+To use a tool: {{"tool": "its name", "arguments": {{…}}}}
+
+Your tools:
+{listed}
+
+Talk when you know the answer or are only chatting. Use a tool when the task needs what it does; its result comes back \
+as the next message, and then you talk about it. One tool at a time, and never invent a result.
+
+Examples:
+Person: Good morning!
+You: {{"reply": "Good morning! What shall we do?"}}
+Person: What is seven times six?
+You: {{"reply": "Forty-two."}}
+{examples}"""
+
+
+def _fields(tool: ToolSpec) -> str:
+    required = set(tool.parameters.get("required", ()))
+    fields = [
+        f"{name} ({spec.get('type', 'any') if isinstance(spec, dict) else 'any'}"
+        f"{'' if name in required else ', optional'})"
+        for name, spec in tool.parameters.get("properties", {}).items()
+    ]
+    return f"Arguments: {', '.join(fields) or 'none'}."
+
+
+def _example(tool: ToolSpec) -> str:
+    properties = tool.parameters.get("properties", {})
+    required = tool.parameters.get("required", list(properties)[:1])
+    arguments = {name: _sample(properties.get(name)) for name in required}
+    chosen = json.dumps({"tool": tool.name, "arguments": arguments}, ensure_ascii=False)
+    purpose = " ".join(tool.description.split()).partition(". ")[0].rstrip(".") or tool.name
+    return f"Person: (something that calls for this: {purpose})\nYou: {chosen}"
+
+
+def _sample(spec: Any) -> Any:
+    if not isinstance(spec, dict):
+        return "…"
+    if spec.get("enum"):
+        return spec["enum"][0]
+    kind = spec.get("type")
+    if isinstance(kind, list):
+        kind = kind[0] if kind else None
+    samples: dict[str, Any] = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}, "null": None}
+    return samples.get(str(kind), "…")
+
+
+class Choice:
+    """Reads the JSON as it comes: a reply is passed on word for word, a call once it is whole.
+
+    A server that does not keep to the schema and sends plain text has that passed on.
+    """
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._text = ""
+        self._string: JsonString | None = None
+        self._plain = False
+
+    def take(self, event: ModelEvent) -> list[ModelEvent]:
+        if isinstance(event, TextDelta):
+            text = self._read(event.text)
+            return [TextDelta(text)] if text else []
+        if isinstance(event, Finished):
+            return [*self._end(truncated=event.truncated), event]
+        return [event]
+
+    def _read(self, text: str) -> str:
+        if self._plain:
+            return text
+        if self._string is not None:
+            return self._string.feed(text)
+        self._text += text
+        if match := _REPLY.match(self._text):
+            self._string = JsonString()
+            return self._string.feed(self._text[match.end() :])
+        started = self._text.lstrip()
+        if started and not started.startswith("{"):
+            self._plain = True
+            return self._text
+        return ""
+
+    def _end(self, *, truncated: bool) -> list[ModelEvent]:
+        if self._string is not None:
+            rest = self._string.rest()
+            return [TextDelta(rest)] if rest else []
+        if self._plain or not self._text.strip():
+            return []
+        return self._call(truncated=truncated)
+
+    def _call(self, *, truncated: bool) -> list[ModelEvent]:
+        try:
+            value = json.loads(self._text)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict) and isinstance(value.get("reply"), str):
+            return [TextDelta(value["reply"])]
+        if not isinstance(value, dict) or not isinstance(value.get("tool"), str):
+            # Neither shape: what it wrote is all there is to show, unless it was cut inside a call.
+            return [] if truncated else [TextDelta(self._text)]
+        calls = Calls(self._rng)
+        calls.add(0, "", value["tool"], json.dumps(value.get("arguments", {}), ensure_ascii=False))
+        made: list[CallReady] = list(calls.ready(truncated=False))
+        return [*made]
+
+
+class JsonString:
+    """The inside of one JSON string, decoded in pieces that may be cut anywhere, also inside an escape."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._scrub = Scrub()
+        self._ended = False
+
+    def feed(self, text: str) -> str:
+        if self._ended:
+            return ""
+        text, self._held = self._held + text, ""
+        pieces: list[str] = []
+        start = 0
+        while match := _SPECIAL.search(text, start):
+            pieces.append(text[start : match.start()])
+            if match[0] == '"':
+                self._ended = True
+                return self._scrub("".join(pieces)) + self._scrub.rest()
+            length = 6 if text[match.end() : match.end() + 1] == "u" else 2
+            escape = text[match.start() : match.start() + length]
+            if len(escape) < length:
+                self._held = escape
+                return self._scrub("".join(pieces))
+            pieces.append(_unescape(escape))
+            start = match.start() + length
+        pieces.append(text[start:])
+        return self._scrub("".join(pieces))
+
+    def rest(self) -> str:
+        """What is left when the text ends inside the string."""
+        self._held = ""
+        return self._scrub.rest()
+
+
+def _unescape(escape: str) -> str:
+    if escape[1] != "u":
+        return _ESCAPES.get(escape[1], escape[1])
+    try:
+        return chr(int(escape[2:], 16))
+    except ValueError:
+        return "\ufffd"

@@ -1,9 +1,9 @@
-"""One client's socket: requests in, answers and events out, and what happens when it does not keep up."""
+"""One client's requests: who asks, where the answers go, and what happens when it does not keep up."""
 
 import asyncio
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
@@ -12,17 +12,7 @@ from moot.daemon.principal import Principal, Principals
 from moot.domain.errors import BadRequest, Busy, MootError, Unauthorized
 from moot.engine.supervisor import Supervisor
 from moot.wire import moot_pb2 as pb
-from moot.wire.codec import (
-    MAX_FRAME,
-    PROTOCOL_VERSION,
-    FrameDecoder,
-    check_client,
-    decode_client,
-    encode_frame,
-    join_frame,
-    request_id_field,
-    truncated,
-)
+from moot.wire.codec import PROTOCOL_VERSION, check_client, request_id_field
 from moot.wire.events import CachedEvent, error_message
 
 logger = logging.getLogger(__name__)
@@ -30,15 +20,8 @@ logger = logging.getLogger(__name__)
 # A kill or an answer to a question finds room even where everything else is taken.
 _URGENT = frozenset({"kill", "reply_to_ask"})
 _URGENT_ROOM = 64
-_LINGER_SECONDS = 5.0
-_GREETING_SECONDS = 30.0
-# Enough for a Hello; whoever has not said who it is makes us hold no more.
-_GREETING_FRAME = 64 * 1024
-# Answers are bounded by what is in flight, events by max_unsent; past this many times that, nobody is reading.
-_HOPELESS = 8
 
-_TOKEN_FIX = "make a token with `moot tokens new NAME` and send it in Hello"
-_LOG_FIX = "see its log; `moot doctor` may know more"
+TOKEN_FIX = "make a token with `moot tokens new NAME` and send it in Hello"
 
 
 class FellBehind(Busy):
@@ -92,8 +75,12 @@ class Listener(Protocol):
     @property
     def address(self) -> str: ...
 
-    async def close(self) -> None:
+    def stop_accepting(self) -> None:
         """Take no new connections; the open ones go on."""
+        ...
+
+    async def close(self) -> None:
+        """Leave nothing behind, once Serving.close has closed the connections."""
         ...
 
 
@@ -191,6 +178,24 @@ class LiveReply:
         return True
 
 
+@asynccontextmanager
+async def failures_answered(what: str, reply: Reply) -> AsyncIterator[None]:
+    """Turn what goes wrong inside into the request's answer; this is the edge, nothing passes it."""
+    try:
+        yield
+    except MootError as error:
+        reply.send(pb.ServerMessage(error=error_message(error)))
+    except Exception:
+        logger.exception("%s failed", what)
+        failure = MootError("the daemon failed at this request", fix="see its log; `moot doctor` may know more")
+        reply.send(pb.ServerMessage(error=error_message(failure)))
+
+
+async def answer(handlers: Handles, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+    async with failures_answered(str(message.WhichOneof("message")), reply):
+        await handlers.handle(message, principal, reply)
+
+
 class Exchange:
     """The requests of one connection: who asks, what is in flight, and how each is answered."""
 
@@ -225,7 +230,7 @@ class Exchange:
 
     def _admit(self, kind: str) -> None:
         if self.principal is None and kind != "hello":
-            raise Unauthorized("say hello with a token first", fix=_TOKEN_FIX)
+            raise Unauthorized("say hello with a token first", fix=TOKEN_FIX)
         room = self.serving.in_flight + (_URGENT_ROOM if kind in _URGENT else 0)
         if self._in_flight >= room:
             raise Busy(
@@ -252,14 +257,10 @@ class Exchange:
     async def _answer(self, kind: str, message: pb.ClientMessage, reply: LiveReply) -> None:
         try:
             if kind == "hello":
-                await self._welcome(message.hello, reply)
+                async with failures_answered(f"{self.name} {kind}", reply):
+                    await self._welcome(message.hello, reply)
             else:
-                await self.serving.handlers.handle(message, cast(Principal, self.principal), reply)
-        except MootError as error:
-            reply.fail(error)
-        except Exception:
-            logger.exception("%s: %s failed", self.name, kind)
-            reply.fail(MootError("the daemon failed at this request", fix=_LOG_FIX))
+                await answer(self.serving.handlers, message, cast(Principal, self.principal), reply)
         finally:
             self._in_flight -= 1
             # A stream that goes on after its handler has returned still wants to know when it closes.
@@ -276,7 +277,7 @@ class Exchange:
             principal = await self.serving.principals.find(hello.token)
             self.become(principal, self._revoked)
         elif self.principal is None:
-            raise Unauthorized("no token", fix=_TOKEN_FIX)
+            raise Unauthorized("no token", fix=TOKEN_FIX)
         principal = cast(Principal, self.principal)
         welcome = pb.Welcome(
             version=PROTOCOL_VERSION,
@@ -290,120 +291,3 @@ class Exchange:
         error = Unauthorized("the token of this connection was revoked", fix="ask the owner for a new one")
         self._outlet.put(pb.ServerMessage(error=error_message(error)))
         self._outlet.stop()
-
-
-class Connection(asyncio.Protocol):
-    """A connection that speaks frames: the owner's Unix socket, or TCP."""
-
-    def __init__(self, serving: Serving, *, principal: Principal | None, name: str) -> None:
-        self._serving = serving
-        self._decoder = FrameDecoder() if principal else FrameDecoder(_GREETING_FRAME)
-        self._transport: asyncio.Transport | None = None
-        self._exchange = Exchange(serving, self, principal=principal, name=name)
-        self._greeting: asyncio.Task[None] | None = None
-        self._deaf = False
-
-    # ---- asyncio.Protocol
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=self._serving.max_unsent)
-        self._serving.connections.add(self)
-        if self._exchange.principal is None:
-            asyncio.get_running_loop().call_later(_GREETING_SECONDS, self._expect_greeting)
-
-    def data_received(self, data: bytes) -> None:
-        if not self._deaf:
-            self._decoder.feed(data)
-            self._take_frames()
-
-    def _take_frames(self) -> None:
-        try:
-            while not self._deaf and self._greeting is None and (payload := self._decoder.take()) is not None:
-                self._greeting = self._exchange.accept(decode_client(payload))
-        except MootError as error:
-            self.refuse(error)
-        if self._greeting is not None and self._transport is not None:
-            self._transport.pause_reading()
-            self._greeting.add_done_callback(self._greeted)
-
-    def _greeted(self, _task: asyncio.Task[None]) -> None:
-        self._greeting = None
-        if self._exchange.principal is not None:
-            self._decoder.max_frame = MAX_FRAME
-        if self._transport is not None:
-            self._transport.resume_reading()
-            self._take_frames()
-
-    def _expect_greeting(self) -> None:
-        if self._exchange.principal is None:
-            self.refuse(Unauthorized("no hello came in time", fix=_TOKEN_FIX))
-
-    def eof_received(self) -> bool:
-        if self._decoder.pending and not self._deaf:
-            self.refuse(truncated(self._decoder.pending))
-        return False
-
-    def pause_writing(self) -> None:
-        # Who does not read its answers asks nothing more until it has.
-        if self._transport is not None:
-            self._transport.pause_reading()
-
-    def resume_writing(self) -> None:
-        if self._transport is not None and self._greeting is None:
-            self._transport.resume_reading()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = None
-        self._serving.connections.discard(self)
-        self._exchange.close()
-
-    # ---- Outlet
-
-    def is_full(self) -> bool:
-        return self._transport is not None and self._transport.get_write_buffer_size() > self._serving.max_unsent
-
-    def put(self, message: pb.ServerMessage) -> None:
-        try:
-            self._write(encode_frame(message))
-        except MootError as error:
-            answer = pb.ServerMessage(request_id=message.request_id, error=error_message(error))
-            self._write(encode_frame(answer))
-
-    def put_event(self, event: CachedEvent, reply: LiveReply) -> None:
-        self._write(join_frame(event.payload, reply.suffix))
-
-    def put_feed(self, event: CachedEvent, reply: LiveReply) -> None:
-        self._write(join_frame(event.feed_payload, reply.suffix))
-
-    def _write(self, frame: bytes) -> None:
-        if self._transport is None or self._transport.is_closing():
-            return
-        self._transport.write(frame)
-        if self._transport.get_write_buffer_size() > self._serving.max_unsent * _HOPELESS:
-            self._transport.abort()
-
-    # ---- ends
-
-    def stop(self) -> None:
-        """Close after what has been written."""
-        self._deaf = True
-        if self._transport is not None:
-            self._transport.close()
-
-    def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-
-    def refuse(self, error: MootError) -> None:
-        """Say what is wrong and hear no more.
-
-        The socket stays open a moment, unread input thrown away: closing it on that would take the answer back.
-        """
-        if self._transport is None or self._deaf:
-            return
-        self._deaf = True
-        self.put(pb.ServerMessage(error=error_message(error)))
-        if self._transport.can_write_eof():
-            self._transport.write_eof()
-        asyncio.get_running_loop().call_later(_LINGER_SECONDS, self.stop)

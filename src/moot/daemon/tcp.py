@@ -3,7 +3,8 @@
 import asyncio
 
 from moot.daemon.address import TCP_PORT, bind, bound_address, parse_listen, show
-from moot.daemon.connection import Connection, Serving
+from moot.daemon.connection import Serving
+from moot.daemon.framed import Connection
 
 
 class TcpListener:
@@ -14,6 +15,9 @@ class TcpListener:
     @property
     def address(self) -> str:
         return self._address
+
+    def stop_accepting(self) -> None:
+        self._server.close()
 
     async def close(self) -> None:
         self._server.close()

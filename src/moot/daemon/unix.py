@@ -8,7 +8,8 @@ import stat
 import struct
 from pathlib import Path
 
-from moot.daemon.connection import Connection, Serving
+from moot.daemon.connection import Serving
+from moot.daemon.framed import Connection
 from moot.daemon.paths import socket_address
 from moot.daemon.principal import OWNER
 from moot.domain.errors import ConfigError, Conflict, Forbidden
@@ -38,6 +39,9 @@ class UnixListener:
     @property
     def address(self) -> str:
         return str(self._path)
+
+    def stop_accepting(self) -> None:
+        self._server.close()
 
     async def close(self) -> None:
         self._server.close()

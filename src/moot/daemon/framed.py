@@ -1,0 +1,133 @@
+"""A connection that speaks frames: the owner's Unix socket, or TCP."""
+
+import asyncio
+from typing import cast
+
+from moot.daemon.connection import TOKEN_FIX, Exchange, LiveReply, Serving
+from moot.daemon.principal import Principal
+from moot.domain.errors import MootError, Unauthorized
+from moot.wire import moot_pb2 as pb
+from moot.wire.codec import MAX_FRAME, FrameDecoder, decode_client, encode_frame, join_frame, truncated
+from moot.wire.events import CachedEvent, error_message
+
+_LINGER_SECONDS = 5.0
+_GREETING_SECONDS = 30.0
+# Enough for a Hello; whoever has not said who it is makes us hold no more.
+_GREETING_FRAME = 64 * 1024
+# Answers are bounded by what is in flight, events by max_unsent; past this many times that, nobody is reading.
+_HOPELESS = 8
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, serving: Serving, *, principal: Principal | None, name: str) -> None:
+        self._serving = serving
+        self._decoder = FrameDecoder() if principal else FrameDecoder(_GREETING_FRAME)
+        self._transport: asyncio.Transport | None = None
+        self._exchange = Exchange(serving, self, principal=principal, name=name)
+        self._greeting: asyncio.Task[None] | None = None
+        self._deaf = False
+
+    # ---- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=self._serving.max_unsent)
+        self._serving.connections.add(self)
+        if self._exchange.principal is None:
+            asyncio.get_running_loop().call_later(_GREETING_SECONDS, self._expect_greeting)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._deaf:
+            self._decoder.feed(data)
+            self._take_frames()
+
+    def _take_frames(self) -> None:
+        try:
+            while not self._deaf and self._greeting is None and (payload := self._decoder.take()) is not None:
+                self._greeting = self._exchange.accept(decode_client(payload))
+        except MootError as error:
+            self.refuse(error)
+        if self._greeting is not None and self._transport is not None:
+            self._transport.pause_reading()
+            self._greeting.add_done_callback(self._greeted)
+
+    def _greeted(self, _task: asyncio.Task[None]) -> None:
+        self._greeting = None
+        if self._exchange.principal is not None:
+            self._decoder.max_frame = MAX_FRAME
+        if self._transport is not None:
+            self._transport.resume_reading()
+            self._take_frames()
+
+    def _expect_greeting(self) -> None:
+        if self._exchange.principal is None:
+            self.refuse(Unauthorized("no hello came in time", fix=TOKEN_FIX))
+
+    def eof_received(self) -> bool:
+        if self._decoder.pending and not self._deaf:
+            self.refuse(truncated(self._decoder.pending))
+        return False
+
+    def pause_writing(self) -> None:
+        # Who does not read its answers asks nothing more until it has.
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._transport is not None and self._greeting is None:
+            self._transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._serving.connections.discard(self)
+        self._exchange.close()
+
+    # ---- Outlet
+
+    def is_full(self) -> bool:
+        return self._transport is not None and self._transport.get_write_buffer_size() > self._serving.max_unsent
+
+    def put(self, message: pb.ServerMessage) -> None:
+        try:
+            self._write(encode_frame(message))
+        except MootError as error:
+            answer = pb.ServerMessage(request_id=message.request_id, error=error_message(error))
+            self._write(encode_frame(answer))
+
+    def put_event(self, event: CachedEvent, reply: LiveReply) -> None:
+        self._write(join_frame(event.payload, reply.suffix))
+
+    def put_feed(self, event: CachedEvent, reply: LiveReply) -> None:
+        self._write(join_frame(event.feed_payload, reply.suffix))
+
+    def _write(self, frame: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._transport.write(frame)
+        if self._transport.get_write_buffer_size() > self._serving.max_unsent * _HOPELESS:
+            self._transport.abort()
+
+    # ---- ends
+
+    def stop(self) -> None:
+        """Close after what has been written."""
+        self._deaf = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def refuse(self, error: MootError) -> None:
+        """Say what is wrong and hear no more.
+
+        The socket stays open a moment, unread input thrown away: closing it on that would take the answer back.
+        """
+        if self._transport is None or self._deaf:
+            return
+        self._deaf = True
+        self.put(pb.ServerMessage(error=error_message(error)))
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        asyncio.get_running_loop().call_later(_LINGER_SECONDS, self.stop)

@@ -1,0 +1,47 @@
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from moot.daemon.config_keys import COMPACTION_KEYS, LIMIT_KEYS, LISTEN_KEYS, MODEL_KEYS, SECTIONS, TOP_KEYS, Key
+from moot.domain.config import CompactionConfig, Config, ListenConfig, ModelConfig, default_config
+from moot.domain.run import Limits
+
+PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
+TABLES = {"": TOP_KEYS, "models": MODEL_KEYS, "limits": LIMIT_KEYS, "compaction": COMPACTION_KEYS, "listen": LISTEN_KEYS}
+
+
+@pytest.mark.parametrize(
+    ("keys", "kind", "besides"),
+    [
+        (TOP_KEYS, Config, set(SECTIONS)),
+        (MODEL_KEYS, ModelConfig, {"name"}),
+        (LIMIT_KEYS, Limits, set()),
+        (COMPACTION_KEYS, CompactionConfig, set()),
+        (LISTEN_KEYS, ListenConfig, set()),
+    ],
+)
+def test_every_setting_has_a_key_and_every_key_a_setting(
+    keys: tuple[Key, ...], kind: type, besides: set[str]
+) -> None:
+    assert {key.name for key in keys} == {field.name for field in fields(kind)} - besides
+
+
+@pytest.mark.parametrize("section", TABLES)
+def test_the_stated_default_of_a_key_is_the_real_one(section: str) -> None:
+    config = default_config()
+    owner = {"": config, "models": ModelConfig(name="", provider="")}.get(section) or getattr(config, section)
+
+    for key in TABLES[section]:
+        real = getattr(owner, key.name)
+        stated = {"true": True, "false": False}.get(key.default, key.kind(key.default or 0 if key.kind is not str else ""))
+        assert (key.default if key.kind is str else stated) == (real if real is not None else 0), key.name
+
+
+@pytest.mark.parametrize("section", TABLES)
+def test_every_key_is_documented_with_its_meaning_and_default(section: str) -> None:
+    rows = PAGE.read_text()
+
+    for key in TABLES[section]:
+        default = f"`{key.default}`" if key.default else ""
+        assert f"| `{key.name}` | {default} | {key.meaning} |" in rows

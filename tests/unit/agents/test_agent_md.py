@@ -1,0 +1,98 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moot.agents.agent_md import Broken, check_name, imitates_built_in, parse_agent
+from moot.domain.agent import Agent
+
+GOOD = """---
+name: writer
+description: Writes short things.
+model: fast
+---
+
+You write.
+
+---
+This is still the instruction.
+"""
+
+
+def test_front_matter_and_body_make_an_agent() -> None:
+    agent = parse_agent(GOOD, path="/agents/writer/AGENT.md")
+
+    assert agent == Agent(
+        name="writer",
+        description="Writes short things.",
+        instruction="You write.\n\n---\nThis is still the instruction.",
+        model="fast",
+        path="/agents/writer/AGENT.md",
+    )
+
+
+def test_unknown_keys_of_any_shape_are_left_alone() -> None:
+    agent = parse_agent("---\nname: a\ndescription: d\nprefixes: [x, y]\nwake:\n  on: 12:30\n---\nDo.\n")
+
+    assert agent.name == "a"
+
+
+def test_a_plain_value_is_text_whatever_yaml_would_make_of_it() -> None:
+    agent = parse_agent("---\nname: 007\ndescription: yes\nmodel: ~\n---\nDo.\n")
+
+    assert (agent.name, agent.description, agent.model) == ("007", "yes", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "word"),
+    [
+        ("", 1, "---"),
+        ("name: a\n", 1, "---"),
+        ("---\nname: a\n", 1, "close"),
+        ("---\nname: a\ndescription: d\n---\n  \n", 4, "instruction"),
+        ("---\ndescription: d\n---\nDo.", 1, "`name`"),
+        ("---\nname: a\n---\nDo.", 1, "`description`"),
+        ("---\nname: a\ndescription: [d\n---\nDo.", 3, "YAML"),
+        ("---\nname: a\n\tdescription: d\n---\nDo.", 3, "YAML"),
+        ("---\nname: [a]\ndescription: d\n---\nDo.", 2, "text"),
+        ("---\nname: a\nname: b\ndescription: d\n---\nDo.", 3, "twice"),
+        ("---\nx: &x [1]\ny: *x\nname: a\ndescription: d\n---\nDo.", 3, "alias"),
+        ("---\n- a\n- b\n---\nDo.", 2, "key: value"),
+        ("---\nname: !!python/object/apply:os.system [ls]\ndescription: d\n---\nDo.", 2, "text"),
+        ("---\nname: A Writer\ndescription: d\n---\nDo.", 2, "a-z"),
+        ("---\nname: ../up\ndescription: d\n---\nDo.", 2, "a-z"),
+        ("---\nname: moot\ndescription: d\n---\nDo.", 2, "built-in"),
+        ("---\nx: " + "[" * 5000 + "]" * 5000 + "\n---\nDo.", 2, "nested"),
+        ("---\nx: " + "a" * 40000 + "\n---\nDo.", 2, "KiB"),
+        ("---\nname: a\x07\ndescription: d\n---\nDo.", 2, "character"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(text: str, line: int, word: str) -> None:
+    with pytest.raises(Broken) as caught:
+        parse_agent(text)
+
+    assert caught.value.line == line
+    assert word in caught.value.reason
+
+
+@pytest.mark.parametrize("name", ["moot", "MOOT", "ｍｏｏｔ", "m00t", "mo0t", "moоt", "мооt", "rnoot", "𝐦𝐨𝐨𝐭"])
+def test_a_name_that_could_be_taken_for_the_built_in_agent_is_refused(name: str) -> None:
+    assert imitates_built_in(name)
+    assert "built-in" in check_name(name)
+
+
+@pytest.mark.parametrize("name", ["a", "writer", "0", "code-review_2", "moot-helper", "mood", "x" * 64])
+def test_ordinary_names_are_allowed(name: str) -> None:
+    assert check_name(name) == ""
+
+
+@pytest.mark.parametrize("name", ["", "-a", "_a", "a b", "A", "ä", "a.b", "a/b", "x" * 65, "a\n", "run:1", "\u202ea"])
+def test_other_names_are_refused_with_what_is_allowed(name: str) -> None:
+    assert "a-z" in check_name(name)
+
+
+@given(st.text(max_size=300))
+def test_no_text_does_more_harm_than_being_broken(text: str) -> None:
+    try:
+        parse_agent("---\n" + text + "\n---\nDo.")
+    except Broken as broken:
+        assert broken.line >= 1

@@ -161,10 +161,6 @@ class LiveReply:
         for callback in callbacks:
             callback()
 
-    @property
-    def is_watched(self) -> bool:
-        return bool(self._callbacks)
-
     def _falls_behind(self) -> bool:
         if not self._outlet.is_full():
             return False
@@ -263,9 +259,7 @@ class Exchange:
                 await answer(self.serving.handlers, message, cast(Principal, self.principal), reply)
         finally:
             self._in_flight -= 1
-            # A stream that goes on after its handler has returned still wants to know when it closes.
-            if not reply.is_watched:
-                self._replies.discard(reply)
+            self._replies.discard(reply)
 
     async def _welcome(self, hello: pb.Hello, reply: LiveReply) -> None:
         if hello.version > PROTOCOL_VERSION:

@@ -87,10 +87,15 @@ class EncodeOnce:
     def __init__(self) -> None:
         self._last: CachedEvent | None = None
 
-    def __call__(self, event: Event, *, key: ConversationKey, speaker: str = "", at: float = 0.0) -> CachedEvent:
+    def __call__(
+        self, event: Event, *, key: ConversationKey | None = None, speaker: str = "", at: float = 0.0
+    ) -> CachedEvent:
+        """Readers of a stream need no key; whoever is told of many conversations does."""
         last = self._last
-        if last is None or last.event is not event or last.key != key:
-            last = self._last = CachedEvent(event, key=key, speaker=speaker, at=at)
+        if last is None or last.event is not event:
+            last = self._last = CachedEvent(event)
+        if key is not None and last.key is None:
+            last.key, last.speaker, last.at = key, speaker, at
         return last
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
 from moot.domain.events import (
     Event,
@@ -18,9 +19,11 @@ Follower = Callable[[Event | MootError], None]
 class Feed:
     """Hands each event to every follower at once, and keeps what a late one needs to catch up."""
 
-    __slots__ = ("_followers", "_log", "closed")
+    __slots__ = ("_followers", "_log", "closed", "key", "speaker")
 
-    def __init__(self) -> None:
+    def __init__(self, key: ConversationKey, *, speaker: str) -> None:
+        self.key = key
+        self.speaker = speaker
         self._followers: list[Follower] = []
         self._log: list[Event | MootError] = []
         self.closed = False

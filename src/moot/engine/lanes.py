@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from moot.domain.conversation import ConversationKey
@@ -24,8 +24,8 @@ class Ticket:
 
     key: ConversationKey
     work: "Callable[[Ticket], Coroutine[Any, Any, None]]"
+    feed: Feed
     request: RunRequest | None = None
-    feed: Feed = field(default_factory=Feed)
     # The write that keeps a waiting message; None for work that does not wait or is not kept.
     stored: asyncio.Task[None] | None = None
     rerun_of: str = ""

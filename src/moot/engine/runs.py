@@ -26,7 +26,7 @@ class Runs:
 
     async def submit(self, request: RunRequest) -> Feed:
         """Start the run, or put it in line. The feed tells everything from here on."""
-        ticket = Ticket(key=request.key, work=self._turns.take, request=request)
+        ticket = self._ticket(request)
         if not request.client_message_id:
             await self._admit(ticket)
             return ticket.feed
@@ -50,13 +50,13 @@ class Runs:
         async def work(ticket: Ticket) -> None:
             await self._compact(ticket, answer)
 
-        await self._admit(Ticket(key=key, work=work))
+        await self._admit(Ticket(key=key, work=work, feed=Feed(key, speaker=key.agent)))
         return await answer
 
     def resume(self, queued: Sequence[Run]) -> None:
         """Take up the messages that waited when the last daemon stopped."""
         for run in queued:
-            ticket = Ticket(key=run.request.key, work=self._turns.take, request=run.request)
+            ticket = self._ticket(run.request)
             if run.request.client_message_id:
                 self._by_client_id[run.request.key, run.request.client_message_id] = ticket
             self._lanes.enter(ticket)
@@ -94,6 +94,10 @@ class Runs:
 
     async def stop(self, *, grace: float) -> None:
         await self._lanes.stop(grace=grace)
+
+    def _ticket(self, request: RunRequest) -> Ticket:
+        feed = Feed(request.key, speaker=request.speaker)
+        return Ticket(key=request.key, work=self._turns.take, request=request, feed=feed)
 
     async def _admit(self, ticket: Ticket) -> None:
         if self._lanes.closing:

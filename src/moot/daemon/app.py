@@ -1,0 +1,263 @@
+"""The composition root: every part is chosen and joined here, started in order and stopped in reverse."""
+
+import asyncio
+import fcntl
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from hashlib import sha256
+from random import Random, SystemRandom
+
+from moot.agents.registry import Registry
+from moot.daemon import tcp, unix
+from moot.daemon.config import ConfigFile
+from moot.daemon.connection import Listener, Serving
+from moot.daemon.handlers import Handlers
+from moot.daemon.house import Facts, House
+from moot.daemon.log import start_logging
+from moot.daemon.paths import Paths, make_folder
+from moot.daemon.principal import Principals
+from moot.daemon.records import Records
+from moot.daemon.talk import Talk
+from moot.domain.agent import Agent
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import Conflict
+from moot.domain.ports import Model, Store, Tool
+from moot.engine.asks import Asks
+from moot.engine.compaction import Compaction
+from moot.engine.doors import Doors
+from moot.engine.loop import Loop
+from moot.engine.runs import Runs
+from moot.engine.supervisor import Supervisor, every
+from moot.engine.turns import Wiring
+from moot.models.catalog import Catalog
+from moot.store.sqlite import open_store
+from moot.tools.ask import AskUser
+from moot.tools.conversation import Recall, SetTitle
+
+logger = logging.getLogger(__name__)
+
+DRAIN_SECONDS = 10.0
+_LOOK_AGAIN_SECONDS = 1.0
+_TIDY_SECONDS = 5.0
+
+
+class SystemClock:
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class Daemon:
+    """Everything that lives while the daemon runs."""
+
+    def __init__(self, paths: Paths, store: Store) -> None:
+        self.paths = paths
+        self.store = store
+        self.clock = SystemClock()
+        self.rng: Random = SystemRandom()
+        self.supervisor = Supervisor()
+        self.config = ConfigFile(paths.config)
+        self.registry = Registry(paths.agents)
+        self.catalog = self._new_catalog()
+        # Catalogs of earlier configurations, which runs in flight may still be using.
+        self._outgoing: list[Catalog] = []
+        self._looked_at = 0.0
+        self.facts = Facts(started=self.clock.monotonic())
+        self.asks = Asks(clock=self.clock, rng=self.rng)
+        self.runs = self._engine()
+        self.principals = Principals(store, self.clock)
+        self.serving = self._serving()
+
+    def agent(self, name: str) -> Agent | None:
+        """The agent as its file is now: a change counts from the next message on."""
+        now = self.clock.monotonic()
+        if name and (now - self._looked_at > _LOOK_AGAIN_SECONDS or self.registry.get(name) is None):
+            self._looked_at = now
+            self.registry.refresh_if_changed()
+        return self.registry.get(name)
+
+    def reload(self) -> list[str]:
+        """Read configuration and agents again; what is broken keeps its last good version and is told."""
+        if self.config.reload():
+            self._outgoing.append(self.catalog)
+            self.catalog = self._new_catalog()
+        self.registry.reload()
+        return [str(flaw) for flaw in (*self.config.flaws, *self.registry.flaws)]
+
+    def model(self, name: str) -> Model:
+        return self.catalog.get(name)
+
+    async def close_models(self) -> None:
+        for catalog in (*self._outgoing, self.catalog):
+            await catalog.close()
+
+    async def tidy(self) -> None:
+        """Small chores: write ends the disk refused, and close the models nobody can be using any more."""
+        await self.runs.settle_owed()
+        if self._outgoing and not self.runs.lanes():
+            outgoing, self._outgoing = self._outgoing, []
+            for catalog in outgoing:
+                await catalog.close()
+
+    def workspace(self, key: ConversationKey) -> str:
+        """A conversation's own folder, for when nobody names another. The name cannot collide or escape."""
+        digest = sha256(f"{key.agent}\x00{key.sender}".encode()).hexdigest()[:16]
+        return str(make_folder(self.paths.workspaces / f"{key.agent}-{digest}"))
+
+    def _new_catalog(self) -> Catalog:
+        return Catalog(self.config.current, data_dir=self.paths.data, rng=self.rng)
+
+    def _engine(self) -> Runs:
+        tools: list[Tool] = [SetTitle(self.store), AskUser(), Recall(self.store, self.clock)]
+        compaction = Compaction(store=self.store, clock=self.clock)
+        loop = Loop(
+            tools={tool.spec.name: tool for tool in tools},
+            asks=self.asks,
+            compaction=compaction,
+            config=lambda: self.config.current,
+            clock=self.clock,
+            rng=self.rng,
+        )
+        return Runs(
+            Wiring(
+                store=self.store,
+                loop=loop,
+                compaction=compaction,
+                agents=self.agent,
+                models=self.model,
+                config=lambda: self.config.current,
+                workspace=self.workspace,
+                clock=self.clock,
+                supervisor=self.supervisor,
+            )
+        )
+
+    def _serving(self) -> Serving:
+        doors = Doors(agents=self.agent, config=lambda: self.config.current, clock=self.clock, rng=self.rng)
+        talk = Talk(doors=doors, runs=self.runs, asks=self.asks, clock=self.clock)
+        records = Records(store=self.store, runs=self.runs, doors=doors, clock=self.clock)
+        house = House(
+            store=self.store,
+            registry=self.registry,
+            config=self.config,
+            catalog=lambda: self.catalog,
+            reload=self.reload,
+            principals=self.principals,
+            runs=self.runs,
+            asks=self.asks,
+            clock=self.clock,
+            facts=self.facts,
+        )
+        handlers = Handlers(talk=talk, records=records, house=house)
+        serving = Serving(handlers=handlers, tasks=self.supervisor, principals=self.principals)
+        self.facts.connections = lambda: len(serving.connections)
+        return serving
+
+    async def recover(self) -> None:
+        """Tell what the last daemon left unfinished as what it is, then take up what waited."""
+        for run in await self.store.recover(now=self.clock.now()):
+            logger.warning("run %s was interrupted: the daemon stopped while it went on", run.request.id)
+        self.runs.resume(await self.store.queued_runs())
+
+
+@asynccontextmanager
+async def running(paths: Paths) -> AsyncIterator[tuple[Daemon, list[Listener]]]:
+    """A whole daemon with its doors open. Leaving drains it."""
+    async with AsyncExitStack() as stack:
+        _lock(paths, stack)
+        store = await open_store(paths.store)
+        stack.push_async_callback(store.close)
+        daemon = Daemon(paths, store)
+        for flaw in (*daemon.config.flaws, *daemon.registry.flaws):
+            logger.warning("%s", flaw)
+        stack.push_async_callback(daemon.supervisor.stop)
+        stack.push_async_callback(daemon.close_models)
+        await daemon.recover()
+        listeners: list[Listener] = [await unix.listen(paths.socket, daemon.serving)]
+        stack.push_async_callback(_close_doors, daemon, listeners)
+        listeners.extend(await _network_doors(daemon))
+        daemon.supervisor.start("tidy", every(_TIDY_SECONDS, daemon.tidy))
+        yield daemon, listeners
+
+
+async def _close_doors(daemon: Daemon, listeners: list[Listener]) -> None:
+    for listener in reversed(listeners):
+        await listener.close()
+    await daemon.runs.stop(grace=0.0)
+    await daemon.serving.close()
+
+
+async def _network_doors(daemon: Daemon) -> list[Listener]:
+    opened: list[Listener] = []
+    listen = daemon.config.current.listen
+    if listen.tcp != "off":
+        door = await tcp.listen(listen.tcp, daemon.serving)
+        daemon.facts.tcp = door.address
+        opened.append(door)
+    return opened
+
+
+def _lock(paths: Paths, stack: AsyncExitStack) -> None:
+    """One daemon per home: the lock is the kernel's and falls with the process, however it ends."""
+    make_folder(paths.data)
+    make_folder(paths.run)
+    handle = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    stack.callback(os.close, handle)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise Conflict(
+            f"another daemon already serves {paths.data}", fix="Use it, or stop it first with `moot down`."
+        ) from None
+    paths.pid.write_text(f"{os.getpid()}\n", encoding="ascii")
+    stack.callback(paths.pid.unlink, missing_ok=True)
+
+
+def serve(paths: Paths) -> int:
+    """Run the daemon in the foreground until a signal ends it."""
+    start_logging(paths)
+    try:
+        import uvloop  # noqa: PLC0415 — not there on every system
+
+        runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+    except ImportError:
+        runner = asyncio.Runner()
+    with runner:
+        return runner.run(_serve(paths))
+
+
+async def _serve(paths: Paths) -> int:
+    stop, now = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            now.set()
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    async with running(paths) as (daemon, listeners):
+        loop.add_signal_handler(signal.SIGHUP, daemon.reload)
+        _say_ready(listeners)
+        await stop.wait()
+        drained = daemon.supervisor.start("drain", daemon.runs.stop(grace=DRAIN_SECONDS))
+        hurried = daemon.supervisor.start("second signal", now.wait())
+        await asyncio.wait({drained, hurried}, return_when=asyncio.FIRST_COMPLETED)
+        if now.is_set():
+            # At once means at once: what was acknowledged is on disk, the rest is told as interrupted next time.
+            os._exit(0)
+    return 0
+
+
+def _say_ready(listeners: list[Listener]) -> None:
+    where = " ".join(listener.address for listener in listeners)
+    sys.stdout.write(f"moot is ready: {where} (pid {os.getpid()})\n")
+    sys.stdout.flush()

@@ -1,0 +1,59 @@
+"""Which function answers which request: one table, complete by test."""
+
+from collections.abc import Awaitable, Callable
+
+from moot.daemon.connection import Reply
+from moot.daemon.house import House
+from moot.daemon.principal import Principal
+from moot.daemon.records import Records
+from moot.daemon.talk import Talk
+from moot.domain.errors import BadRequest
+from moot.wire import moot_pb2 as pb
+
+Handler = Callable[[pb.ClientMessage, Principal, Reply], Awaitable[None]]
+
+
+class Handlers:
+    def __init__(self, *, talk: Talk, records: Records, house: House) -> None:
+        self.table: dict[str, Handler] = {
+            "send": talk.send,
+            "stream": talk.stream,
+            "attach": talk.attach,
+            "kill": talk.kill,
+            "compact": talk.compact,
+            "reply_to_ask": talk.reply_to_ask,
+            "subscribe_events": talk.subscribe_events,
+            "list_conversations": records.list_conversations,
+            "list_active_conversations": records.list_active_conversations,
+            "get_history": records.get_history,
+            "list_archives": records.list_archives,
+            "get_archive": records.get_archive,
+            "recall": records.recall,
+            "export": records.export,
+            "import": records.import_,
+            "delete": records.delete,
+            "get_usage": records.get_usage,
+            "list_agents": house.list_agents,
+            "get_agent": house.get_agent,
+            "list_models": house.list_models,
+            "test_model": house.test_model,
+            "list_tokens": house.list_tokens,
+            "new_token": house.new_token,
+            "revoke_token": house.revoke_token,
+            "list_asks": house.list_asks,
+            "get_stats": house.get_stats,
+            "reload": house.reload,
+            "backup": house.backup,
+            "check": house.check,
+            "ping": _ping,
+        }
+
+    async def handle(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        handler = self.table.get(message.WhichOneof("message") or "")
+        if handler is None:
+            raise BadRequest("this message says nothing the daemon knows", fix="See docs/protocol.md.")
+        await handler(message, principal, reply)
+
+
+async def _ping(_message: pb.ClientMessage, _principal: Principal, reply: Reply) -> None:
+    reply.send(pb.ServerMessage(pong=pb.Pong()))

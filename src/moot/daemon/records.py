@@ -1,0 +1,242 @@
+"""Requests about what is remembered: histories, archives, recall, export and import, usage, deletion."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from moot.daemon.connection import Reply
+from moot.daemon.principal import Principal
+from moot.domain.conversation import Archive, Conversation, ConversationKey
+from moot.domain.errors import BadRequest, Conflict, NotFound
+from moot.domain.message import Entry, Role
+from moot.domain.ports import Clock, Store
+from moot.domain.run import Run
+from moot.engine.doors import Doors
+from moot.engine.runs import Runs
+from moot.wire import moot_pb2 as pb
+from moot.wire.events import tool_call
+from moot.wire.jsonl import export_lines, import_lines
+
+_RECALLED = 5
+
+
+class Records:
+    def __init__(self, *, store: Store, runs: Runs, doors: Doors, clock: Clock) -> None:
+        self._store = store
+        self._runs = runs
+        self._doors = doors
+        self._clock = clock
+
+    async def list_conversations(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.list_conversations
+        found = await self._store.conversations(agent=asked.agent, sender=asked.sender)
+        infos = [self._conversation(each) for each in found if principal.owns(each.key.sender)]
+        reply.send(pb.ServerMessage(conversation_list=pb.ConversationList(conversations=infos)))
+
+    async def list_active_conversations(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.list_active_conversations
+        infos = [
+            await self._active(lane.key)
+            for lane in self._runs.lanes()
+            if principal.owns(lane.key.sender)
+            and asked.agent in ("", lane.key.agent)
+            and asked.sender in ("", lane.key.sender)
+        ]
+        found = pb.ActiveConversationList(conversations=[info for info in infos if info is not None])
+        reply.send(pb.ServerMessage(active_conversations=found))
+
+    async def get_history(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        key = _key(message.get_history, principal)
+        loaded = await self._store.load(key)
+        if loaded is None:
+            raise _no_conversation(key)
+        archives = await self._store.archives(key) if message.get_history.all else []
+        entries: Sequence[Entry] = await self._store.entries(key) if message.get_history.all else loaded.entries
+        runs = await self._store.runs(key, first_seq=entries[0].seq if entries else 1)
+        history = pb.History(
+            messages=_messages(entries, runs, archives),
+            title=loaded.conversation.title,
+            cwd=loaded.conversation.cwd,
+            queued=self._queued(key),
+        )
+        if loaded.archive is not None:
+            history.summary, history.summary_title = loaded.archive.summary, loaded.archive.title
+        reply.send(pb.ServerMessage(history=history))
+
+    async def list_archives(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        key = await self._known(_key(message.list_archives, principal))
+        archives = [_archive(archive) for archive in await self._store.archives(key)]
+        reply.send(pb.ServerMessage(archive_list=pb.ArchiveList(archives=archives)))
+
+    async def get_archive(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        key = await self._known(_key(message.get_archive, principal))
+        number = message.get_archive.number
+        found = [archive for archive in await self._store.archives(key) if archive.number == number]
+        if not found:
+            raise NotFound(f"there is no archive {number}", fix="See which there are with `moot archives`.")
+        entries = await self._store.entries(key, first=found[0].first_seq, last=found[0].last_seq)
+        runs = await self._store.runs(key, first_seq=found[0].first_seq)
+        reply.send(pb.ServerMessage(archive=_archive(found[0], _messages(entries, runs, found))))
+
+    async def recall(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.recall
+        key = await self._known(_key(asked, principal))
+        if not asked.query.strip():
+            raise BadRequest("the query is empty", fix="Say what to look for.")
+        limit = min(asked.limit or _RECALLED, 50)
+        found = await self._store.recall(key, asked.query, limit=limit, now=self._clock.now())
+        archives = [_archive(each.archive, _messages(each.entries, (), (each.archive,))) for each in found]
+        reply.send(pb.ServerMessage(recalled=pb.Recalled(archives=archives)))
+
+    async def export(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        key = _key(message.export, principal)
+        loaded = await self._store.load(key)
+        if loaded is None:
+            raise _no_conversation(key)
+        entries = await self._store.entries(key)
+        jsonl = export_lines(loaded.conversation, entries, await self._store.archives(key))
+        reply.send(pb.ServerMessage(exported=pb.Exported(jsonl=jsonl, messages=len(entries))))
+
+    async def import_(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = getattr(message, "import")
+        imported = import_lines(asked.jsonl, agent=asked.agent, sender=asked.sender)
+        key = imported.conversation.key
+        principal.sender(key.sender)
+        self._doors.agent(key.agent)
+        if self._runs.busy(key):
+            raise Conflict(f"a run is going on in the conversation with {key.agent}", fix="Wait for it, or kill it.")
+        await self._store.restore_conversation(imported.conversation, imported.messages, imported.archives)
+        self._runs.histories.drop(key)
+        answer = pb.Imported(
+            agent=key.agent,
+            sender=key.sender,
+            messages=len(imported.messages),
+            archives=len(imported.archives),
+            skipped=list(imported.skipped),
+        )
+        reply.send(pb.ServerMessage(imported=answer))
+
+    async def delete(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        key = await self._known(_key(message.delete, principal))
+        confirmed = message.delete.confirm
+        if confirmed and self._runs.busy(key):
+            raise Conflict(f"a run is going on in the conversation with {key.agent}", fix="Wait for it, or kill it.")
+        doomed = await (self._store.delete(key) if confirmed else self._store.doom(key))
+        if confirmed:
+            self._runs.histories.drop(key)
+        answer = pb.Deleted(messages=doomed.messages, archives=doomed.archives, runs=doomed.runs, deleted=confirmed)
+        reply.send(pb.ServerMessage(deleted=answer))
+
+    async def get_usage(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.get_usage
+        spent = await self._store.spend(agent=asked.agent, sender=asked.sender)
+        infos = [
+            pb.UsageInfo(
+                agent=each.agent,
+                sender=each.sender,
+                model=each.model,
+                runs=each.runs,
+                prompt=each.usage.prompt,
+                completion=each.usage.completion,
+                cache_hit=each.usage.cache_hit,
+                reasoning=each.usage.reasoning,
+                cost=each.cost,
+            )
+            for each in spent
+            if principal.owns(each.sender)
+        ]
+        reply.send(pb.ServerMessage(usage=pb.UsageList(usage=infos)))
+
+    async def _known(self, key: ConversationKey) -> ConversationKey:
+        if not await self._store.conversations(agent=key.agent, sender=key.sender):
+            raise _no_conversation(key)
+        return key
+
+    async def _active(self, key: ConversationKey) -> pb.ActiveConversationInfo | None:
+        found = await self._store.conversations(agent=key.agent, sender=key.sender)
+        lane = next((lane for lane in self._runs.lanes() if lane.key == key), None)
+        if lane is None:
+            return None
+        info = pb.ActiveConversationInfo(agent=key.agent, sender=key.sender, queued=len(lane.waiting))
+        if found:
+            info.message_count, info.title = found[0].message_count, found[0].title
+        if lane.active is not None:
+            now = self._clock.monotonic()
+            info.alive_secs = int(now - lane.active.started)
+            info.idle_secs = int(now - lane.active.last_at)
+            info.last_action = lane.active.last_action
+            info.waiting = lane.active.last_action == "waiting for an answer"
+            info.speaker = lane.active.request.speaker if lane.active.request is not None else key.agent
+        return info
+
+    def _conversation(self, conversation: Conversation) -> pb.ConversationInfo:
+        when = datetime.fromtimestamp(conversation.updated_at, UTC)
+        return pb.ConversationInfo(
+            agent=conversation.key.agent,
+            sender=conversation.key.sender,
+            seq=conversation.last_seq,
+            title=conversation.title,
+            message_count=conversation.message_count,
+            date=when.strftime("%Y-%m-%d"),
+            created_at=conversation.created_at,
+            updated_at=conversation.updated_at,
+            cwd=conversation.cwd,
+            archives=conversation.archive_count,
+            running=self._runs.busy(conversation.key),
+        )
+
+    def _queued(self, key: ConversationKey) -> list[str]:
+        lane = next((lane for lane in self._runs.lanes() if lane.key == key), None)
+        waiting = lane.waiting if lane is not None else ()
+        return [ticket.request.content for ticket in waiting if ticket.request is not None]
+
+
+_Keyed = pb.GetHistoryMsg | pb.ListArchivesMsg | pb.GetArchiveMsg | pb.RecallMsg | pb.ExportMsg | pb.DeleteMsg
+
+
+def _key(message: _Keyed, principal: Principal) -> ConversationKey:
+    return ConversationKey(message.agent, principal.sender(message.sender))
+
+
+def _no_conversation(key: ConversationKey) -> NotFound:
+    return NotFound(
+        f"{key.agent} has no conversation with {key.sender}", fix="See which there are with `moot conversations`."
+    )
+
+
+def _archive(archive: Archive, messages: Sequence[pb.HistoryMessage] = ()) -> pb.ArchiveInfo:
+    return pb.ArchiveInfo(
+        number=archive.number,
+        title=archive.title,
+        summary=archive.summary,
+        archived_at=archive.archived_at,
+        first_seq=archive.first_seq,
+        last_seq=archive.last_seq,
+        messages=list(messages),
+    )
+
+
+def _messages(entries: Sequence[Entry], runs: Sequence[Run], archives: Sequence[Archive]) -> list[pb.HistoryMessage]:
+    """The entries, each user message with how its turn ended: an interruption is told where it happened."""
+    ended = {run.user_seq: run for run in runs if run.end is not None}
+    return [_message(entry, ended.get(entry.seq), archives) for entry in entries]
+
+
+def _message(entry: Entry, run: Run | None, archives: Sequence[Archive]) -> pb.HistoryMessage:
+    message = entry.message
+    info = pb.HistoryMessage(
+        seq=entry.seq,
+        role=message.role,
+        content=message.content,
+        agent=message.agent,
+        tool_calls=[tool_call(call) for call in message.tool_calls],
+        tool_call_id=message.tool_call_id,
+        created_at=entry.created_at,
+        is_error=message.is_error,
+        thinking="\n\n".join(thinking.text for thinking in message.thinking if thinking.text),
+    )
+    if run is not None and run.end is not None and message.role is Role.USER:
+        info.outcome, info.error = run.end.outcome, run.end.error
+    for archive in archives:
+        if archive.first_seq <= entry.seq <= archive.last_seq:
+            info.archive = archive.number
+    return info

@@ -1,0 +1,140 @@
+"""Requests that make an agent speak or stop: send, stream, attach, kill, compact, reply, subscribe."""
+
+import asyncio
+from collections.abc import Callable
+
+from moot.daemon.connection import Reply
+from moot.daemon.principal import Principal
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import MootError, NotFound
+from moot.domain.events import Event, RunEnded
+from moot.domain.ports import Clock
+from moot.domain.run import Limits, RunEnd, RunRequest
+from moot.engine.asks import Asks
+from moot.engine.doors import Doors
+from moot.engine.feed import Feed
+from moot.engine.runs import Runs
+from moot.wire import moot_pb2 as pb
+from moot.wire.events import CachedEvent, EncodeOnce, error_message, send_response
+
+
+class Talk:
+    def __init__(self, *, doors: Doors, runs: Runs, asks: Asks, clock: Clock) -> None:
+        self._doors = doors
+        self._runs = runs
+        self._asks = asks
+        self._clock = clock
+        self._encode = EncodeOnce()
+
+    async def stream(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        request = self._request(message.stream, principal)
+        await self._follow(await self._runs.submit(request), reply)
+
+    async def send(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        request = self._request(message.send, principal)
+        end = await _ended(await self._runs.submit(request), reply)
+        if isinstance(end, RunEnd):
+            reply.send(pb.ServerMessage(response=send_response(request.speaker, end)))
+
+    async def attach(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        key = self._key(message.attach, principal)
+        feed = self._runs.feed(key)
+        if feed is None:
+            raise NotFound(f"nothing runs in the conversation with {key.agent}", fix="Read it with `moot history`.")
+        await self._follow(feed, reply)
+
+    async def kill(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        self._runs.kill(self._key(message.kill, principal))
+        reply.send(pb.ServerMessage(pong=pb.Pong()))
+
+    async def compact(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        archive = await self._runs.compact(self._key(message.compact, principal))
+        answer = pb.CompactResponse(summary=archive.summary, title=archive.title, number=archive.number)
+        reply.send(pb.ServerMessage(compact=answer))
+
+    async def reply_to_ask(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.reply_to_ask
+        self._asks.reply(self._key(asked, principal), asked.content)
+        reply.send(pb.ServerMessage(pong=pb.Pong()))
+
+    async def subscribe_events(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        def tap(request: RunRequest, event: Event) -> None:
+            if principal.owns(request.key.sender):
+                reply.feed(self._cached(request, event))
+
+        self._runs.tap(tap)
+        try:
+            # The first answer says that from here on nothing is missed.
+            reply.send(pb.ServerMessage(pong=pb.Pong()))
+            await reply.closed.wait()
+        finally:
+            self._runs.untap(tap)
+
+    def _request(self, message: pb.StreamMsg | pb.SendMsg, principal: Principal) -> RunRequest:
+        return self._doors.turn(
+            ConversationKey(message.agent, principal.sender(message.sender)),
+            message.content,
+            guest=message.guest,
+            cwd=message.cwd,
+            limits=_limits(message.limits) if message.HasField("limits") else None,
+            client_message_id=message.client_message_id,
+        )
+
+    def _key(
+        self, message: pb.KillMsg | pb.CompactMsg | pb.ReplyToAsk | pb.AttachMsg, principal: Principal
+    ) -> ConversationKey:
+        sender = principal.sender(message.sender)
+        return ConversationKey(self._doors.agent(message.agent).name, sender)
+
+    def _cached(self, origin: Feed | RunRequest, event: Event) -> CachedEvent:
+        return self._encode(event, key=origin.key, speaker=origin.speaker, at=self._clock.now())
+
+    async def _follow(self, feed: Feed, reply: Reply) -> None:
+        """Hand on every event until the run or the reader is gone. The run does not end with its reader."""
+        over = asyncio.Event()
+
+        def follower(item: Event | MootError) -> None:
+            if isinstance(item, MootError):
+                reply.send(pb.ServerMessage(error=error_message(item)))
+                over.set()
+            elif not reply.event(self._cached(feed, item)) or isinstance(item, RunEnded):
+                over.set()
+
+        await _until(feed, follower, reply, over)
+
+
+async def _ended(feed: Feed, reply: Reply) -> RunEnd | None:
+    over = asyncio.Event()
+    ends: list[RunEnd | MootError] = []
+
+    def follower(item: Event | MootError) -> None:
+        if isinstance(item, RunEnded):
+            ends.append(item.end)
+            over.set()
+        elif isinstance(item, MootError):
+            ends.append(item)
+            over.set()
+
+    await _until(feed, follower, reply, over)
+    end = ends[0] if ends else None
+    if isinstance(end, MootError):
+        raise end
+    return end
+
+
+async def _until(feed: Feed, follower: Callable[[Event | MootError], None], reply: Reply, over: asyncio.Event) -> None:
+    leave = feed.follow(follower)
+    reply.on_close(over.set)
+    try:
+        await over.wait()
+    finally:
+        leave()
+
+
+def _limits(limits: pb.RunLimits) -> Limits:
+    return Limits(
+        steps=limits.steps if limits.HasField("steps") else None,
+        seconds=limits.seconds if limits.HasField("seconds") else None,
+        tokens=limits.tokens if limits.HasField("tokens") else None,
+        spend=limits.spend if limits.HasField("spend") else None,
+    )

@@ -1,0 +1,40 @@
+"""One real completion, to see that a model answers."""
+
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from moot.domain.errors import ModelError
+from moot.domain.message import user
+from moot.domain.ports import Clock, Finished, Model, TextDelta
+from moot.domain.prompt import Prompt, Transcript
+from moot.domain.usage import Usage
+
+_SYSTEM = "You are being tested. Answer with one short sentence."
+_QUESTION = "Say hello."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed:
+    content: str
+    first_token_seconds: float
+    seconds: float
+    usage: Usage
+
+
+async def probe(model: Model, *, clock: Clock) -> Probed:
+    started = clock.monotonic()
+    first = 0.0
+    pieces: list[str] = []
+    usage = Usage()
+    prompt = Prompt(system=(_SYSTEM,), transcript=Transcript([user(_QUESTION)]), max_tokens=256)
+    async with aclosing(model.stream(prompt)) as events:
+        async for event in events:
+            if isinstance(event, TextDelta):
+                first = first or clock.monotonic() - started
+                pieces.append(event.text)
+            elif isinstance(event, Finished) and event.usage is not None:
+                usage = event.usage
+    content = "".join(pieces).strip()
+    if not content:
+        raise ModelError(f"the model {model.name} answered, but said nothing", fix="Try another model.")
+    return Probed(content=content, first_token_seconds=first, seconds=clock.monotonic() - started, usage=usage)

@@ -1,0 +1,81 @@
+"""The tool that asks a human and waits."""
+
+from typing import Any
+
+import msgspec
+
+from moot.domain.ask import Option, Question
+from moot.domain.errors import BadRequest
+from moot.domain.ports import RunContext
+from moot.domain.prompt import ToolSpec
+
+HEADER_LENGTH = 12
+_MOST = 4
+
+
+class AskUser:
+    spec = ToolSpec(
+        name="ask_user",
+        description="Ask the person one or more questions and wait for the answer. Use it when going on "
+        "without the answer could be wrong.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "questions": {
+                    "type": "array",
+                    "minItems": 1,
+                    "maxItems": _MOST,
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "question": {"type": "string"},
+                            "header": {
+                                "type": "string",
+                                "description": f"At most {HEADER_LENGTH} characters.",
+                            },
+                            "options": {
+                                "type": "array",
+                                "items": {
+                                    "type": "object",
+                                    "properties": {"label": {"type": "string"}, "description": {"type": "string"}},
+                                    "required": ["label"],
+                                },
+                            },
+                            "multi_select": {"type": "boolean"},
+                        },
+                        "required": ["question"],
+                    },
+                }
+            },
+            "required": ["questions"],
+        },
+    )
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        try:
+            asked = msgspec.convert(arguments["questions"], list[_Question])
+        except msgspec.ValidationError as error:
+            raise BadRequest(f"questions are not as they should be: {error}") from None
+        if not 1 <= len(asked) <= _MOST:
+            raise BadRequest(f"ask between one and {_MOST} questions at a time")
+        return await context.ask([question.value() for question in asked])
+
+
+class _Option(msgspec.Struct):
+    label: str
+    description: str = ""
+
+
+class _Question(msgspec.Struct):
+    question: str
+    header: str = ""
+    options: list[_Option] = []
+    multi_select: bool = False
+
+    def value(self) -> Question:
+        return Question(
+            question=self.question,
+            header=self.header[:HEADER_LENGTH],
+            options=tuple(Option(label=option.label, description=option.description) for option in self.options),
+            multi_select=self.multi_select,
+        )

@@ -1,0 +1,85 @@
+"""Tools on the conversation itself: its title, and what its archives remember."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from moot.domain.conversation import Recollection
+from moot.domain.errors import BadRequest
+from moot.domain.message import Entry
+from moot.domain.ports import Clock, RunContext, Store
+from moot.domain.prompt import ToolSpec
+from moot.domain.text import TITLE_LENGTH, defuse
+
+_EXCERPT = 600
+_FOUND = 5
+
+
+class SetTitle:
+    spec = ToolSpec(
+        name="set_title",
+        description="Give this conversation a short title that a person will recognise in a list.",
+        parameters={
+            "type": "object",
+            "properties": {"title": {"type": "string", "description": f"At most {TITLE_LENGTH} characters."}},
+            "required": ["title"],
+        },
+    )
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        title = " ".join(str(arguments["title"]).split())
+        if not title:
+            raise BadRequest("the title is empty")
+        if len(title) > TITLE_LENGTH:
+            raise BadRequest(f"the title has {len(title)} characters; at most {TITLE_LENGTH} are shown")
+        await self._store.set_title(context.key, title)
+        return f"The title is now: {title}"
+
+
+class Recall:
+    spec = ToolSpec(
+        name="recall",
+        description="Search what was said in this conversation before it was summarised and put away.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "Words that were probably used."},
+                "limit": {"type": "integer", "description": f"How many stretches at most; {_FOUND} if not given."},
+            },
+            "required": ["query"],
+        },
+    )
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        limit = max(1, min(20, int(arguments.get("limit") or _FOUND)))
+        found = await self._store.recall(context.key, str(arguments["query"]), limit=limit, now=self._clock.now())
+        if not found:
+            return "Nothing in the archives matches."
+        return "\n\n".join(_told(recollection, primary=context.key.agent) for recollection in found)
+
+
+def _told(recollection: Recollection, *, primary: str) -> str:
+    archive = recollection.archive
+    day = datetime.fromtimestamp(archive.archived_at, UTC).strftime("%Y-%m-%d")
+    lines = [f"## {defuse(archive.title)} (put away on {day})", defuse(archive.summary)]
+    lines.extend(_quotes(recollection.entries, primary=primary))
+    return "\n".join(lines)
+
+
+def _quotes(entries: Sequence[Entry], *, primary: str) -> list[str]:
+    """The matching messages, each with who said it: the attribution is what a summary loses first."""
+    quotes: list[str] = []
+    for entry in entries:
+        message = entry.message
+        speaker = message.agent or (primary if message.role == "assistant" else str(message.role))
+        text = " ".join(message.content.split())
+        cut = f"{text[:_EXCERPT]} …" if len(text) > _EXCERPT else text
+        quotes.append(f"- {speaker} said: {defuse(cut)}")
+    return quotes

@@ -15,6 +15,7 @@ FILE_NAME = "AGENT.md"
 BUILT_IN_NAME = "moot"
 MAX_BYTES = 262_144
 MAX_FRONT_MATTER = 32_768
+MAX_DEPTH = 16
 ALLOWED_NAME = "lower-case letters a-z, digits, - and _, at most 64, beginning with a letter or digit"
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -158,18 +159,25 @@ def _fields(front_matter: str) -> dict[str, tuple[str, int]]:
 
 def _compose(front_matter: str) -> yaml.Node | None:
     try:
-        for event in yaml.parse(front_matter, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent):
-                raise Broken(_mark_line(event.start_mark), f"aliases such as *{event.anchor} are not allowed")
+        _check_events(front_matter)
         node: yaml.Node | None = yaml.compose(front_matter, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise Broken(_mark_line(mark), f"the front matter is not YAML: {error.problem}") from error
     except yaml.YAMLError as error:
         raise Broken(2, "the front matter contains a character that YAML does not allow") from error
-    except RecursionError as error:
-        raise Broken(2, "the front matter is nested too deeply") from error
     return node
+
+
+def _check_events(front_matter: str) -> None:
+    """Refuse what makes YAML slow or large: aliases, and deep nesting. Stops at the first of them."""
+    depth = 0
+    for event in yaml.parse(front_matter, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise Broken(_mark_line(event.start_mark), f"aliases such as *{event.anchor} are not allowed")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise Broken(_mark_line(event.start_mark), "the front matter is nested too deeply")
 
 
 def _scalar(key: str, node: yaml.Node) -> str:

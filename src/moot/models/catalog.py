@@ -1,6 +1,5 @@
 """The configured models by name, each built when first asked for."""
 
-import importlib.util
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +13,6 @@ from moot.domain.errors import ConfigError, MootError, NotFound
 from moot.domain.ports import Model, ToolSupport
 from moot.models.keys import Key, resolve
 from moot.models.prices import is_own
-from moot.models.pullable import MODELS
 from moot.models.retry import Patience, Retry
 from moot.models.scripted import ScriptedModel
 from moot.models.transport import open_http
@@ -38,7 +36,7 @@ class Catalog:
         http: Callable[[], aiohttp.ClientSession] = open_http,
     ) -> None:
         self.config = config
-        self._models_dir = Path(data_dir) / "models"
+        self._data_dir = Path(data_dir)
         self._rng = rng or Random()
         self._make_http = http
         self._http: aiohttp.ClientSession | None = None
@@ -63,7 +61,7 @@ class Catalog:
             resolve(config.api_key, model=config.name)
             self.get(name)
             if config.provider == "local":
-                _check_local(config, self._models_dir)
+                return _local_problem(config, self._data_dir)
         except MootError as error:
             return f"{error.message} {error.fix}".strip()
         return ""
@@ -94,9 +92,6 @@ class Catalog:
     def _build(self, config: ModelConfig) -> Model:
         _check_tools(config)
         model = self._adapter(config)
-        if config.provider == "local":
-            # It restarts its own child, and tries again itself when that helps.
-            return model
         return Retry(model, Patience(retries=max(0, config.retries), rng=self._rng, now=time.time))
 
     def _adapter(self, config: ModelConfig) -> Model:
@@ -114,7 +109,7 @@ class Catalog:
             case "local":
                 from moot.models.local import LocalModel  # noqa: PLC0415
 
-                return LocalModel(config, folder=self._models_dir, wrap=self._local_adapter)
+                return LocalModel(config, http=self._shared_http, data_dir=self._data_dir, rng=self._rng)
             case other:
                 raise ConfigError(
                     f"Model '{config.name}' has the unknown provider '{other}'.",
@@ -127,9 +122,6 @@ class Catalog:
 
         model = OpenAIModel(config, http=self._shared_http, key=key, rng=self._rng)
         return ToolChoice(model, rng=self._rng) if config.tools == ToolSupport.SCHEMA else model
-
-    def _local_adapter(self, config: ModelConfig, key: str) -> Model:
-        return self._openai(config, Key.known(key, model=config.name))
 
 
 def _with_model(config: ModelConfig) -> ModelConfig:
@@ -154,11 +146,7 @@ def _check_tools(config: ModelConfig) -> None:
         )
 
 
-def _check_local(config: ModelConfig, folder: Path) -> None:
-    known = MODELS.get(config.model)
-    file = folder / known.file if known else Path(config.model)
-    if importlib.util.find_spec("xllamacpp") is None:
-        raise ConfigError(f"Model '{config.name}' needs xllamacpp.", fix="Run: pip install 'moot[local]'")
-    if not file.is_file():
-        fix = f"Run: moot models pull {known.name}" if known else "Set `model` to a GGUF file that is there."
-        raise ConfigError(f"Model '{config.name}' is not here yet: {file} is missing.", fix=fix)
+def _local_problem(config: ModelConfig, data_dir: Path) -> str:
+    from moot.models.local import problem  # noqa: PLC0415
+
+    return problem(config, data_dir)

@@ -10,15 +10,7 @@ import msgspec
 
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
-from moot.domain.message import Thinking
-from moot.domain.ports import (
-    Finished,
-    ModelEvent,
-    TextDelta,
-    ThinkingDelta,
-    ThinkingDone,
-    ToolSupport,
-)
+from moot.domain.ports import Finished, ModelEvent, ToolSupport
 from moot.domain.prompt import Prompt
 from moot.domain.usage import Usage
 from moot.models.calls import Calls
@@ -35,7 +27,8 @@ from moot.models.openai_wire import (
 )
 from moot.models.prices import price
 from moot.models.refusals import from_stream
-from moot.models.scrub import Scrub, one_line
+from moot.models.scrub import one_line
+from moot.models.speech import Speech
 from moot.models.sse import EventStream
 from moot.models.transport import Endpoint, Http, linger
 
@@ -115,19 +108,12 @@ class OpenAIModel:
 class Answer:
     """One streamed answer, put together. What one network read brought becomes one event of each kind."""
 
-    __slots__ = (
-        "_calls", "_finish", "_model", "_out", "_pieces", "_scrub", "_seen", "_thinking", "_thoughts",
-        "_usage", "done",
-    )  # fmt: skip
+    __slots__ = ("_calls", "_finish", "_model", "_seen", "_speech", "_usage", "done")
 
     def __init__(self, model: str, rng: Random) -> None:
         self._model = model
         self._calls = Calls(rng)
-        self._out: list[ModelEvent] = []
-        self._pieces: list[str] = []
-        self._thinking = False
-        self._thoughts: list[str] = []
-        self._scrub = Scrub()
+        self._speech = Speech()
         self._usage: Usage | None = None
         self._finish = ""
         self._seen = False
@@ -171,10 +157,7 @@ class Answer:
         self.take(data)
 
     def drain(self) -> list[ModelEvent]:
-        """What there is to say now."""
-        self._flush()
-        out, self._out = self._out, []
-        return out
+        return self._speech.drain()
 
     def finish(self) -> list[ModelEvent]:
         """The end of a whole answer. Raises ModelError when the answer was not whole."""
@@ -185,25 +168,24 @@ class Answer:
                 f"The content filter of model '{self._model}' stopped the answer.",
                 fix="Put it differently, or use another model.",
             )
-        self._say(self._scrub.rest(), thinking=self._thinking)
-        self._close_thinking()
+        self._speech.end()
         truncated = self._finish == "length"
-        self._flush()
-        self._out.extend(self._calls.ready(truncated=truncated))
-        self._out.append(Finished(self._usage, truncated))
-        return self.drain()
+        for call in self._calls.ready(truncated=truncated):
+            self._speech.add(call)
+        self._speech.add(Finished(self._usage, truncated))
+        return self._speech.drain()
 
     def _add(self, delta: Delta) -> None:
-        thought = delta.reasoning_content or (delta.reasoning if isinstance(delta.reasoning, str) else None)
-        if thought:
-            self._say(self._scrub(thought), thinking=True)
+        thought = delta.reasoning_content or delta.reasoning
+        if thought and isinstance(thought, str):
+            self._speech.think(thought)
         if delta.content:
             if isinstance(delta.content, str):
-                self._say(self._scrub(delta.content), thinking=False)
+                self._speech.say(delta.content)
             else:
                 self._add_parts(delta.content)
         if delta.refusal:
-            self._say(self._scrub(delta.refusal), thinking=False)
+            self._speech.say(delta.refusal)
         for call in delta.tool_calls or ():
             self._add_call(call)
 
@@ -212,15 +194,15 @@ class Answer:
         for part in parts:
             kind = part.get("type") if isinstance(part, dict) else None
             if kind == "text":
-                self._say(self._scrub(str(part.get("text") or "")), thinking=False)
+                self._speech.say(str(part.get("text") or ""))
             elif kind == "thinking":
                 thought = part.get("thinking")
                 pieces = thought if isinstance(thought, list) else [{"text": thought}]
                 text = "".join(str(piece.get("text") or "") for piece in pieces if isinstance(piece, dict))
-                self._say(self._scrub(text), thinking=True)
+                self._speech.think(text)
 
     def _add_call(self, call: CallPart) -> None:
-        self._close_thinking()
+        self._speech.end_thought()
         name, arguments = "", ""
         if call.function is not None:
             name = call.function.name or ""
@@ -228,34 +210,6 @@ class Answer:
             if given is not None:
                 arguments = given if isinstance(given, str) else json.dumps(given)
         self._calls.add(call.index, call.id or "", name, arguments)
-
-    def _say(self, text: str, *, thinking: bool) -> None:
-        if not text:
-            return
-        if thinking is not self._thinking:
-            self._flush()
-            if not thinking:
-                self._close_thinking()
-            self._thinking = thinking
-        self._pieces.append(text)
-
-    def _flush(self) -> None:
-        if not self._pieces:
-            return
-        text = self._pieces[0] if len(self._pieces) == 1 else "".join(self._pieces)
-        self._pieces.clear()
-        if self._thinking:
-            self._thoughts.append(text)
-            self._out.append(ThinkingDelta(text))
-        else:
-            self._out.append(TextDelta(text))
-
-    def _close_thinking(self) -> None:
-        self._flush()
-        self._thinking = False
-        if self._thoughts:
-            self._out.append(ThinkingDone(Thinking(text="".join(self._thoughts))))
-            self._thoughts.clear()
 
     def _cut(self) -> ModelError:
         if not self._seen:

@@ -40,7 +40,7 @@ def advance(encoding: Encoding, messages: list[Message]) -> None:
 
 def advance_as_text(encoding: Encoding, messages: list[Message]) -> None:
     """Add the messages that are new, with tool calls told in words."""
-    names = _names(messages, encoding.count)
+    names = recent_names(messages, encoding.count)
     told = (tell(message, names) for message in messages[encoding.count :])
     add(encoding.buffer, (message for message in told if message is not None))
     encoding.count = len(messages)
@@ -48,7 +48,7 @@ def advance_as_text(encoding: Encoding, messages: list[Message]) -> None:
 
 def advance_as_choices(encoding: Encoding, messages: list[Message]) -> None:
     """Add the messages that are new, the assistant's as the JSON that a tool-choosing model writes itself."""
-    names = _names(messages, encoding.count)
+    names = recent_names(messages, encoding.count)
     for message in messages[encoding.count :]:
         told = tell(message, names) if message.role is not Role.ASSISTANT else as_choice(message)
         if told is not None:
@@ -64,7 +64,7 @@ def as_choice(message: Message) -> Message | None:
     return Message(role=Role.ASSISTANT, content="\n".join(lines)) if lines else None
 
 
-def _names(messages: list[Message], count: int) -> dict[str, str]:
+def recent_names(messages: list[Message], count: int) -> dict[str, str]:
     """The tools behind the calls whose results may still come."""
     for message in reversed(messages[max(0, count - 256) : count]):
         if message.role is not Role.TOOL:

@@ -206,7 +206,7 @@ def _answer_without_script(asked: str, system: str, result: str | None) -> str:
         return f"I looked, and this is what came back: {' '.join(result.split())[:400]}"
     if not short:
         return "I am listening."
-    return f'You told me: "{short}" I am a scripted model, so I only repeat it, but I did hear you.'
+    return f'You told me: "{short}". I am a scripted model, so I only repeat it, but I did hear you.'
 
 
 def _usage(rule: Rule, prompt: Prompt, reply: str, calls: list[ToolCall]) -> Usage:

@@ -1,0 +1,224 @@
+"""A model behind Anthropic's Messages API, always streamed."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from random import Random
+
+from moot.domain.config import ModelConfig
+from moot.domain.errors import ModelError
+from moot.domain.message import Thinking
+from moot.domain.ports import Finished, ModelEvent, ThinkingDone, ToolSupport
+from moot.domain.prompt import Prompt
+from moot.domain.usage import Usage
+from moot.models.anthropic_wire import (
+    REDACTED,
+    AnthropicToolEncoder,
+    Block,
+    Delta,
+    Event,
+    Tokens,
+    as_usage,
+    decode_event,
+    encode_request,
+    may_think,
+)
+from moot.models.calls import Calls
+from moot.models.keys import Key
+from moot.models.openai_wire import encode_text
+from moot.models.prices import price
+from moot.models.refusals import from_stream
+from moot.models.scrub import one_line
+from moot.models.speech import Speech
+from moot.models.sse import EventStream
+from moot.models.transport import Endpoint, Http, linger
+
+VERSION = "2023-06-01"
+MAX_TOKENS = 8192
+_LEAST_THINKING = 1024
+
+
+class AnthropicModel:
+    """One configured model, with prompt caching of everything that stays the same."""
+
+    def __init__(self, config: ModelConfig, *, http: Http, key: Key | None = None, rng: Random | None = None) -> None:
+        self.config = config
+        self.name = config.name
+        self.provider = config.provider
+        self.model = config.model
+        self.window = config.window
+        self.tools = ToolSupport(config.tools or ToolSupport.NATIVE)
+        path = "/messages" if config.base_url.rstrip("/").endswith("/v1") else "/v1/messages"
+        self._endpoint = Endpoint(config, path, http=http, key=key or Key(model=config.name))
+        self._rng = rng or Random()
+        self._encode_tools = AnthropicToolEncoder()
+        self._head = b'{"model":' + encode_text(config.model) + b',"stream":true,'
+
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
+        body = self._body(prompt)
+        secret = await self._endpoint.secret()
+        headers = {"Accept": "text/event-stream", "anthropic-version": VERSION}
+        if secret:
+            headers["x-api-key"] = secret
+        events = EventStream()
+        answer = Answer(self.name, self._rng)
+        async with aclosing(self._endpoint.post(body, headers)) as chunks:
+            async for chunk in chunks:
+                for data in events.feed(chunk):
+                    answer.take(data)
+                for event in answer.drain():
+                    yield event
+                if answer.done:
+                    await linger(chunks)
+                    break
+            else:
+                for data in events.close():
+                    (answer.take if events.is_document else answer.take_last)(data)
+        for event in answer.finish():
+            yield event
+
+    def cost(self, usage: Usage) -> float:
+        return price(self.config, usage).dollars
+
+    async def close(self) -> None:
+        """Nothing to close: the connections are shared."""
+
+    def _body(self, prompt: Prompt) -> bytes:
+        # A history with tool calls is refused when no tools come with it.
+        native = bool(prompt.tools) and self.tools is not ToolSupport.NONE
+        form, tools = "anthropic-text", b""
+        if native:
+            form = "anthropic-thinking" if self.config.thinking_tokens else "anthropic"
+            tools = b'"tools":' + self._encode_tools(prompt.tools) + b","
+        limit = prompt.max_tokens or self.config.max_output_tokens or MAX_TOKENS
+        head = self._head
+        if self.config.thinking_tokens and may_think(prompt.transcript.messages):
+            budget = max(_LEAST_THINKING, self.config.thinking_tokens)
+            # Thinking counts against the limit, which must leave room for the answer.
+            limit += budget
+            head += b'"thinking":{"type":"enabled","budget_tokens":%d},' % budget
+        return encode_request(head + b'"max_tokens":%d,' % limit, prompt, form=form, tools=tools)
+
+
+class Answer:
+    """One streamed answer, put together. What one network read brought becomes one event of each kind."""
+
+    __slots__ = ("_calls", "_model", "_seen", "_signature", "_speech", "_stop", "_tokens", "_usage_seen", "done")
+
+    def __init__(self, model: str, rng: Random) -> None:
+        self._model = model
+        self._calls = Calls(rng)
+        self._speech = Speech()
+        self._tokens = Tokens()
+        self._usage_seen = False
+        self._signature = ""
+        self._stop = ""
+        self._seen = False
+        self.done = False
+
+    def take(self, data: bytes) -> None:
+        """One event's data. Raises ModelError where the server reports one, or speaks another language."""
+        if not data:
+            return
+        try:
+            event = decode_event(data)
+        except (ValueError, RecursionError) as error:
+            raise self._not_a_message(data) from error
+        if event.type == "content_block_delta" and event.delta is not None:
+            self._add(event.index, event.delta)
+        elif event.type == "content_block_start" and event.content_block is not None:
+            self._start(event.index, event.content_block)
+        elif event.type == "error":
+            raise from_stream(event.error, model=self._model)
+        else:
+            self._note(event)
+
+    def take_last(self, data: bytes) -> None:
+        """What came last without its end: an event if it is whole, nothing if it was cut."""
+        try:
+            decode_event(data)
+        except (ValueError, RecursionError):
+            return
+        self.take(data)
+
+    def drain(self) -> list[ModelEvent]:
+        return self._speech.drain()
+
+    def finish(self) -> list[ModelEvent]:
+        """The end of a whole answer. Raises ModelError when the answer was not whole."""
+        if not self._stop:
+            raise ModelError(
+                f"The answer of model '{self._model}' was cut off before its end."
+                if self._seen
+                else f"Model '{self._model}' answered nothing at all.",
+                fix="Try again." if self._seen else f"Check `base_url` in [models.{self._model}].",
+                retryable=True,
+            )
+        if self._stop == "refusal":
+            raise ModelError(
+                f"Model '{self._model}' stopped the answer for safety reasons.",
+                fix="Put it differently, or use another model.",
+            )
+        self._speech.end()
+        truncated = self._stop in {"max_tokens", "model_context_window_exceeded"}
+        for call in self._calls.ready(truncated=truncated):
+            self._speech.add(call)
+        self._speech.add(Finished(as_usage(self._tokens) if self._usage_seen else None, truncated))
+        return self._speech.drain()
+
+    def _note(self, event: Event) -> None:
+        """Ends of blocks, and the frame around them. A kind we do not know is left alone: new ones come."""
+        if event.type == "content_block_stop":
+            self._speech.end_thought(self._signature)
+            self._signature = ""
+        elif event.type == "message_start":
+            self._seen = True
+            self._count(event.message.usage if event.message is not None else None)
+        elif event.type == "message_delta":
+            self._count(event.usage)
+            if event.delta is not None and event.delta.stop_reason:
+                self._stop = event.delta.stop_reason
+        elif event.type == "message_stop":
+            self.done = True
+
+    def _count(self, tokens: Tokens | None) -> None:
+        """Counts are running totals: a later one replaces an earlier one."""
+        if tokens is None:
+            return
+        self._usage_seen = True
+        for name in tokens.__struct_fields__:
+            value = getattr(tokens, name)
+            if value is not None:
+                setattr(self._tokens, name, value)
+
+    def _start(self, index: int, block: Block) -> None:
+        match block.type:
+            case "tool_use":
+                arguments = json.dumps(block.input) if block.input else ""
+                self._calls.add(index, block.id, block.name, arguments)
+            case "redacted_thinking":
+                self._speech.add(ThinkingDone(Thinking(text="", signature=REDACTED + block.data)))
+            case "thinking":
+                self._speech.think(block.thinking)
+                self._signature = block.signature
+            case "text":
+                self._speech.say(block.text)
+
+    def _add(self, index: int, delta: Delta) -> None:
+        match delta.type:
+            case "text_delta":
+                self._speech.say(delta.text)
+            case "thinking_delta":
+                self._speech.think(delta.thinking)
+            case "input_json_delta":
+                self._calls.add(index, "", "", delta.partial_json)
+            case "signature_delta":
+                self._signature += delta.signature
+
+    def _not_a_message(self, data: bytes) -> ModelError:
+        began = one_line(data[:200].decode("utf-8", "replace"), 80)
+        return ModelError(
+            f"Model '{self._model}' sent something that is not a message stream: {began!r}",
+            fix=f"Check `base_url` in [models.{self._model}]; it should be Anthropic's API or one like it.",
+            retryable=self._seen,
+        )

@@ -1,0 +1,279 @@
+"""The Anthropic Messages format: messages to bytes, each encoded once; bytes of a stream to values. Pure."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from moot.domain.message import Message, Role, Thinking, ToolCall
+from moot.domain.prompt import Encoding, Prompt, ToolSpec
+from moot.domain.text import clean
+from moot.domain.transcript_text import tell
+from moot.domain.usage import Usage
+from moot.models.openai_wire import ToolEncoder, encode_text, recent_names
+from moot.models.pairing import closing, open_calls, paired
+
+# Thinking that its provider keeps to itself; what follows the mark is sent back as it came.
+REDACTED = "redacted:"
+
+BEGINNING = "(The conversation begins here.)"
+
+# A message ends in its role, after its blocks. Nothing inside a block can look like that.
+_ENDS = {"user": b'],"role":"user"}', "assistant": b'],"role":"assistant"}'}
+_LONGEST_END = 32
+_CACHE = b',"cache_control":{"type":"ephemeral"}}'
+
+_OWN_ID = re.compile(r"toolu_[a-zA-Z0-9_-]+")
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+# ---- messages -----------------------------------------------------------------------------------
+
+
+def advance(encoding: Encoding, messages: list[Message], *, thinking: bool) -> None:
+    """Add the messages that are new, with their tool calls as the provider's own."""
+    writer = _Writer(encoding.buffer, messages, encoding.count, thinking=thinking)
+    writer.add(messages[encoding.count :])
+    encoding.count = len(messages)
+
+
+def advance_as_text(encoding: Encoding, messages: list[Message]) -> None:
+    """Add the messages that are new, with tool calls told in words."""
+    names = recent_names(messages, encoding.count)
+    for message in messages[encoding.count :]:
+        told = tell(message, names)
+        if told is not None and told.content.strip():
+            _add(encoding.buffer, str(told.role), _text(told.content))
+    encoding.count = len(messages)
+
+
+FORMS: dict[str, Callable[[Encoding, list[Message]], None]] = {
+    "anthropic": partial(advance, thinking=False),
+    "anthropic-thinking": partial(advance, thinking=True),
+    "anthropic-text": advance_as_text,
+}
+
+
+class _Writer:
+    """Adds messages after `count` others; knows which calls wait for their results, and by which id."""
+
+    def __init__(self, buffer: bytearray, messages: Sequence[Message], count: int, *, thinking: bool) -> None:
+        self._buffer = buffer
+        self._place = count
+        self._thinking = thinking
+        self._waiting = open_calls(messages, count)
+        self._ids: dict[str, str] = {}
+        for index in range(count - 1, -1, -1):
+            if messages[index].role is not Role.TOOL:
+                self._name_calls(messages[index], index)
+                return
+
+    def add(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            for whole in paired((message,), self._waiting):
+                self._write(whole)
+            self._place += 1
+
+    def close_calls(self) -> None:
+        for result in closing(self._waiting):
+            self._write(result)
+
+    def _write(self, message: Message) -> None:
+        if message.role is Role.TOOL:
+            _add(self._buffer, "user", _result(message, self._ids.get(message.tool_call_id, message.tool_call_id)))
+            return
+        if message.role is Role.ASSISTANT:
+            self._name_calls(message, self._place)
+            # Thinking is wanted back only where its own tool calls follow it.
+            if self._thinking and message.tool_calls:
+                for thought in filter(_is_signed, message.thinking):
+                    _add(self._buffer, "assistant", _thought(thought))
+        if message.content.strip():
+            _add(self._buffer, str(message.role), _text(message.content))
+        for call in message.tool_calls:
+            _add(self._buffer, "assistant", _call(call, self._ids[call.id]))
+
+    def _name_calls(self, message: Message, index: int) -> None:
+        """Ids must be unique in the whole request; those of other providers may not be, but their places are."""
+        self._ids = {
+            call.id: call.id if _OWN_ID.fullmatch(call.id) else f"call_{index}_{number}"
+            for number, call in enumerate(message.tool_calls)
+        }
+
+
+def _add(buffer: bytearray, role: str, block: bytes) -> None:
+    end = _ENDS[role]
+    if buffer.endswith(end):
+        del buffer[-len(end) :]
+        buffer += b"," + block + end
+        return
+    if not buffer and role == "assistant":
+        _add(buffer, "user", _text(BEGINNING))
+    if buffer:
+        buffer += b","
+    buffer += b'{"content":[' + block + end
+
+
+def _mark(buffer: bytearray) -> None:
+    """Let the provider keep everything up to the last block in its prompt cache."""
+    for end in _ENDS.values():
+        if buffer.endswith(end):
+            del buffer[-len(end) - 1 :]
+            buffer += _CACHE + end
+            return
+
+
+def _text(text: str) -> bytes:
+    return b'{"type":"text","text":' + encode_text(text) + b"}"
+
+
+def _is_signed(thought: Thinking) -> bool:
+    return bool(thought.signature)
+
+
+def _thought(thought: Thinking) -> bytes:
+    if thought.signature.startswith(REDACTED):
+        return b'{"type":"redacted_thinking","data":' + encode_text(thought.signature[len(REDACTED) :]) + b"}"
+    signature = encode_text(thought.signature)
+    return b'{"type":"thinking","thinking":' + encode_text(thought.text) + b',"signature":' + signature + b"}"
+
+
+def _call(call: ToolCall, call_id: str) -> bytes:
+    name = encode_text(_NOT_IN_NAMES.sub("_", call.name)[:64] or "unnamed")
+    head = b'{"type":"tool_use","id":' + encode_text(call_id) + b',"name":' + name
+    return head + b',"input":' + _input(call.arguments) + b"}"
+
+
+def _input(arguments: str) -> bytes:
+    encoded = clean(arguments).encode()
+    try:
+        msgspec.json.decode(encoded, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return b"{}"
+    return encoded
+
+
+def _result(message: Message, call_id: str) -> bytes:
+    block = b'{"type":"tool_result","tool_use_id":' + encode_text(call_id)
+    if message.content.strip():
+        block += b',"content":' + encode_text(message.content)
+    return block + (b',"is_error":true}' if message.is_error else b"}")
+
+
+# ---- requests -----------------------------------------------------------------------------------
+
+
+class AnthropicToolEncoder(ToolEncoder):
+    def encode(self, tool: ToolSpec) -> bytes:
+        return msgspec.json.encode(
+            {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+        )
+
+
+def encode_request(head: bytes, prompt: Prompt, *, form: str, tools: bytes) -> bytes:
+    """One request: `head` is what comes before the messages, ready."""
+    encoding = prompt.transcript.encoding(form, FORMS[form])
+    # What belongs to this request alone continues a copy of the buffer's last bytes, never the buffer.
+    keep = max(0, len(encoding.buffer) - _LONGEST_END)
+    end = bytearray(encoding.buffer[keep:])
+    _mark(end)
+    if form == "anthropic-text":
+        own = Encoding()
+        own.buffer = end
+        advance_as_text(own, list(prompt.tail))
+    else:
+        messages = prompt.transcript.messages
+        writer = _Writer(end, messages, encoding.count, thinking=form == "anthropic-thinking")
+        writer.add(prompt.tail)
+        writer.close_calls()
+    with memoryview(encoding.buffer) as buffer:
+        return b"".join((head, tools, _system(prompt.system), b'"messages":[', buffer[:keep], end, b"]}"))
+
+
+def _system(blocks: Sequence[str]) -> bytes:
+    texts = [_text(block) for block in blocks if block.strip()]
+    if not texts:
+        return b""
+    texts[-1] = texts[-1][:-1] + _CACHE
+    return b'"system":[' + b",".join(texts) + b"],"
+
+
+def may_think(messages: Sequence[Message]) -> bool:
+    """Whether thinking can be on: not in the middle of a tool use that began without it."""
+    for message in reversed(messages):
+        if message.role is Role.USER:
+            break
+        if message.tool_calls and not any(map(_is_signed, message.thinking)):
+            return False
+    return True
+
+
+# ---- answers ------------------------------------------------------------------------------------
+
+
+class Tokens(msgspec.Struct, gc=False):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+
+
+class Start(msgspec.Struct, gc=False):
+    usage: Tokens | None = None
+
+
+class Block(msgspec.Struct, gc=False):
+    type: str = ""
+    id: str = ""
+    name: str = ""
+    text: str = ""
+    thinking: str = ""
+    signature: str = ""
+    data: str = ""
+    input: Any = None
+
+
+class Delta(msgspec.Struct, gc=False):
+    type: str = ""
+    text: str = ""
+    thinking: str = ""
+    signature: str = ""
+    partial_json: str = ""
+    stop_reason: str | None = None
+
+
+class Event(msgspec.Struct, gc=False):
+    type: str
+    index: int = 0
+    message: Start | None = None
+    content_block: Block | None = None
+    delta: Delta | None = None
+    usage: Tokens | None = None
+    error: Any = None
+
+
+_events = msgspec.json.Decoder(Event)
+
+
+def decode_event(data: bytes) -> Event:
+    """One event of a stream. Raises ValueError where it is not one."""
+    try:
+        return _events.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # Bytes that are not UTF-8 and halves of surrogate pairs are mended later; anything else is an error.
+        return msgspec.convert(json.loads(data.decode("utf-8", "replace")), Event, strict=False)
+
+
+def as_usage(tokens: Tokens) -> Usage:
+    """A miss is what was written to the cache; what is neither hit nor miss was outside it."""
+    hit = max(0, tokens.cache_read_input_tokens or 0)
+    miss = max(0, tokens.cache_creation_input_tokens or 0)
+    return Usage(
+        prompt=max(0, tokens.input_tokens or 0) + hit + miss,
+        completion=max(0, tokens.output_tokens or 0),
+        cache_hit=hit,
+        cache_miss=miss,
+    )

@@ -1,0 +1,67 @@
+"""Text and thinking as they stream in: cleaned, and joined so that one network read makes one event. Pure."""
+
+from moot.domain.message import Thinking
+from moot.domain.ports import ModelEvent, TextDelta, ThinkingDelta, ThinkingDone
+from moot.models.scrub import Scrub
+
+
+class Speech:
+    """What a model says. Say and think as pieces come; drain after each read."""
+
+    __slots__ = ("_is_thought", "_out", "_pieces", "_scrub", "_thoughts")
+
+    def __init__(self) -> None:
+        self._out: list[ModelEvent] = []
+        self._pieces: list[str] = []
+        self._is_thought = False
+        self._thoughts: list[str] = []
+        self._scrub = Scrub()
+
+    def say(self, text: str) -> None:
+        if self._is_thought:
+            self.end_thought()
+        if text := self._scrub(text):
+            self._pieces.append(text)
+
+    def think(self, text: str) -> None:
+        if not self._is_thought:
+            self._flush()
+            self._is_thought = True
+        if text := self._scrub(text):
+            self._pieces.append(text)
+
+    def end_thought(self, signature: str = "") -> None:
+        """A stretch of thinking is whole; nothing happens when there was none."""
+        self._flush()
+        self._is_thought = False
+        if self._thoughts or signature:
+            self._out.append(ThinkingDone(Thinking(text="".join(self._thoughts), signature=signature)))
+            self._thoughts.clear()
+
+    def add(self, event: ModelEvent) -> None:
+        """An event of another kind, in its place."""
+        self._flush()
+        self._out.append(event)
+
+    def drain(self) -> list[ModelEvent]:
+        """What there is to say now."""
+        self._flush()
+        out, self._out = self._out, []
+        return out
+
+    def end(self) -> None:
+        if rest := self._scrub.rest():
+            self._pieces.append(rest)
+        self.end_thought()
+
+    def _flush(self) -> None:
+        pieces = self._pieces
+        if not pieces:
+            return
+        text = pieces[0] if len(pieces) == 1 else "".join(pieces)
+        pieces.clear()
+        if self._is_thought:
+            self._thoughts.append(text)
+            self._out.append(ThinkingDelta(text))
+        else:
+            self._out.append(TextDelta(text))

@@ -8,7 +8,7 @@ import apsw
 
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError
 from moot.store import migrate
-from moot.store.connection import FAULTS, Tuning, connect, fault, prepare_file, sync_directory
+from moot.store.connection import FAULTS, Tuning, connect, fault, make_private_folder, prepare_file, sync_directory
 
 _STEP_PAGES = 500
 
@@ -67,7 +67,7 @@ def restore_backup(backup: Path, target: Path) -> Path | None:
     part = target.with_name(f".{target.name}.{os.getpid()}.restore")
     part.unlink(missing_ok=True)
     try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(target.parent)
         _copy_proven(backup, part)
         aside = _set_aside(target) if os.path.lexists(target) else None
         os.replace(part, target)

@@ -40,7 +40,8 @@ def connect(path: Path, tuning: Tuning) -> apsw.Connection:
     try:
         connection.set_busy_timeout(BUSY_MS)
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA journal_mode = WAL")
+        if connection.execute("PRAGMA journal_mode = WAL").get != "wal":
+            raise apsw.CantOpenError("this disk does not let a database keep a log beside it")
         connection.execute(f"PRAGMA synchronous = {tuning.synchronous}")
         connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_LIMIT}")
         # Nothing a file on disk says is run as code: no schema from outside is trusted.
@@ -66,7 +67,7 @@ def connect_reader(path: Path, tuning: Tuning) -> apsw.Connection:
 
 def prepare_file(path: Path) -> bool:
     """Make the file private and its own; True when it was created."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(path.parent)
     for part in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
         if part.is_symlink():
             raise StoreError(
@@ -80,6 +81,17 @@ def prepare_file(path: Path) -> bool:
     os.close(descriptor)
     sync_directory(path.parent)
     return True
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder and whatever is missing above it, for its owner alone."""
+    missing: list[Path] = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    for made in reversed(missing):
+        made.mkdir(mode=0o700, exist_ok=True)
+        sync_directory(made.parent)
 
 
 def _make_private(path: Path) -> None:

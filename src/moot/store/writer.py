@@ -92,14 +92,16 @@ class Writer:
         try:
             connection = self._sound_connection()
             connection.execute("BEGIN IMMEDIATE")
-            for job in batch:
-                _run_job(connection, job)
-            connection.execute("COMMIT")
-        except FAULTS as error:
+            if len(batch) == 1:
+                _run_alone(connection, batch[0])
+            else:
+                for job in batch:
+                    _run_beside_others(connection, job)
+                connection.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001 - whatever it is, every caller must hear of it
             self._recover(error)
-            said = fault(error, self._path)
             for job in batch:
-                job.error = said
+                job.error = fault(error, self._path)
 
     def _sound_connection(self) -> apsw.Connection:
         """The connection, opened again after a fault and proven before anything more is trusted to it."""
@@ -126,7 +128,7 @@ class Writer:
         try:
             self._connection = self._open()
             _overwrite_failed_commit(self._connection)
-        except FAULTS:
+        except (apsw.Error, OSError):
             # Still failing: the next transaction tries again.
             if self._connection is not None:
                 self._connection.close(True)
@@ -154,11 +156,25 @@ class Writer:
         except apsw.BusyError:
             # A reader holds an old page; the log grows on until the next commit tries again.
             return
-        except FAULTS as error:
+        except apsw.Error as error:
             self._recover(error)
 
 
-def _run_job(connection: apsw.Connection, job: Job) -> None:
+def _run_alone(connection: apsw.Connection, job: Job) -> None:
+    """The whole transaction is this job's: it commits, or everything is taken back."""
+    try:
+        job.result = job.work(connection)
+    except FAULTS:
+        raise
+    except Exception as error:  # noqa: BLE001 - it belongs to this caller alone, and is handed to it
+        job.error = refusal(error)
+        connection.execute("ROLLBACK")
+    else:
+        connection.execute("COMMIT")
+
+
+def _run_beside_others(connection: apsw.Connection, job: Job) -> None:
+    """What this job did is taken back alone when it fails; the others commit."""
     connection.execute("SAVEPOINT job")
     try:
         job.result = job.work(connection)

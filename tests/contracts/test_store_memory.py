@@ -1,0 +1,228 @@
+"""What every store promises of crashes, archives, imports, spending and tokens, through the Store port."""
+
+from dataclasses import replace
+
+import pytest
+from store_kit import DONE, KEY, OTHER, archived, contents, request, stored, turn
+
+from moot.domain.conversation import Conversation
+from moot.domain.errors import BadRequest, Conflict, NotFound, StoreError
+from moot.domain.message import Message, Role, ToolCall, assistant, tool_result, user
+from moot.domain.ports import Store, Token
+from moot.domain.run import Outcome, RunEnd, RunStatus
+from moot.domain.usage import Spend, Usage
+
+CALLS = tuple(ToolCall(id=f"c{number}", name="look", arguments="{}") for number in (1, 2, 3))
+
+# ---- after a crash ------------------------------------------------------------------------------
+
+
+@stored
+async def test_what_was_running_is_interrupted_and_what_waits_goes_on_waiting(store: Store) -> None:
+    await turn(store, 1, "done")
+    await store.begin(request("r2", "and then?"), now=2.0)
+    await store.enqueue(request("r3"), now=3.0)
+    await store.begin(request("r4", "elsewhere", OTHER), now=4.0)
+
+    recovered = await store.recover(now=9.0)
+
+    assert [(run.request.id, run.request.content) for run in recovered] == [("r2", "and then?"), ("r4", "elsewhere")]
+    for run in recovered:
+        assert (run.status, run.ended_at) == (RunStatus.ENDED, 9.0)
+        assert run.end is not None
+        assert run.end.outcome is Outcome.INTERRUPTED
+        assert run.end.error
+    assert [run.request.id for run in await store.queued_runs()] == ["r3"]
+    assert [run.status for run in await store.runs(KEY)] == [RunStatus.ENDED, RunStatus.ENDED, RunStatus.QUEUED]
+    assert await contents(store) == [(1, "question 1"), (2, "done"), (3, "and then?")]
+    assert await store.recover(now=10.0) == []
+
+
+@stored
+async def test_calls_without_a_result_are_closed_in_call_order(store: Store) -> None:
+    await store.begin(request("r1"), now=1.0)
+    await store.append(KEY, "r1", [assistant("", tool_calls=CALLS), tool_result("c2", "seen")], now=2.0)
+
+    await store.recover(now=3.0)
+
+    results = (await store.entries(KEY))[2:]
+    assert [entry.message.tool_call_id for entry in results] == ["c2", "c1", "c3"]
+    assert [entry.message.is_error for entry in results] == [False, True, True]
+    assert all("interrupted" in entry.message.content for entry in results[1:])
+    assert [(entry.seq, entry.run_id) for entry in results] == [(3, "r1"), (4, "r1"), (5, "r1")]
+
+
+@stored
+async def test_calls_that_all_have_results_are_left_alone(store: Store) -> None:
+    await store.begin(request("r1"), now=1.0)
+    results = [tool_result(call.id, "seen") for call in CALLS]
+    await store.append(KEY, "r1", [assistant("", tool_calls=CALLS), *results], now=2.0)
+    await store.begin(request("r2", "x", OTHER), now=2.0)
+    await store.append(OTHER, "r2", [assistant("", tool_calls=CALLS), *results, assistant("seen all")], now=2.0)
+
+    await store.recover(now=3.0)
+
+    assert len(await store.entries(KEY)) == 5
+    assert len(await store.entries(OTHER)) == 6
+
+
+# ---- archives -----------------------------------------------------------------------------------
+
+
+@stored
+async def test_an_archive_is_a_marker_and_the_messages_stay_as_they_are(store: Store) -> None:
+    await store.begin(request("r1"), now=1.0)
+    await store.end(KEY, "r1", DONE, [Message(role=Role.ASSISTANT, content="hello", agent="guest")], now=2.0)
+    await turn(store, 2, "kept")
+    before = await store.entries(KEY)
+    usage = Usage(prompt=7, completion=3)
+
+    first = await store.archive(KEY, archived(2, model="m", usage=usage, cost=0.5))
+
+    expected = archived(2, number=1, first_seq=1, model="m", usage=usage, cost=0.5)
+    assert first == expected
+    assert await store.entries(KEY) == before
+    loaded = await store.load(KEY)
+    assert loaded is not None
+    assert (loaded.archive, [entry.seq for entry in loaded.entries]) == (expected, [3, 4])
+    assert (loaded.conversation.last_seq, loaded.conversation.archive_count) == (4, 1)
+
+    second = await store.archive(KEY, archived(4, first_seq=3, number=2))
+    assert (second.number, second.first_seq, second.last_seq) == (2, 3, 4)
+    assert await store.archives(KEY) == [first, second]
+    loaded = await store.load(KEY)
+    assert loaded is not None
+    assert (loaded.archive, loaded.entries) == (second, ())
+    begun = await store.begin(request("r9", "next"), now=9.0)
+    assert begun.entry.seq == 5
+
+
+@pytest.mark.parametrize(("first", "last"), [(1, 4), (0, 2), (2, 4), (4, 4), (3, 5), (3, 2), (0, 0)])
+def test_an_archive_must_be_the_oldest_active_stretch(tmp_path, first: int, last: int) -> None:
+    @stored
+    async def scenario(store: Store) -> None:
+        await turn(store, 1, "a")
+        await turn(store, 2, "b")
+        await store.archive(KEY, archived(2))
+
+        with pytest.raises(Conflict):
+            await store.archive(KEY, archived(last, first_seq=first))
+
+        assert len(await store.archives(KEY)) == 1
+        with pytest.raises(NotFound):
+            await store.archive(OTHER, archived(1))
+
+    scenario(tmp_path)
+
+
+# ---- export and import --------------------------------------------------------------------------
+
+
+@stored
+async def test_an_imported_conversation_is_whole_and_goes_on(store: Store) -> None:
+    conversation = Conversation(key=KEY, title="Old", cwd="/old", created_at=1.0, updated_at=8.0, last_seq=99)
+    messages = [(user("about boats"), 2.0), (assistant("green", agent="guest"), 3.0), (user("more"), 4.0)]
+    archives = [archived(2, number=1, first_seq=1, archived_at=5.0)]
+
+    await store.restore_conversation(conversation, messages, archives)
+
+    loaded = await store.load(KEY)
+    assert loaded is not None
+    assert loaded.conversation == replace(conversation, last_seq=3, message_count=3, archive_count=1)
+    assert loaded.archive == archives[0]
+    entries = await store.entries(KEY)
+    assert [(entry.message, entry.created_at) for entry in entries] == messages
+    assert {entry.run_id for entry in entries} == {""}
+    (found,) = await store.recall(KEY, "boats", limit=3, now=9.0)
+    assert found.archive == archives[0]
+    begun = await store.begin(request(content="on we go"), now=9.0)
+    assert (begun.created, begun.entry.seq) == (False, 4)
+
+
+@stored
+async def test_an_import_never_overwrites_and_a_bad_one_leaves_nothing(store: Store) -> None:
+    await turn(store, 1, "mine")
+    with pytest.raises(Conflict):
+        await store.restore_conversation(Conversation(key=KEY), [(user("theirs"), 1.0)], [])
+    assert await contents(store) == [(1, "question 1"), (2, "mine")]
+
+    for archives in ([archived(2)], [archived(1, number=2)], [archived(1), archived(1)]):
+        with pytest.raises((BadRequest, Conflict)):
+            await store.restore_conversation(Conversation(key=OTHER), [(user("x"), 1.0)], archives)
+        assert await store.load(OTHER) is None
+
+
+# ---- spending -----------------------------------------------------------------------------------
+
+
+@stored
+async def test_spending_is_added_up_by_conversation_and_model(store: Store) -> None:
+    usage = Usage(prompt=10, completion=5, cache_hit=1, cache_miss=9, reasoning=2)
+    for number, (key, model) in enumerate([(KEY, "big"), (KEY, "big"), (KEY, "small"), (OTHER, "big")]):
+        await store.begin(request(f"r{number}", key=key), now=1.0)
+        end = RunEnd(outcome=Outcome.COMPLETED, model=model, usage=usage, cost=0.25)
+        await store.end(key, f"r{number}", end, (), now=2.0)
+    await store.begin(request("running"), now=3.0)
+    await store.archive(KEY, archived(1, model="small", usage=Usage(prompt=100), cost=1.0))
+
+    rows = await store.spend(agent="ada")
+
+    small = Usage(prompt=110, completion=5, cache_hit=1, cache_miss=9, reasoning=2)
+    assert rows == [
+        Spend(agent="ada", sender="tg:1", model="big", runs=1, usage=usage, cost=0.25),
+        Spend(agent="ada", sender="user", model="big", runs=2, usage=usage + usage, cost=0.5),
+        Spend(agent="ada", sender="user", model="small", runs=1, usage=small, cost=1.25),
+    ]
+    assert await store.spend(sender="tg:1") == rows[:1]
+    assert await store.spend(agent="nobody") == []
+
+
+# ---- tokens -------------------------------------------------------------------------------------
+
+
+@stored
+async def test_a_token_is_found_by_its_digest_until_it_is_revoked(store: Store) -> None:
+    token = Token(name="phone", senders=("phone", "tg:*"), created_at=1.0)
+    await store.add_token(token, "d1")
+
+    assert await store.find_token("d1") == token
+    assert await store.find_token("d2") is None
+    await store.touch_token("phone", now=100.0)
+    await store.touch_token("phone", now=101.0)
+    assert await store.tokens() == [replace(token, last_used_at=100.0)]
+
+    await store.revoke_token("phone", now=200.0)
+    await store.revoke_token("phone", now=300.0)
+
+    assert await store.find_token("d1") is None
+    assert await store.tokens() == [replace(token, last_used_at=100.0, revoked_at=200.0)]
+    with pytest.raises(NotFound):
+        await store.revoke_token("ghost", now=1.0)
+
+
+@stored
+async def test_a_token_name_is_free_again_only_after_it_was_revoked(store: Store) -> None:
+    await store.add_token(Token(name="phone", senders=("phone",), created_at=1.0), "d1")
+    with pytest.raises(Conflict):
+        await store.add_token(Token(name="phone", senders=("x",), created_at=2.0), "d2")
+    with pytest.raises(Conflict):
+        await store.add_token(Token(name="other", senders=("x",), created_at=2.0), "d1")
+    await store.revoke_token("phone", now=3.0)
+
+    await store.add_token(Token(name="phone", senders=("x",), created_at=4.0), "d2")
+
+    assert await store.find_token("d1") is None
+    assert [token.senders for token in await store.tokens()] == [("x",)]
+
+
+# ---- the end ------------------------------------------------------------------------------------
+
+
+@stored
+async def test_a_closed_store_says_so_and_can_be_closed_again(store: Store) -> None:
+    await store.close()
+    await store.close()
+    with pytest.raises(StoreError):
+        await store.begin(request(), now=1.0)
+    with pytest.raises(StoreError):
+        await store.load(KEY)

@@ -99,7 +99,7 @@ class Asking:
         self._left: pb.AskUserEvent | None = None
 
     async def run(self) -> int:
-        with output.progress("Connecting" if remote_address() else "Thinking") as bar:
+        with output.progress("") as bar:
             bar.hide()
             async with daemon_client() as connection:
                 return await self._converse(connection, bar)

@@ -13,7 +13,6 @@ from moot.cli import background, output, safe, shapes, voices
 from moot.cli.connect import answers, ask_daemon, call, daemon_client, ensure_running, paths, remote_address
 from moot.cli.exits import Exit
 from moot.client.connection import Connection
-from moot.client.errors import Unreachable
 from moot.wire import moot_pb2 as pb
 
 
@@ -157,7 +156,7 @@ def events(count: int | None, ndjson: bool) -> None:
 
 async def _follow(limit: int | None, *, ndjson: bool) -> None:
     collected: list[dict[str, Any]] = []
-    async with daemon_client() as connection, aclosing(connection.events()) as feed:
+    async with daemon_client() as connection, aclosing(await connection.subscribe()) as feed:
         output.note("Following. Ctrl-C stops.")
         seen = 0
         async for event in feed:
@@ -170,8 +169,6 @@ async def _follow(limit: int | None, *, ndjson: bool) -> None:
                 output.write(_event_line(event) + "\n")
             if seen == limit:
                 break
-        else:
-            raise Unreachable("the feed ended", fix="Start it again once the daemon is up.")
     if output.wants_json():
         output.emit(collected)
 

@@ -9,6 +9,7 @@ import click
 from moot.cli import background, output, safe
 from moot.cli.connect import ask_daemon, paths, stdin_text
 from moot.cli.options import conversation, sender_option
+from moot.cli.voices import plural
 from moot.domain.errors import BadRequest, Conflict
 from moot.wire import moot_pb2 as pb
 
@@ -24,7 +25,7 @@ def export(agent: str, sender: str, target: Path | None, force: bool) -> None:
     if target is not None:
         _write_file(target, answer.jsonl, replace=force)
         data = {"path": str(target), "messages": answer.messages}
-        output.emit(data, render=lambda _: f"Wrote {answer.messages} messages to {target}.")
+        output.emit(data, render=lambda _: f"Wrote {plural(answer.messages, 'message')} to {target}.")
         return
     data = {"jsonl": answer.jsonl, "messages": answer.messages}
     output.emit(data, render=lambda _: safe.clean(answer.jsonl) if sys.stdout.isatty() else answer.jsonl)
@@ -71,7 +72,7 @@ def import_(file: str, agent: str, sender: str) -> None:
     output.emit(
         data,
         render=lambda _: (
-            f"Imported {answer.messages} messages and {answer.archives} archives"
+            f"Imported {plural(answer.messages, 'message')} and {plural(answer.archives, 'archive')}"
             f" into {safe.line(answer.agent)} ⇄ {safe.line(answer.sender)}."
         ),
     )
@@ -95,7 +96,10 @@ def _read_file(path: Path) -> str:
 def delete(agent: str, sender: str, yes: bool) -> None:
     """Delete the conversation with AGENT and its archives. Shows what would go, and asks first."""
     doomed = ask_daemon(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender))).deleted
-    what = f"{doomed.messages} messages, {doomed.archives} archives and {doomed.runs} runs"
+    what = (
+        f"{plural(doomed.messages, 'message')}, {plural(doomed.archives, 'archive')}"
+        f" and {plural(doomed.runs, 'run')}"
+    )
     if not yes and output.wants_json():
         output.emit(_deleted(doomed))
         return

@@ -8,10 +8,12 @@ from typing import TextIO
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _BACK = "\r\x1b[K"
 _INTERVAL = 0.1
+# A log file wants to know that something still goes on, not every step of it.
+_PLAIN_INTERVAL = 5.0
 
 
 class Spinner:
-    """On a terminal an animated line that leaves nothing behind; elsewhere one plain line per text.
+    """On a terminal an animated line that leaves nothing behind; elsewhere plain lines, few of them.
 
     A thread draws it, because what it accompanies may block: a download, a process that starts.
     """
@@ -24,6 +26,7 @@ class Spinner:
         self._stop = threading.Event()
         self._hidden = False
         self._since = time.monotonic()
+        self._last_line = float("-inf")
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> "Spinner":
@@ -49,7 +52,7 @@ class Spinner:
         self._text = text
         self._since = time.monotonic()
         self._hidden = False
-        if not self._animate:
+        if not self._animate and time.monotonic() - self._last_line >= _PLAIN_INTERVAL:
             self._line(text)
 
     def hide(self) -> None:
@@ -69,8 +72,10 @@ class Spinner:
             self._stream.flush()
 
     def _line(self, text: str) -> None:
-        self._stream.write(text + "\n")
-        self._stream.flush()
+        self._last_line = time.monotonic()
+        if text:
+            self._stream.write(text + "\n")
+            self._stream.flush()
 
     def _draw_until_stopped(self) -> None:
         frame = 0

@@ -24,3 +24,7 @@ def count(number: int) -> str:
     if number < 1_000:
         return str(number)
     return f"{number / 1_000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
+
+
+def plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

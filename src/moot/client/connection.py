@@ -66,14 +66,23 @@ class Connection(asyncio.Protocol):
         finally:
             self._waiting.pop(request_id, None)
 
-    async def events(self) -> AsyncGenerator[pb.AgentEventMsg, None]:
-        """Everything that happens in the caller's conversations, until the connection closes."""
+    async def subscribe(self) -> AsyncGenerator[pb.AgentEventMsg, None]:
+        """Everything that happens in the caller's conversations from now on, until the connection closes."""
         request_id, inbox = self._send(pb.ClientMessage(subscribe_events=pb.SubscribeEvents()))
         try:
+            # The first answer says that from here on nothing is missed.
+            _unwrap(await inbox.get())
+        except BaseException:
+            self._waiting.pop(request_id, None)
+            raise
+        return self._feed(request_id, inbox)
+
+    async def _feed(
+        self, request_id: int, inbox: "asyncio.Queue[pb.ServerMessage | MootError]"
+    ) -> AsyncGenerator[pb.AgentEventMsg, None]:
+        try:
             while True:
-                answer = _unwrap(await inbox.get())
-                if answer.WhichOneof("message") == "agent_event":
-                    yield answer.agent_event
+                yield _unwrap(await inbox.get()).agent_event
         finally:
             self._waiting.pop(request_id, None)
 

@@ -1,0 +1,101 @@
+"""moot chat AGENT: opens the conversation and keeps it connected until the person leaves."""
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from moot.cli import background, output
+from moot.cli.connect import answers, daemon_client, paths, remote_address
+from moot.cli.options import conversation
+from moot.domain.errors import BadRequest, MootError
+from moot.wire import moot_pb2 as pb
+
+if TYPE_CHECKING:
+    from moot.cli.chat.room import Room
+
+_RETRY_SECONDS = 0.5
+
+
+@click.command()
+@conversation
+@click.option("--guest", default="", metavar="AGENT", help="An agent that answers as a guest unless @ names another.")
+@click.option("--cwd", default="", metavar="DIR", help="Working directory of the runs. Default: yours.")
+@click.option("-m", "--message", default="", metavar="TEXT", help="Send this first.")
+def chat(agent: str, sender: str, guest: str, cwd: str, message: str) -> None:
+    """Open the conversation with AGENT in the terminal.
+
+    @NAME brings another agent in for one message, Esc stops the run, /help lists the rest.
+    """
+    if output.wants_json() or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise BadRequest("a chat needs a terminal", fix=f'For scripts there is: moot ask {agent} "TEXT"')
+    folder = os.path.abspath(os.path.expanduser(cwd)) if cwd else "" if remote_address() else os.getcwd()
+    asyncio.run(_chat(agent, sender, guest=guest, folder=folder, message=message))
+
+
+async def _chat(agent: str, sender: str, *, guest: str, folder: str, message: str) -> None:
+    from moot.cli.chat.completion import ChatCompleter  # noqa: PLC0415 - the terminal library is slow to import
+    from moot.cli.chat.room import Room  # noqa: PLC0415
+    from moot.cli.chat.screen import Screen  # noqa: PLC0415
+    from moot.cli.chat.slash import COMMANDS  # noqa: PLC0415
+
+    # Asked before anything is drawn: an unknown agent, or a daemon that will not start, is one clear error.
+    async with daemon_client() as connection:
+        await connection.request(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=agent)))
+    room = Room(agent, sender, guest=guest, cwd=folder)
+    room.screen = Screen(room, ChatCompleter(COMMANDS, room.guests))
+    async with asyncio.TaskGroup() as tasks:
+        room.tasks = tasks
+        staying = tasks.create_task(_stay_connected(room, message), name="chat connection")
+        try:
+            await room.screen.run()
+        finally:
+            staying.cancel()
+            room.close()
+
+
+async def _stay_connected(room: "Room", message: str) -> None:
+    """Connect, and again after every loss. The daemon is started again only for a message that waits."""
+    while True:
+        try:
+            async with daemon_client(start=False) as connection:
+                await room.enter(connection)
+                if message:
+                    room.submit(message)
+                    message = ""
+                await connection.closed.wait()
+        except MootError as error:
+            room.complain(error)
+        room.leave()
+        await _until_back(room)
+
+
+async def _until_back(room: "Room") -> None:
+    told = False
+    while not await _is_there():
+        if not told:
+            room.tell("the daemon went away; waiting for it (a message starts it again)")
+            told = True
+        if room.eager and not remote_address():
+            await _start_daemon(room)
+        await asyncio.sleep(_RETRY_SECONDS)
+    room.tell("connected again")
+
+
+async def _is_there() -> bool:
+    if not remote_address():
+        return await answers(paths())
+    try:
+        async with daemon_client(start=False):
+            return True
+    except MootError:
+        return False
+
+
+async def _start_daemon(room: "Room") -> None:
+    try:
+        room.tell(f"started the daemon (pid {await background.start(paths(), answers)})")
+    except MootError as error:
+        room.give_up_sending(error)

@@ -1,0 +1,86 @@
+"""What a chat shows, as styled lines: history and the events of a run. Everything in them is clean. Pure."""
+
+from collections.abc import Iterable, Sequence
+
+from moot.cli import safe, voices
+from moot.wire import moot_pb2 as pb
+
+Line = list[tuple[str, str]]
+
+GUEST_NOTE = " (guest · text only)"
+_TOOL_COLUMNS = 90
+
+
+def name_style(name: str) -> str:
+    return "bold ansi" + voices.colour(name).replace("_", "")
+
+
+def said(name: str, text: str, *, guest: bool = False) -> list[Line]:
+    """Somebody's words: the name once, then the text as it is."""
+    lines = safe.clean(text).rstrip().split("\n")
+    return [head(name, guest=guest) + [("", lines[0])], *([("", line)] for line in lines[1:])]
+
+
+def head(name: str, *, guest: bool = False) -> Line:
+    line: Line = [(name_style(name), safe.line(name))]
+    if guest:
+        line.append(("class:dim", GUEST_NOTE))
+    return [*line, ("class:dim", " › ")]
+
+
+def dim(text: str) -> Line:
+    return [("class:dim", safe.line(text))]
+
+
+def notice(text: str) -> Line:
+    """Something Moot itself has to say."""
+    return [("class:notice", f"· {safe.line(text)}")]
+
+
+def trouble(text: str, fix: str = "") -> list[Line]:
+    lines: list[Line] = [[("class:error", f"✗ {part}")] for part in safe.clean(text).split("\n")]
+    return lines + ([[("class:dim", f"  {safe.line(fix)}")]] if fix else [])
+
+
+def tool(name: str, arguments: str, result: pb.ToolResultEvent) -> Line:
+    """One tool call and what came of it, on one line."""
+    took = f"{result.duration_ms / 1000:.1f}s" if result.duration_ms >= 1000 else f"{result.duration_ms} ms"
+    call = safe.line(f"{name} {arguments}", _TOOL_COLUMNS // 2)
+    came = safe.line(result.output, _TOOL_COLUMNS // 2)
+    if result.is_error:
+        return [("class:dim", f"  ⚒ {call} "), ("class:error", f"✗ {came}"), ("class:dim", f" {took}")]
+    return [("class:dim", f"  ⚒ {call} → {came} · {took}")]
+
+
+def divider(text: str) -> Line:
+    return [("class:dim", f"── {safe.line(text)} ──")]
+
+
+def history(messages: Iterable[pb.HistoryMessage], primary: str) -> list[Line]:
+    """Messages that were said before, attributed; a turn that did not end well says how it ended."""
+    shown: list[Line] = []
+    for entry in messages:
+        if entry.role == "user":
+            shown += [[], *said(voices.USER, entry.content)]
+        elif entry.role == "tool":
+            shown.append(
+                [("class:dim", f"  {'✗' if entry.is_error else '→'} {safe.line(entry.content, _TOOL_COLUMNS)}")]
+            )
+        elif entry.content:
+            name = entry.agent or primary
+            shown += said(name, entry.content, guest=name != primary)
+        for call in entry.tool_calls:
+            shown.append([("class:dim", f"  ⚒ {safe.line(f'{call.name} {call.arguments}', _TOOL_COLUMNS)}")])
+        if entry.outcome not in ("", "completed"):
+            shown.append(ending(entry.outcome, entry.error))
+    return shown
+
+
+def ending(outcome: str, error: str) -> Line:
+    text = f"{outcome.replace('_', ' ')}: {error}" if error else outcome.replace("_", " ")
+    quiet = outcome in ("cancelled", "interrupted")
+    return [("class:notice" if quiet else "class:error", f"  ({safe.line(text)})")]
+
+
+def width(line: Sequence[tuple[str, str]]) -> int:
+    return sum(safe.columns(text) for _, text in line)

@@ -1,0 +1,27 @@
+"""A message on its way out: who it is for, and the words that go. Pure."""
+
+import re
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+_MENTION = re.compile(r"@([\w][\w.-]*)[ \t\n]+(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """`typed` is what the person wrote and sees; `content` is what the agents read."""
+
+    typed: str
+    content: str
+    guest: str = ""
+    # The same id on a second try makes it the same turn.
+    id: str = field(default_factory=lambda: f"chat-{uuid4().hex}")
+
+
+def address(typed: str, *, primary: str, guest: str = "") -> Outgoing:
+    """Read `@name words` as words for that agent; the primary's own name, or no name, is nobody's guest."""
+    mention = _MENTION.fullmatch(typed.strip())
+    if mention is None:
+        return Outgoing(typed=typed, content=typed, guest=guest)
+    name = mention[1]
+    return Outgoing(typed=typed, content=mention[2], guest="" if name == primary else name)

@@ -1,0 +1,343 @@
+"""The chat itself: what the person types becomes messages, what the daemon tells becomes lines."""
+
+import asyncio
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+
+from moot.cli import questions, safe, voices
+from moot.cli.chat import lines
+from moot.cli.chat.lines import Line
+from moot.cli.chat.outgoing import Outgoing, address
+from moot.cli.chat.screen import Screen
+from moot.cli.chat.slash import Slash
+from moot.cli.chat.view import RunView
+from moot.client.connection import Connection, Runnable
+from moot.client.errors import Unreachable
+from moot.domain.errors import MootError, NotFound
+from moot.wire import moot_pb2 as pb
+from moot.wire.codec import PROTOCOL_VERSION
+
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_BETWEEN_RUNS_SECONDS = 0.1
+
+
+def _open_question(messages: Sequence[pb.HistoryMessage]) -> pb.HistoryMessage | None:
+    """The message whose run has not ended, if the last one is such."""
+    last = next((entry for entry in reversed(messages) if entry.role == "user"), None)
+    return last if last is not None and not last.outcome else None
+
+
+class Room:
+    """One conversation on one screen. It outlives its connection: `enter` and `leave` come and go."""
+
+    def __init__(self, agent: str, sender: str, *, guest: str = "", cwd: str = "") -> None:
+        self.agent = agent
+        self.sender = sender
+        self._guest = guest
+        self._cwd = cwd
+        self._connection: Connection | None = None
+        self._views: list[RunView] = []
+        self._unsent: list[Outgoing] = []
+        self._cut_off: list[RunView] = []
+        self._answers: list[str] = []
+        self._agents: dict[str, str] = {}
+        self._tokens, self._cost, self._model = 0, 0.0, ""
+        self._entered = False
+        self._seen = 0
+        self._running: set[asyncio.Task[None]] = set()
+        self._slash = Slash(self)
+        self.screen: Screen
+        self.tasks: asyncio.TaskGroup
+
+    # ---- the connection comes and goes ----
+
+    async def enter(self, connection: Connection) -> None:
+        """A connection is there: show where things stand, send what waited, join a run in flight."""
+        self._connection = connection
+        hello = pb.Hello(version=PROTOCOL_VERSION, client="chat")
+        welcome = (await self.request(pb.ClientMessage(hello=hello))).welcome
+        self.sender = self.sender or welcome.default_sender
+        await self.refresh_agents()
+        await self._refresh_usage()
+        if self._entered:
+            await self._show_missed()
+        else:
+            await self._show_past()
+        self._entered = True
+        waiting, self._unsent = self._unsent, []
+        for outgoing in waiting:
+            self._start(self._converse(outgoing), "resend")
+        if not waiting:
+            self._start(self._join(), "join")
+
+    def leave(self) -> None:
+        """The connection is gone; runs that were followed are looked up once there is another."""
+        self._connection = None
+        self.screen.changed()
+
+    async def request(self, message: pb.ClientMessage) -> pb.ServerMessage:
+        if self._connection is None:
+            raise Unreachable("the daemon is not there at the moment", fix="It is waited for.")
+        return await self._connection.request(message)
+
+    async def refresh_agents(self) -> list[pb.AgentInfo]:
+        found = (await self.request(pb.ClientMessage(list_agents=pb.ListAgentsMsg()))).agent_list.agents
+        self._agents = {info.name: info.description for info in found if not info.flaw}
+        return list(found)
+
+    def guests(self) -> Mapping[str, str]:
+        return {name: description for name, description in self._agents.items() if name != self.agent}
+
+    async def history(self) -> pb.History:
+        message = pb.GetHistoryMsg(agent=self.agent, sender=self.sender)
+        try:
+            return (await self.request(pb.ClientMessage(get_history=message))).history
+        except NotFound:
+            return pb.History()
+
+    async def _show_past(self) -> None:
+        """The end of the history, for someone who opens the chat."""
+        history = await self.history()
+        past = list(history.messages)
+        question = _open_question(past)
+        if question is not None:
+            # The run in flight tells its own story from its start.
+            past = [entry for entry in past if entry.seq <= question.seq]
+        for entry in past:
+            if entry.role == "user":
+                self.screen.remember(entry.content)
+        self._seen = past[-1].seq if past else 0
+        self.screen.show(*self._slash.past(history, past))
+
+    async def _show_missed(self) -> None:
+        """What became of the runs that were followed when the connection broke."""
+        lost, self._cut_off = self._cut_off, []
+        past = (await self.history()).messages if lost else []
+        for view in lost:
+            question = next((entry for entry in past if entry.seq == view.user_seq), None)
+            if question is None or not question.outcome:
+                continue
+            after = [entry for entry in past if entry.seq > view.user_seq]
+            end = next((at for at, entry in enumerate(after) if entry.role == "user"), len(after))
+            self.screen.show(*lines.history(after[:end], self.agent))
+            if question.outcome != "completed":
+                self.screen.show(lines.ending(question.outcome, question.error))
+
+    async def _refresh_usage(self) -> None:
+        message = pb.GetUsageMsg(agent=self.agent, sender=self.sender)
+        spent = (await self.request(pb.ClientMessage(get_usage=message))).usage.usage
+        self._tokens = sum(each.prompt + each.completion for each in spent)
+        self._cost = sum(each.cost for each in spent)
+        self._model = spent[-1].model if spent else self._model
+
+    # ---- runs ----
+
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = self.tasks.create_task(work, name=f"chat {name}")
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    def close(self) -> None:
+        """Stop following; the runs themselves go on in the daemon."""
+        for task in self._running:
+            task.cancel()
+
+    def tell(self, text: str) -> None:
+        self.screen.show(lines.notice(text))
+
+    def give_up_sending(self, error: MootError) -> None:
+        """The daemon cannot be started: say why, once, and hand the words back."""
+        waiting, self._unsent = self._unsent, []
+        self.screen.show(*lines.trouble(error.message, error.fix))
+        self.screen.give_back("\n".join(outgoing.typed for outgoing in waiting))
+
+    def complain(self, error: MootError) -> None:
+        """Show an error; a lost connection is told of elsewhere."""
+        if not isinstance(error, Unreachable):
+            self.screen.show(*lines.trouble(error.message, error.fix))
+
+    async def _converse(self, outgoing: Outgoing) -> None:
+        view = RunView(self.agent, time.monotonic, echo=outgoing.typed)
+        message = pb.StreamMsg(agent=self.agent, content=outgoing.content, client_message_id=outgoing.id)
+        for name, value in (("sender", self.sender), ("guest", outgoing.guest), ("cwd", self._cwd)):
+            if value:
+                setattr(message, name, value)
+        try:
+            await self._follow(view, message)
+        except Unreachable:
+            if view.acknowledged:
+                self._cut_off.append(view)
+                self.screen.show(*view.take_echo())
+            else:
+                self._unsent.append(outgoing)
+        except MootError as error:
+            self.screen.show(*view.take_echo(), *lines.trouble(error.message, error.fix))
+            if not view.acknowledged:
+                self.screen.give_back(outgoing.typed)
+        else:
+            await self._join()
+
+    async def _join(self) -> None:
+        """Follow what runs without this screen having asked: another terminal's message, or one that queued
+        before a restart."""
+        try:
+            while not self._views and await self._something_runs():
+                question = _open_question((await self.history()).messages)
+                if question is not None and question.seq > self._seen:
+                    self._seen = question.seq
+                    self.screen.show([], *lines.said(voices.USER, question.content))
+                view = RunView(self.agent, time.monotonic)
+                try:
+                    await self._follow(view, pb.AttachMsg(agent=self.agent, sender=self.sender))
+                except NotFound:
+                    # Between two runs of a queue there is a moment without one.
+                    await asyncio.sleep(_BETWEEN_RUNS_SECONDS)
+                except Unreachable:
+                    self._cut_off.append(view)
+                    return
+        except MootError as error:
+            self.complain(error)
+
+    async def _something_runs(self) -> bool:
+        asked = pb.ListActiveConversationsMsg(agent=self.agent, sender=self.sender)
+        active = await self.request(pb.ClientMessage(list_active_conversations=asked))
+        return bool(active.active_conversations.conversations)
+
+    async def _follow(self, view: RunView, message: Runnable) -> None:
+        if self._connection is None:
+            raise Unreachable("the daemon is not there at the moment", fix="It is waited for.")
+        self._views.append(view)
+        try:
+            async with aclosing(self._connection.stream(message)) as events:
+                async for event in events:
+                    self._take(view, event)
+        finally:
+            self._views.remove(view)
+            self.screen.changed()
+
+    def _take(self, view: RunView, event: pb.StreamEvent) -> None:
+        finished = view.take(event)
+        if finished:
+            self.screen.show(*finished)
+        if event.HasField("ask_user"):
+            self._answers = []
+        self._seen = max(self._seen, view.user_seq)
+        if view.end is not None:
+            self._tokens += view.end.usage.total
+            self._cost += view.end.cost
+            self._model = view.end.model or self._model
+        self.screen.changed()
+
+    # ---- what the screen asks for ----
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._views) or self._connection is None
+
+    def submit(self, text: str) -> None:
+        typed = text.strip()
+        asked = self._asked()
+        if typed.startswith("/") and not typed.startswith("//"):
+            self._start(self._command(typed), "command")
+        elif asked is not None:
+            self._answer(asked, typed)
+        else:
+            self.screen.remember(text)
+            outgoing = address(text, primary=self.agent, guest=self._guest)
+            if self._connection is None:
+                self._unsent.append(outgoing)
+            else:
+                self._start(self._converse(outgoing), "message")
+
+    async def _command(self, typed: str) -> None:
+        try:
+            self.screen.show(*await self._slash.run(typed))
+        except MootError as error:
+            self.screen.show(*lines.trouble(error.message, error.fix))
+
+    @property
+    def eager(self) -> bool:
+        """Whether something waits to be sent, which is reason enough to start the daemon."""
+        return bool(self._unsent)
+
+    def stop_run(self) -> None:
+        if self._connection is not None:
+            kill = pb.KillMsg(agent=self.agent, sender=self.sender)
+            self._connection.post(pb.ClientMessage(kill=kill))
+
+    def _asked(self) -> pb.AskUserEvent | None:
+        return next((view.asked for view in self._views if view.asked is not None), None)
+
+    def _answer(self, asked: pb.AskUserEvent, typed: str) -> None:
+        question = asked.questions[len(self._answers)]
+        given = questions.answer(question, typed)
+        self.screen.show(*(lines.dim(line) for line in questions.lines(question)), *lines.said(voices.USER, given))
+        self._answers.append(given)
+        if len(self._answers) == len(asked.questions):
+            content, self._answers = questions.reply(asked.questions, self._answers), []
+            for view in self._views:
+                # It is answered as far as this screen goes; the daemon's word comes as `ask_closed`.
+                view.asked = None if view.asked is asked else view.asked
+            self._start(self._reply(content), "reply")
+
+    async def _reply(self, content: str) -> None:
+        reply = pb.ReplyToAsk(agent=self.agent, sender=self.sender, content=content)
+        try:
+            await self.request(pb.ClientMessage(reply_to_ask=reply))
+        except MootError as error:
+            self.screen.show(*lines.trouble(error.message, error.fix))
+
+    # ---- what is to be seen ----
+
+    def live(self) -> StyleAndTextTuples:
+        """The line that grows, what is being waited for, the open question and the messages that queue."""
+        rows: list[Line] = []
+        for view in self._views:
+            if view.started:
+                rows += [row for row in (view.tail, self._waiting_for(view)) if row]
+        asked = self._asked()
+        if asked is not None:
+            shown = questions.lines(asked.questions[len(self._answers)])
+            rows += [[("class:question", shown[0])], *([("", line)] for line in shown[1:])]
+        rows += [self._queued(view) for view in self._views if not view.started and view.echo]
+        rows += [lines.dim(f"⋯ {outgoing.typed}") for outgoing in self._unsent]
+        fragments: StyleAndTextTuples = []
+        for row in rows:
+            fragments += [("", "\n"), *row] if fragments else row
+        return fragments
+
+    def _waiting_for(self, view: RunView) -> Line:
+        if view.status == "writing" or view.asked is not None:
+            return []
+        now = time.monotonic()
+        frame = _FRAMES[int(now * 10) % len(_FRAMES)]
+        seconds = f" {now - view.since:.0f}s" if now - view.since >= 1 else ""
+        return [
+            (lines.name_style(view.speaker), f"{frame} {safe.line(view.speaker)} "),
+            ("class:dim", view.status + seconds),
+        ]
+
+    def _queued(self, view: RunView) -> Line:
+        place = f"queued {view.position}" if view.position else "sending"
+        return [("class:dim", f"⋯ {safe.line(view.echo, 60)}  ({place})")]
+
+    def prompt(self) -> StyleAndTextTuples:
+        return [("class:prompt", "answer › " if self._asked() is not None else "› ")]
+
+    def toolbar(self) -> StyleAndTextTuples:
+        queued = sum(1 for view in self._views if view.position)
+        parts = [
+            self.agent,
+            self._model,
+            f"{voices.count(self._tokens)} tokens" if self._tokens else "",
+            voices.cost(self._cost) if self._cost else "",
+            f"{queued} queued" if queued else "",
+            "waiting for you" if self._asked() is not None else "",
+            "reconnecting" if self._connection is None else "",
+        ]
+        keys = "Esc stops · /help" if self._views else "@ brings a guest · /help · Ctrl-D leaves"
+        return [("", " " + " · ".join(safe.line(part) for part in parts if part)), ("", f"   {keys}")]

@@ -1,0 +1,236 @@
+"""The terminal of a chat: an input line and a toolbar at the bottom, everything said scrolls away above.
+
+Not a full-screen program: what was printed stays in the terminal's own scrollback.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.application.run_in_terminal import in_terminal
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.filters import Condition, FilterOrBool, has_completions
+from prompt_toolkit.formatted_text import FormattedText, StyleAndTextTuples
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import (
+    BufferControl,
+    CompletionsMenu,
+    Dimension,
+    Float,
+    FloatContainer,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    Window,
+)
+from prompt_toolkit.layout.processors import BeforeInput
+from prompt_toolkit.output import Output
+from prompt_toolkit.shortcuts import print_formatted_text
+from prompt_toolkit.styles import Style
+
+from moot.cli.chat.lines import Line
+
+_STYLE = Style.from_dict(
+    {
+        "dim": "ansibrightblack",
+        "notice": "ansiyellow",
+        "error": "ansired",
+        "prompt": "bold ansigreen",
+        "question": "bold",
+        "toolbar": "reverse",
+        "completion-menu": "bg:ansibrightblack fg:ansiwhite",
+        "completion-menu.completion.current": "bg:ansicyan fg:ansiblack",
+    }
+)
+_INPUT_ROWS = 8
+_MENU_ROWS = 8
+_LIVE_ROWS = 16
+_TICK_SECONDS = 0.1
+
+
+class Player(Protocol):
+    """Who is behind the screen: is told what the person does, and says what is to be seen."""
+
+    @property
+    def busy(self) -> bool: ...
+    def submit(self, text: str) -> None: ...
+    def stop_run(self) -> None: ...
+    def live(self) -> StyleAndTextTuples: ...
+    def prompt(self) -> StyleAndTextTuples: ...
+    def toolbar(self) -> StyleAndTextTuples: ...
+
+
+class Screen:
+    """Draws, reads keys and prints. One task prints, so lines never cross."""
+
+    def __init__(
+        self,
+        player: Player,
+        completer: Completer,
+        *,
+        terminal_input: Input | None = None,
+        terminal_output: Output | None = None,
+    ) -> None:
+        self._player = player
+        self._pending: list[Line] = []
+        self._wake = asyncio.Event()
+        self._about_to_quit = False
+        self._buffer = Buffer(
+            multiline=True,
+            completer=completer,
+            complete_while_typing=True,
+            history=InMemoryHistory(),
+            accept_handler=self._accept,
+        )
+        self.app: Application[None] = Application(
+            layout=Layout(self._container()),
+            style=_STYLE,
+            key_bindings=self._keys(),
+            erase_when_done=True,
+            min_redraw_interval=0.02,
+            input=terminal_input,
+            output=terminal_output,
+        )
+        # Esc alone stops a run; it must not wait long for the rest of an Alt- combination.
+        self.app.ttimeoutlen = 0.05
+        self.app.timeoutlen = 0.25
+
+    async def run(self) -> None:
+        """Until the person quits; what is still to be printed is printed then."""
+        async with asyncio.TaskGroup() as tasks:
+            printing = tasks.create_task(self._print_forever(), name="chat printer")
+            ticking = tasks.create_task(self._tick(), name="chat ticker")
+            try:
+                await self.app.run_async()
+            finally:
+                printing.cancel()
+                ticking.cancel()
+        self._print_pending()
+
+    def quit(self) -> None:
+        if self.app.is_running:
+            self.app.exit()
+
+    def show(self, *lines: Line) -> None:
+        """Print lines above the input, in order."""
+        self._pending += lines
+        self._wake.set()
+
+    def changed(self) -> None:
+        self.app.invalidate()
+
+    def remember(self, text: str) -> None:
+        """Something the person said before, for the up arrow."""
+        self._buffer.history.append_string(text)
+
+    def give_back(self, text: str) -> None:
+        """Put a message that could not be sent back into an empty input line."""
+        if not self._buffer.text:
+            self._buffer.text = text
+            self._buffer.cursor_position = len(text)
+
+    # ---- drawing ----
+
+    def _container(self) -> FloatContainer:
+        live = Window(
+            FormattedTextControl(self._player.live),
+            wrap_lines=True,
+            dont_extend_height=True,
+            height=Dimension(max=_LIVE_ROWS),
+        )
+        control = BufferControl(self._buffer, input_processors=[BeforeInput(self._player.prompt)])
+        entry = Window(control, wrap_lines=True, dont_extend_height=True, height=self._input_height)
+        toolbar = Window(FormattedTextControl(self._toolbar), height=1, style="class:toolbar")
+        menu = Float(xcursor=True, ycursor=True, content=CompletionsMenu(max_height=_MENU_ROWS))
+        return FloatContainer(HSplit([live, entry, toolbar]), floats=[menu])
+
+    def _input_height(self) -> Dimension:
+        # The menu is drawn inside our own rows, so they must be there while it is open.
+        least = _MENU_ROWS + 1 if self._buffer.complete_state else 1
+        return Dimension(min=least, max=max(_INPUT_ROWS, least))
+
+    def _toolbar(self) -> StyleAndTextTuples:
+        if self._about_to_quit:
+            return [("", " Ctrl-C again to leave ")]
+        return self._player.toolbar()
+
+    async def _tick(self) -> None:
+        """Keep the spinner and its seconds moving while there is something to wait for."""
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            if self._player.busy:
+                self.app.invalidate()
+
+    async def _print_forever(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            if self.app.is_running:
+                async with in_terminal():
+                    self._print_pending()
+            else:
+                self._print_pending()
+
+    def _print_pending(self) -> None:
+        waiting, self._pending = self._pending, []
+        for line in waiting:
+            print_formatted_text(FormattedText(line), style=_STYLE, output=self.app.output)
+
+    # ---- keys ----
+
+    def _accept(self, buffer: Buffer) -> bool:
+        self._player.submit(buffer.text)
+        return False
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        busy = Condition(lambda: self._player.busy)
+        chosen = has_completions & Condition(self._completion_chosen)
+        empty = Condition(lambda: not self._buffer.text)
+        bindings: list[tuple[tuple[str, ...], FilterOrBool, Callable[[], None]]] = [
+            (("enter",), ~chosen, self._enter),
+            (("enter",), chosen, self._take_completion),
+            (("escape", "enter"), True, lambda: self._buffer.insert_text("\n")),
+            (("escape",), has_completions, self._buffer.cancel_completion),
+            (("escape",), busy & ~has_completions, self._player.stop_run),
+            (("c-c",), True, self._interrupt),
+            (("<sigint>",), True, self._interrupt),
+            (("c-d",), empty, self.quit),
+        ]
+        for names, when, act in bindings:
+            keys.add(*names, filter=when)(_ignoring_event(act))
+        return keys
+
+    def _enter(self) -> None:
+        self._about_to_quit = False
+        if self._buffer.text.strip():
+            self._buffer.validate_and_handle()
+
+    def _take_completion(self) -> None:
+        self._buffer.complete_state = None
+
+    def _completion_chosen(self) -> bool:
+        state = self._buffer.complete_state
+        return state is not None and state.current_completion is not None
+
+    def _interrupt(self) -> None:
+        """Stop the run, else clear the line, else leave on the second press."""
+        if self._player.busy:
+            self._player.stop_run()
+        elif self._buffer.text:
+            self._buffer.reset()
+        elif self._about_to_quit:
+            self.quit()
+        else:
+            self._about_to_quit = True
+            self.app.invalidate()
+            return
+        self._about_to_quit = False
+
+
+def _ignoring_event(act: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
+    return lambda _event: act()

@@ -1,0 +1,157 @@
+"""The /commands of a chat. Each one is a question to the daemon and some lines."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from moot.cli import safe, voices
+from moot.cli.chat import lines
+from moot.cli.chat.lines import Line
+from moot.cli.chat.screen import Screen
+from moot.domain.errors import BadRequest
+from moot.wire import moot_pb2 as pb
+
+COMMANDS = {
+    "help": "what can be done here",
+    "history": "the conversation since the last archive",
+    "archives": "what was compacted; /archives NUMBER shows one",
+    "recall": "search the archives: /recall WORDS",
+    "compact": "turn the history into an archive now",
+    "kill": "stop the run in flight (Esc does it too)",
+    "title": "the conversation's title",
+    "usage": "tokens and cost of this conversation",
+    "agents": "who can be talked to, or brought in with @",
+    "quit": "leave; a run in flight goes on",
+}
+KEYS = (
+    "Enter sends · Alt-Enter starts a new line · messages sent while busy wait for their turn",
+    "@NAME words lets that agent answer once, as a guest",
+    "Esc or Ctrl-C stops the run · Ctrl-C twice or Ctrl-D leaves",
+)
+_RECENT = 20
+
+
+class Talking(Protocol):
+    """What the commands need of the chat."""
+
+    @property
+    def agent(self) -> str: ...
+    @property
+    def sender(self) -> str: ...
+    @property
+    def screen(self) -> Screen: ...
+    def stop_run(self) -> None: ...
+    async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
+    async def history(self) -> pb.History: ...
+    async def refresh_agents(self) -> list[pb.AgentInfo]: ...
+
+
+class Slash:
+    def __init__(self, room: Talking) -> None:
+        self._room = room
+
+    async def run(self, typed: str) -> list[Line]:
+        name, _, rest = typed[1:].partition(" ")
+        if name not in COMMANDS:
+            raise BadRequest(f"there is no /{safe.line(name)}", fix="/help lists what there is.")
+        shown: list[Line] = await getattr(self, f"_{name}")(rest.strip())
+        return shown
+
+    def past(self, history: pb.History, messages: Sequence[pb.HistoryMessage]) -> list[Line]:
+        """The end of a conversation, under its title."""
+        shown: list[Line] = []
+        if history.title:
+            shown.append([("bold", safe.line(history.title))])
+        recent = messages[-_RECENT:]
+        if len(recent) < len(messages):
+            shown.append(
+                lines.divider(f"{len(messages) - len(recent)} earlier messages: moot history {self._room.agent}")
+            )
+        elif history.summary_title:
+            shown.append(lines.divider(f"archived: {history.summary_title}"))
+        return shown + lines.history(recent, self._room.agent)
+
+    async def _help(self, _: str) -> list[Line]:
+        rows: list[Line] = [[("bold", f"/{name:<9}"), ("", text)] for name, text in COMMANDS.items()]
+        return [*rows, *(lines.dim(key) for key in KEYS)]
+
+    async def _history(self, _: str) -> list[Line]:
+        history = await self._room.history()
+        shown = self.past(history, history.messages)
+        return [*shown, *(lines.dim(f"⋯ {text}") for text in history.queued)] or [lines.notice("nothing was said yet")]
+
+    async def _archives(self, number: str) -> list[Line]:
+        agent, sender = self._room.agent, self._room.sender
+        if number:
+            if not number.isdecimal():
+                raise BadRequest(f"{safe.line(number)} is not a number", fix="/archives lists them.")
+            request = pb.GetArchiveMsg(agent=agent, sender=sender, number=int(number))
+            archive = (await self._room.request(pb.ClientMessage(get_archive=request))).archive
+            return self._archive(archive)
+        listing = pb.ListArchivesMsg(agent=agent, sender=sender)
+        found = (await self._room.request(pb.ClientMessage(list_archives=listing))).archive_list.archives
+        rows: list[Line] = [
+            [
+                ("bold", f"{info.number:>3} "),
+                ("", safe.line(info.title)),
+                ("class:dim", f"  {info.first_seq}–{info.last_seq}"),
+            ]
+            for info in found
+        ]
+        return rows or [lines.notice("no archive yet")]
+
+    def _archive(self, archive: pb.ArchiveInfo) -> list[Line]:
+        summary: list[Line] = [[("class:dim", line)] for line in safe.clean(archive.summary).split("\n")]
+        head = lines.divider(f"archive {archive.number}: {archive.title}")
+        return [head, *summary, *lines.history(archive.messages, self._room.agent), lines.divider("end of archive")]
+
+    async def _recall(self, query: str) -> list[Line]:
+        if not query:
+            raise BadRequest("nothing to search for", fix="/recall WORDS")
+        request = pb.RecallMsg(agent=self._room.agent, sender=self._room.sender, query=query, limit=3)
+        found = (await self._room.request(pb.ClientMessage(recall=request))).recalled.archives
+        return [line for info in found for line in self._archive(info)] or [
+            lines.notice("nothing like it in the archives")
+        ]
+
+    async def _compact(self, _: str) -> list[Line]:
+        self._room.screen.show(lines.notice("compacting, once the conversation is free"))
+        request = pb.CompactMsg(agent=self._room.agent, sender=self._room.sender)
+        answer = (await self._room.request(pb.ClientMessage(compact=request))).compact
+        return [lines.divider(f"compacted into archive {answer.number}: {answer.title}")]
+
+    async def _kill(self, _: str) -> list[Line]:
+        self._room.stop_run()
+        return []
+
+    async def _title(self, _: str) -> list[Line]:
+        title = (await self._room.history()).title
+        return (
+            [[("bold", safe.line(title))]] if title else [lines.notice("it has no title yet; the agent gives it one")]
+        )
+
+    async def _usage(self, _: str) -> list[Line]:
+        request = pb.GetUsageMsg(agent=self._room.agent, sender=self._room.sender)
+        found = (await self._room.request(pb.ClientMessage(get_usage=request))).usage.usage
+        rows: list[Line] = [
+            [
+                ("bold", safe.line(info.model)),
+                ("", f"  {info.runs} runs, {voices.count(info.prompt)} in, {voices.count(info.completion)} out, "),
+                ("", voices.cost(info.cost)),
+            ]
+            for info in found
+        ]
+        return rows or [lines.notice("nothing used yet")]
+
+    async def _agents(self, _: str) -> list[Line]:
+        shown: list[Line] = []
+        for info in await self._room.refresh_agents():
+            if info.flaw:
+                shown += lines.trouble(info.flaw)
+            else:
+                name = safe.line(info.name)
+                shown.append([(lines.name_style(info.name), f"{name:<14}"), ("", safe.line(info.description, 80))])
+        return shown
+
+    async def _quit(self, _: str) -> list[Line]:
+        self._room.screen.quit()
+        return []

@@ -1,0 +1,169 @@
+"""One run as a reader sees it: events go in, finished lines come out, the rest is what is live. No I/O."""
+
+from collections.abc import Callable
+
+from moot.cli import safe
+from moot.cli.chat import lines
+from moot.cli.chat.lines import Line
+from moot.wire import moot_pb2 as pb
+
+# A paragraph stays in the live area until it ends, unless it grows taller than this.
+_LIVE_COLUMNS = 1200
+_THOUGHT_COLUMNS = 70
+
+
+class RunView:
+    """Follows one stream. `take` returns the lines that are final; `tail` is the line that still grows.
+
+    `status` says in a word or two what the run is doing, `since` when that began.
+    """
+
+    def __init__(self, primary: str, clock: Callable[[], float], *, echo: str = "") -> None:
+        self._primary = primary
+        self._clock = clock
+        self._echo = echo
+        self._text = ""
+        self._thought = ""
+        self._named = False
+        self._printed_text = False
+        self._calls: dict[str, pb.ToolCallInfo] = {}
+        self.speaker = primary
+        self.position = 0
+        self.user_seq = 0
+        self.acknowledged = False
+        self.started = False
+        self.status = "sending"
+        self.since = clock()
+        self.asked: pb.AskUserEvent | None = None
+        self.end: pb.StreamEnd | None = None
+
+    @property
+    def echo(self) -> str:
+        """What the person said, while it has not been printed."""
+        return self._echo
+
+    @property
+    def tail(self) -> Line:
+        """The line that still grows: words, or thoughts while there are no words yet."""
+        if self._text:
+            return [*self._head(), ("", self._text.expandtabs(4))]
+        if self._thought:
+            return [("class:dim", f"∴ {safe.line(self._thought[-_THOUGHT_COLUMNS:])}")]
+        return []
+
+    def take(self, event: pb.StreamEvent) -> list[Line]:
+        kind = event.WhichOneof("event")
+        handler = getattr(self, f"_on_{kind}", None)
+        shown: list[Line] = handler(getattr(event, kind)) if handler is not None and kind else []
+        return shown
+
+    # ---- one method per event; the names are the events' own ----
+
+    def _on_queued(self, event: pb.QueuedEvent) -> list[Line]:
+        self.acknowledged = True
+        self.position = event.position
+        self._do(f"queued, position {event.position}")
+        return []
+
+    def _on_start(self, event: pb.StreamStart) -> list[Line]:
+        self.acknowledged = self.started = True
+        self.position = 0
+        self.speaker = event.agent or self._primary
+        self.user_seq = event.user_seq
+        self._do("thinking")
+        return self.take_echo()
+
+    def _on_thinking(self, event: pb.StreamThinking) -> list[Line]:
+        self._do("thinking")
+        self._thought += event.content
+        return []
+
+    def _on_thinking_end(self, _: pb.ThinkingEndEvent) -> list[Line]:
+        thought, self._thought = safe.line(self._thought, _THOUGHT_COLUMNS), ""
+        seconds = self._clock() - self.since
+        return [[("class:dim", f"∴ thought for {seconds:.0f}s · {thought}")]] if thought else []
+
+    def _on_chunk(self, event: pb.StreamChunk) -> list[Line]:
+        self._do("writing")
+        self._text += safe.clean(event.content)
+        *whole, self._text = self._text.split("\n")
+        finished = [self._headed(text) for text in whole if text or self._named]
+        if len(self._text) > _LIVE_COLUMNS:
+            cut = self._text.rfind(" ", 0, _LIVE_COLUMNS) + 1 or _LIVE_COLUMNS
+            finished.append(self._headed(self._text[:cut].rstrip()))
+            self._text = self._text[cut:]
+        return finished
+
+    def _on_text_end(self, _: pb.TextEndEvent) -> list[Line]:
+        return self._flush()
+
+    def _on_tool_start(self, event: pb.ToolStartEvent) -> list[Line]:
+        for call in event.calls:
+            self._calls[call.call_id] = call
+        finished = self._flush()
+        self._named = self._printed_text = False
+        self._do(", ".join(safe.line(call.name) for call in event.calls) or "working")
+        return finished
+
+    def _on_tool_result(self, event: pb.ToolResultEvent) -> list[Line]:
+        call = self._calls.pop(event.call_id, None) or pb.ToolCallInfo(name=event.name)
+        return [lines.tool(call.name or event.name, call.arguments, event)]
+
+    def _on_tools_complete(self, _: pb.ToolsCompleteEvent) -> list[Line]:
+        self._do("thinking")
+        return []
+
+    def _on_ask_user(self, event: pb.AskUserEvent) -> list[Line]:
+        self.asked = event
+        self._do("waiting for you")
+        return self._flush()
+
+    def _on_ask_closed(self, _: pb.AskClosedEvent) -> list[Line]:
+        self.asked = None
+        self._do("working")
+        return []
+
+    def _on_retrying(self, event: pb.RetryingEvent) -> list[Line]:
+        self._do("waiting to try again")
+        again = f"the model failed ({safe.line(event.reason, 80)}); again in {event.delay_ms / 1000:.1f}s"
+        return [lines.notice(again)]
+
+    def _on_compacted(self, event: pb.CompactedEvent) -> list[Line]:
+        return [lines.divider(f"compacted into archive {event.number}: {event.title}")]
+
+    def _on_discarded(self, _: pb.DiscardedEvent) -> list[Line]:
+        self._text = self._thought = ""
+        taken_back = self._printed_text
+        self._named = self._printed_text = False
+        return [lines.dim("  (the words above were not kept)")] if taken_back else []
+
+    def _on_end(self, event: pb.StreamEnd) -> list[Line]:
+        self.end = event
+        self.asked = None
+        finished = self.take_echo() + self._flush()
+        if event.outcome != "completed":
+            finished.append(lines.ending(event.outcome, event.error))
+        return finished
+
+    # ---- inside ----
+
+    def take_echo(self) -> list[Line]:
+        """The person's own words, once, when their turn has come."""
+        echo, self._echo = self._echo, ""
+        return [[], *lines.said("you", echo)] if echo else []
+
+    def _do(self, status: str) -> None:
+        if status != self.status:
+            self.status, self.since = status, self._clock()
+
+    def _head(self) -> Line:
+        return [] if self._named else lines.head(self.speaker, guest=self.speaker != self._primary)
+
+    def _headed(self, text: str) -> Line:
+        line = [*self._head(), ("", text)]
+        self._named = self._printed_text = True
+        return line
+
+    def _flush(self) -> list[Line]:
+        text, self._text = self._text, ""
+        return [self._headed(text)] if text.strip() else []

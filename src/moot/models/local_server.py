@@ -74,9 +74,9 @@ def _serve(options: argparse.Namespace, key: str) -> Any:
     parameters.no_extra_bufts = True
     parameters.cpuparams.n_threads = options.threads
     parameters.cpuparams_batch.n_threads = options.threads
-    parameters.sampling.temp = 0.3
+    parameters.sampling.temp = 0.2
     parameters.sampling.top_p = 0.9
-    parameters.sampling.penalty_repeat = 1.1
+    parameters.sampling.penalty_repeat = 1.05
     parameters.ui = False
     parameters.endpoint_slots = False
     parameters.cors_origins = ""

@@ -172,9 +172,7 @@ def test_bytes_that_are_no_agent_are_a_flaw(tmp_path: Path, data: bytes) -> None
 
 def test_windows_line_ends_and_a_byte_order_mark_do_no_harm(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "AGENT.md").write_bytes(
-        b"\xef\xbb\xbf---\r\nname: a\r\ndescription: d\r\n---\r\nDo.\r\nIt.\r\n"
-    )
+    (tmp_path / "a" / "AGENT.md").write_bytes(b"\xef\xbb\xbf---\r\nname: a\r\ndescription: d\r\n---\r\nDo.\r\nIt.\r\n")
 
     agent = Registry(tmp_path).get("a")
 

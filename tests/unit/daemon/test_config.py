@@ -260,7 +260,10 @@ def test_no_bytes_do_more_harm_than_an_error(tmp_path_factory: pytest.TempPathFa
     path = tmp_path_factory.mktemp("config") / "config.toml"
     path.write_bytes(data)
 
+    flaws = None
     try:
         load_config(path)
     except BrokenConfig as broken:
-        assert broken.flaws
+        flaws = broken.flaws
+
+    assert flaws is None or len(flaws) > 0

@@ -8,7 +8,13 @@ from moot.domain.config import CompactionConfig, Config, ListenConfig, ModelConf
 from moot.domain.run import Limits
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
-TABLES = {"": TOP_KEYS, "models": MODEL_KEYS, "limits": LIMIT_KEYS, "compaction": COMPACTION_KEYS, "listen": LISTEN_KEYS}
+TABLES = {
+    "": TOP_KEYS,
+    "models": MODEL_KEYS,
+    "limits": LIMIT_KEYS,
+    "compaction": COMPACTION_KEYS,
+    "listen": LISTEN_KEYS,
+}
 
 
 @pytest.mark.parametrize(
@@ -21,9 +27,7 @@ TABLES = {"": TOP_KEYS, "models": MODEL_KEYS, "limits": LIMIT_KEYS, "compaction"
         (LISTEN_KEYS, ListenConfig, set()),
     ],
 )
-def test_every_setting_has_a_key_and_every_key_a_setting(
-    keys: tuple[Key, ...], kind: type, besides: set[str]
-) -> None:
+def test_every_setting_has_a_key_and_every_key_a_setting(keys: tuple[Key, ...], kind: type, besides: set[str]) -> None:
     assert {key.name for key in keys} == {field.name for field in fields(kind)} - besides
 
 
@@ -34,7 +38,9 @@ def test_the_stated_default_of_a_key_is_the_real_one(section: str) -> None:
 
     for key in TABLES[section]:
         real = getattr(owner, key.name)
-        stated = {"true": True, "false": False}.get(key.default, key.kind(key.default or 0 if key.kind is not str else ""))
+        stated = {"true": True, "false": False}.get(
+            key.default, key.kind(key.default or 0 if key.kind is not str else "")
+        )
         assert (key.default if key.kind is str else stated) == (real if real is not None else 0), key.name
 
 

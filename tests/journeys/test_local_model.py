@@ -1,0 +1,303 @@
+"""The embedded model, really pulled and really run. Skipped, with the reason, where it cannot be had."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import aclosing, asynccontextmanager
+from functools import wraps
+from pathlib import Path
+from random import Random
+
+import aiohttp
+import psutil
+import pytest
+
+from moot.domain.config import ModelConfig
+from moot.domain.errors import ModelError, MootError
+from moot.domain.message import user
+from moot.domain.ports import Finished, Model, TextDelta, ToolSupport
+from moot.domain.prompt import Prompt, Transcript
+from moot.models.local import LocalModel, problem
+from moot.models.pull import pull
+from moot.models.retry import Patience, Retry
+from moot.models.transport import open_http
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(scope="module")
+def data_dir(request: pytest.FixtureRequest) -> Path:
+    """A data folder with SmolLM2 in it, kept between runs; MOOT_TEST_DATA names one that has it."""
+    pytest.importorskip("xllamacpp")
+    kept = os.environ.get("MOOT_TEST_DATA") or str(request.config.cache.mkdir("moot-data"))  # type: ignore[union-attr]
+    try:
+        pull("smollm2", Path(kept) / "models", lambda _: None)
+    except MootError as error:
+        pytest.skip(f"SmolLM2 cannot be had here: {error.message}")
+    return Path(kept)
+
+
+def in_a_loop(test: Callable[..., Coroutine[object, object, None]]) -> Callable[..., None]:
+    @wraps(test)
+    def run(**fixtures: object) -> None:
+        asyncio.run(test(**fixtures))
+
+    return run
+
+
+def smollm2(**changes: object) -> ModelConfig:
+    return ModelConfig(**{"name": "small", "provider": "local", "model": "smollm2", **changes})  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def opened(config: ModelConfig, data_dir: Path, **options: float) -> AsyncIterator[LocalModel]:
+    session: list[aiohttp.ClientSession] = []
+
+    def http() -> aiohttp.ClientSession:
+        if not session:
+            session.append(open_http())
+        return session[0]
+
+    model = LocalModel(config, http=http, data_dir=data_dir, **options)
+    try:
+        yield model
+    finally:
+        await model.close()
+        for one in session:
+            await one.close()
+
+
+def prompt(text: str, *, max_tokens: int = 24) -> Prompt:
+    return Prompt(system=("You are brief.",), transcript=Transcript([user(text)]), max_tokens=max_tokens)
+
+
+async def say(model: Model, text: str, *, max_tokens: int = 24) -> tuple[str, Finished]:
+    said, finished = "", None
+    async with asyncio.timeout(60), aclosing(model.stream(prompt(text, max_tokens=max_tokens))) as events:
+        async for event in events:
+            if isinstance(event, TextDelta):
+                said += event.text
+            if isinstance(event, Finished):
+                finished = event
+    assert finished is not None
+    return said, finished
+
+
+async def gone(pid: int) -> None:
+    async with asyncio.timeout(10):
+        while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+@in_a_loop
+async def test_it_answers_with_usage_and_costs_nothing(data_dir: Path) -> None:
+    async with opened(smollm2(), data_dir) as model:
+        said, finished = await say(model, "What is the capital of France?")
+
+        assert len(said.split()) > 1
+        assert finished.usage is not None
+        assert finished.usage.prompt > 5
+        assert finished.usage.completion > 0
+        assert model.cost(finished.usage) == 0.0
+        assert (model.provider, model.model, model.window, model.tools) == (
+            "local",
+            "smollm2",
+            4096,
+            ToolSupport.NONE,
+        )
+
+
+@in_a_loop
+async def test_nothing_is_started_before_it_is_used_and_everyone_shares_one_start(data_dir: Path) -> None:
+    async with opened(smollm2(), data_dir) as model:
+        assert model.pid == 0
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(say(model, f"Say {word}.", max_tokens=4)) for word in ("one", "two", "three")]
+
+        children = [child for child in psutil.Process().children() if "moot.models.local_server" in child.cmdline()]
+        assert [child.pid for child in children] == [model.pid]
+        assert all(task.result()[1].usage for task in tasks)
+
+
+@in_a_loop
+async def test_the_key_is_neither_in_the_command_line_nor_in_the_environment(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-the-child")
+    async with opened(smollm2(), data_dir) as model:
+        await say(model, "Hello", max_tokens=1)
+        child = psutil.Process(model.pid)
+        secret = model._child.key  # type: ignore[union-attr]
+
+        assert secret not in " ".join(child.cmdline())
+        assert secret not in repr(child.environ())
+        assert "OPENAI_API_KEY" not in child.environ()
+        address = child.net_connections(kind="inet")[0].laddr
+        assert address.ip == "127.0.0.1"
+        async with aiohttp.ClientSession() as stranger:
+            url = f"http://127.0.0.1:{address.port}/v1/chat/completions"
+            async with stranger.post(url, json={"messages": [{"role": "user", "content": "x"}]}) as response:
+                assert response.status == 401
+
+
+@in_a_loop
+async def test_after_a_crash_it_starts_again(data_dir: Path) -> None:
+    async with opened(smollm2(), data_dir) as model:
+        await say(model, "Hello", max_tokens=1)
+        first = model.pid
+
+        os.kill(first, signal.SIGKILL)
+        await say(Retry(model, Patience(retries=3, rng=Random(1))), "Hello", max_tokens=1)
+
+        assert model.pid not in (0, first)
+
+
+@in_a_loop
+async def test_a_crash_during_an_answer_is_a_failure_that_may_pass(data_dir: Path) -> None:
+    async with opened(smollm2(), data_dir) as model:
+        events = model.stream(prompt("Tell me a long story.", max_tokens=900))
+        async with asyncio.timeout(60), aclosing(events):
+            assert isinstance(await anext(events), TextDelta)
+            os.kill(model.pid, signal.SIGKILL)
+            with pytest.raises(ModelError) as caught:
+                async for _ in events:
+                    pass
+
+        assert caught.value.retryable
+
+
+@in_a_loop
+async def test_crashes_without_end_are_not_answered_with_starts_without_end(data_dir: Path) -> None:
+    async with opened(smollm2(), data_dir) as model:
+        for _ in range(3):
+            await say(model, "Hello", max_tokens=1)
+            os.kill(model.pid, signal.SIGKILL)
+            await gone(model._child.process.pid)  # type: ignore[union-attr]
+            await model._child.process.wait()  # type: ignore[union-attr]
+
+        with pytest.raises(ModelError, match="3 times"):
+            await say(model, "Hello", max_tokens=1)
+
+
+@in_a_loop
+async def test_closing_the_stream_stops_the_answer_and_keeps_the_child(data_dir: Path) -> None:
+    async with opened(smollm2(), data_dir) as model:
+        events = model.stream(prompt("Tell me a long story.", max_tokens=900))
+        async with asyncio.timeout(60):
+            await anext(events)
+            pid = model.pid
+            await events.aclose()
+            await say(model, "Hello", max_tokens=1)
+
+        assert model.pid == pid
+
+
+@in_a_loop
+async def test_a_caller_that_goes_away_during_the_start_leaves_it_to_the_next(data_dir: Path) -> None:
+    async with opened(smollm2(), data_dir) as model:
+        impatient = asyncio.create_task(say(model, "Hello", max_tokens=1))
+        async with asyncio.timeout(10):
+            while not model.pid:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        pid = model.pid
+        impatient.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await impatient
+
+        await say(model, "Hello", max_tokens=1)
+
+        assert model.pid == pid
+
+
+@in_a_loop
+async def test_a_child_nobody_uses_is_let_go_and_comes_back(data_dir: Path) -> None:
+    async with opened(smollm2(), data_dir, idle_seconds=0.05) as model:
+        await say(model, "Hello", max_tokens=1)
+        await gone(next(iter(psutil.Process().children())).pid)
+        assert model.pid == 0
+
+        said, _ = await say(model, "What is the capital of France?")
+
+        assert said
+
+
+@in_a_loop
+async def test_close_ends_the_child(data_dir: Path) -> None:
+    async with opened(smollm2(), data_dir) as model:
+        await say(model, "Hello", max_tokens=1)
+        pid = model.pid
+
+    assert not psutil.pid_exists(pid)
+
+
+PARENT = """
+import asyncio, sys
+from pathlib import Path
+from moot.domain.config import ModelConfig
+from moot.domain.prompt import Prompt, Transcript
+from moot.domain.message import user
+from moot.models.local import LocalModel
+from moot.models.transport import open_http
+
+async def main():
+    session = open_http()
+    config = ModelConfig(name="small", provider="local", model="smollm2")
+    model = LocalModel(config, http=lambda: session, data_dir=Path(sys.argv[1]))
+    async for _ in model.stream(Prompt(system=(), transcript=Transcript([user("Hi")]), max_tokens=1)):
+        pass
+    print(model.pid, flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def parent(data_dir: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", PARENT, str(data_dir)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.kill()
+
+
+@in_a_loop
+async def test_the_child_dies_with_a_parent_that_was_killed(parent: "subprocess.Popen[str]") -> None:
+    assert parent.stdout is not None
+    pid = int(await asyncio.to_thread(parent.stdout.readline))
+
+    parent.kill()
+
+    await gone(pid)
+
+
+@in_a_loop
+async def test_a_damaged_file_is_an_error_that_says_so(tmp_path: Path) -> None:
+    pytest.importorskip("xllamacpp")
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF and then nothing")
+
+    async with opened(smollm2(model=str(tmp_path / "broken.gguf")), tmp_path) as model:
+        with pytest.raises(ModelError, match="could not be loaded"):
+            await say(model, "Hello")
+
+
+@in_a_loop
+async def test_a_missing_file_names_the_command_that_fetches_it(tmp_path: Path) -> None:
+    pytest.importorskip("xllamacpp")
+
+    async with opened(smollm2(), tmp_path) as model:
+        with pytest.raises(ModelError) as caught:
+            await say(model, "Hello")
+
+    assert "moot models pull smollm2" in caught.value.fix
+    assert "moot models pull smollm2" in problem(smollm2(), tmp_path)
+
+
+@in_a_loop
+async def test_a_missing_runtime_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+
+    assert "pip install 'moot[local]'" in problem(smollm2(), tmp_path)

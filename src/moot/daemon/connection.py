@@ -203,6 +203,7 @@ class Exchange:
         self._replies: set[LiveReply] = set()
         self._in_flight = 0
         self._unwatch: Callable[[], None] | None = None
+        self._closed = False
 
     def accept(self, message: pb.ClientMessage) -> asyncio.Task[None] | None:
         """Start answering a request; what is wrong with it is its answer.
@@ -215,7 +216,7 @@ class Exchange:
             if kind == "ping":
                 reply.send(pb.ServerMessage(pong=pb.Pong()))
                 return None
-            self._admit(kind)
+            self._check(kind)
         except MootError as error:
             reply.fail(error)
             return None
@@ -224,7 +225,7 @@ class Exchange:
         task = self.serving.tasks.start(f"{self.name} {kind}", self._answer(kind, message, reply))
         return task if kind == "hello" else None
 
-    def _admit(self, kind: str) -> None:
+    def _check(self, kind: str) -> None:
         if self.principal is None and kind != "hello":
             raise Unauthorized("say hello with a token first", fix=TOKEN_FIX)
         room = self.serving.in_flight + (_URGENT_ROOM if kind in _URGENT else 0)
@@ -236,6 +237,7 @@ class Exchange:
 
     def close(self) -> None:
         """The client is gone: whoever sends to it is told, and its runs go on."""
+        self._closed = True
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
@@ -243,12 +245,14 @@ class Exchange:
             reply.close()
         self._replies.clear()
 
-    def become(self, principal: Principal, on_revoked: Callable[[], None]) -> None:
+    def admit(self, principal: Principal) -> None:
         """From now on the connection is this principal's, until its token is revoked."""
         if self._unwatch is not None:
             self._unwatch()
         self.principal = principal
-        self._unwatch = self.serving.principals.watch(principal, on_revoked)
+        # The client may have left while its token was looked up.
+        if not self._closed:
+            self._unwatch = self.serving.principals.watch(principal, self._revoked)
 
     async def _answer(self, kind: str, message: pb.ClientMessage, reply: LiveReply) -> None:
         try:
@@ -269,7 +273,7 @@ class Exchange:
             )
         if hello.token:
             principal = await self.serving.principals.find(hello.token)
-            self.become(principal, self._revoked)
+            self.admit(principal)
         elif self.principal is None:
             raise Unauthorized("no token", fix=TOKEN_FIX)
         principal = cast(Principal, self.principal)

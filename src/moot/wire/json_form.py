@@ -23,13 +23,13 @@ def with_request_id(encoded: str, request_id: int) -> str:
 def decode_client(text: str) -> pb.ClientMessage:
     """Parse one request. BadRequest says what is wrong with it, an unknown field included."""
     message = pb.ClientMessage()
+    # Parse takes for granted that the document is an object.
+    if not text.lstrip().startswith("{"):
+        raise _refusal("it is not a JSON object")
     try:
         json_format.Parse(text, message)
     except json_format.ParseError as error:
         raise _refusal(str(error)) from None
-    except (AttributeError, TypeError, UnicodeError):
-        # Parse takes for granted that the document is an object.
-        raise _refusal("it is not a JSON object") from None
     return message
 
 

@@ -1,0 +1,154 @@
+"""The shapes of OpenAI's chat completions, in and out. Pure."""
+
+from typing import Any
+
+import msgspec
+
+from moot.domain.ask import Ask
+from moot.domain.errors import BadRequest, Conflict, Forbidden, ModelError, MootError, Unavailable
+from moot.domain.run import Outcome, RunEnd
+from moot.domain.usage import Usage
+
+HISTORY_HEADER = "x-moot-history"
+HISTORY_NOTE = "server; only the last user message was appended"
+
+_FINISH = {
+    Outcome.COMPLETED: "stop",
+    Outcome.ESCALATED: "stop",
+    Outcome.EMPTY: "stop",
+    Outcome.EMPTY_AFTER_TOOL_USE: "stop",
+    Outcome.LIMIT: "length",
+    Outcome.TIMEOUT: "length",
+    Outcome.LOOP_DETECTED: "length",
+}
+
+
+class StreamOptions(msgspec.Struct):
+    include_usage: bool | None = None
+
+
+class ChatMessage(msgspec.Struct):
+    role: str
+    # Only one message's content is looked at; the rest of a resent history is left unparsed.
+    content: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class ChatRequest(msgspec.Struct):
+    """The fields that mean something here. What shapes the model's answer is the agent's business, and is ignored."""
+
+    model: str
+    messages: list[ChatMessage]
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    user: str | None = None
+    n: int | None = None
+
+
+class _Part(msgspec.Struct):
+    type: str
+    text: str = ""
+
+
+_request = msgspec.json.Decoder(ChatRequest)
+_content = msgspec.json.Decoder(str | list[_Part] | None)
+
+
+def parse_request(body: bytes) -> ChatRequest:
+    try:
+        request = _request.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"not a chat completion request: {error}", fix="see GET /openapi.json") from None
+    if request.n not in (None, 1):
+        raise BadRequest("an agent answers once", fix="leave `n` out")
+    return request
+
+
+def last_user_content(messages: list[ChatMessage]) -> str:
+    """The text of the last user message, which is what the conversation has not heard yet."""
+    for message in reversed(messages):
+        if message.role == "user":
+            return _text(message.content)
+    raise BadRequest("there is no user message", fix="put what you want to say last in `messages`, with role user")
+
+
+def _text(raw: msgspec.Raw) -> str:
+    try:
+        content = _content.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRequest(f"the last user message cannot be read: {error}", fix="send text") from None
+    if isinstance(content, str):
+        return content
+    for part in content or ():
+        if part.type != "text":
+            raise BadRequest(f"a part of type '{part.type}' is not taken", fix="send text parts only")
+    return "\n".join(part.text for part in content or ())
+
+
+def finish_reason(end: RunEnd) -> str:
+    """OpenAI's word for how a run ended. Raises where the run failed, which OpenAI has no word for."""
+    reason = _FINISH.get(end.outcome)
+    if reason is None:
+        raise failure(end)
+    return reason
+
+
+def failure(end: RunEnd) -> MootError:
+    what = end.error or f"the run ended: {end.outcome}"
+    match end.outcome:
+        case Outcome.CANCELLED:
+            return Conflict(what, fix="the run was killed; what you said is kept")
+        case Outcome.DENIED:
+            return Forbidden(what)
+        case Outcome.INTERRUPTED:
+            return Unavailable(what, fix="the daemon stopped during the run; ask again")
+        case Outcome.MODEL_ERROR:
+            return ModelError(what, fix="moot models test")
+        case _:
+            return MootError(what, fix="see the daemon's log")
+
+
+def question_text(ask: Ask) -> str:
+    """A question to the user as an assistant would put it; the next user message is the answer."""
+    lines: list[str] = []
+    for question in ask.questions:
+        lines.append(question.question)
+        lines.extend(
+            f"- {option.label}: {option.description}" if option.description else f"- {option.label}"
+            for option in question.options
+        )
+    return "\n".join(lines)
+
+
+class Completion:
+    """The constant part of one completion's documents."""
+
+    def __init__(self, *, id: str, created: int, model: str) -> None:
+        self._head = {"id": id, "created": created, "model": model}
+
+    def whole(self, text: str, *, reasoning: str, finish: str, usage: Usage) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
+        if reasoning:
+            message["reasoning_content"] = reasoning
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
+        return {**self._head, "object": "chat.completion", "choices": [choice], "usage": usage_form(usage)}
+
+    def chunk(self, delta: dict[str, Any], *, finish: str | None = None) -> dict[str, Any]:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
+
+    def usage_chunk(self, usage: Usage) -> dict[str, Any]:
+        return {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": usage_form(usage)}
+
+
+def usage_form(usage: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.prompt,
+        "completion_tokens": usage.completion,
+        "total_tokens": usage.total,
+        "prompt_tokens_details": {"cached_tokens": usage.cache_hit},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+    }
+
+
+def model_form(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "moot"}

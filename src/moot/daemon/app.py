@@ -13,7 +13,7 @@ from hashlib import sha256
 from random import Random, SystemRandom
 
 from moot.agents.registry import Registry
-from moot.daemon import tcp, unix
+from moot.daemon import http, tcp, unix
 from moot.daemon.config import ConfigFile
 from moot.daemon.connection import Listener, Serving
 from moot.daemon.handlers import Handlers
@@ -168,7 +168,7 @@ class Daemon:
 
 
 @asynccontextmanager
-async def running(paths: Paths) -> AsyncIterator[tuple[Daemon, list[Listener]]]:
+async def running(paths: Paths) -> AsyncIterator[Daemon]:
     """A whole daemon with its doors open. Leaving drains it."""
     async with AsyncExitStack() as stack:
         _lock(paths, stack)
@@ -184,7 +184,7 @@ async def running(paths: Paths) -> AsyncIterator[tuple[Daemon, list[Listener]]]:
         stack.push_async_callback(_close_doors, daemon, listeners)
         listeners.extend(await _network_doors(daemon))
         daemon.supervisor.start("tidy", every(_TIDY_SECONDS, daemon.tidy))
-        yield daemon, listeners
+        yield daemon
 
 
 async def _close_doors(daemon: Daemon, listeners: list[Listener]) -> None:
@@ -201,6 +201,10 @@ async def _network_doors(daemon: Daemon) -> list[Listener]:
         door = await tcp.listen(listen.tcp, daemon.serving)
         daemon.facts.tcp = door.address
         opened.append(door)
+    if listen.http != "off":
+        page = await http.listen(listen.http, daemon.serving)
+        daemon.facts.http = f"http://{page.address}"
+        opened.append(page)
     return opened
 
 
@@ -244,9 +248,9 @@ async def _serve(paths: Paths) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
-    async with running(paths) as (daemon, listeners):
+    async with running(paths) as daemon:
         loop.add_signal_handler(signal.SIGHUP, daemon.reload)
-        _say_ready(listeners)
+        _say_ready(daemon)
         await stop.wait()
         drained = daemon.supervisor.start("drain", daemon.runs.stop(grace=DRAIN_SECONDS))
         hurried = daemon.supervisor.start("second signal", now.wait())
@@ -257,7 +261,8 @@ async def _serve(paths: Paths) -> int:
     return 0
 
 
-def _say_ready(listeners: list[Listener]) -> None:
-    where = " ".join(listener.address for listener in listeners)
+def _say_ready(daemon: Daemon) -> None:
+    doors = (f"unix:{daemon.paths.socket}", daemon.facts.tcp and f"tcp:{daemon.facts.tcp}", daemon.facts.http)
+    where = " ".join(door for door in doors if door)
     sys.stdout.write(f"moot is ready: {where} (pid {os.getpid()})\n")
     sys.stdout.flush()

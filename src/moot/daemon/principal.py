@@ -90,9 +90,7 @@ class NewToken:
 def make_token(name: str, senders: tuple[str, ...], *, now: float) -> NewToken:
     check_token(name, senders)
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
-    return NewToken(
-        token=Token(name=name, senders=senders, created_at=now), secret=secret, digest=token_digest(secret)
-    )
+    return NewToken(token=Token(name=name, senders=senders, created_at=now), secret=secret, digest=token_digest(secret))
 
 
 def check_token(name: str, senders: tuple[str, ...]) -> None:
@@ -164,9 +162,7 @@ class Principals:
         token = await self._store.find_token(digest)
         if token is None or token.revoked_at:
             self._failures += 1
-            raise Unauthorized(
-                "the token is not known here, or was revoked", fix="make one with: moot tokens new NAME"
-            )
+            raise Unauthorized("the token is not known here, or was revoked", fix="make one with: moot tokens new NAME")
         if len(self._known) >= _MAX_CACHED:
             self._known.clear()
         principal = Principal(name=token.name, default_sender=token.name, senders=token.senders)

@@ -28,6 +28,8 @@ class Ticket:
     request: RunRequest | None = None
     # The write that keeps a waiting message; None for work that does not wait or is not kept.
     stored: asyncio.Task[None] | None = None
+    # Whether the message waits on disk, and so has to be taken off the line when it cannot begin.
+    kept: bool = False
     rerun_of: str = ""
     task: asyncio.Task[Any] | None = None
     stop: Outcome | None = None

@@ -57,6 +57,7 @@ class Runs:
         """Take up the messages that waited when the last daemon stopped."""
         for run in queued:
             ticket = self._ticket(run.request)
+            ticket.kept = True
             if run.request.client_message_id:
                 self._by_client_id[run.request.key, run.request.client_message_id] = ticket
             self._lanes.enter(ticket)

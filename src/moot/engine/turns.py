@@ -73,7 +73,13 @@ class Turns:
             return
         emit = self._emitter(ticket, request)
         emit(RunStarted(request.speaker, entry.seq))
-        end, messages = await self._execute(ticket, request, agent, history, emit)
+        try:
+            end, messages = await self._execute(ticket, request, agent, history, emit)
+        except Exception as error:
+            # Whatever went wrong here, a run that has begun gets its outcome.
+            logger.exception("run %s failed outside its loop", request.id)
+            told = sentence(error) if isinstance(error, MootError) else f"Something went wrong inside: {error!r}"
+            end, messages = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=told), []
         emit(RunEnded(request.speaker, await self._record(request, history, end, messages)))
 
     async def settle_owed(self) -> None:
@@ -91,6 +97,7 @@ class Turns:
             await asyncio.wait({ticket.stored})
             if ticket.stored.exception() is not None:
                 raise StoreError("the message could not be stored")
+            ticket.kept = True
         if self._owed:
             await self.settle_owed()
         history = await self._histories.load(request.key)
@@ -111,11 +118,13 @@ class Turns:
         return history, entry
 
     async def _never_began(self, ticket: Ticket, request: RunRequest, error: MootError) -> None:
-        end = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.message)
-        try:
-            await self._w.store.unqueue(request.id, end, now=self._w.clock.now())
-        except MootError as refusal:
-            logger.warning("run %s could not be taken off the queue: %s", request.id, refusal)
+        """Tell why. A message that waited on disk is taken off the line, unless the disk is what failed."""
+        if ticket.kept and not isinstance(error, StoreError):
+            end = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.message)
+            try:
+                await self._w.store.unqueue(request.id, end, now=self._w.clock.now())
+            except MootError as refusal:
+                logger.warning("run %s could not be taken off the queue: %s", request.id, refusal)
         ticket.fail(error)
 
     # ---- during -------------------------------------------------------------------------------

@@ -97,8 +97,7 @@ def delete(agent: str, sender: str, yes: bool) -> None:
     """Delete the conversation with AGENT and its archives. Shows what would go, and asks first."""
     doomed = ask_daemon(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender))).deleted
     what = (
-        f"{plural(doomed.messages, 'message')}, {plural(doomed.archives, 'archive')}"
-        f" and {plural(doomed.runs, 'run')}"
+        f"{plural(doomed.messages, 'message')}, {plural(doomed.archives, 'archive')} and {plural(doomed.runs, 'run')}"
     )
     if not yes and output.wants_json():
         output.emit(_deleted(doomed))

@@ -34,7 +34,7 @@ def transcript(messages: Sequence[pb.HistoryMessage], primary: str) -> str:
         if entry.content or entry.role == "user":
             name = speaker(entry, primary)
             guest = output.paint(" (guest)", dim=True) if entry.agent and entry.agent != primary else ""
-            head = output.paint(safe.line(name), fg=voices.colour(name), bold=True) + guest
+            head = output.paint(safe.line(name), fg=voices.colour(name, primary), bold=True) + guest
             blocks.append(f"{head} › {safe.clean(entry.content).rstrip()}")
         for call in entry.tool_calls:
             text = f"{call.name} {call.arguments}"
@@ -174,7 +174,7 @@ def usage(agent: str, sender: str) -> None:
             [
                 info.agent,
                 info.sender,
-                info.model,
+                info.model or "-",
                 str(info.runs),
                 voices.count(info.prompt),
                 voices.count(info.completion),

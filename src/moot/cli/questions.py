@@ -8,15 +8,21 @@ from moot.wire import moot_pb2 as pb
 
 
 def lines(question: pb.AskQuestion) -> list[str]:
+    """The question, its numbered options, and how to choose; all clean."""
+    shown = asked(question)
+    if question.options:
+        several = "Numbers such as 1,3" if question.multi_select else "A number"
+        shown.append(f"  {several}, or your own words.")
+    return shown
+
+
+def asked(question: pb.AskQuestion) -> list[str]:
     """The question and its numbered options, clean."""
     head = f"{safe.line(question.header)}: " if question.header else ""
     shown = [head + safe.clean(question.question).strip()]
     for number, option in enumerate(question.options, 1):
         description = f" — {safe.line(option.description)}" if option.description else ""
         shown.append(f"  {number}. {safe.line(option.label)}{description}")
-    if question.options:
-        several = "Numbers such as 1,3" if question.multi_select else "A number"
-        shown.append(f"  {several}, or your own words.")
     return shown
 
 

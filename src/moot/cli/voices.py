@@ -7,9 +7,21 @@ _COLOURS = ("cyan", "magenta", "yellow", "blue", "bright_cyan", "bright_magenta"
 _USER_COLOUR = "green"
 
 
-def colour(name: str) -> str:
-    """A colour for a name, by click's name for it; green is the person's own."""
-    return _USER_COLOUR if name == USER else _COLOURS[crc32(name.encode(errors="replace")) % len(_COLOURS)]
+def colour(name: str, primary: str = "") -> str:
+    """A colour for a name, by click's name for it; green is the person's own.
+
+    A guest whose colour would be the primary's takes the next one, so that the two can be told apart.
+    """
+    if name == USER:
+        return _USER_COLOUR
+    index = _index(name)
+    if primary and name != primary and index == _index(primary):
+        index += 1
+    return _COLOURS[index % len(_COLOURS)]
+
+
+def _index(name: str) -> int:
+    return crc32(name.encode(errors="replace")) % len(_COLOURS)
 
 
 def cost(amount: float) -> str:

@@ -1,6 +1,6 @@
 """What a chat shows, as styled lines: history and the events of a run. Everything in them is clean. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from moot.cli import safe, voices
 from moot.wire import moot_pb2 as pb
@@ -11,19 +11,20 @@ GUEST_NOTE = " (guest · text only)"
 _TOOL_COLUMNS = 90
 
 
-def name_style(name: str) -> str:
-    return "bold ansi" + voices.colour(name).replace("_", "")
+def name_style(name: str, primary: str) -> str:
+    return "bold ansi" + voices.colour(name, primary).replace("_", "")
 
 
-def said(name: str, text: str, *, guest: bool = False) -> list[Line]:
+def said(name: str, text: str, primary: str) -> list[Line]:
     """Somebody's words: the name once, then the text as it is."""
-    lines = safe.clean(text).rstrip().split("\n")
-    return [head(name, guest=guest) + [("", lines[0])], *([("", line)] for line in lines[1:])]
+    first, *more = safe.clean(text).rstrip().split("\n")
+    return [[*head(name, primary), ("", first)], *([("", line)] for line in more)]
 
 
-def head(name: str, *, guest: bool = False) -> Line:
-    line: Line = [(name_style(name), safe.line(name))]
-    if guest:
+def head(name: str, primary: str) -> Line:
+    """Who speaks; whoever is neither the person nor the primary is a guest."""
+    line: Line = [(name_style(name, primary), safe.line(name))]
+    if name not in (voices.USER, primary):
         line.append(("class:dim", GUEST_NOTE))
     return [*line, ("class:dim", " › ")]
 
@@ -61,14 +62,13 @@ def history(messages: Iterable[pb.HistoryMessage], primary: str) -> list[Line]:
     shown: list[Line] = []
     for entry in messages:
         if entry.role == "user":
-            shown += [[], *said(voices.USER, entry.content)]
+            shown += [[], *said(voices.USER, entry.content, primary)]
         elif entry.role == "tool":
             shown.append(
                 [("class:dim", f"  {'✗' if entry.is_error else '→'} {safe.line(entry.content, _TOOL_COLUMNS)}")]
             )
         elif entry.content:
-            name = entry.agent or primary
-            shown += said(name, entry.content, guest=name != primary)
+            shown += said(entry.agent or primary, entry.content, primary)
         for call in entry.tool_calls:
             shown.append([("class:dim", f"  ⚒ {safe.line(f'{call.name} {call.arguments}', _TOOL_COLUMNS)}")])
         if entry.outcome not in ("", "completed"):
@@ -80,7 +80,3 @@ def ending(outcome: str, error: str) -> Line:
     text = f"{outcome.replace('_', ' ')}: {error}" if error else outcome.replace("_", " ")
     quiet = outcome in ("cancelled", "interrupted")
     return [("class:notice" if quiet else "class:error", f"  ({safe.line(text)})")]
-
-
-def width(line: Sequence[tuple[str, str]]) -> int:
-    return sum(safe.columns(text) for _, text in line)

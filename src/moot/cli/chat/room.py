@@ -189,7 +189,7 @@ class Room:
                 question = _open_question((await self.history()).messages)
                 if question is not None and question.seq > self._seen:
                     self._seen = question.seq
-                    self.screen.show([], *lines.said(voices.USER, question.content))
+                    self.screen.show([], *lines.said(voices.USER, question.content, self.agent))
                 view = RunView(self.agent, time.monotonic)
                 try:
                     await self._follow(view, pb.AttachMsg(agent=self.agent, sender=self.sender))
@@ -275,7 +275,8 @@ class Room:
     def _answer(self, asked: pb.AskUserEvent, typed: str) -> None:
         question = asked.questions[len(self._answers)]
         given = questions.answer(question, typed)
-        self.screen.show(*(lines.dim(line) for line in questions.lines(question)), *lines.said(voices.USER, given))
+        shown: list[Line] = [[("class:dim", line)] for line in questions.asked(question)]
+        self.screen.show(*shown, *lines.said(voices.USER, given, self.agent))
         self._answers.append(given)
         if len(self._answers) == len(asked.questions):
             content, self._answers = questions.reply(asked.questions, self._answers), []
@@ -317,7 +318,7 @@ class Room:
         frame = _FRAMES[int(now * 10) % len(_FRAMES)]
         seconds = f" {now - view.since:.0f}s" if now - view.since >= 1 else ""
         return [
-            (lines.name_style(view.speaker), f"{frame} {safe.line(view.speaker)} "),
+            (lines.name_style(view.speaker, self.agent), f"{frame} {safe.line(view.speaker)} "),
             ("class:dim", view.status + seconds),
         ]
 

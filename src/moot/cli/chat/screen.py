@@ -194,6 +194,8 @@ class Screen:
         bindings: list[tuple[tuple[str, ...], FilterOrBool, Callable[[], None]]] = [
             (("enter",), ~chosen, self._enter),
             (("enter",), chosen, self._take_completion),
+            (("tab",), True, self._complete),
+            (("s-tab",), has_completions, self._buffer.complete_previous),
             (("escape", "enter"), True, lambda: self._buffer.insert_text("\n")),
             (("escape",), has_completions, self._buffer.cancel_completion),
             (("escape",), busy & ~has_completions, self._player.stop_run),
@@ -209,6 +211,16 @@ class Screen:
         self._about_to_quit = False
         if self._buffer.text.strip():
             self._buffer.validate_and_handle()
+
+    def _complete(self) -> None:
+        """Walk through the menu, or open it; a single candidate is taken at once."""
+        state = self._buffer.complete_state
+        if state is None:
+            self._buffer.start_completion(insert_common_part=True)
+        elif len(state.completions) == 1:
+            self._buffer.apply_completion(state.completions[0])
+        else:
+            self._buffer.complete_next()
 
     def _take_completion(self) -> None:
         self._buffer.complete_state = None

@@ -51,9 +51,12 @@ class Slash:
 
     async def run(self, typed: str) -> list[Line]:
         name, _, rest = typed[1:].partition(" ")
-        if name not in COMMANDS:
-            raise BadRequest(f"there is no /{safe.line(name)}", fix="/help lists what there is.")
-        shown: list[Line] = await getattr(self, f"_{name}")(rest.strip())
+        meant = [command for command in COMMANDS if name and command.startswith(name)]
+        if name not in COMMANDS and len(meant) != 1:
+            several = f"; it could be /{' or /'.join(meant)}" if meant else ""
+            raise BadRequest(f"there is no /{safe.line(name)}{several}", fix="/help lists what there is.")
+        command = name if name in COMMANDS else meant[0]
+        shown: list[Line] = await getattr(self, f"_{command}")(rest.strip())
         return shown
 
     def past(self, history: pb.History, messages: Sequence[pb.HistoryMessage]) -> list[Line]:
@@ -134,7 +137,7 @@ class Slash:
         found = (await self._room.request(pb.ClientMessage(get_usage=request))).usage.usage
         rows: list[Line] = [
             [
-                ("bold", safe.line(info.model)),
+                ("bold", safe.line(info.model) or "no model"),
                 ("", f"  {info.runs} runs, {voices.count(info.prompt)} in, {voices.count(info.completion)} out, "),
                 ("", voices.cost(info.cost)),
             ]
@@ -149,7 +152,12 @@ class Slash:
                 shown += lines.trouble(info.flaw)
             else:
                 name = safe.line(info.name)
-                shown.append([(lines.name_style(info.name), f"{name:<14}"), ("", safe.line(info.description, 80))])
+                shown.append(
+                    [
+                        (lines.name_style(info.name, self._room.agent), f"{name:<14}"),
+                        ("", safe.line(info.description, 80)),
+                    ]
+                )
         return shown
 
     async def _quit(self, _: str) -> list[Line]:

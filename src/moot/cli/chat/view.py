@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from moot.cli import safe
+from moot.cli import safe, voices
 from moot.cli.chat import lines
 from moot.cli.chat.lines import Line
 from moot.wire import moot_pb2 as pb
@@ -10,6 +10,7 @@ from moot.wire import moot_pb2 as pb
 # A paragraph stays in the live area until it ends, unless it grows taller than this.
 _LIVE_COLUMNS = 1200
 _THOUGHT_COLUMNS = 70
+_ASK_TOOL = "ask_user"
 
 
 class RunView:
@@ -107,6 +108,9 @@ class RunView:
 
     def _on_tool_result(self, event: pb.ToolResultEvent) -> list[Line]:
         call = self._calls.pop(event.call_id, None) or pb.ToolCallInfo(name=event.name)
+        if call.name == _ASK_TOOL and not event.is_error:
+            # The question and its answer stand on the screen already.
+            return []
         return [lines.tool(call.name or event.name, call.arguments, event)]
 
     def _on_tools_complete(self, _: pb.ToolsCompleteEvent) -> list[Line]:
@@ -135,7 +139,7 @@ class RunView:
         self._text = self._thought = ""
         taken_back = self._printed_text
         self._named = self._printed_text = False
-        return [lines.dim("  (the words above were not kept)")] if taken_back else []
+        return [[("class:dim", "  (the words above were not kept)")]] if taken_back else []
 
     def _on_end(self, event: pb.StreamEnd) -> list[Line]:
         self.end = event
@@ -150,14 +154,14 @@ class RunView:
     def take_echo(self) -> list[Line]:
         """The person's own words, once, when their turn has come."""
         echo, self._echo = self._echo, ""
-        return [[], *lines.said("you", echo)] if echo else []
+        return [[], *lines.said(voices.USER, echo, self._primary)] if echo else []
 
     def _do(self, status: str) -> None:
         if status != self.status:
             self.status, self.since = status, self._clock()
 
     def _head(self) -> Line:
-        return [] if self._named else lines.head(self.speaker, guest=self.speaker != self._primary)
+        return [] if self._named else lines.head(self.speaker, self._primary)
 
     def _headed(self, text: str) -> Line:
         line = [*self._head(), ("", text)]

@@ -23,7 +23,7 @@ _encoder = msgspec.json.Encoder()
 def encode_text(text: str) -> bytes:
     """A JSON string, whatever was in the text."""
     try:
-        return _encoder.encode(text)
+        return _encoder.encode(text if "\0" not in text else clean(text))
     except UnicodeEncodeError:
         return _encoder.encode(clean(text))
 

@@ -1,0 +1,205 @@
+"""The server: checks and records each request, then answers it as programmed."""
+
+import asyncio
+import json
+import re
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+
+from tests.fake_provider import check_anthropic, check_openai, say
+
+_DIRECTIVE = re.compile(r"\[\[fake (\{.*?\})\]\]", re.DOTALL)
+_NO_LINGER = struct.pack("ii", 1, 0)
+
+
+class Server:
+    """Everything the server knows; used on its own event loop only."""
+
+    def __init__(self, *, key: str = "") -> None:
+        self.key = key
+        self.requests: list[dict[str, Any]] = []
+        self.program: list[dict[str, Any]] = []
+        self.active = 0
+        self._changed = asyncio.Condition()
+        self._released = asyncio.Event()
+
+    def app(self) -> web.Application:
+        app = web.Application(client_max_size=256 * 1024 * 1024)
+        app.router.add_post("/v1/chat/completions", self._openai)
+        app.router.add_post("/v1/messages", self._anthropic)
+        app.router.add_get("/requests", self._list)
+        app.router.add_post("/program", self._add)
+        app.router.add_post("/release", self._release)
+        app.router.add_post("/reset", self._reset)
+        return app
+
+    # ---- control --------------------------------------------------------------------------------
+
+    async def _list(self, request: web.Request) -> web.Response:
+        at_least = int(request.query.get("at_least", "0"))
+        try:
+            async with asyncio.timeout(float(request.query.get("seconds", "10"))):
+                async with self._changed:
+                    await self._changed.wait_for(lambda: len(self.requests) >= at_least)
+        except TimeoutError:
+            return web.json_response({"error": f"only {len(self.requests)} requests came"}, status=408)
+        return web.json_response({"requests": self.requests, "active": self.active, "left": len(self.program)})
+
+    async def _add(self, request: web.Request) -> web.Response:
+        answers = await request.json()
+        self.program.extend(answers if isinstance(answers, list) else [answers])
+        return web.json_response({})
+
+    async def _release(self, request: web.Request) -> web.Response:
+        self._released.set()
+        self._released = asyncio.Event()
+        return web.json_response({})
+
+    async def _reset(self, request: web.Request) -> web.Response:
+        self.requests.clear()
+        self.program.clear()
+        return web.json_response({})
+
+    # ---- the wires ------------------------------------------------------------------------------
+
+    async def _openai(self, request: web.Request) -> web.StreamResponse:
+        allowed = not self.key or request.headers.get("Authorization") == f"Bearer {self.key}"
+        return await self._serve(request, check_openai.check, say.openai_events, allowed=allowed)
+
+    async def _anthropic(self, request: web.Request) -> web.StreamResponse:
+        allowed = not self.key or request.headers.get("x-api-key") == self.key
+        return await self._serve(request, check_anthropic.check, say.anthropic_events, allowed=allowed)
+
+    async def _serve(
+        self,
+        request: web.Request,
+        check: Callable[[dict[str, Any]], Any],
+        say_events: Callable[[dict[str, Any]], list[bytes]],
+        *,
+        allowed: bool,
+    ) -> web.StreamResponse:
+        body, faults = check_openai.parse_strictly(await request.read())
+        if body is not None:
+            faults += check(body)
+        if "messages" in request.path and not request.headers.get("anthropic-version"):
+            faults.append("anthropic-version is missing")
+        async with self._changed:
+            self.requests.append({"path": request.path, "body": body, "faults": faults})
+            self._changed.notify_all()
+        if not allowed:
+            return _refuse(401, "authentication_error", f"wrong key: {request.headers.get('Authorization')}")
+        if body is None or faults:
+            return _refuse(400, "invalid_request_error", "; ".join(faults))
+        self.active += 1
+        try:
+            return await self._answer(request, self._choose(body), say_events)
+        finally:
+            self.active -= 1
+
+    def _choose(self, body: dict[str, Any]) -> dict[str, Any]:
+        asked, result = _last_said(body)
+        found = _DIRECTIVE.search(asked)
+        if found:
+            answer: dict[str, Any] = json.loads(found[1])
+        else:
+            answer = self._next(asked) or {"text": f"tool said: {result}" if result is not None else f"echo: {asked}"}
+        if found and result is not None and answer.get("calls"):
+            then = answer.get("then", f"tool said: {result}")
+            return then if isinstance(then, dict) else {"text": then}
+        return answer
+
+    def _next(self, asked: str) -> dict[str, Any] | None:
+        for place, answer in enumerate(self.program):
+            if re.search(answer.get("match", ""), asked):
+                answer["repeat"] = answer.get("repeat", 1) - 1
+                if answer["repeat"] <= 0:
+                    del self.program[place]
+                return answer
+        return None
+
+    async def _answer(
+        self, request: web.Request, answer: dict[str, Any], say_events: Callable[[dict[str, Any]], list[bytes]]
+    ) -> web.StreamResponse:
+        if answer.get("hold"):
+            await self._released.wait()
+        await asyncio.sleep(answer.get("delay", 0))
+        headers = answer.get("headers", {})
+        if "status" in answer or "body" in answer:
+            return web.Response(
+                status=answer.get("status", 200),
+                headers={"Content-Type": answer.get("content_type", "application/json"), **headers},
+                body=answer.get("body", '{"error":{"message":"as programmed","type":"fake"}}').encode(
+                    "utf-8", "surrogateescape"
+                ),
+            )
+        events = say_events(answer)
+        if answer.get("crlf"):
+            events = [event.replace(b"\n", b"\r\n") for event in events]
+        if "cut_at" in answer or "reset_at" in answer or answer.get("plain_end"):
+            return await _break_off(request, answer, b"".join(events))
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **headers})
+        await response.prepare(request)
+        await self._stream(response, answer, events)
+        await response.write_eof()
+        return response
+
+    async def _stream(self, response: web.StreamResponse, answer: dict[str, Any], events: list[bytes]) -> None:
+        batch = answer.get("batch", 1)
+        stall_after = answer.get("stall_after", len(events))
+        for start in range(0, len(events), batch):
+            if start >= stall_after:
+                await self._released.wait()
+            await response.write(b"".join(events[start : start + batch]))
+            if answer.get("token_delay"):
+                await asyncio.sleep(answer["token_delay"])
+
+
+async def _break_off(request: web.Request, answer: dict[str, Any], stream: bytes) -> web.StreamResponse:
+    """Write part of the answer past aiohttp, and end the connection."""
+    transport = request.transport
+    assert transport is not None
+    at = answer.get("cut_at", answer.get("reset_at", len(stream)))
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+    if answer.get("plain_end"):
+        transport.write(head + b"Connection: close\r\n\r\n" + stream[:at])
+    else:
+        transport.write(head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % len(stream) + stream[:at])
+    if "reset_at" in answer:
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        transport.abort()
+    else:
+        transport.close()
+    return web.Response()
+
+
+def _refuse(status: int, kind: str, message: str) -> web.Response:
+    return web.json_response({"type": "error", "error": {"type": kind, "message": message}}, status=status)
+
+
+def _last_said(body: dict[str, Any]) -> tuple[str, str | None]:
+    """The last thing the user said, and the last result if one came after it."""
+    result: str | None = None
+    for message in reversed(body["messages"]):
+        content = message["content"]
+        if message["role"] == "tool":
+            result = content if result is None else result
+        elif message["role"] == "user" and isinstance(content, str):
+            return content, result
+        elif message["role"] == "user":
+            results = [block.get("content", "") for block in content if block["type"] == "tool_result"]
+            texts = [block["text"] for block in content if block["type"] == "text"]
+            if texts:
+                return "\n\n".join(texts), result
+            result = results[-1] if result is None and results else result
+    return "", result
+
+
+async def start(*, port: int = 0, key: str = "") -> tuple[web.AppRunner, int]:
+    runner = web.AppRunner(Server(key=key).app(), access_log=None, handler_cancellation=True, shutdown_timeout=0.5)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    return runner, int(runner.addresses[0][1])

@@ -34,6 +34,7 @@ from moot.engine.loop import Loop
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor, every
 from moot.engine.turns import Wiring
+from moot.failpoint import reach
 from moot.models.catalog import Catalog
 from moot.store.sqlite import open_store
 from moot.tools.ask import AskUser
@@ -164,7 +165,9 @@ class Daemon:
         """Tell what the last daemon left unfinished as what it is, then take up what waited."""
         for run in await self.store.recover(now=self.clock.now()):
             logger.warning("run %s was interrupted: the daemon stopped while it went on", run.request.id)
+        reach("daemon.recovered")
         self.runs.resume(await self.store.queued_runs())
+        reach("daemon.resumed")
 
 
 @asynccontextmanager
@@ -182,6 +185,7 @@ async def running(paths: Paths) -> AsyncIterator[Daemon]:
         await daemon.recover()
         listeners: list[Listener] = [await unix.listen(paths.socket, daemon.serving)]
         stack.push_async_callback(_close_doors, daemon, listeners)
+        reach("daemon.listening")
         listeners.extend(await _network_doors(daemon))
         daemon.supervisor.start("tidy", every(_TIDY_SECONDS, daemon.tidy))
         yield daemon

@@ -13,6 +13,7 @@ from moot.domain.text import COMPACTION_MARK, TagStripper, clean, defuse, title_
 from moot.domain.usage import Usage
 from moot.engine.framing import summary_message
 from moot.engine.history import History, render
+from moot.failpoint import reach
 
 _INSTRUCTIONS = f"""({COMPACTION_MARK}) You keep the memory of an agent. Below is a stretch of its conversation; it \
 will be put away and replaced by what you write now.
@@ -44,6 +45,7 @@ class Compaction:
         if history.archive is not None:
             messages.insert(0, summary_message(history.archive))
         summary, usage = await self._summarise(messages, agent, model)
+        reach("compaction.summarised")
         archive = Archive(
             number=history.conversation.archive_count + 1,
             first_seq=entries[0].seq,
@@ -56,6 +58,7 @@ class Compaction:
             cost=model.cost(usage),
         )
         stored = await self._store.archive(history.key, archive)
+        reach("compaction.archived")
         history.compacted(stored)
         return stored
 

@@ -14,6 +14,7 @@ from moot.domain.ports import Clock
 from moot.domain.run import Outcome, RunRequest
 from moot.engine.feed import Feed
 from moot.engine.supervisor import Supervisor
+from moot.failpoint import reach
 
 logger = logging.getLogger(__name__)
 
@@ -120,17 +121,22 @@ class Lanes:
                 lane.waiting.remove(ticket)
             raise error if isinstance(error, MootError) else StoreError(f"the message could not be stored: {error}")
         if waits and lane is not None:
+            reach("queued.before")
             ticket.feed.emit(RunQueued(lane.waiting.index(ticket) + 1))
+            reach("queued.sent")
 
     async def stop(self, *, grace: float) -> None:
         """Let what runs finish within the grace, then interrupt it. What waits is left where it is kept."""
         self.closing = True
+        reach("drain.begun")
         if await self._emptied(grace):
             return
         for lane in self.all():
             if lane.active is not None:
                 lane.active.halt(Outcome.INTERRUPTED)
+        reach("drain.halted")
         await self._emptied(5.0)
+        reach("drain.done")
 
     async def _emptied(self, seconds: float) -> bool:
         try:

@@ -36,6 +36,7 @@ from moot.engine.outcome import Repetition, exceeded, explain, judge
 from moot.engine.recorder import Recorder
 from moot.engine.step import Reply, Step
 from moot.engine.toolcall import Toolbox, ToolOutput
+from moot.failpoint import reach
 
 logger = logging.getLogger(__name__)
 
@@ -238,6 +239,7 @@ class Loop:
             ]
         )
         await progress.recorder.settle()
+        reach("tool.recorded")
         turn.emit(ToolsStarted(tuple(reply.calls)))
         async with asyncio.TaskGroup() as group:
             for call in reply.calls:
@@ -246,6 +248,7 @@ class Loop:
                     name=f"tool {call.name}",
                 )
         turn.emit(ToolsCompleted())
+        reach("tools.completed")
         progress.calls, progress.flushed = (), 0
 
     async def _call(
@@ -266,17 +269,20 @@ class Loop:
         progress.results[call.id] = output
         progress.flush()
         turn.emit(ToolFinished(call.id, call.name, output.content, took, output.is_error))
+        reach("tool.result")
 
     def _asker(self, turn: Turn, run_deadline: Deadline, tool_deadline: Deadline) -> AskHuman:
         async def ask(questions: Sequence[Question]) -> str:
             seconds = self._config().ask_seconds
             opened = self._asks.open(turn.request.key, turn.request.id, questions, seconds=seconds)
             turn.emit(AskOpened(opened))
+            reach("ask.opened")
             answered = False
             try:
                 with run_deadline.paused(), tool_deadline.paused():
                     answer = await self._asks.answer(opened, seconds=seconds)
                 answered = True
+                reach("ask.answered")
                 return answer
             finally:
                 turn.emit(AskClosed(opened.id, answered))

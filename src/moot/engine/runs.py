@@ -11,6 +11,7 @@ from moot.engine.feed import Feed
 from moot.engine.history import Histories
 from moot.engine.lanes import Lane, Lanes, Ticket
 from moot.engine.turns import Tap, Turns, Wiring, guarded
+from moot.failpoint import reach
 
 _TRIM_EVERY = 64
 
@@ -26,6 +27,7 @@ class Runs:
 
     async def submit(self, request: RunRequest) -> Feed:
         """Start the run, or put it in line. The feed tells everything from here on."""
+        reach("submit.received")
         ticket = self._ticket(request)
         if not request.client_message_id:
             await self._admit(ticket)
@@ -68,6 +70,7 @@ class Runs:
         if lane is None or lane.active is None:
             return False
         lane.active.halt(Outcome.CANCELLED)
+        reach("kill.halted")
         return True
 
     def feed(self, key: ConversationKey) -> Feed | None:

@@ -31,6 +31,7 @@ from moot.domain.ports import (
 from moot.domain.prompt import Prompt
 from moot.domain.text import TagStripper, clean
 from moot.domain.usage import Usage
+from moot.failpoint import reach
 
 
 @dataclass(slots=True)
@@ -58,9 +59,12 @@ class Step:
         self.reply = Reply()
 
     async def read(self, model: Model, prompt: Prompt) -> Reply:
+        reach("model.call")
         async with aclosing(model.stream(prompt)) as events:
             async for event in events:
                 self._take(event)
+                reach("model.chunk")
+        reach("model.replied")
         self._text(self._stripper.finish())
         self._close_segment()
         text = "".join(self._pieces)

@@ -15,6 +15,7 @@ from moot.domain.prompt import ToolSpec
 from moot.domain.scope import Scope
 from moot.domain.text import clean
 from moot.engine.deadline import Deadline
+from moot.failpoint import reach
 
 RESULT_CHARACTERS = 64_000
 
@@ -54,7 +55,10 @@ class Toolbox:
             if isinstance(arguments, str):
                 return ToolOutput(arguments, is_error=True)
             async with deadline:
-                return ToolOutput(_bounded(await tool(arguments, context)))
+                reach("tool.before")
+                said = await tool(arguments, context)
+                reach("tool.after")
+                return ToolOutput(_bounded(said))
         except MootError as error:
             return ToolOutput(_bounded(f"{error.message}. {error.fix}".strip()), is_error=True)
         except TimeoutError:

@@ -20,6 +20,7 @@ from moot.engine.lanes import Ticket
 from moot.engine.loop import Ending, Loop, Progress, Turn
 from moot.engine.recorder import Recorder
 from moot.engine.supervisor import Supervisor
+from moot.failpoint import reach
 
 T = TypeVar("T")
 Tap = Callable[[RunRequest, Event], None]
@@ -72,7 +73,9 @@ class Turns:
             await self._never_began(ticket, request, error)
             return
         emit = self._emitter(ticket, request)
+        reach("start.before")
         emit(RunStarted(request.speaker, entry.seq))
+        reach("start.sent")
         try:
             end, messages = await self._execute(ticket, request, agent, history, emit)
         except Exception as error:
@@ -80,7 +83,11 @@ class Turns:
             logger.exception("run %s failed outside its loop", request.id)
             told = sentence(error) if isinstance(error, MootError) else f"Something went wrong inside: {error!r}"
             end, messages = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=told), []
-        emit(RunEnded(request.speaker, await self._record(request, history, end, messages)))
+        reach("end.before")
+        end = await self._record(request, history, end, messages)
+        reach("end.recorded")
+        emit(RunEnded(request.speaker, end))
+        reach("end.sent")
 
     async def settle_owed(self) -> None:
         """Write the ends that the disk refused before."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import apsw
 
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError
+from moot.failpoint import reach
 from moot.store import migrate
 from moot.store.connection import FAULTS, Tuning, connect, fault, make_private_folder, prepare_file, sync_directory
 
@@ -21,6 +22,7 @@ def write_backup(source: Path, target: Path, tuning: Tuning) -> None:
     try:
         part.unlink(missing_ok=True)
         _copy(source, part, tuning)
+        reach("backup.copied")
         _place(part, target)
     except FAULTS as error:
         raise fault(error, target) from error

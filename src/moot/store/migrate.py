@@ -7,6 +7,7 @@ from importlib import resources
 import apsw
 
 from moot.domain.errors import StoreError
+from moot.failpoint import reach
 
 APPLICATION_ID = 0x6D6F6F74  # "moot"
 
@@ -56,5 +57,7 @@ def migrate(connection: apsw.Connection, *, upto: int = 0) -> None:
         if have < migration.version <= (upto or newest()):
             with connection:
                 connection.execute(migration.sql)
+                reach("migration.applied")
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {migration.version}")
+            reach("migration.committed")

@@ -9,6 +9,7 @@ from moot.domain.message import Entry, Message
 from moot.domain.ports import Begun, Doomed, Token
 from moot.domain.run import Run, RunEnd, RunRequest
 from moot.domain.usage import Spend
+from moot.failpoint import reach
 from moot.store import archives, conversations, migrate, runs, tokens
 from moot.store import recall as recall_
 from moot.store.backup import keep_before_migration, write_backup
@@ -36,6 +37,7 @@ def _prepare(path: Path, tuning: Tuning) -> None:
             have = migrate.version(connection)
             if not created and 0 < have < migrate.newest():
                 keep_before_migration(path, have, tuning)
+                reach("migration.kept")
             migrate.migrate(connection)
         finally:
             connection.close(True)
@@ -66,7 +68,7 @@ class SqliteStore:
         return await self._read(lambda db: conversations.entries(db, key, first, last))
 
     async def set_title(self, key: ConversationKey, title: str) -> None:
-        await self._write(lambda db: conversations.set_title(db, key, title))
+        await self._write(lambda db: conversations.set_title(db, key, title), "title")
 
     async def set_cwd(self, key: ConversationKey, cwd: str) -> None:
         await self._write(lambda db: conversations.set_cwd(db, key, cwd))
@@ -75,7 +77,7 @@ class SqliteStore:
         return await self._read(lambda db: conversations.doom(db, key))
 
     async def delete(self, key: ConversationKey) -> Doomed:
-        return await self._write(lambda db: conversations.delete(db, key))
+        return await self._write(lambda db: conversations.delete(db, key), "delete")
 
     async def restore_conversation(
         self,
@@ -83,7 +85,7 @@ class SqliteStore:
         messages: Sequence[tuple[Message, float]],
         archives: Sequence[Archive],
     ) -> None:
-        await self._write(lambda db: conversations.restore(db, conversation, messages, archives))
+        await self._write(lambda db: conversations.restore(db, conversation, messages, archives), "import")
 
     # ---- runs -----------------------------------------------------------------------------------
 
@@ -97,29 +99,29 @@ class SqliteStore:
         return await self._read(lambda db: runs.of_conversation(db, key, first_seq))
 
     async def enqueue(self, request: RunRequest, *, now: float) -> None:
-        await self._write(lambda db: runs.enqueue(db, request, now))
+        await self._write(lambda db: runs.enqueue(db, request, now), "enqueue")
 
     async def unqueue(self, run_id: str, end: RunEnd, *, now: float) -> None:
-        await self._write(lambda db: runs.unqueue(db, run_id, end, now))
+        await self._write(lambda db: runs.unqueue(db, run_id, end, now), "unqueue")
 
     async def begin(self, request: RunRequest, *, now: float) -> Begun:
-        return await self._write(lambda db: runs.begin(db, request, now))
+        return await self._write(lambda db: runs.begin(db, request, now), "begin")
 
     async def rerun(self, request: RunRequest, *, of: str, now: float) -> Entry:
-        return await self._write(lambda db: runs.rerun(db, request, of, now))
+        return await self._write(lambda db: runs.rerun(db, request, of, now), "rerun")
 
     async def append(
         self, key: ConversationKey, run_id: str, messages: Sequence[Message], *, now: float
     ) -> list[Entry]:
-        return await self._write(lambda db: runs.append(db, key, run_id, messages, now))
+        return await self._write(lambda db: runs.append(db, key, run_id, messages, now), "append")
 
     async def end(
         self, key: ConversationKey, run_id: str, end: RunEnd, messages: Sequence[Message], *, now: float
     ) -> list[Entry]:
-        return await self._write(lambda db: runs.end(db, key, run_id, end, messages, now))
+        return await self._write(lambda db: runs.end(db, key, run_id, end, messages, now), "end")
 
     async def recover(self, *, now: float) -> list[Run]:
-        return await self._write(lambda db: runs.recover(db, now))
+        return await self._write(lambda db: runs.recover(db, now), "recover")
 
     async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]:
         return await self._read(lambda db: runs.spend(db, agent, sender))
@@ -127,7 +129,7 @@ class SqliteStore:
     # ---- memory ---------------------------------------------------------------------------------
 
     async def archive(self, key: ConversationKey, archive: Archive) -> Archive:
-        return await self._write(lambda db: archives.add(db, key, archive))
+        return await self._write(lambda db: archives.add(db, key, archive), "archive")
 
     async def archives(self, key: ConversationKey) -> list[Archive]:
         return await self._read(lambda db: archives.listed(db, key))

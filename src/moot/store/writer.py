@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import apsw
 
 from moot.domain.errors import BadRequest, MootError, StoreError
+from moot.failpoint import reach
 from moot.store.connection import FAULTS, Tuning, connect, fault
 
 T = TypeVar("T")
@@ -26,6 +27,7 @@ class Job:
 
     work: Work[Any]
     future: asyncio.Future[Any]
+    name: str = ""
     result: Any = None
     error: BaseException | None = None
 
@@ -46,11 +48,11 @@ class Writer:
         self._thread = threading.Thread(target=self._serve, name="moot-store-writer", daemon=True)
         self._thread.start()
 
-    async def write(self, work: Work[T]) -> T:
+    async def write(self, work: Work[T], name: str = "") -> T:
         if self._closed:
             raise StoreError("the store is closed", fix="Start the daemon again.")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.put(Job(work, future))
+        self._jobs.put(Job(work, future, name))
         return await future
 
     async def close(self) -> None:
@@ -98,6 +100,9 @@ class Writer:
                 for job in batch:
                     _run_beside_others(connection, job)
                 connection.execute("COMMIT")
+            for job in batch:
+                if job.error is None:
+                    reach("committed", job.name)
         except Exception as error:  # noqa: BLE001 - whatever it is, every caller must hear of it
             self._recover(error)
             for job in batch:
@@ -151,8 +156,10 @@ class Writer:
         pressed = self._log_pages > limit * _LOG_PRESSURE
         mode = apsw.SQLITE_CHECKPOINT_RESTART if pressed else apsw.SQLITE_CHECKPOINT_PASSIVE
         self._log_pages = 0
+        reach("checkpoint.before")
         try:
             self._connection.wal_checkpoint(mode=mode)
+            reach("checkpoint.after")
         except apsw.BusyError:
             # A reader holds an old page; the log grows on until the next commit tries again.
             return
@@ -170,6 +177,7 @@ def _run_alone(connection: apsw.Connection, job: Job) -> None:
         job.error = refusal(error)
         connection.execute("ROLLBACK")
     else:
+        reach("commit", job.name)
         connection.execute("COMMIT")
 
 
@@ -183,6 +191,7 @@ def _run_beside_others(connection: apsw.Connection, job: Job) -> None:
     except Exception as error:  # noqa: BLE001 - it belongs to this caller alone, and is handed to it
         job.error = refusal(error)
         connection.execute("ROLLBACK TO job")
+    reach("commit", job.name)
     connection.execute("RELEASE job")
 
 

@@ -1,0 +1,74 @@
+"""Named points in the life of a turn where a test can have this process killed. Nothing happens unless it asks.
+
+MOOT_FAIL_AT=NAME, or NAME:COUNT, kills the process with SIGKILL when it passes the point, or passes it for the
+COUNT-th time. The variable is read once, so that a point costs a call and nothing more where it is not set.
+"""
+
+import os
+import signal
+from itertools import count
+
+# Writes of the store: each can be killed with its work done and not committed, and committed but not told.
+WRITES = (
+    "begin", "append", "end", "enqueue", "unqueue", "rerun", "recover", "archive", "title", "delete", "import",
+)  # fmt: skip
+
+POINTS = (
+    *(f"commit.{write}" for write in WRITES),
+    *(f"committed.{write}" for write in WRITES),
+    "checkpoint.before",
+    "checkpoint.after",
+    "migration.kept",
+    "migration.applied",
+    "migration.committed",
+    "backup.copied",
+    "daemon.recovered",
+    "daemon.resumed",
+    "daemon.listening",
+    "submit.received",
+    "queued.before",
+    "queued.sent",
+    "start.before",
+    "start.sent",
+    "model.call",
+    "model.chunk",
+    "model.replied",
+    "tool.recorded",
+    "tool.before",
+    "tool.after",
+    "tool.result",
+    "tools.completed",
+    "ask.opened",
+    "ask.answered",
+    "kill.halted",
+    "compaction.summarised",
+    "compaction.archived",
+    "end.before",
+    "end.recorded",
+    "end.sent",
+    "drain.begun",
+    "drain.halted",
+    "drain.done",
+)
+
+
+def _setting(text: str) -> tuple[str, int]:
+    name, _, passes = text.partition(":")
+    if name and name not in POINTS:
+        raise ValueError(f"MOOT_FAIL_AT: there is no point {name!r}; src/moot/failpoint.py names them all")
+    return name, int(passes or 1)
+
+
+_name, _fatal_pass = _setting(os.environ.get("MOOT_FAIL_AT", ""))
+_passes = count(1)
+
+
+def reach(point: str, of: str = "") -> None:
+    """Say that the process has come to this point; `of` completes the name where one line serves several."""
+    if _name:
+        _reached(f"{point}.{of}" if of else point)
+
+
+def _reached(point: str) -> None:
+    if point == _name and next(_passes) == _fatal_pass:
+        os.kill(os.getpid(), signal.SIGKILL)

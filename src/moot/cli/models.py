@@ -7,6 +7,7 @@ import click
 
 from moot.cli import output, safe, shapes
 from moot.cli.connect import ask_daemon, paths
+from moot.daemon.paths import make_folder
 from moot.domain.errors import ModelError
 from moot.models.pullable import MODELS
 from moot.wire import moot_pb2 as pb
@@ -79,7 +80,8 @@ def fetch(name: str, folder: Path) -> Path:
     from moot.models.pull import PullProgress  # noqa: PLC0415 - zip, hash and subprocess, for this command alone
     from moot.models.pull import pull as pull_model  # noqa: PLC0415
 
-    with output.progress(f"Pulling {MODELS[name].title}") as bar:
+    make_folder(folder)
+    with output.progress(f"Looking for {MODELS[name].title}") as bar:
 
         def show(step: PullProgress) -> None:
             percent = step.done_bytes * 100 // step.total_bytes

@@ -6,13 +6,14 @@ from dataclasses import replace
 from moot.domain.message import Message, Role
 
 
-def as_text(messages: Sequence[Message]) -> list[Message]:
+def as_text(messages: Sequence[Message], names: dict[str, str] | None = None) -> list[Message]:
     """The same history without tool calls: calls become lines, results become the user's.
 
-    Attribution is kept. Neighbours of one voice become one message, and nothing is left empty.
+    Attribution is kept. Neighbours of one voice become one message, and nothing is left empty. A caller that tells
+    a history piece by piece hands the same `names` to each piece, so that a result finds its call.
     """
     told: list[Message] = []
-    names: dict[str, str] = {}
+    names = {} if names is None else names
     for message in messages:
         plain = tell(message, names)
         if plain is None:

@@ -9,11 +9,17 @@ from moot.domain.events import (
     RunEnded,
     TextChunk,
     TextDiscarded,
+    TextEnded,
     TextStarted,
     ThinkingChunk,
+    ThinkingEnded,
+    ThinkingStarted,
 )
 
 Follower = Callable[[Event | MootError], None]
+
+_TEXT = (TextStarted, TextChunk, TextEnded)
+_THINKING = (ThinkingStarted, ThinkingChunk, ThinkingEnded)
 
 
 class Feed:
@@ -57,12 +63,17 @@ class Feed:
     def _remember(self, event: Event) -> None:
         log = self._log
         if isinstance(event, TextDiscarded):
-            # A late follower need not see what was taken back.
-            while log and isinstance(log[-1], TextChunk | TextStarted):
-                log.pop()
+            self._forget_text()
         elif log and isinstance(event, TextChunk) and isinstance(log[-1], TextChunk):
             log[-1] = TextChunk(log[-1].content + event.content)
         elif log and isinstance(event, ThinkingChunk) and isinstance(log[-1], ThinkingChunk):
             log[-1] = ThinkingChunk(log[-1].content + event.content)
         else:
             log.append(event)
+
+    def _forget_text(self) -> None:
+        """Drop what was taken back: a late follower need not see the text of the step in flight."""
+        start = len(self._log)
+        while start and isinstance(self._log[start - 1], _TEXT + _THINKING):
+            start -= 1
+        self._log[start:] = [item for item in self._log[start:] if not isinstance(item, _TEXT)]

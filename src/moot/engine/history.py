@@ -28,6 +28,8 @@ class History:
         self.counted_tokens = 0
         self.counted_entries = 0
         self._transcripts: dict[bool, Transcript] = {}
+        # The tools behind the calls a speaker without tools has been told of: results come in a later step.
+        self._names: dict[str, str] = {}
 
     @property
     def key(self) -> ConversationKey:
@@ -52,7 +54,7 @@ class History:
             if entry.message.agent:
                 self.guests.add(entry.message.agent)
         for with_tools, transcript in self._transcripts.items():
-            transcript.extend(render([entry.message for entry in entries], with_tools=with_tools))
+            self._render_into(transcript, entries, with_tools=with_tools)
 
     def transcript(self, *, with_tools: bool) -> Transcript:
         """What a speaker sees; one without tools sees calls and results told as text."""
@@ -61,9 +63,13 @@ class History:
             transcript = Transcript()
             if self.archive is not None:
                 transcript.extend([summary_message(self.archive)])
-            transcript.extend(render([entry.message for entry in self.entries], with_tools=with_tools))
+            self._render_into(transcript, self.entries, with_tools=with_tools)
             self._transcripts[with_tools] = transcript
         return transcript
+
+    def _render_into(self, transcript: Transcript, entries: Sequence[Entry], *, with_tools: bool) -> None:
+        messages = [entry.message for entry in entries]
+        transcript.extend(render(messages, with_tools=with_tools, names=self._names))
 
     def compacted(self, archive: Archive) -> None:
         """Forget what the archive now holds; the next transcript starts from its summary."""
@@ -74,6 +80,7 @@ class History:
         self.counted_tokens = self.counted_entries = 0
         self.conversation = replace(self.conversation, archive_count=archive.number)
         self._transcripts.clear()
+        self._names.clear()
 
     def count(self, tokens: int) -> None:
         """Remember how many tokens the whole history took, as a provider reported it."""
@@ -94,10 +101,10 @@ class History:
         return 0
 
 
-def render(messages: Sequence[Message], *, with_tools: bool) -> list[Message]:
-    """The messages as a speaker with or without tools sees them."""
+def render(messages: Sequence[Message], *, with_tools: bool, names: dict[str, str] | None = None) -> list[Message]:
+    """The messages as a speaker with or without tools sees them; `names` as in `as_text`."""
     seen = [shown(message) for message in messages]
-    return seen if with_tools else as_text(seen)
+    return seen if with_tools else as_text(seen, names)
 
 
 class Histories:

@@ -209,9 +209,10 @@ class Loop:
 
     def _finish(self, turn: Turn, progress: Progress, reply: Reply, refused: Reply | None) -> Ending:
         text = reply.text
-        if not text.strip() and refused is not None and refused.text.strip():
-            # It was taken back when its calls were refused, and turns out to be all the speaker has to say.
+        if not text.strip() and refused is not None:
             text = refused.text
+        if text.strip() and (reply.calls or text is not reply.text):
+            # It was taken back when its calls were refused, and turns out to be all the speaker has to say.
             for event in (
                 TextStarted(turn.request.speaker),
                 TextChunk(text),

@@ -1,0 +1,58 @@
+"""What every suite shares: coroutine tests run in a loop of their own, and a daemon per module or per test."""
+
+import asyncio
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon_process import CONFIG, DaemonProcess, Home, running
+from tests.fake_provider.fixture import provider, shared_provider  # noqa: F401
+
+TEST_SECONDS = 90.0
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function; leave every other test to pytest."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    wanted = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+
+    async def bounded() -> None:
+        async with asyncio.timeout(TEST_SECONDS):
+            await pyfuncitem.obj(**wanted)
+
+    asyncio.run(bounded())
+    return True
+
+
+@pytest.fixture(scope="module")
+def daemon(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
+    """One daemon for a module; the module's SCRIPT, CONFIG and AGENTS furnish its home."""
+    with running(_furnished(request, tmp_path_factory.mktemp("home"))) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
+    """A furnished home of one test's own, for tests that start and stop daemons themselves."""
+    return _furnished(request, tmp_path / "home")
+
+
+def _furnished(request: pytest.FixtureRequest, path: Path) -> Home:
+    config = getattr(request.module, "CONFIG", CONFIG)
+    if "PROVIDER_URL" in config:
+        config = config.replace("PROVIDER_URL", request.getfixturevalue("shared_provider").url)
+    return Home(path).furnish(
+        script=getattr(request.module, "SCRIPT", ""),
+        config=config,
+        agents=getattr(request.module, "AGENTS", ("ada", "bob", "cyd")),
+    )
+
+
+@pytest.fixture
+def sender(request: pytest.FixtureRequest) -> str:
+    """A sender nobody else uses, so that tests can share a daemon."""
+    return f"test:{request.node.name}"[:180]

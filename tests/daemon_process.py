@@ -1,0 +1,216 @@
+"""A real daemon in a process of its own, and a client that talks to it from the outside."""
+
+import asyncio
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from moot.client.connection import connect
+from tests.talking import Talking
+
+# Generous: several suites may share two cores.
+PATIENCE = 30.0
+
+CONFIG = """
+default_model = "scripted"
+[models.scripted]
+provider = "scripted"
+script = "script.toml"
+[listen]
+http = "off"
+tcp = "off"
+"""
+
+# For modules that look at what a model was sent; the `daemon` fixture puts the fake provider's address in.
+PROVIDER_CONFIG = """
+default_model = "fake"
+[models.fake]
+provider = "openai"
+base_url = "PROVIDER_URL/v1"
+model = "m"
+window = 100000
+retries = 1
+[models.claude]
+provider = "anthropic"
+base_url = "PROVIDER_URL"
+model = "c"
+window = 100000
+retries = 1
+[listen]
+http = "off"
+tcp = "off"
+"""
+
+
+class Home:
+    """A folder for MOOT_HOME, and the files a person would write in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.log = path / "logs" / "moot.log"
+        self.store = path / "data" / "moot.db"
+        self.socket = path / "run" / "moot.sock"
+
+    def write_config(self, text: str = CONFIG) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        (self.path / "config.toml").write_text(text, encoding="utf-8")
+
+    def write_script(self, text: str) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        (self.path / "script.toml").write_text(text, encoding="utf-8")
+
+    def write_agent(self, name: str, instruction: str = "", *, model: str = "", description: str = "") -> Path:
+        path = self.path / "agents" / name / "AGENT.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        front = [f"name: {name}", f"description: {description or f'{name} of the tests'}"]
+        front += [f"model: {model}"] if model else []
+        body = instruction or f"You are {name}."
+        path.write_text("---\n" + "\n".join(front) + f"\n---\n{body}\n", encoding="utf-8")
+        return path
+
+    def furnish(self, *, script: str = "", config: str = CONFIG, agents: tuple[str, ...] = ("ada", "bob")) -> "Home":
+        """Everything a daemon needs: a configuration, a script for its model, and some agents."""
+        self.write_config(config)
+        self.write_script(script)
+        for name in agents:
+            self.write_agent(name)
+        return self
+
+    def environment(self, **extra: str) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("MOOT_")}
+        return kept | {"MOOT_HOME": str(self.path)} | extra
+
+    def failures(self) -> list[str]:
+        """What the daemon logged as gone wrong inside: every line with a traceback."""
+        if not self.log.exists():
+            return []
+        lines = map(json.loads, self.log.read_text(encoding="utf-8").splitlines())
+        return [f"{line['message']}\n{line['trace']}" for line in lines if "trace" in line]
+
+    def on_disk(self) -> bytes:
+        """Every byte of the store, the journal included."""
+        return b"".join(path.read_bytes() for path in sorted(self.store.parent.glob("moot.db*")))
+
+
+class DaemonProcess:
+    """`moot serve`, ready when this returns from `start`."""
+
+    def __init__(self, home: Home, process: "subprocess.Popen[str]", ready_line: str) -> None:
+        self.home = home
+        self.process = process
+        self.ready_line = ready_line
+
+    @classmethod
+    def start(cls, home: Home, **environment: str) -> "DaemonProcess":
+        process = spawn(home, **environment)
+        try:
+            line = _first_line(process)
+        except BaseException:
+            process.kill()
+            process.communicate()
+            raise
+        return cls(home, process, line)
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[Talking]:
+        async with connect(self.home.socket) as connection:
+            yield Talking(connection)
+
+    def kill_9(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.reap()
+
+    def terminate(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+
+    def reap(self, seconds: float = PATIENCE) -> int:
+        """Wait for the process to end and close its pipes; its exit code."""
+        try:
+            self.process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+            raise
+        return self.process.returncode
+
+    def stop(self) -> int:
+        """Stop it in the ordinary way, and at once if it is still busy."""
+        if self.process.poll() is None:
+            self.terminate()
+            self.terminate()
+        return self.reap()
+
+    def cli(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+        return run_cli(self.home, *arguments, stdin=stdin)
+
+    def cli_json(self, *arguments: str) -> Any:
+        """What `moot … --json` printed: the whole document."""
+        done = self.cli(*arguments, "--json")
+        return json.loads(done.stdout)
+
+
+def spawn(home: Home, **environment: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "moot", "serve"],
+        env=home.environment(**environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Signals of the terminal that runs the tests are not for it.
+        start_new_session=True,
+    )
+
+
+def _first_line(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
+    line = process.stdout.readline() if ready else ""
+    if "ready" not in line:
+        process.kill()
+        _, complaint = process.communicate()
+        raise AssertionError(f"the daemon did not become ready: {line!r} {complaint}")
+    return line
+
+
+def run_cli(home: Home, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "moot", *arguments],
+        env=home.environment(),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+@contextmanager
+def running(home: Home, **environment: str) -> Iterator[DaemonProcess]:
+    """A daemon for one test. Whatever it logged as failed inside fails the test."""
+    daemon = DaemonProcess.start(home, **environment)
+    try:
+        yield daemon
+    finally:
+        daemon.stop()
+    failures = home.failures()
+    assert not failures, "\n".join(failures)
+
+
+async def eventually(condition: Callable[[], Any], *, seconds: float = PATIENCE) -> Any:
+    """Wait for what no event announces: a file, the end of a process."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not happen in time")

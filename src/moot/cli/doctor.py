@@ -1,0 +1,110 @@
+"""moot doctor: check everything, also when everything is broken, and say how to mend each finding."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from moot import __version__
+from moot.cli import background, checks, output, safe
+from moot.cli.checks import ERROR, OK, WARNING, Finding, guarded
+from moot.cli.connect import answers
+from moot.cli.exits import Exit
+from moot.client.connection import connect
+from moot.daemon.paths import Paths
+from moot.domain.errors import MootError
+from moot.wire import moot_pb2 as pb
+
+_MARKS = {OK: ("✓", "green"), WARNING: ("!", "yellow"), ERROR: ("✗", "red")}
+_DAEMON_SECONDS = 30.0
+
+
+@click.command()
+@output.json_option
+def doctor() -> int:
+    """Check configuration, agents, models, daemon, store, disk and versions, and say how to mend each finding.
+
+    Exits with 1 when there is an error. Changes nothing.
+    """
+    with output.progress("Examining"):
+        findings = examine()
+    data = {
+        "healthy": all(finding.level != ERROR for finding in findings),
+        "findings": [asdict(finding) for finding in findings],
+    }
+    output.emit(data, render=_render)
+    return int(Exit.OK if data["healthy"] else Exit.RUN_FAILED)
+
+
+def examine() -> list[Finding]:
+    findings = guarded("versions", checks.versions)
+    try:
+        home = Paths.find(os.environ)
+    except RuntimeError as problem:
+        return [*findings, checks.error("paths", str(problem), "Set HOME, or MOOT_HOME to a folder of your own.")]
+    findings += guarded("disk", lambda: checks.disk(home))
+    findings += guarded("permissions", lambda: checks.permissions(home))
+    findings += guarded("config", lambda: checks.configuration(home))
+    findings += guarded("agents", lambda: checks.agents(home))
+    findings += guarded("models", lambda: checks.models(home))
+    findings += guarded("daemon", lambda: _daemon_and_store(home))
+    return findings
+
+
+def _daemon_and_store(home: Paths) -> Iterator[Finding]:
+    answer = asyncio.run(_ask(home))
+    if answer is not None:
+        yield from _living(home, *answer)
+        return
+    yield from checks.leavings(home)
+    # A daemon that holds the store but is silent may be writing to it; then it is left alone.
+    if not background.is_locked(home.lock):
+        yield from guarded("store", lambda: checks.store(home))
+
+
+async def _ask(home: Paths) -> tuple[pb.DaemonStats, list[pb.Finding]] | None:
+    """The daemon's own account, or None when none answers."""
+    if not await answers(home):
+        return None
+    try:
+        async with asyncio.timeout(_DAEMON_SECONDS), connect(home.socket) as connection:
+            stats = await connection.request(pb.ClientMessage(get_stats=pb.GetStats()))
+            checked = await connection.request(pb.ClientMessage(check=pb.CheckMsg()))
+    except TimeoutError as problem:
+        raise MootError(f"the daemon did not answer within {_DAEMON_SECONDS:.0f} seconds") from problem
+    return stats.stats, list(checked.checked.findings)
+
+
+def _living(home: Paths, stats: pb.DaemonStats, told: list[pb.Finding]) -> Iterator[Finding]:
+    yield checks.ok("daemon", f"Running (pid {stats.pid}), up {stats.uptime_secs} s, at {home.socket}.")
+    noted = background.running_pid(home)
+    if noted and stats.pid and noted != stats.pid:
+        yield checks.error(
+            "daemon",
+            f"{home.pid} names pid {noted}, but pid {stats.pid} answers: two daemons share this home.",
+            f"Stop both (kill {noted} {stats.pid}), then `moot up`.",
+        )
+    if stats.version != __version__:
+        fix = "Restart it: `moot down`, then `moot up`."
+        yield checks.warning("daemon", f"It is version {stats.version}, this command is {__version__}.", fix)
+    # Configuration and agents were read here already, from the files as they are now.
+    for finding in told:
+        if finding.check not in ("config", "agents"):
+            level = finding.level if finding.level in _MARKS else ERROR
+            yield Finding(level=level, check=finding.check, message=finding.message, fix=finding.fix)
+
+
+def _render(data: dict[str, Any]) -> str:
+    lines = []
+    for finding in data["findings"]:
+        mark, colour = _MARKS[finding["level"]]
+        lines.append(f"{output.paint(mark, fg=colour)} {finding['check']:<12} {safe.line(finding['message'])}")
+        if finding["fix"]:
+            lines.append(f"  {'':<12} {output.paint('fix:', fg='green')} {safe.line(finding['fix'])}")
+    count = sum(finding["level"] == ERROR for finding in data["findings"])
+    lines.append("")
+    lines.append("All is well." if data["healthy"] else f"{count} to mend.")
+    return "\n".join(lines)

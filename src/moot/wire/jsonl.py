@@ -231,8 +231,11 @@ class _Reader:
 
     def _read_marker(self, line: _Line) -> None:
         self._close_calls()
-        name = _text(line.get("archive_name"))
-        summary = _text(line.get("compact")) or f"[archived context unavailable: {name}]"
+        name = _text(line.get("archive_name")).strip() or "unnamed"
+        summary, title = _text(line.get("compact")), _text(line.get("title"))
+        if not summary.strip():
+            # An older file kept the summary elsewhere; its name is all that is left of it here.
+            summary, title = f"[archived context unavailable: {name}]", title or name
         at = _seconds(line.get("archived_at"), self._last_time())
         first = self._archives[-1].last_seq + 1 if self._archives else 1
         if first > len(self._messages):
@@ -242,7 +245,7 @@ class _Reader:
             number=len(self._archives) + 1,
             first_seq=first,
             last_seq=len(self._messages),
-            title=_text(line.get("title")) or title_of(name or summary),
+            title=title if title.strip() else title_of(summary),
             summary=summary,
             archived_at=at,
         )

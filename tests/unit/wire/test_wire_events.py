@@ -1,0 +1,202 @@
+"""Events on the wire: every one has a form, and each form is made once."""
+
+from typing import get_args
+
+import pytest
+from google.protobuf import json_format
+
+from moot.domain.ask import Ask, Option, Question
+from moot.domain.conversation import ConversationKey
+from moot.domain.events import (
+    AskClosed,
+    AskOpened,
+    Compacted,
+    Event,
+    ModelRetrying,
+    RunEnded,
+    RunQueued,
+    RunStarted,
+    TextChunk,
+    TextDiscarded,
+    TextEnded,
+    TextStarted,
+    ThinkingChunk,
+    ThinkingEnded,
+    ThinkingStarted,
+    ToolFinished,
+    ToolsCompleted,
+    ToolsStarted,
+)
+from moot.domain.message import ToolCall
+from moot.domain.run import Outcome, RunEnd
+from moot.domain.usage import Usage
+from moot.wire import moot_pb2 as pb
+from moot.wire.events import CachedEvent, EncodeOnce, send_response, stream_event, token_usage
+
+KEY = ConversationKey("crab", "user")
+ASK = Ask(
+    id="ask-1",
+    key=KEY,
+    run_id="run-1",
+    questions=(Question(question="Which?", header="Pick", options=(Option(label="A", description="first"),)),),
+    opened_at=1.0,
+    expires_at=2.0,
+)
+END = RunEnd(
+    outcome=Outcome.LIMIT, error="too many steps", limit="steps", content="hi", provider="p", model="m",
+    usage=Usage(prompt=5, completion=3, cache_hit=2), cost=0.5, steps=4,
+)  # fmt: skip
+
+FORMS: list[tuple[Event, str, pb.StreamEvent, "pb.AgentEventKind.ValueType"]] = [
+    (RunQueued(2), "queued", pb.StreamEvent(queued=pb.QueuedEvent(position=2)), pb.QUEUED),
+    (RunStarted("crab", 3), "start", pb.StreamEvent(start=pb.StreamStart(agent="crab", user_seq=3)), pb.STARTED),
+    (TextStarted("a"), "text_start", pb.StreamEvent(text_start=pb.TextStartEvent(agent="a")), pb.TEXT_START),
+    (TextChunk("hé"), "chunk", pb.StreamEvent(chunk=pb.StreamChunk(content="hé")), pb.TEXT_DELTA),
+    (TextEnded("a"), "text_end", pb.StreamEvent(text_end=pb.TextEndEvent(agent="a")), pb.TEXT_END),
+    (
+        ThinkingStarted("a"),
+        "thinking_start",
+        pb.StreamEvent(thinking_start=pb.ThinkingStartEvent(agent="a")),
+        pb.THINKING_START,
+    ),
+    (ThinkingChunk("t"), "thinking", pb.StreamEvent(thinking=pb.StreamThinking(content="t")), pb.THINKING_DELTA),
+    (
+        ThinkingEnded("a"),
+        "thinking_end",
+        pb.StreamEvent(thinking_end=pb.ThinkingEndEvent(agent="a")),
+        pb.THINKING_END,
+    ),
+    (
+        ToolsStarted((ToolCall(id="c1", name="read", arguments="{}"),)),
+        "tool_start",
+        pb.StreamEvent(
+            tool_start=pb.ToolStartEvent(calls=[pb.ToolCallInfo(name="read", arguments="{}", call_id="c1")])
+        ),
+        pb.TOOL_START,
+    ),
+    (
+        ToolFinished("c1", "read", "out", 12, is_error=True),
+        "tool_result",
+        pb.StreamEvent(
+            tool_result=pb.ToolResultEvent(call_id="c1", name="read", output="out", duration_ms=12, is_error=True)
+        ),
+        pb.TOOL_RESULT,
+    ),
+    (
+        ToolsCompleted(),
+        "tools_complete",
+        pb.StreamEvent(tools_complete=pb.ToolsCompleteEvent()),
+        pb.TOOLS_COMPLETE,
+    ),
+    (
+        AskOpened(ASK),
+        "ask_user",
+        pb.StreamEvent(
+            ask_user=pb.AskUserEvent(
+                ask_id="ask-1",
+                expires_at=2.0,
+                questions=[
+                    pb.AskQuestion(
+                        question="Which?", header="Pick", options=[pb.AskOption(label="A", description="first")]
+                    )
+                ],
+            )
+        ),
+        pb.ASK,
+    ),
+    (
+        AskClosed("ask-1", answered=True),
+        "ask_closed",
+        pb.StreamEvent(ask_closed=pb.AskClosedEvent(ask_id="ask-1", answered=True)),
+        pb.ASK_CLOSED,
+    ),
+    (
+        ModelRetrying(2, 1.5, "429"),
+        "retrying",
+        pb.StreamEvent(retrying=pb.RetryingEvent(attempt=2, delay_ms=1500, reason="429")),
+        pb.RETRYING,
+    ),
+    (TextDiscarded(), "discarded", pb.StreamEvent(discarded=pb.DiscardedEvent()), pb.DISCARDED),
+    (
+        Compacted(1, "Pricing."),
+        "compacted",
+        pb.StreamEvent(compacted=pb.CompactedEvent(number=1, title="Pricing.")),
+        pb.COMPACTED,
+    ),
+    (
+        RunEnded("crab", END),
+        "end",
+        pb.StreamEvent(
+            end=pb.StreamEnd(
+                agent="crab", error="too many steps", provider="p", model="m", outcome="limit", limit="steps",
+                usage=pb.TokenUsage(prompt=5, completion=3, total=8, cache_hit=2), cost=0.5, steps=4,
+            )
+        ),
+        pb.DONE,
+    ),
+]  # fmt: skip
+
+
+def test_every_event_is_in_the_table() -> None:
+    assert {type(form[0]) for form in FORMS} == set(get_args(Event))
+
+
+@pytest.mark.parametrize(("event", "name", "message", "kind"), FORMS)
+def test_an_event_has_its_form_on_a_stream(
+    event: Event, name: str, message: pb.StreamEvent, kind: "pb.AgentEventKind.ValueType"
+) -> None:
+    assert stream_event(event) == message
+    assert stream_event(event).WhichOneof("event") == name
+
+    cached = CachedEvent(event, key=KEY, speaker="scout", at=0.25)
+    assert pb.ServerMessage.FromString(cached.payload).stream == message
+    assert json_format.Parse(cached.json, pb.ServerMessage()).stream == message
+    told = pb.ServerMessage.FromString(cached.feed_payload).agent_event
+    assert (told.agent, told.sender, told.speaker, told.kind) == ("crab", "user", "scout", kind)
+    assert told.timestamp == "1970-01-01T00:00:00.250Z"
+    assert json_format.Parse(cached.feed_json, pb.ServerMessage()).agent_event == told
+
+
+def test_an_event_is_encoded_once_for_all_readers() -> None:
+    cached = CachedEvent(TextChunk("hello"), key=KEY)
+
+    assert cached.payload is cached.payload
+    assert cached.json is cached.json
+    assert cached.feed_payload is cached.feed_payload
+
+
+def test_followers_of_one_event_share_its_encodings() -> None:
+    encode = EncodeOnce()
+    event = TextChunk("hello")
+
+    for_stream = encode(event)
+    for_subscriber = encode(event, key=KEY, speaker="crab", at=1.0)
+
+    assert for_stream is for_subscriber
+    assert pb.ServerMessage.FromString(for_subscriber.feed_payload).agent_event.sender == "user"
+    assert encode(TextChunk("hello")) is not for_stream
+
+
+def test_text_that_utf8_cannot_carry_is_replaced_and_never_stops_a_stream() -> None:
+    cached = CachedEvent(TextChunk("a\ud800b"))
+
+    assert pb.ServerMessage.FromString(cached.payload).stream.chunk.content == "a\ufffdb"
+
+
+def test_a_count_beyond_the_field_is_the_fields_greatest() -> None:
+    usage = token_usage(Usage(prompt=2**40, completion=1))
+
+    assert usage is not None
+    assert usage.prompt == 2**32 - 1
+
+
+def test_no_reported_usage_is_no_usage() -> None:
+    assert token_usage(Usage()) is None
+    assert not send_response("crab", RunEnd(outcome=Outcome.EMPTY)).HasField("usage")
+
+
+def test_a_whole_answer_says_who_spoke_and_how_it_ended() -> None:
+    answer = send_response("crab", END)
+
+    assert (answer.agent, answer.content, answer.outcome, answer.limit) == ("crab", "hi", "limit", "steps")
+    assert answer.usage.total == 8

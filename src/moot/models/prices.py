@@ -34,7 +34,10 @@ def price(config: ModelConfig, usage: Usage) -> Price:
 
 def is_own(base_url: str) -> bool:
     """Whether the address is on this machine or a private network."""
-    host = (urlsplit(base_url).hostname or "") if base_url else ""
+    try:
+        host = urlsplit(base_url).hostname or ""
+    except ValueError:
+        return False
     if host == "localhost" or host.endswith((".localhost", ".local", ".internal", ".lan")):
         return True
     try:

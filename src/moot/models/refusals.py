@@ -33,7 +33,7 @@ def read_refusal(body: bytes) -> Refusal:
     """The error in a body: both wires' shapes, the common variations, or the first words of whatever it is."""
     try:
         value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Refusal(message=one_line(body[:2000].decode("utf-8", "replace")))
     return as_refusal(value.get("error", value) if isinstance(value, dict) else value)
 

@@ -3,6 +3,7 @@
 from moot.domain.errors import ModelError
 
 MAX_EVENT = 8 * 1024 * 1024
+_FIELDS = (b":", b"data:", b"event:", b"id:", b"retry:", b"error:")
 
 
 class EventStream:
@@ -53,7 +54,7 @@ class EventStream:
         """The data of a last event that nobody terminated, or the document that came instead of a stream."""
         held, self._held = self._held.removesuffix(b"\r"), b""
         value = None if self.is_document else _data(held)
-        if value is None and not self._found and held.strip() and not held.startswith(b":"):
+        if self.is_document or (value is None and not self._found and held.strip() and not _may_be_field(held)):
             self.is_document, value = True, held
         return [] if value is None else [value]
 
@@ -90,3 +91,8 @@ def _data(block: bytes) -> bytes | None:
         if name in {b"data", b"error"}:
             lines.append(value.removeprefix(b" "))
     return b"\n".join(lines) if lines else None
+
+
+def _may_be_field(block: bytes) -> bool:
+    """Whether this is the beginning of an event that was cut, or a comment."""
+    return any(block.startswith(field) or field.startswith(block) for field in _FIELDS)

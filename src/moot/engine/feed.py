@@ -18,8 +18,19 @@ from moot.domain.events import (
 
 Follower = Callable[[Event | MootError], None]
 
-_TEXT = (TextStarted, TextChunk, TextEnded)
-_THINKING = (ThinkingStarted, ThinkingChunk, ThinkingEnded)
+
+class _Chunks:
+    """Neighbouring chunks of one kind, joined only when a late follower asks: a long reply has many thousands."""
+
+    __slots__ = ("kind", "pieces")
+
+    def __init__(self, first: TextChunk | ThinkingChunk) -> None:
+        self.kind = type(first)
+        self.pieces = [first.content]
+
+    def joined(self) -> Event:
+        self.pieces = ["".join(self.pieces)]
+        return self.kind(self.pieces[0])
 
 
 class Feed:
@@ -31,7 +42,7 @@ class Feed:
         self.key = key
         self.speaker = speaker
         self._followers: list[Follower] = []
-        self._log: list[Event | MootError] = []
+        self._log: list[Event | MootError | _Chunks] = []
         self.closed = False
 
     def emit(self, event: Event) -> None:
@@ -51,7 +62,7 @@ class Feed:
     def follow(self, follower: Follower) -> Callable[[], None]:
         """Tell the follower everything so far, and then everything. Returns how to stop."""
         for item in self._log:
-            follower(item)
+            follower(item.joined() if isinstance(item, _Chunks) else item)
         self._followers.append(follower)
 
         def leave() -> None:
@@ -61,19 +72,28 @@ class Feed:
         return leave
 
     def _remember(self, event: Event) -> None:
-        log = self._log
-        if isinstance(event, TextDiscarded):
+        if isinstance(event, TextChunk | ThinkingChunk):
+            last = self._log[-1] if self._log else None
+            if isinstance(last, _Chunks) and last.kind is type(event):
+                last.pieces.append(event.content)
+            else:
+                self._log.append(_Chunks(event))
+        elif isinstance(event, TextDiscarded):
             self._forget_text()
-        elif log and isinstance(event, TextChunk) and isinstance(log[-1], TextChunk):
-            log[-1] = TextChunk(log[-1].content + event.content)
-        elif log and isinstance(event, ThinkingChunk) and isinstance(log[-1], ThinkingChunk):
-            log[-1] = ThinkingChunk(log[-1].content + event.content)
         else:
-            log.append(event)
+            self._log.append(event)
 
     def _forget_text(self) -> None:
         """Drop what was taken back: a late follower need not see the text of the step in flight."""
         start = len(self._log)
-        while start and isinstance(self._log[start - 1], _TEXT + _THINKING):
+        while start and _is_speech(self._log[start - 1]):
             start -= 1
-        self._log[start:] = [item for item in self._log[start:] if not isinstance(item, _TEXT)]
+        self._log[start:] = [item for item in self._log[start:] if not _is_text(item)]
+
+
+def _is_text(item: Event | MootError | _Chunks) -> bool:
+    return item.kind is TextChunk if isinstance(item, _Chunks) else isinstance(item, TextStarted | TextEnded)
+
+
+def _is_speech(item: Event | MootError | _Chunks) -> bool:
+    return isinstance(item, _Chunks | TextStarted | TextEnded | ThinkingStarted | ThinkingEnded)

@@ -30,7 +30,7 @@ class Ledger:
     def __init__(self) -> None:
         self.messages: list[str] = []
         self.queued: list[str] = []
-        self.archived = 0
+        self.archived: list[int] = []
         self.refusals: list[MootError] = []
 
     async def told(self, work: Awaitable[Any], then: Callable[[], None]) -> None:
@@ -42,8 +42,9 @@ class Ledger:
         else:
             then()
 
-    def archive(self, last: int) -> None:
-        self.archived = last
+    @property
+    def state(self) -> tuple[list[str], list[str], list[int]]:
+        return self.messages, self.queued, self.archived
 
 
 async def workload(store: SqliteStore, ledger: Ledger) -> None:
@@ -62,14 +63,16 @@ async def workload(store: SqliteStore, ledger: Ledger) -> None:
         last = len(ledger.messages)
         if turn == 1 and last:
             put_away = Archive(number=0, first_seq=0, last_seq=last, title="", summary="S", archived_at=1.0)
-            await ledger.told(store.archive(KEY, put_away), lambda last=last: ledger.archive(last))
+            await ledger.told(store.archive(KEY, put_away), lambda last=last: ledger.archived.append(last))
 
 
-async def compare(store: SqliteStore, ledger: Ledger) -> None:
-    assert [entry.message.content for entry in await store.entries(KEY)] == ledger.messages
-    assert [run.request.id for run in await store.queued_runs()] == ledger.queued
-    assert [archive.last_seq for archive in await store.archives(KEY)] == [ledger.archived] * bool(ledger.archived)
+async def state(store: SqliteStore) -> tuple[list[str], list[str], list[int]]:
+    """What is stored, in the terms of a ledger."""
+    messages = [entry.message.content for entry in await store.entries(KEY)]
+    queued = [run.request.id for run in await store.queued_runs()]
+    archived = [archive.last_seq for archive in await store.archives(KEY)]
     assert await store.check() == []
+    return messages, queued, archived
 
 
 def copied(path: Path) -> Path:
@@ -82,13 +85,12 @@ def copied(path: Path) -> Path:
     return copy / path.name
 
 
-async def messages_after_a_crash(path: Path) -> list[str]:
+async def state_after_a_crash(path: Path) -> tuple[list[str], list[str], list[int]]:
     store = await open_store(path)
     await store.recover(now=2.0)
-    stored = [entry.message.content for entry in await store.entries(KEY)]
-    assert await store.check() == []
+    found = await state(store)
     await store.close()
-    return stored
+    return found
 
 
 async def survive(folder: Path, disk: Any, at: int, error: type[Exception], *, until_mended: bool) -> bool:
@@ -101,26 +103,26 @@ async def survive(folder: Path, disk: Any, at: int, error: type[Exception], *, u
     await workload(store, ledger)
     reached = disk.failures > failed_before
     assert all(refusal.fix for refusal in ledger.refusals)
-    crashed = await messages_after_a_crash(copied(path))
+    crashed = await state_after_a_crash(copied(path))
     if until_mended:
         # While the disk refuses everything, a commit it broke off may still be found whole: unknown, never lost.
-        waiting = iter(crashed)
-        assert all(text in waiting for text in ledger.messages)
+        for found, acknowledged in zip(crashed, ledger.state, strict=True):
+            rest = iter(found)
+            assert all(each in rest for each in acknowledged)
     else:
-        assert crashed == ledger.messages
+        assert crashed == ledger.state
 
     disk.mend()
     asked = RunRequest(id="after", key=KEY, speaker="ada", content="and now?")
     await store.begin(asked, now=3.0)
     ledger.messages.append("and now?")
-    await compare(store, ledger)
+    assert await state(store) == ledger.state
     await store.end(KEY, "after", DONE, (), now=4.0)
     await store.close()
 
     again = await open_store(path)
     await again.recover(now=5.0)
-    assert [entry.message.content for entry in await again.entries(KEY)] == ledger.messages
-    assert await again.check() == []
+    assert await state(again) == ledger.state
     await again.close()
     return reached
 

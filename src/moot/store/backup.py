@@ -12,6 +12,8 @@ from moot.store import migrate
 from moot.store.connection import FAULTS, Tuning, connect, fault, make_private_folder, prepare_file, sync_directory
 
 _STEP_PAGES = 500
+_IN_USE_MS = 200
+_MAGIC = b"SQLite format 3\0"
 
 
 def write_backup(source: Path, target: Path, tuning: Tuning) -> None:
@@ -134,11 +136,16 @@ def _set_aside(target: Path) -> Path:
 
 
 def _fold_log(target: Path) -> None:
+    with target.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            # Opening rubbish would throw away the log beside it, which may be all there is to save.
+            return
     try:
         old = connect(target, Tuning())
     except FAULTS:
         return
     try:
+        old.set_busy_timeout(_IN_USE_MS)
         old.execute("PRAGMA locking_mode = EXCLUSIVE")
         old.execute("BEGIN EXCLUSIVE")
         old.execute("COMMIT")

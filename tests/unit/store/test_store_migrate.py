@@ -1,0 +1,136 @@
+"""Every schema that ever was opens as today's, with everything in it."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import apsw
+import pytest
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import StoreError
+from moot.domain.message import ToolCall
+from moot.domain.run import RunStatus
+from moot.store import migrate
+from moot.store.sqlite import open_store
+
+FROZEN = Path(__file__).parent / "frozen"
+KEY = ConversationKey("ada", "user")
+
+
+def built(path: Path, version: int) -> Path:
+    """A store as that version of the schema left it."""
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute((FROZEN / f"{version}.sql").read_text(encoding="utf-8"))
+    connection.close()
+    return path
+
+
+def shape(path: Path) -> set[tuple[object, ...]]:
+    connection = apsw.Connection(str(path))
+    found = set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"))
+    connection.close()
+    return {(kind, name, table, " ".join((sql or "").split())) for kind, name, table, sql in found}
+
+
+def test_migrations_are_numbered_without_a_gap() -> None:
+    assert [migration.version for migration in migrate.migrations()] == list(range(1, migrate.newest() + 1))
+
+
+def test_every_version_before_todays_has_a_frozen_store() -> None:
+    assert sorted(int(file.stem) for file in FROZEN.glob("*.sql")) == list(range(1, migrate.newest()))
+
+
+@pytest.mark.parametrize("version", range(1, migrate.newest()))
+def test_an_older_store_opens_with_everything_in_it(tmp_path: Path, version: int) -> None:
+    async def scenario() -> None:
+        store = await open_store(built(tmp_path / "moot.db", version))
+        assert await store.check() == []
+        loaded = await store.load(KEY)
+        assert loaded is not None
+        assert (loaded.conversation.title, loaded.conversation.last_seq) == ("Boats", 4)
+        assert loaded.archive is not None
+        assert (loaded.archive.summary, loaded.archive.usage.prompt) == ("Boats. Wooden boats float.", 10)
+        assert loaded.entries[-1].message.tool_calls == (ToolCall(id="c1", name="look", arguments="{}"),)
+        (recollection,) = await store.recall(KEY, "boat", limit=5, now=6.0)
+        assert [entry.message.content for entry in recollection.entries] == ["which boats float best?"]
+        assert [run.request.content for run in await store.queued_runs()] == ["waiting"]
+        (recovered,) = await store.recover(now=7.0)
+        assert (recovered.request.id, recovered.status) == ("r2", RunStatus.ENDED)
+        assert (await store.entries(KEY))[-1].message.tool_call_id == "c1"
+        token = await store.find_token("d1")
+        assert token is not None
+        assert token.name == "phone"
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("version", range(1, migrate.newest()))
+def test_an_older_store_ends_up_with_the_shape_of_a_new_one(tmp_path: Path, version: int) -> None:
+    async def opened(path: Path) -> None:
+        await (await open_store(path)).close()
+
+    asyncio.run(opened(built(tmp_path / "old.db", version)))
+    asyncio.run(opened(tmp_path / "new.db"))
+
+    assert shape(tmp_path / "old.db") == shape(tmp_path / "new.db")
+
+
+@pytest.mark.parametrize("version", range(1, migrate.newest()))
+def test_a_copy_is_kept_before_a_migration(tmp_path: Path, version: int) -> None:
+    path = built(tmp_path / "moot.db", version)
+    before = shape(path)
+
+    async def scenario() -> None:
+        await (await open_store(path)).close()
+        await (await open_store(path)).close()
+
+    asyncio.run(scenario())
+
+    (kept,) = tmp_path.glob("moot.db.before-migration-*")
+    assert shape(kept) == before
+    assert kept.stat().st_mode & 0o077 == 0
+
+
+def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = built(tmp_path / "moot.db", 1)
+    before = shape(path)
+    first, second, *_ = migrate.migrations()
+    broken = replace(second, sql=second.sql + "; CREATE TABLE conversations (x)")
+    monkeypatch.setattr(migrate, "migrations", lambda: (first, broken))
+    connection = apsw.Connection(str(path))
+
+    with pytest.raises(apsw.SQLError):
+        migrate.migrate(connection)
+
+    assert migrate.version(connection) == 1
+    connection.close()
+    assert shape(path) == before
+
+
+def test_a_store_from_the_future_is_left_alone_and_says_to_upgrade(tmp_path: Path) -> None:
+    path = built(tmp_path / "moot.db", 1)
+    connection = apsw.Connection(str(path))
+    connection.execute(f"PRAGMA user_version = {migrate.newest() + 1}")
+    connection.close()
+    before = path.read_bytes()
+
+    with pytest.raises(StoreError) as told:
+        asyncio.run(open_store(path))
+
+    assert "Upgrade" in told.value.fix
+    assert path.read_bytes() == before
+
+
+def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "moot.db"
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE bookmarks (url)")
+    connection.close()
+
+    with pytest.raises(StoreError):
+        asyncio.run(open_store(path))
+
+    assert {name for _, name, _, _ in shape(path)} == {"bookmarks"}

@@ -1,0 +1,137 @@
+"""Principals: who owns which sender, and what a token may be called."""
+
+import asyncio
+
+import pytest
+from listener_fakes import FakeClock, TokenStore
+
+from moot.daemon.principal import (
+    OWNER,
+    Principal,
+    Principals,
+    check_token,
+    make_token,
+    token_digest,
+)
+from moot.domain.errors import BadRequest, Forbidden, StoreError, Unauthorized
+
+BOT = Principal(name="bot", default_sender="bot", senders=("tg:*", "user"))
+
+
+@pytest.mark.parametrize("sender", ["bot", "tg:1", "tg:", "user"])
+def test_a_principal_owns_its_name_and_its_patterns(sender: str) -> None:
+    assert BOT.owns(sender)
+    assert BOT.sender(sender) == sender
+
+
+@pytest.mark.parametrize("sender", ["bot2", "Bot", "tg-1", "xtg:1", "owner"])
+def test_another_principals_sender_is_forbidden(sender: str) -> None:
+    assert not BOT.owns(sender)
+    with pytest.raises(Forbidden) as refused:
+        BOT.sender(sender)
+    assert refused.value.fix
+
+
+@pytest.mark.parametrize("principal", [BOT, OWNER, Principal(name="x", default_sender="x", senders=("*",))])
+@pytest.mark.parametrize("sender", ["run:1", "cron:daily", "team:1:2", "bg:x"])
+def test_nobody_outside_may_use_a_sender_of_the_daemons(principal: Principal, sender: str) -> None:
+    assert not principal.owns(sender)
+    with pytest.raises(BadRequest):
+        principal.sender(sender)
+
+
+def test_an_empty_sender_is_the_default() -> None:
+    assert BOT.sender("") == "bot"
+    assert OWNER.sender("") == "user"
+
+
+def test_the_owner_owns_every_other_sender() -> None:
+    assert OWNER.sender("tg:99") == "tg:99"
+
+
+@pytest.mark.parametrize("sender", ["a\nb", "a\u202eb", "x" * 201])
+def test_a_sender_that_cannot_be_shown_is_refused(sender: str) -> None:
+    with pytest.raises(BadRequest):
+        OWNER.sender(sender)
+
+
+def test_only_the_owner_passes_where_the_owner_is_demanded() -> None:
+    OWNER.demand_owner("make tokens")
+    with pytest.raises(Forbidden):
+        BOT.demand_owner("make tokens")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "user", "owner", "run:x", "a\x1b[31m"])
+def test_a_token_cannot_be_called_that(name: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        check_token(name, ())
+    assert refused.value.fix
+
+
+@pytest.mark.parametrize("pattern", ["", "run:*", "cron:1"])
+def test_a_token_cannot_own_that(pattern: str) -> None:
+    with pytest.raises(BadRequest):
+        check_token("bot", (pattern,))
+
+
+def test_a_token_is_long_random_and_kept_as_a_digest() -> None:
+    one, other = (make_token("bot", (), now=1.0) for _ in range(2))
+
+    assert one.secret != other.secret
+    assert one.secret.startswith("moot_")
+    assert len(one.secret) == len("moot_") + 43
+    assert one.digest == token_digest(one.secret)
+    assert one.secret not in repr(one.token)
+
+
+def test_a_known_token_is_not_looked_up_again_until_it_is_revoked() -> None:
+    async def scene() -> None:
+        made = make_token("bot", ("tg:*",), now=1.0)
+        store = TokenStore(made)
+        principals = Principals(store, FakeClock())  # type: ignore[arg-type]
+
+        found = [await principals.find(made.secret) for _ in range(3)]
+        assert found == [Principal(name="bot", default_sender="bot", senders=("tg:*",))] * 3
+        assert store.looked_up == 1
+        assert store.touched == ["bot"]
+
+        store.by_digest.clear()
+        principals.revoked("bot")
+        with pytest.raises(Unauthorized):
+            await principals.find(made.secret)
+
+    asyncio.run(scene())
+
+
+def test_when_a_token_was_used_is_written_once_a_minute_and_a_full_disk_locks_nobody_out() -> None:
+    class FullDisk(TokenStore):
+        async def touch_token(self, name: str, *, now: float) -> None:
+            await super().touch_token(name, now=now)
+            raise StoreError("no space left")
+
+    async def scene() -> None:
+        made = make_token("bot", (), now=1.0)
+        store, clock = FullDisk(made), FakeClock()
+        principals = Principals(store, clock)  # type: ignore[arg-type]
+        for _ in range(3):
+            assert (await principals.find(made.secret)).name == "bot"
+            clock.time += 29
+        assert store.touched == ["bot"]
+        clock.time += 29
+        await principals.find(made.secret)
+        assert store.touched == ["bot", "bot"]
+
+    asyncio.run(scene())
+
+
+def test_a_revoked_token_in_the_store_is_no_token() -> None:
+    async def scene() -> None:
+        made = make_token("bot", (), now=1.0)
+        store = TokenStore(made)
+        from dataclasses import replace
+
+        store.by_digest[made.digest] = replace(made.token, revoked_at=2.0)
+        with pytest.raises(Unauthorized):
+            await Principals(store, FakeClock()).find(made.secret)  # type: ignore[arg-type]
+
+    asyncio.run(scene())

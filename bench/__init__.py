@@ -1,0 +1,1 @@
+"""Measures Moot beside a raw client on the same loopback server: `./dev bench`."""

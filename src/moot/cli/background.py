@@ -12,6 +12,7 @@ from pathlib import Path
 
 from moot.client.errors import TimedOut, Unreachable
 from moot.daemon.paths import Paths, make_folder
+from moot.domain.errors import ConfigError, MootError
 
 START_SECONDS = 30.0
 STOP_SECONDS = 60.0
@@ -41,10 +42,7 @@ async def start(home: Paths, answers: Callable[[Paths], Awaitable[bool]]) -> int
             # Another command may have started one at the same moment, and that one won the lock.
             if await _other_came_up(home, answers):
                 return running_pid(home)
-            raise Unreachable(
-                f"the daemon stopped while starting (exit code {process.returncode})\n{_tail(console, offset)}",
-                fix="Mend what it says; `moot serve` runs it in the foreground, `moot doctor` checks everything.",
-            )
+            raise _failed(process.returncode, _tail(console, offset))
         if time.monotonic() - began > START_SECONDS:
             raise TimedOut(
                 f"the daemon (pid {process.pid}) does not answer after {START_SECONDS:.0f} seconds",
@@ -54,6 +52,15 @@ async def start(home: Paths, answers: Callable[[Paths], Awaitable[bool]]) -> int
     # It outlives this process on purpose; without this the interpreter would warn about it.
     process.returncode = 0
     return running_pid(home) or process.pid
+
+
+def _failed(code: int, tail: str) -> MootError:
+    # sysexits' EX_CONFIG is what the daemon itself says when a file a person wrote is wrong.
+    kind = ConfigError if code == os.EX_CONFIG else Unreachable
+    return kind(
+        f"the daemon stopped while starting (exit code {code}):\n{tail}",
+        fix="Mend what it says; `moot serve` runs it in the foreground, `moot doctor` checks everything.",
+    )
 
 
 async def _other_came_up(home: Paths, answers: Callable[[Paths], Awaitable[bool]]) -> bool:

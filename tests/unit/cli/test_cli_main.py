@@ -74,7 +74,8 @@ def test_an_unknown_command_is_a_usage_error_with_a_fix(capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--json", "frobnicate"], ["ask", "--json"], ["history", "--json", "--nonsense"], ["tokens", "--json"]]
+    "arguments",
+    [["--json", "frobnicate"], ["ask", "--json"], ["history", "--json", "--nonsense"], ["tokens", "--json"]],
 )
 def test_a_usage_error_with_json_is_one_document(
     arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -109,7 +110,12 @@ def test_the_version_is_printed() -> None:
 
 def test_a_reader_that_has_enough_is_no_error() -> None:
     done = subprocess.run(
-        f"{sys.executable} -m moot --help | head -1", shell=True, capture_output=True, text=True, timeout=30, check=False
+        f"{sys.executable} -m moot --help | head -1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
     )
 
     assert done.stdout.startswith("Usage")

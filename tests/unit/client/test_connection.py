@@ -5,12 +5,12 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
-from frame_server import Caller, frame_server, said
 
 from moot.client.connection import connect
 from moot.client.errors import Unreachable, from_wire
 from moot.domain.errors import BadRequest, Busy, ConfigError, Forbidden, MootError, NotFound
 from moot.wire import moot_pb2 as pb
+from tests.frame_server import Caller, frame_server, said
 
 
 def get(name: str) -> pb.ClientMessage:
@@ -115,7 +115,9 @@ async def test_every_waiter_learns_at_once_that_the_daemon_went_away(tmp_path: P
                 await connection.request(get("ada"))
 
 
-@pytest.mark.parametrize("data", [b"\xff\xff\xff\xff", b"\x00\x00\x00\x02\xff\xff", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+@pytest.mark.parametrize(
+    "data", [b"\xff\xff\xff\xff", b"\x00\x00\x00\x02\xff\xff", b"HTTP/1.1 400 Bad Request\r\n\r\n"]
+)
 async def test_garbage_from_the_other_side_is_one_clear_error(tmp_path: Path, data: bytes) -> None:
     async def answer(message: pb.ClientMessage, caller: Caller) -> None:
         caller.raw(data)

@@ -1,0 +1,398 @@
+"""The command line against a real daemon: what a script, or a person in a hurry, relies on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon_process import CONFIG, PATIENCE, DaemonProcess, Home, run_cli
+
+SCRIPT = """
+[[rule]]
+match = "hang"
+hang = true
+
+[[rule]]
+match = "which colour"
+calls = [{ name = "ask_user", arguments = { questions = [
+  { question = "Which colour?", header = "Colour", options = [{ label = "Red" }, { label = "Blue" }] } ] } }]
+after_tool = "You chose {result}."
+
+[[rule]]
+match = "call forever"
+calls = [{ name = "set_title", arguments = { title = "Again" } }]
+after_tool = ""
+
+[[rule]]
+match = "fail"
+error = "the model is out of order"
+
+[[rule]]
+agent = "bob"
+reply = "Bob heard: {user}"
+
+[[rule]]
+reply = "Heard: {user}"
+"""
+
+
+def data(done: "subprocess.CompletedProcess[str]") -> Any:
+    """The data of the one document on stdout."""
+    document = json.loads(done.stdout)
+    assert document["ok"] is True, document
+    return document["data"]
+
+
+@pytest.fixture
+def own(home: Home) -> Any:
+    """A home whose daemon the commands start themselves; stopped afterwards."""
+    yield home
+    run_cli(home, "down", "--now")
+
+
+# ---- the daemon comes and goes ----
+
+
+def test_a_command_starts_the_daemon_says_so_on_stderr_and_down_stops_it(own: Home) -> None:
+    asked = run_cli(own, "ask", "ada", "Hello")
+    status = data(run_cli(own, "status", "--json"))
+    stopped = run_cli(own, "down")
+
+    assert (asked.returncode, asked.stdout) == (0, "Heard: Hello\n")
+    assert "starting it" in asked.stderr
+    assert status["pid"] > 0
+    assert stopped.returncode == 0
+    assert not own.socket.exists()
+    assert run_cli(own, "status").returncode == 69
+    assert data(run_cli(own, "down", "--json")) == {"stopped": False}
+
+
+def test_up_twice_is_one_daemon(own: Home) -> None:
+    first = data(run_cli(own, "up", "--json"))
+    second = data(run_cli(own, "up", "--json"))
+
+    assert (first["started"], second["started"]) == (True, False)
+    assert first["pid"] == second["pid"]
+
+
+def test_commands_that_start_the_daemon_at_the_same_moment_share_it(own: Home) -> None:
+    command = [sys.executable, "-m", "moot", "ask", "ada", "Hello", "--json"]
+    started = [
+        subprocess.Popen(
+            [*command, "--as", f"s{n}"],
+            env=own.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for n in range(3)
+    ]
+    outputs = [process.communicate(timeout=PATIENCE) for process in started]
+
+    assert [process.returncode for process in started] == [0, 0, 0], outputs
+    assert len(data(run_cli(own, "conversations", "--json"))) == 3
+
+
+def test_a_daemon_that_cannot_start_shows_why(own: Home) -> None:
+    own.write_config('default_model = "scripted"\nmodels = 3\n')
+
+    done = run_cli(own, "ask", "ada", "Hello", "--json")
+
+    error = json.loads(done.stdout)["error"]
+    assert done.returncode == 78
+    assert error["type"] == "bad_config"
+    assert "config.toml:2" in error["message"]
+
+
+def test_down_now_does_not_wait_for_a_run_in_flight(own: Home) -> None:
+    run_cli(own, "up")
+    hanging = subprocess.Popen(
+        [sys.executable, "-m", "moot", "ask", "ada", "hang"],
+        env=own.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _until_active(own)
+    began = time.monotonic()
+
+    assert run_cli(own, "down", "--now").returncode == 0
+    assert time.monotonic() - began < 8
+    assert hanging.wait(PATIENCE) in (1, 69)
+
+
+def test_a_home_with_a_very_long_path_works(tmp_path: Path) -> None:
+    home = Home(tmp_path / ("long" * 30)).furnish(script=SCRIPT)
+    try:
+        assert len(str(home.socket)) > 107
+        assert run_cli(home, "ask", "ada", "Hello").stdout == "Heard: Hello\n"
+    finally:
+        assert run_cli(home, "down", "--now").returncode == 0
+
+
+# ---- asking ----
+
+
+def test_ask_and_history_name_who_spoke(daemon: DaemonProcess, sender: str) -> None:
+    mine = data(daemon.cli("ask", "ada", "Hello", "--as", sender, "--json"))
+    guest = data(daemon.cli("ask", "ada", "And you?", "--guest", "bob", "--as", sender, "--json"))
+    history = data(daemon.cli("history", "ada", "--as", sender, "--json"))
+
+    assert (mine["agent"], mine["content"], mine["outcome"]) == ("ada", "Heard: Hello", "completed")
+    assert (guest["agent"], guest["outcome"]) == ("bob", "completed")
+    assert [(each["seq"], each["role"], each["agent"]) for each in history] == [
+        (1, "user", ""),
+        (2, "assistant", ""),
+        (3, "user", ""),
+        (4, "assistant", "bob"),
+    ]
+    assert history[0]["outcome"] == "completed"
+
+
+def test_ask_reads_stdin(daemon: DaemonProcess, sender: str) -> None:
+    assert daemon.cli("ask", "ada", "-", "--as", sender, stdin="from a pipe").stdout == "Heard: from a pipe\n"
+    assert daemon.cli("ask", "ada", "--as", sender, stdin="again").stdout == "Heard: again\n"
+
+
+def test_the_same_message_id_is_one_turn(daemon: DaemonProcess, sender: str) -> None:
+    first = data(daemon.cli("ask", "ada", "once", "--as", sender, "--message-id", "m1", "--json"))
+    again = data(daemon.cli("ask", "ada", "once", "--as", sender, "--message-id", "m1", "--json"))
+
+    assert first["content"] == again["content"]
+    assert len(data(daemon.cli("history", "ada", "--as", sender, "--json"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "kind"),
+    [
+        (("ask", "ghost", "hi"), 6, "not_found"),
+        (("ask", "ada", "hi", "--guest", "ghost"), 6, "not_found"),
+        (("ask", "ada", "hi", "--guest", "ada"), 2, "bad_request"),
+        (("ask", "ada", ""), 2, "bad_request"),
+        (("ask", "ada", "hi", "--as", "run:1"), 2, "bad_request"),
+        (("history", "ada", "--as", "nobody"), 6, "not_found"),
+        (("archives", "ada", "7"), 6, "not_found"),
+        (("reply", "ada", "text", "--as", "nobody"), 6, "not_found"),
+        (("ask", "ada", "fail", "--as", "failing"), 1, "model_error"),
+        (("ask", "ada", "call forever", "--as", "limited", "--max-steps", "1"), 5, "limit"),
+    ],
+)
+def test_every_failure_is_one_document_with_its_exit_code(
+    daemon: DaemonProcess, arguments: tuple[str, ...], code: int, kind: str
+) -> None:
+    done = daemon.cli(*arguments, "--json")
+
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["ok"], document["error"]["type"]) == (code, False, kind)
+    assert document["error"]["message"]
+    assert document["error"]["fix"]
+
+
+def test_a_question_leaves_the_run_waiting_until_reply_answers_it(daemon: DaemonProcess, sender: str) -> None:
+    asked = daemon.cli("ask", "ada", "which colour", "--as", sender)
+    waiting = data(daemon.cli("status", "--json"))["active"]
+    replied = daemon.cli("reply", "ada", "Blue", "--as", sender)
+
+    assert asked.returncode == 3
+    assert "1. Red" in asked.stderr
+    assert [each["waiting"] for each in waiting if each["sender"] == sender] == [True]
+    assert replied.returncode == 0
+    _until_idle(daemon, sender)
+    assert data(daemon.cli("history", "ada", "--as", sender, "--json"))[-1]["content"] == "You chose Blue."
+
+
+def test_ctrl_c_kills_the_run_and_exits_130(daemon: DaemonProcess, sender: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "moot", "ask", "ada", "hang", "--as", sender, "--json"],
+        env=daemon.home.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    _until_active(daemon.home, sender)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=PATIENCE)
+
+    assert process.returncode == 130
+    assert json.loads(out)["data"]["outcome"] == "cancelled"
+    assert data(daemon.cli("history", "ada", "--as", sender, "--json"))[0]["outcome"] == "cancelled"
+
+
+def test_kill_from_another_terminal_ends_the_run(daemon: DaemonProcess, sender: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "moot", "ask", "ada", "hang", "--as", sender],
+        env=daemon.home.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    _until_active(daemon.home, sender)
+
+    assert daemon.cli("kill", "ada", "--as", sender).returncode == 0
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+
+
+# ---- looking and keeping ----
+
+
+def test_compacted_history_can_be_browsed_recalled_exported_and_imported(
+    daemon: DaemonProcess, sender: str, tmp_path: Path
+) -> None:
+    daemon.cli("ask", "ada", "The lighthouse is red", "--as", sender)
+    daemon.cli("ask", "ada", "And you?", "--guest", "bob", "--as", sender)
+    compacted = data(daemon.cli("compact", "ada", "--as", sender, "--json"))
+    archives = data(daemon.cli("archives", "ada", "--as", sender, "--json"))
+    archive = data(daemon.cli("archives", "ada", "1", "--as", sender, "--json"))
+    recalled = data(daemon.cli("recall", "ada", "lighthouse", "--as", sender, "--json"))
+
+    assert compacted["number"] == 1
+    assert [each["number"] for each in archives] == [1]
+    assert [each["agent"] for each in archive["messages"]] == ["", "", "", "bob"]
+    assert recalled[0]["number"] == 1
+    assert "lighthouse" in daemon.cli("archives", "ada", "1", "--as", sender).stdout
+
+    file = tmp_path / "kept.jsonl"
+    assert data(daemon.cli("export", "ada", "--as", sender, "-o", str(file), "--json"))["messages"] == 4
+    assert daemon.cli("export", "ada", "--as", sender, "-o", str(file)).returncode == 1
+    imported = data(daemon.cli("import", str(file), "--as", f"{sender}-copy", "--json"))
+    assert (imported["messages"], imported["archives"], imported["skipped"]) == (4, 1, [])
+    copy = data(daemon.cli("history", "ada", "--as", f"{sender}-copy", "--all", "--json"))
+    original = data(daemon.cli("history", "ada", "--as", sender, "--all", "--json"))
+    kept = ("seq", "role", "content", "agent", "archive")
+    assert [[each.get(key) for key in kept] for each in copy] == [[each.get(key) for key in kept] for each in original]
+
+
+def test_conversations_and_usage_are_lists(daemon: DaemonProcess, sender: str) -> None:
+    daemon.cli("ask", "ada", "Hello", "--as", sender)
+
+    listed = data(daemon.cli("conversations", "--as", sender, "--json"))
+    same = data(daemon.cli("convo", "list", "--as", sender, "--json"))
+    used = data(daemon.cli("usage", "ada", "--as", sender, "--json"))
+
+    assert [(each["agent"], each["sender"], each["messages"]) for each in listed] == [("ada", sender, 2)]
+    assert listed == same
+    assert [(each["model"], each["runs"]) for each in used] == [("scripted", 1)]
+    assert sender in daemon.cli("conversations").stdout
+
+
+def test_delete_shows_first_and_deletes_only_when_told_to(daemon: DaemonProcess, sender: str) -> None:
+    daemon.cli("ask", "ada", "Hello", "--as", sender)
+
+    preview = data(daemon.cli("delete", "ada", "--as", sender, "--json"))
+    refused = daemon.cli("delete", "ada", "--as", sender)
+    still_there = daemon.cli("history", "ada", "--as", sender).returncode
+    deleted = data(daemon.cli("delete", "ada", "--as", sender, "--yes", "--json"))
+
+    assert (preview["messages"], preview["deleted"]) == (2, False)
+    assert (refused.returncode, still_there) == (2, 0)
+    assert deleted["deleted"] is True
+    assert daemon.cli("history", "ada", "--as", sender).returncode == 6
+
+
+def test_the_feed_shows_what_happens_elsewhere(daemon: DaemonProcess, sender: str) -> None:
+    feed = subprocess.Popen(
+        [sys.executable, "-m", "moot", "events", "-n", "3", "--ndjson"],
+        env=daemon.home.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert feed.stderr is not None
+    assert "Following" in feed.stderr.readline()
+    daemon.cli("ask", "ada", "Hello", "--as", sender)
+    out, _ = feed.communicate(timeout=PATIENCE)
+
+    events = [json.loads(line) for line in out.splitlines()]
+    assert [each["sender"] for each in events] == [sender] * 3
+    assert events[0]["kind"] == "started"
+
+
+def test_agents_are_listed_and_a_broken_file_makes_status_exit_78(own: Home) -> None:
+    broken = own.write_agent("cyd")
+    broken.write_text("---\nname: [\n---\n", encoding="utf-8")
+
+    listed = run_cli(own, "agents", "--json")
+    status = run_cli(own, "status", "--json")
+
+    assert listed.returncode == 0
+    assert {"ada", "bob", "moot"} <= {each["name"] for each in data(listed)}
+    assert status.returncode == 78
+    assert any(str(broken) in flaw for flaw in data(status)["flaws"])
+    assert "You are ada." in run_cli(own, "agents", "show", "ada").stdout
+    assert run_cli(own, "agents", "show", "ghost").returncode == 6
+
+
+def test_a_token_opens_the_tcp_door_for_its_own_sender_only(own: Home) -> None:
+    own.write_config(CONFIG.replace('tcp = "off"', 'tcp = "127.0.0.1:0"'))
+    token = data(run_cli(own, "tokens", "new", "bot", "--json"))["token"]
+    address = data(run_cli(own, "status", "--json"))["tcp"]
+
+    def remote(*arguments: str, secret: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-m", "moot", "--address", address, *arguments],
+            env=own.environment(MOOT_TOKEN=secret),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    asked = data(remote("ask", "ada", "Hello", "--json", secret=token))
+    assert asked["content"] == "Heard: Hello"
+    assert [each["sender"] for each in data(run_cli(own, "conversations", "--json"))] == ["bot"]
+    assert remote("ask", "ada", "Hello", "--as", "user", secret=token).returncode == 4
+    assert remote("ask", "ada", "Hello", secret="moot_wrong").returncode == 4
+    assert remote("tokens", "list", secret=token).returncode == 4
+    assert run_cli(own, "tokens", "revoke", "bot").returncode == 0
+    assert remote("ask", "ada", "Hello", secret=token).returncode == 4
+
+
+def test_a_backup_is_restored_with_the_daemon_down(own: Home, tmp_path: Path) -> None:
+    run_cli(own, "ask", "ada", "Before")
+    backed_up = data(run_cli(own, "backup", str(tmp_path / "copy.db"), "--json"))
+    run_cli(own, "ask", "ada", "After")
+    refused = run_cli(own, "restore", str(tmp_path / "copy.db"), "--yes")
+    run_cli(own, "down")
+    restored = run_cli(own, "restore", str(tmp_path / "copy.db"), "--yes", "--json")
+    history = data(run_cli(own, "history", "ada", "--json"))
+
+    assert backed_up["bytes"] == os.path.getsize(tmp_path / "copy.db")
+    assert refused.returncode == 1
+    assert Path(data(restored)["kept"]).exists()
+    assert [each["content"] for each in history] == ["Before", "Heard: Before"]
+
+
+def test_reload_takes_a_new_agent_and_names_what_is_broken(own: Home) -> None:
+    run_cli(own, "up")
+    own.write_agent("dora")
+    good = run_cli(own, "reload", "--json")
+    own.write_config("default_model = 3\n")
+    bad = run_cli(own, "reload", "--json")
+
+    assert data(good)["agents"] == 5
+    assert bad.returncode == 78
+    assert "config.toml:1" in data(bad)["flaws"][0]
+    own.write_config()
+
+
+def _active(home: Home, sender: str) -> list[Any]:
+    active = data(run_cli(home, "status", "--json"))["active"]
+    return [each for each in active if sender in ("", each["sender"])]
+
+
+def _until_active(home: Home, sender: str = "") -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not _active(home, sender):
+        assert time.monotonic() < deadline
+
+
+def _until_idle(daemon: DaemonProcess, sender: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while _active(daemon.home, sender):
+        assert time.monotonic() < deadline

@@ -50,7 +50,9 @@ def advance_as_choices(encoding: Encoding, messages: list[Message]) -> None:
     """Add the messages that are new, the assistant's as the JSON that a tool-choosing model writes itself."""
     names = recent_names(messages, encoding.count)
     for message in messages[encoding.count :]:
-        told = tell(message, names) if message.role is not Role.ASSISTANT else as_choice(message)
+        told = tell(message, names)
+        if message.role is Role.ASSISTANT:
+            told = as_choice(message)
         if told is not None:
             add(encoding.buffer, (told,))
     encoding.count = len(messages)

@@ -1,0 +1,154 @@
+"""Tools for models that cannot call them."""
+
+import json
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moot.domain.message import ToolCall, assistant, tool_result, user
+from moot.domain.ports import CallReady, Finished, ModelEvent, TextDelta, ToolSupport
+from moot.models.toolchoice import MAX_TOOLS, Choice, JsonString, guidance, schema_of
+from tests.fake_provider.ask import LOOKUP, ask, config, model_of, prompt, run
+from tests.fake_provider.client import Provider
+
+
+def decode(*pieces: str, truncated: bool = False) -> list[ModelEvent]:
+    choice = Choice(Random(1))
+    events = [event for piece in pieces for event in choice.take(TextDelta(piece))]
+    return events + choice.take(Finished(None, truncated))
+
+
+def text_of(events: list[ModelEvent]) -> str:
+    return "".join(event.text for event in events if isinstance(event, TextDelta))
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0")), st.data())
+def test_a_reply_is_decoded_whatever_is_in_it_and_wherever_it_is_cut(text: str, data: st.DataObject) -> None:
+    ascii_only = data.draw(st.booleans())
+    written = json.dumps({"reply": text}, ensure_ascii=ascii_only)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(written)), max_size=8)))
+    places = [0, *cuts, len(written)]
+
+    events = decode(*(written[a:b] for a, b in zip(places, places[1:], strict=False)))
+
+    assert text_of(events) == text
+    assert not any(isinstance(event, CallReady) for event in events)
+
+
+def test_a_reply_is_passed_on_while_it_is_being_written() -> None:
+    choice = Choice(Random(1))
+
+    assert choice.take(TextDelta('{ "reply" :')) == []
+    assert choice.take(TextDelta(' "Good \\')) == [TextDelta("Good ")]
+    assert choice.take(TextDelta("u00")) == []
+    assert choice.take(TextDelta("fcber \\ud83d")) == [TextDelta("über ")]
+    assert choice.take(TextDelta('\\ude00!"}')) == [TextDelta("😀!")]
+
+
+def test_a_lone_surrogate_and_a_bad_escape_do_no_harm() -> None:
+    assert text_of(decode('{"reply":"a\\ud800b\\uZZZZ\\q"}')) == "a\ufffdb\ufffdq"
+
+
+def test_a_call_is_ready_once_it_is_whole() -> None:
+    events = decode('{"tool":"loo', 'kup","arguments":{"word":"mo', 'ot"}}')
+
+    (ready, finished) = events
+    assert isinstance(ready, CallReady)
+    assert (ready.call.name, json.loads(ready.call.arguments), ready.flaw) == ("lookup", {"word": "moot"}, "")
+    assert finished == Finished(None)
+
+
+def test_plain_text_of_a_server_that_knows_no_schema_is_passed_on() -> None:
+    assert text_of(decode("Well", ", hello")) == "Well, hello"
+    assert text_of(decode('{"something": "else"}')) == '{"something": "else"}'
+    assert text_of(decode('{"note": 1, "reply": "late"}')) == "late"
+
+
+def test_an_answer_cut_inside_a_call_says_nothing() -> None:
+    assert decode('{"tool":"lookup","argu', truncated=True) == [Finished(None, truncated=True)]
+
+
+def test_an_answer_cut_inside_a_reply_keeps_what_was_said() -> None:
+    assert text_of(decode('{"reply":"so far \\u00', truncated=True)) == "so far "
+
+
+def test_nothing_after_the_end_of_a_string_is_read() -> None:
+    string = JsonString()
+
+    assert string.feed('a"} trailing') == "a"
+    assert string.feed("more") == ""
+
+
+def test_at_most_a_dozen_tools_are_offered_in_their_order(provider: Provider) -> None:
+    tools = [replace(LOOKUP, name=f"tool_{n}") for n in range(20)]
+    provider.program({"text": '{"reply": "hi"}'})
+
+    said = ask(config(provider, "openai", tools="schema"), prompt("x", tools=tools))
+
+    (body,) = provider.bodies()
+    offered = body["response_format"]["json_schema"]["schema"]["anyOf"]
+    assert [shape["properties"].get("tool", {}).get("const") for shape in offered] == [
+        None,
+        *(f"tool_{n}" for n in range(MAX_TOOLS)),
+    ]
+    assert "tools" not in body
+    assert said.text == "hi"
+    assert provider.faults() == []
+
+
+def test_a_history_is_told_in_the_shapes_the_model_writes(provider: Provider) -> None:
+    call = ToolCall(id="call_12345", name="lookup", arguments='{"word": "moot"}')
+    history = [
+        user("look"),
+        assistant("I will", tool_calls=(call,)),
+        tool_result(call.id, "an assembly"),
+        assistant("It is an assembly"),
+        user("thanks"),
+    ]
+    provider.program({"text": '{"reply": "bye"}'})
+
+    ask(config(provider, "openai", tools="schema"), prompt(*history, tools=[LOOKUP]))
+
+    (body,) = provider.bodies()
+    assert [message["content"] for message in body["messages"][1:]] == [
+        "look",
+        '{"reply": "I will"}\n{"tool": "lookup", "arguments": {"word": "moot"}}',
+        "[lookup answered]\nan assembly",
+        '{"reply": "It is an assembly"}',
+        "thanks",
+    ]
+    assert provider.faults() == []
+
+
+def test_without_tools_it_is_the_plain_model(provider: Provider) -> None:
+    said = ask(config(provider, "openai", tools="schema"), prompt("hello"))
+
+    assert said.text == "echo: hello"
+    assert "response_format" not in provider.bodies()[0]
+
+
+@pytest.mark.parametrize("support", list(ToolSupport))
+def test_a_model_says_how_it_takes_tools(provider: Provider, support: ToolSupport) -> None:
+    async def asked() -> ToolSupport:
+        async with model_of(config(provider, "openai", tools=support.value)) as model:
+            return model.tools
+
+    assert run(asked) is support
+
+
+def test_a_model_without_tools_is_never_sent_any(provider: Provider) -> None:
+    ask(config(provider, "openai", tools="none"), prompt("hello", tools=[LOOKUP]))
+
+    assert "tools" not in provider.bodies()[0]
+
+
+def test_the_guidance_shows_each_tool_and_examples_that_fit_the_schema() -> None:
+    text = guidance((LOOKUP,))
+
+    assert "- lookup: Look a word up. Arguments: word (string)." in text
+    examples = [json.loads(line.removeprefix("You: ")) for line in text.splitlines() if line.startswith("You: ")]
+    assert examples[-1] == {"tool": "lookup", "arguments": {"word": "…"}}
+    assert schema_of((LOOKUP,))["anyOf"][1]["properties"]["arguments"] == LOOKUP.parameters

@@ -11,7 +11,7 @@ from moot.daemon.principal import Principal
 from moot.domain.errors import BadRequest, MootError, Unauthorized
 from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
-from moot.wire.codec import MAX_FRAME
+from moot.wire.codec import MAX_FRAME, too_large
 from moot.wire.events import CachedEvent, error_message
 
 _GREETING_SECONDS = 30.0
@@ -79,7 +79,8 @@ class Socket:
 
 async def serve(request: web.Request, serving: Serving) -> web.WebSocketResponse:
     """Answer one WebSocket until it closes. Its token came as a header, or comes in Hello."""
-    websocket = web.WebSocketResponse(max_msg_size=MAX_FRAME, heartbeat=_HEARTBEAT_SECONDS, compress=False)
+    # Somewhat more than we take: a message that is read whole can be answered, one that is cut off cannot.
+    websocket = web.WebSocketResponse(max_msg_size=2 * MAX_FRAME, heartbeat=_HEARTBEAT_SECONDS, compress=False)
     await websocket.prepare(request)
     socket = Socket(serving, websocket, request.transport)
     exchange = Exchange(serving, socket, principal=None, name="websocket")
@@ -119,6 +120,8 @@ async def _accept(message: WSMessage, socket: Socket, exchange: Exchange) -> Non
     try:
         if message.type is WSMsgType.BINARY:
             raise BadRequest("a binary frame", fix="send each message as JSON in a text frame")
+        if len(message.data) > MAX_FRAME:
+            raise too_large(len(message.data))
         greeting = exchange.accept(json_form.decode_client(message.data))
     except MootError as error:
         socket.put(pb.ServerMessage(error=error_message(error)))

@@ -33,6 +33,7 @@ _STOP_SECONDS = 2.0
 # A long prompt on a slow machine is silence, not a failure; a crash is noticed by the broken connection.
 _PATIENCE_SECONDS = 900.0
 _DEFAULT_WINDOW = 4096
+_DEFAULT_REPLY = 1024
 # The child needs no secrets of ours.
 _CHILD_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "LANG")
 _CHILD_PREFIXES = ("PYTHON", "LC_", "GGML_", "DYLD_")
@@ -66,6 +67,7 @@ class LocalModel:
         known = MODELS.get(config.model)
         self._file = model_path(config, data_dir)
         self._window = config.window or (known.window if known else _DEFAULT_WINDOW)
+        self._reply_tokens = config.max_output_tokens or (known.reply_tokens if known else _DEFAULT_REPLY)
         native = known.tools if known else ToolSupport.NONE
         self._tools = ToolSupport(config.tools) if config.tools else native
         self._lock = asyncio.Lock()
@@ -107,6 +109,7 @@ class LocalModel:
     async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
         self._users += 1
         self._stop_idle_timer()
+        prompt = replace(prompt, max_tokens=min(prompt.max_tokens or self._reply_tokens, self._reply_tokens))
         try:
             child, adapter = await self._ready()
             try:

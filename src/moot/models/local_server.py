@@ -15,8 +15,6 @@ from typing import Any
 _PR_SET_PDEATHSIG = 1
 # llama.cpp keeps prompts of other conversations in memory to return to; its own bound is 8 GiB.
 _PROMPT_CACHE_MIB = 256
-# A small model may ramble; this ends it where the request sets no bound.
-_LONGEST_REPLY = 1024
 
 
 def main() -> None:
@@ -68,7 +66,6 @@ def _serve(options: argparse.Namespace, key: str) -> Any:
     parameters.api_keys = [key]
     parameters.n_ctx = options.context
     parameters.n_parallel = 1
-    parameters.n_predict = _LONGEST_REPLY
     parameters.cache_ram_mib = _PROMPT_CACHE_MIB
     # Weights repacked for speed cost their size again in memory; measured, the gain is small.
     parameters.no_extra_bufts = True

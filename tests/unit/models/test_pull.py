@@ -26,6 +26,7 @@ TINY = PullableModel(
     sha256=hashlib.sha256(WHOLE).hexdigest(),
     packages=tuple(f"tiny-part{number}==1.0" for number in (1, 2, 3)),
     window=128,
+    reply_tokens=64,
     tools=ToolSupport.NONE,
 )
 Usage = namedtuple("Usage", "total used free")

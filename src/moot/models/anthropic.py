@@ -26,7 +26,7 @@ from moot.models.anthropic_wire import (
 from moot.models.calls import Calls
 from moot.models.keys import Key
 from moot.models.openai_wire import encode_text
-from moot.models.prices import price
+from moot.models.prices import prepare, price
 from moot.models.refusals import from_stream
 from moot.models.scrub import one_line
 from moot.models.speech import Speech
@@ -56,6 +56,7 @@ class AnthropicModel:
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
         body = self._body(prompt)
+        prepare(self.config)
         secret = await self._endpoint.secret()
         headers = {"Accept": "text/event-stream", "anthropic-version": VERSION}
         if secret:

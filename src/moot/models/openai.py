@@ -25,7 +25,7 @@ from moot.models.openai_wire import (
     encode_request,
     encode_text,
 )
-from moot.models.prices import price
+from moot.models.prices import prepare, price
 from moot.models.refusals import from_stream
 from moot.models.scrub import one_line
 from moot.models.speech import Speech
@@ -54,23 +54,18 @@ class OpenAIModel:
         self._head = b'{"model":' + encode_text(config.model) + b',"stream":true,'
         self._head += b'"stream_options":{"include_usage":true},'
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
+    def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
         # Some providers refuse tool calls in a history when no tools come with it.
         native = bool(prompt.tools) and self.tools is ToolSupport.NATIVE
         rest = b',"tools":' + self._encode_tools(prompt.tools) if native else b""
-        body = encode_request(self._begin(prompt), prompt, form="openai" if native else "openai-text", rest=rest)
-        async with aclosing(self._answer(body)) as events:
-            async for event in events:
-                yield event
+        form = "openai" if native else "openai-text"
+        return self._answer(encode_request(self._begin(prompt), prompt, form=form, rest=rest))
 
-    async def constrained(self, prompt: Prompt, schema: dict[str, Any]) -> AsyncGenerator[ModelEvent, None]:
+    def constrained(self, prompt: Prompt, schema: dict[str, Any]) -> AsyncGenerator[ModelEvent, None]:
         """Like `stream`, with an answer that is JSON after this schema, and a history told the same way."""
         wanted = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
         rest = b',"response_format":' + msgspec.json.encode(wanted)
-        body = encode_request(self._begin(prompt), prompt, form="openai-choices", rest=rest)
-        async with aclosing(self._answer(body)) as events:
-            async for event in events:
-                yield event
+        return self._answer(encode_request(self._begin(prompt), prompt, form="openai-choices", rest=rest))
 
     def cost(self, usage: Usage) -> float:
         return price(self.config, usage).dollars
@@ -83,6 +78,7 @@ class OpenAIModel:
         return self._head + self._limit + b"%d," % limit if limit else self._head
 
     async def _answer(self, body: bytes) -> AsyncGenerator[ModelEvent, None]:
+        prepare(self.config)
         secret = await self._endpoint.secret()
         headers = {"Accept": "text/event-stream"}
         if secret:

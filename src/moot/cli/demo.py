@@ -10,10 +10,12 @@ import click
 
 from moot.cli import background, demo_home, output, safe
 from moot.cli.connect import answers
-from moot.cli.demo_tour import NoAnswer, Tour
+from moot.cli.demo_tour import SENDER, NoAnswer, Tour
+from moot.client.connection import connect
 from moot.daemon.paths import Paths, make_folder
 from moot.domain.errors import MootError
 from moot.models.pullable import MODELS
+from moot.wire import moot_pb2 as pb
 
 
 @click.command()
@@ -57,7 +59,10 @@ async def _demo(home: Paths) -> dict[str, Any]:
 async def _tour(home: Paths, reason: str) -> tuple[Tour, str]:
     """The tour, and why it fell back; a model that is here but does not run is a reason too."""
     demo_home.write_agents(home, demo_home.SCRIPTED if reason else demo_home.EMBEDDED)
-    if not await answers(home):
+    if await answers(home):
+        async with connect(home.socket) as connection:
+            await connection.request(pb.ClientMessage(reload=pb.ReloadMsg()))
+    else:
         with output.progress("Starting the daemon"):
             await background.start(home, answers)
     tour = Tour(home)
@@ -68,8 +73,6 @@ async def _tour(home: Paths, reason: str) -> tuple[Tour, str]:
             raise
         reason = demo_home.reason_of(error)
         _announce_fall(reason)
-        # The daemon reads the fallback's configuration when it starts.
-        await asyncio.to_thread(background.stop, home, now=True)
         return await _tour(home, reason)
     return tour, reason
 
@@ -103,9 +106,11 @@ def _next_steps(data: dict[str, Any], *, prefixed: bool) -> str:
         [
             "",
             f"That took {data['seconds']:.0f} seconds. Next:",
-            f"   {prefix}moot chat writer    go on talking; @critic brings in the guest",
-            "   moot init                  use your own model: a key, Ollama or LM Studio",
-            "   moot models pull qwen      a larger embedded model that can choose tools",
+            "   moot init                 use your own model: a key, Ollama or LM Studio",
+            "   moot models pull qwen     a larger embedded model that can choose tools",
+            "   moot chat moot            talk to the agent that is always there",
+            f"   {prefix}moot chat writer --as {SENDER}",
+            "                             go on where the demo stopped; @critic brings in the guest",
             *last,
         ]
     )

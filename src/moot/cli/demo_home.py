@@ -35,6 +35,10 @@ script = "demo.toml"
 
 _SCRIPT = """# What the scripted model says in the demo. None of it is thought up.
 [[rule]]
+system = "moot:compaction"
+reply = "A sentence about the sea. The critic liked that it is short and wanted one more detail."
+
+[[rule]]
 match = "(?i)lighthouse"
 reply = "Once there was a lighthouse, and in it a keeper, and every night the keeper lit the lamp and waited \
 and the sea went on and on and the story went on with it, as long stories do, with no end in sight at all."

@@ -1,6 +1,7 @@
 """A real daemon in a process of its own, and a client that talks to it from the outside."""
 
 import asyncio
+import inspect
 import json
 import os
 import select
@@ -210,6 +211,8 @@ async def eventually(condition: Callable[[], Any], *, seconds: float = PATIENCE)
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         value = condition()
+        if inspect.isawaitable(value):
+            value = await value
         if value:
             return value
         await asyncio.sleep(0.01)

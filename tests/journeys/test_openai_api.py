@@ -1,0 +1,356 @@
+"""Any OpenAI client can talk to an agent: the shapes are OpenAI's, the history is ours."""
+
+import io
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.daemon_process import DaemonProcess
+
+CONFIG = """
+default_model = "scripted"
+[models.scripted]
+provider = "scripted"
+script = "script.toml"
+[listen]
+http = "127.0.0.1:0"
+tcp = "off"
+"""
+
+SCRIPT = """
+[[rule]]
+match = "fail"
+error = "the model is on fire"
+
+[[rule]]
+match = "question"
+calls = [{ name = "ask_user", arguments = { questions = [
+  { question = "Which colour?", options = [{ label = "red", description = "warm" }, { label = "blue" }] } ] } }]
+after_tool = "You chose {result}."
+
+[[rule]]
+match = "think"
+thinking = "hm hm"
+reply = "I thought."
+
+[[rule]]
+match = "empty"
+empty = true
+
+[[rule]]
+match = "slowly"
+token_seconds = 0.05
+reply = "one two three four five six seven eight nine ten"
+
+[[rule]]
+reply = "You said: {user}"
+usage = { prompt = 10, completion = 3, cache_hit = 4, reasoning = 1 }
+"""
+
+NOTE = "server; only the last user message was appended"
+
+
+@dataclass
+class Chat:
+    """One token's way to the completions endpoint, as one sender."""
+
+    client: aiohttp.ClientSession
+    url: str
+    token: str
+    user: str
+    daemon: DaemonProcess
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+    def body(self, text: str, **more: Any) -> dict[str, Any]:
+        return {"model": "ada", "user": self.user, "messages": [{"role": "user", "content": text}], **more}
+
+    async def post(self, body: Any, **headers: str) -> tuple[int, dict[str, Any], dict[str, str]]:
+        async with self.client.post(
+            f"{self.url}/v1/chat/completions",
+            headers=self.headers | {"Content-Type": "application/json"} | headers,
+            data=io.BytesIO(json.dumps(body).encode()),
+        ) as response:
+            return response.status, await response.json(), dict(response.headers)
+
+    async def say(self, text: str, **more: Any) -> str:
+        status, body, _ = await self.post(self.body(text, **more))
+        assert status == 200, body
+        return str(body["choices"][0]["message"]["content"])
+
+    async def stream(self, text: str, **more: Any) -> list[dict[str, Any]]:
+        """The chunks of a streamed answer; that it is framed as OpenAI frames it is checked on the way."""
+        async with self.client.post(
+            f"{self.url}/v1/chat/completions", headers=self.headers, json=self.body(text, stream=True, **more)
+        ) as response:
+            assert response.status == 200, await response.text()
+            assert response.headers["Content-Type"] == "text/event-stream; charset=utf-8"
+            assert response.headers["x-moot-history"] == NOTE
+            events = (await response.text()).split("\n\n")
+        assert events.pop() == ""
+        assert events.pop() == "data: [DONE]"
+        data = [event for event in events if not event.startswith(":")]
+        assert all(event.startswith("data: ") and "\n" not in event for event in data)
+        return [json.loads(event.removeprefix("data: ")) for event in data]
+
+    async def history(self) -> list[tuple[str, str, str]]:
+        async with self.daemon.client() as talk:
+            return list(await talk.told("ada", self.user))
+
+
+@asynccontextmanager
+async def chatting(daemon: DaemonProcess, user: str) -> AsyncIterator[Chat]:
+    found = re.search(r"http://\S+", daemon.ready_line)
+    assert found
+    async with aiohttp.ClientSession() as client:
+        yield Chat(client, found[0], _token(daemon), user, daemon)
+
+
+def _token(daemon: DaemonProcess) -> str:
+    """One token for the module; it may use the senders of the tests."""
+    path = daemon.home.path / "token-of-the-tests"
+    if not path.exists():
+        made = daemon.cli_json("tokens", "new", "bot", "--sender", "test:*")
+        path.write_text(made["data"]["token"])
+    return path.read_text()
+
+
+async def test_an_answer_has_openais_shape_and_says_where_the_history_is(daemon: DaemonProcess, sender: str) -> None:
+    async with chatting(daemon, sender) as chat:
+        status, body, headers = await chat.post(chat.body("hello"))
+
+        assert status == 200
+        assert headers["x-moot-history"] == NOTE
+        assert re.fullmatch(r"chatcmpl-[0-9a-f]{24}", body.pop("id"))
+        assert isinstance(body.pop("created"), int)
+        assert body == {
+            "object": "chat.completion",
+            "model": "ada",
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {"role": "assistant", "content": "You said: hello", "refusal": None},
+                    "logprobs": None,
+                    "finish_reason": "stop",
+                }
+            ],
+            "usage": {
+                "prompt_tokens": 10,
+                "completion_tokens": 3,
+                "total_tokens": 13,
+                "prompt_tokens_details": {"cached_tokens": 4},
+                "completion_tokens_details": {"reasoning_tokens": 1},
+            },
+        }
+
+
+async def test_a_stream_is_chunks_then_a_reason_then_usage_then_done(daemon: DaemonProcess, sender: str) -> None:
+    async with chatting(daemon, sender) as chat:
+        chunks = await chat.stream("hello", stream_options={"include_usage": True})
+
+        assert len({(chunk.pop("id"), chunk.pop("created")) for chunk in chunks}) == 1
+        for chunk in chunks:
+            assert (chunk.pop("object"), chunk.pop("model")) == ("chat.completion.chunk", "ada")
+        usage = chunks.pop()
+        assert usage["choices"] == []
+        assert usage["usage"]["total_tokens"] == 13
+        choices = [chunk["choices"][0] for chunk in chunks]
+        assert all(set(choice) == {"index", "delta", "logprobs", "finish_reason"} for choice in choices)
+        assert choices[0]["delta"] == {"role": "assistant", "content": ""}
+        assert choices[-1] == {"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"}
+        assert [choice["finish_reason"] for choice in choices[:-1]] == [None] * (len(choices) - 1)
+        assert "".join(choice["delta"]["content"] for choice in choices[:-1]) == "You said: hello"
+
+
+async def test_usage_comes_only_when_asked_for(daemon: DaemonProcess, sender: str) -> None:
+    async with chatting(daemon, sender) as chat:
+        assert all("usage" not in chunk for chunk in await chat.stream("hello"))
+
+
+async def test_words_arrive_while_the_agent_still_speaks(daemon: DaemonProcess, sender: str) -> None:
+    async with chatting(daemon, sender) as chat:
+        body = chat.body("slowly", stream=True)
+        async with chat.client.post(f"{chat.url}/v1/chat/completions", headers=chat.headers, json=body) as response:
+            async for line in response.content:
+                if b'"content":"one' in line:
+                    break
+            async with daemon.client() as talk:
+                assert [each.sender for each in await talk.active(sender=sender)] == [sender]
+            assert b"[DONE]" in await response.content.read()
+
+
+async def test_only_the_last_user_message_is_appended(daemon: DaemonProcess, sender: str) -> None:
+    async with chatting(daemon, sender) as chat:
+        await chat.say("first")
+        resent = [
+            {"role": "system", "content": "You are somebody else."},
+            {"role": "user", "content": "first"},
+            {"role": "assistant", "content": "something it never said"},
+            {"role": "user", "content": [{"type": "text", "text": "second"}, {"type": "text", "text": "part"}]},
+            {"role": "assistant", "content": "a beginning to go on from"},
+        ]
+        status, _, _ = await chat.post(chat.body("", messages=resent))
+
+        assert status == 200
+        assert await chat.history() == [
+            ("user", "", "first"),
+            ("assistant", "", "You said: first"),
+            ("user", "", "second\npart"),
+            ("assistant", "", "You said: second\npart"),
+        ]
+
+
+async def test_without_a_user_the_sender_is_the_tokens_name(daemon: DaemonProcess) -> None:
+    async with chatting(daemon, "bot") as chat:
+        status, _, _ = await chat.post(chat.body("nobody in particular", user=None))
+        assert status == 200
+        assert ("user", "", "nobody in particular") in await chat.history()
+
+
+async def test_a_guest_answers_as_itself(daemon: DaemonProcess, sender: str) -> None:
+    async with chatting(daemon, sender) as chat:
+        assert await chat.say("hello", model="ada@bob") == "You said: hello"
+        assert await chat.history() == [("user", "", "hello"), ("assistant", "bob", "You said: hello")]
+
+
+async def test_thinking_is_apart_from_the_answer(daemon: DaemonProcess, sender: str) -> None:
+    async with chatting(daemon, sender) as chat:
+        _, body, _ = await chat.post(chat.body("think"))
+        message = body["choices"][0]["message"]
+        assert (message["content"], message["reasoning_content"]) == ("I thought.", "hm hm")
+        deltas = [chunk["choices"][0]["delta"] for chunk in await chat.stream("think")]
+        assert "".join(delta.get("reasoning_content", "") for delta in deltas) == "hm hm"
+        assert "".join(delta.get("content", "") for delta in deltas) == "I thought."
+
+
+async def test_a_question_is_the_answer_and_the_next_message_answers_it(daemon: DaemonProcess, sender: str) -> None:
+    async with chatting(daemon, sender) as chat:
+        assert await chat.say("question me") == "Which colour?\n- red: warm\n- blue"
+        assert await chat.say("blue") == "You chose blue."
+
+        asked = await chat.stream("another question")
+        assert asked[-1]["choices"][0]["finish_reason"] == "stop"
+        told = await chat.stream("red")
+        assert "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in told) == "You chose red."
+        assert [content for role, _, content in await chat.history() if role == "user"] == [
+            "question me",
+            "another question",
+        ]
+
+
+async def test_the_same_idempotency_key_is_one_turn(daemon: DaemonProcess, sender: str) -> None:
+    async with chatting(daemon, sender) as chat:
+        answers = [await chat.post(chat.body("once"), **{"Idempotency-Key": "key-1"}) for _ in range(2)]
+
+        assert [body["choices"][0]["message"]["content"] for _, body, _ in answers] == ["You said: once"] * 2
+        assert len(await chat.history()) == 2
+
+
+async def test_a_failed_run_is_an_error_that_clients_do_not_send_again(daemon: DaemonProcess, sender: str) -> None:
+    async with chatting(daemon, sender) as chat:
+        status, body, headers = await chat.post(chat.body("fail"))
+
+        assert status == 502
+        assert headers["x-should-retry"] == "false"
+        error = body["error"]
+        assert set(error) == {"message", "type", "param", "code"}
+        assert (error["type"], error["param"], error["code"]) == ("server_error", None, "model_error")
+        assert "on fire" in error["message"]
+
+        *_, last = await chat.stream("fail")
+        assert last["error"]["code"] == "model_error"
+
+
+async def test_an_agent_with_nothing_to_say_says_nothing(daemon: DaemonProcess, sender: str) -> None:
+    async with chatting(daemon, sender) as chat:
+        assert await chat.say("empty") == ""
+
+
+async def test_a_client_that_hangs_up_does_not_stop_the_run(daemon: DaemonProcess, sender: str) -> None:
+    async with chatting(daemon, sender) as chat:
+        body = chat.body("slowly", stream=True)
+        async with chat.client.post(f"{chat.url}/v1/chat/completions", headers=chat.headers, json=body) as response:
+            async for line in response.content:
+                if b'"content":"one' in line:
+                    break
+            response.close()
+        async with daemon.client() as talk:
+            await talk.attach("ada", sender).end()
+        assert (await chat.history())[-1] == (
+            "assistant",
+            "",
+            "one two three four five six seven eight nine ten",
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "code"),
+    [
+        ({"model": "ghost"}, 404, "not_found"),
+        ({"model": "ada@ghost"}, 404, "not_found"),
+        ({"model": "ada@ada"}, 400, "bad_request"),
+        ({"model": ""}, 404, "not_found"),
+        ({"model": 5}, 400, "bad_request"),
+        ({"user": "somebody-else"}, 403, "forbidden"),
+        ({"user": "run:1"}, 400, "bad_request"),
+        ({"n": 2}, 400, "bad_request"),
+        ({"messages": []}, 400, "bad_request"),
+        ({"messages": [{"role": "assistant", "content": "x"}]}, 400, "bad_request"),
+        ({"messages": [{"role": "user", "content": ""}]}, 400, "bad_request"),
+        ({"messages": [{"role": "user", "content": "a\0b"}]}, 400, "bad_request"),
+        ({"messages": [{"role": "user", "content": None}]}, 400, "bad_request"),
+        ({"messages": [{"role": "user", "content": 5}]}, 400, "bad_request"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
+            400,
+            "bad_request",
+        ),
+        ({"messages": [{"role": "user", "content": "x" * 2_000_000}]}, 413, "too_large"),
+    ],
+    ids=range(16),
+)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_bad_request_is_one_error_and_leaves_nothing(
+    daemon: DaemonProcess, sender: str, change: dict[str, Any], status: int, code: str, stream: bool
+) -> None:
+    user = sender[:60]
+    async with chatting(daemon, user) as chat:
+        answered, body, _ = await chat.post(chat.body("hi", stream=stream, **{"user": user, **change}))
+
+        assert (answered, body["error"]["code"]) == (status, code)
+        assert set(body["error"]) == {"message", "type", "param", "code"}
+        async with daemon.client() as talk:
+            assert [each for each in await talk.conversations() if each.sender == user] == []
+
+
+async def test_half_a_surrogate_is_refused(daemon: DaemonProcess, sender: str) -> None:
+    async with chatting(daemon, sender) as chat:
+        text = '{"model": "ada", "messages": [{"role": "user", "content": "\\ud800"}]}'
+        async with chat.client.post(
+            f"{chat.url}/v1/chat/completions",
+            headers=chat.headers | {"Content-Type": "application/json"},
+            data=text,
+        ) as response:
+            assert response.status == 400
+            assert (await response.json())["error"]["type"] == "invalid_request_error"
+
+
+async def test_the_agents_are_the_models(daemon: DaemonProcess, sender: str) -> None:
+    async with chatting(daemon, sender) as chat:
+        async with chat.client.get(f"{chat.url}/v1/models", headers=chat.headers) as response:
+            listed = await response.json()
+        model = {"id": "ada", "object": "model", "created": 0, "owned_by": "moot"}
+        assert listed["object"] == "list"
+        assert model in listed["data"]
+        async with chat.client.get(f"{chat.url}/v1/models/ada", headers=chat.headers) as response:
+            assert await response.json() == model
+        async with chat.client.get(f"{chat.url}/v1/models/ghost", headers=chat.headers) as response:
+            assert (response.status, (await response.json())["error"]["code"]) == (404, "not_found")

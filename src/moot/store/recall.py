@@ -22,6 +22,8 @@ HALF_LIFE_DAYS = 30.0
 _DAY = 86_400.0
 _MAX_TERMS = 24
 _MAX_TERM = 64
+# Rows of one search that are scored: the rarest words choose them, and of those the newest are taken.
+_MAX_ROWS = 4_000
 _K1, _B = 1.2, 0.75
 _SUMMARY_WEIGHT = 1.5
 
@@ -109,33 +111,63 @@ def _by_words(
 ) -> list[tuple[Archive, _Scores]]:
     if not words or not all_archives:
         return []
-    match = " OR ".join('"' + word.replace('"', '""') + '"' for word in words)
+    found = _Found(all_archives)
     reach = (rows.message_id(conversation, 0), rows.message_id(conversation, rows.MAX_SEQ))
+    having = {word: count for word in words if (count := _messages_having(db, word, reach))}
+    rarest = _rarest(having)
     in_messages = db.execute(
         "SELECT rowid, phrase_counts(message_index) FROM message_index"
-        " WHERE message_index MATCH ? AND rowid BETWEEN ? AND ?",
-        (match, *reach),
+        " WHERE message_index MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?",
+        (_any_of(rarest), *reach, _MAX_ROWS),
     ).fetchall()
+    for number, score in _bm25(in_messages, [having[word] for word in rarest], all_archives[-1].last_seq):
+        found.at_seq(number & rows.MAX_SEQ).messages.append((score, number))
     in_summaries = db.execute(
         "SELECT rowid, phrase_counts(summary_index) FROM summary_index"
-        " WHERE summary_index MATCH ? AND rowid BETWEEN ? AND ?",
-        (match, *reach),
+        " WHERE summary_index MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?",
+        (_any_of(words), *reach, _MAX_ROWS),
     ).fetchall()
-    found = _Found(all_archives)
-    for number, score in _bm25(in_messages, all_archives[-1].last_seq):
-        found.at_seq(number & rows.MAX_SEQ).messages.append((score, number))
-    for number, score in _bm25(in_summaries, len(all_archives)):
+    counted = [_rows_having(in_summaries, place) for place in range(len(words))]
+    for number, score in _bm25(in_summaries, counted, len(all_archives)):
         found.at_number(number & rows.MAX_SEQ).summary = score
     return found.items()
 
 
-def _bm25(hits: Sequence[rows.Row], documents: int) -> list[tuple[int, float]]:
+def _rows_having(hits: Sequence[rows.Row], place: int) -> int:
+    return sum(1 for _, counts in hits if counts[4 + place])
+
+
+def _any_of(words: Iterable[str]) -> str:
+    """A search for any of these words. Words hold letters and digits only, and are quoted all the same."""
+    return " OR ".join('"' + word.replace('"', '""') + '"' for word in words) or '""'
+
+
+def _messages_having(db: apsw.Connection, word: str, reach: tuple[int, int]) -> int:
+    return int(
+        db.execute(
+            "SELECT count(*) FROM message_index WHERE message_index MATCH ? AND rowid BETWEEN ? AND ?",
+            (_any_of([word]), *reach),
+        ).get
+    )
+
+
+def _rarest(having: dict[str, int]) -> list[str]:
+    """The rarest words that together need no more rows than are scored, and at least one."""
+    chosen: list[str] = []
+    left = _MAX_ROWS
+    for word, count in sorted(having.items(), key=lambda item: item[1]):
+        if chosen and count > left:
+            break
+        chosen.append(word)
+        left -= count
+    return chosen
+
+
+def _bm25(hits: Sequence[rows.Row], having: Sequence[int], documents: int) -> list[tuple[int, float]]:
     """Score rows by their phrase counts. Lengths are compared among the hits, which is all that is known of them."""
     if not hits:
         return []
-    phrases = range(4, len(hits[0][1]))
-    having = [sum(1 for _, counts in hits if counts[phrase]) for phrase in phrases]
-    weights = [log(1 + (documents - count + 0.5) / (count + 0.5)) for count in having]
+    weights = [log(1 + (documents - min(count, documents) + 0.5) / (count + 0.5)) for count in having]
     lengths = [int.from_bytes(counts[:4], "little") for _, counts in hits]
     average = sum(lengths) / len(lengths) or 1.0
     scored: list[tuple[int, float]] = []

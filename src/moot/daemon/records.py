@@ -1,6 +1,7 @@
 """Requests about what is remembered: histories, archives, recall, export and import, usage, deletion."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from moot.daemon.connection import Reply
@@ -99,12 +100,13 @@ class Records:
     async def import_(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = getattr(message, "import")
         imported = import_lines(asked.jsonl, agent=asked.agent, sender=asked.sender)
-        key = imported.conversation.key
-        principal.sender(key.sender)
-        self._doors.agent(key.agent)
+        agent, sender = imported.conversation.key
+        # A file may name no sender, and then it is the caller's own; one it names must be the caller's too.
+        key = ConversationKey(self._doors.agent(agent).name, principal.sender(sender))
         if self._runs.busy(key):
             raise Conflict(f"a run is going on in the conversation with {key.agent}", fix="Wait for it, or kill it.")
-        await self._store.restore_conversation(imported.conversation, imported.messages, imported.archives)
+        conversation = replace(imported.conversation, key=key)
+        await self._store.restore_conversation(conversation, imported.messages, imported.archives)
         self._runs.histories.drop(key)
         answer = pb.Imported(
             agent=key.agent,

@@ -235,7 +235,11 @@ class Room:
     # ---- what the screen asks for ----
 
     @property
-    def busy(self) -> bool:
+    def running(self) -> bool:
+        return bool(self._views)
+
+    @property
+    def waiting(self) -> bool:
         return bool(self._views) or self._connection is None
 
     def submit(self, text: str) -> None:
@@ -338,7 +342,7 @@ class Room:
             voices.cost(self._cost) if self._cost else "",
             f"{queued} queued" if queued else "",
             "waiting for you" if self._asked() is not None else "",
-            "reconnecting" if self._connection is None else "",
+            "connecting" if self._connection is None else "",
         ]
         keys = "Esc stops · /help" if self._views else "@ brings a guest · /help · Ctrl-D leaves"
         return [("", " " + " · ".join(safe.line(part) for part in parts if part)), ("", f"   {keys}")]

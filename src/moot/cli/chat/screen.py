@@ -8,11 +8,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from prompt_toolkit.application import Application
-from prompt_toolkit.application.run_in_terminal import in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.filters import Condition, FilterOrBool, has_completions
-from prompt_toolkit.formatted_text import FormattedText, StyleAndTextTuples
+from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -29,7 +28,7 @@ from prompt_toolkit.layout import (
 )
 from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output import Output
-from prompt_toolkit.shortcuts import print_formatted_text
+from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style
 
 from moot.cli.chat.lines import Line
@@ -56,7 +55,15 @@ class Player(Protocol):
     """Who is behind the screen: is told what the person does, and says what is to be seen."""
 
     @property
-    def busy(self) -> bool: ...
+    def running(self) -> bool:
+        """Whether there is a run to stop."""
+        ...
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something moves on the screen without the person doing anything."""
+        ...
+
     def submit(self, text: str) -> None: ...
     def stop_run(self) -> None: ...
     def live(self) -> StyleAndTextTuples: ...
@@ -162,23 +169,30 @@ class Screen:
         """Keep the spinner and its seconds moving while there is something to wait for."""
         while True:
             await asyncio.sleep(_TICK_SECONDS)
-            if self._player.busy:
+            if self._player.waiting:
                 self.app.invalidate()
 
     async def _print_forever(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            if self.app.is_running:
-                async with in_terminal():
-                    self._print_pending()
-            else:
-                self._print_pending()
+            self._print_pending()
 
     def _print_pending(self) -> None:
+        """Wipe the input rows, print where they stood, draw them again below.
+
+        The terminal stays raw all the while: a key pressed in between must not be echoed or become a signal.
+        """
         waiting, self._pending = self._pending, []
-        for line in waiting:
-            print_formatted_text(FormattedText(line), style=_STYLE, output=self.app.output)
+        fragments: StyleAndTextTuples = [fragment for line in waiting for fragment in (*line, ("", "\n"))]
+        if not fragments:
+            return
+        drawn = self.app.is_running
+        if drawn:
+            self.app.renderer.erase()
+        print_formatted_text(self.app.output, fragments, _STYLE, color_depth=self.app.color_depth)
+        if drawn:
+            self.app.renderer.render(self.app, self.app.layout)
 
     # ---- keys ----
 
@@ -188,7 +202,7 @@ class Screen:
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
-        busy = Condition(lambda: self._player.busy)
+        running = Condition(lambda: self._player.running)
         chosen = has_completions & Condition(self._completion_chosen)
         empty = Condition(lambda: not self._buffer.text)
         bindings: list[tuple[tuple[str, ...], FilterOrBool, Callable[[], None]]] = [
@@ -198,7 +212,7 @@ class Screen:
             (("s-tab",), has_completions, self._buffer.complete_previous),
             (("escape", "enter"), True, lambda: self._buffer.insert_text("\n")),
             (("escape",), has_completions, self._buffer.cancel_completion),
-            (("escape",), busy & ~has_completions, self._player.stop_run),
+            (("escape",), running & ~has_completions, self._player.stop_run),
             (("c-c",), True, self._interrupt),
             (("<sigint>",), True, self._interrupt),
             (("c-d",), empty, self.quit),
@@ -231,7 +245,7 @@ class Screen:
 
     def _interrupt(self) -> None:
         """Stop the run, else clear the line, else leave on the second press."""
-        if self._player.busy:
+        if self._player.running:
             self._player.stop_run()
         elif self._buffer.text:
             self._buffer.reset()

@@ -1,0 +1,295 @@
+"""The chat at a real terminal with a real daemon behind it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.daemon_process import DaemonProcess, Home, run_cli
+from tests.terminal import Terminal, terminal
+
+ESCAPE, CONTROL_C, CONTROL_D, TAB = "\x1b", "\x03", "\x04", "\t"
+
+SCRIPT = """
+[[rule]]
+match = "hang"
+hang = true
+
+[[rule]]
+match = "half"
+token_seconds = 0.02
+reply = "First line.\\nThe second line goes on and on and on and on and on and on and on and on and on and on."
+
+[[rule]]
+match = "which colours"
+calls = [{ name = "ask_user", arguments = { questions = [
+  { question = "Which colours?", options = [{ label = "Red" }, { label = "Blue" }], multi_select = true },
+  { question = "Why?" } ] } }]
+after_tool = "Noted: {result}"
+
+[[rule]]
+match = "name it"
+calls = [{ name = "set_title", arguments = { title = "The lighthouse" } }]
+after_tool = "Named."
+
+[[rule]]
+match = "think"
+thinking = "Let me see."
+reply = "Thought."
+
+[[rule]]
+match = "attack"
+reply = "\\u001B[2J\\u001B]0;owned\\u0007\\u202Eend"
+
+[[rule]]
+agent = "bob"
+reply = "Bob heard: {user}"
+
+[[rule]]
+reply = "Heard: {user}"
+"""
+
+
+def leave(person: Terminal) -> None:
+    person.type(CONTROL_D)
+    assert person.wait_for_exit() == 0
+
+
+def test_a_conversation_streams_with_names_and_is_shown_again_when_reopened(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender) as person:
+        person.wait_on_screen("Ctrl-D leaves")
+        person.enter("Hello")
+        person.wait_for("you › Hello")
+        person.wait_for("ada › Heard: Hello")
+        person.enter("@bob and you?")
+        person.wait_for("you › @bob and you?")
+        person.wait_for("bob (guest · text only) › Bob heard: and you?")
+        leave(person)
+    with terminal(daemon.home, "chat", "ada", "--as", sender) as person:
+        person.wait_for("you › Hello")
+        person.wait_for("ada › Heard: Hello")
+        person.wait_for("bob (guest · text only) › Bob heard: and you?")
+        leave(person)
+
+
+@pytest.mark.parametrize("key", [ESCAPE, CONTROL_C])
+def test_escape_and_control_c_stop_the_run_and_not_the_chat(daemon: DaemonProcess, sender: str, key: str) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "hang") as person:
+        person.wait_on_screen("ada thinking")
+        person.type(key)
+        person.wait_for("(cancelled")
+        person.enter("still here?")
+        person.wait_for("ada › Heard: still here?")
+        leave(person)
+
+
+def test_messages_typed_while_busy_queue_and_are_answered_in_order(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "hang") as person:
+        person.wait_on_screen("ada thinking")
+        person.enter("second")
+        person.wait_on_screen("second  (queued 1)")
+        person.enter("third")
+        person.wait_on_screen("third  (queued 2)")
+        person.type(ESCAPE)
+        person.wait_for("(cancelled")
+        person.wait_for("you › second")
+        person.wait_for("ada › Heard: second")
+        person.wait_for("you › third")
+        person.wait_for("ada › Heard: third")
+        leave(person)
+
+
+def test_questions_are_answered_in_place_one_after_the_other(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "which colours") as person:
+        person.wait_on_screen("2. Blue")
+        person.wait_on_screen("waiting for you")
+        person.enter("1,2")
+        person.wait_for("you › Red, Blue")
+        person.wait_on_screen("Why?")
+        person.enter("they are warm and cold")
+        person.wait_for('ada › Noted: {"Which colours?": "Red, Blue", "Why?": "they are warm and cold"}')
+        leave(person)
+
+
+def test_thoughts_and_tools_are_a_line_each(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender) as person:
+        person.enter("think")
+        person.wait_for("∴ thought for 0s · Let me see.")
+        person.wait_for("ada › Thought.")
+        person.enter("name it")
+        person.wait_for('⚒ set_title {"title": "The lighthouse"}')
+        person.wait_for("ada › Named.")
+        person.enter("/title")
+        person.wait_for("The lighthouse")
+        leave(person)
+
+
+def test_what_a_model_says_cannot_reach_the_terminal_raw(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "attack") as person:
+        person.wait_for("ada › ␛[2J␛]0;owned␇⟨U+202E⟩end")
+        leave(person)
+
+    assert b"\x1b[2J" not in person.raw
+    assert b"\x1b]0;owned" not in person.raw
+    assert "\u202e".encode() not in person.raw
+
+
+def test_commands_look_and_compact(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "The lighthouse is red") as person:
+        person.wait_for("ada › Heard: The lighthouse is red")
+        person.enter("/compact")
+        person.wait_for("── compacted into archive 1")
+        person.enter("/archives")
+        person.wait_for("  1 ")
+        person.enter("/recall lighthouse")
+        person.wait_for("── archive 1")
+        person.wait_for("you › The lighthouse is red")
+        person.enter("/usage")
+        person.wait_for("scripted  1 runs")
+        person.enter("/agents")
+        person.wait_for("bob of the tests")
+        person.enter("/nonsense")
+        person.wait_for("✗ there is no /nonsense")
+        person.enter("/help")
+        person.wait_for("/recall")
+        person.enter("/quit")
+        assert person.wait_for_exit() == 0
+
+
+def test_tab_completes_commands_and_guests(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender) as person:
+        person.wait_on_screen("Ctrl-D leaves")
+        person.type("/")
+        person.wait_on_screen("/archives")
+        person.type("usa")
+        person.wait_on_screen("/usage")
+        person.type(TAB + "\r")
+        person.wait_for("nothing used yet")
+        person.type("@bo")
+        person.wait_on_screen("@bob")
+        person.type(TAB + "hi\r")
+        person.wait_for("bob (guest · text only) › Bob heard: hi")
+        leave(person)
+
+
+def test_an_unknown_guest_is_one_error_and_the_words_come_back(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender) as person:
+        person.wait_on_screen("Ctrl-D leaves")
+        person.enter("@ghost boo")
+        person.wait_for("✗")
+        person.wait_on_screen("› @ghost boo")
+        person.type(CONTROL_C)
+        person.enter("hello")
+        person.wait_for("ada › Heard: hello")
+        leave(person)
+
+
+def test_the_chat_joins_a_run_in_flight_from_its_start(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "which colours") as first:
+        first.wait_on_screen("waiting for you")
+        leave(first)
+    with terminal(daemon.home, "chat", "ada", "--as", sender) as second:
+        second.wait_for("you › which colours")
+        second.wait_on_screen("1. Red")
+        second.enter("1")
+        second.wait_on_screen("Why?")
+        second.enter("because")
+        second.wait_for("ada › Noted")
+        leave(second)
+
+
+def test_the_chat_outlives_a_restart_of_the_daemon(home: Home) -> None:
+    run_cli(home, "up")
+    try:
+        with terminal(home, "chat", "ada", "-m", "hang") as person:
+            person.wait_on_screen("ada thinking")
+            assert run_cli(home, "down", "--now").returncode == 0
+            person.wait_for("the daemon went away")
+            assert run_cli(home, "up").returncode == 0
+            person.wait_for("connected again")
+            person.wait_for("(interrupted")
+            person.enter("back again?")
+            person.wait_for("ada › Heard: back again?")
+            leave(person)
+    finally:
+        run_cli(home, "down", "--now")
+
+
+def test_a_message_starts_a_daemon_that_is_gone(home: Home) -> None:
+    try:
+        with terminal(home, "chat", "ada") as person:
+            person.wait_for("Started the daemon")
+            person.wait_on_screen("Ctrl-D leaves")
+            assert run_cli(home, "down").returncode == 0
+            person.wait_for("the daemon went away")
+            person.enter("are you there?")
+            person.wait_for("started the daemon")
+            person.wait_for("you › are you there?")
+            person.wait_for("ada › Heard: are you there?")
+            leave(person)
+    finally:
+        run_cli(home, "down", "--now")
+
+
+def test_control_c_twice_leaves_when_nothing_runs(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender) as person:
+        person.wait_on_screen("Ctrl-D leaves")
+        person.type(CONTROL_C)
+        person.wait_on_screen("Ctrl-C again to leave")
+        person.type(CONTROL_C)
+        assert person.wait_for_exit() == 0
+
+
+def test_without_a_terminal_the_chat_points_to_ask(daemon: DaemonProcess) -> None:
+    done = daemon.cli("chat", "ada")
+
+    assert done.returncode == 2
+    assert "moot ask ada" in done.stderr
+
+
+def test_an_unknown_agent_is_refused_before_anything_is_drawn(daemon: DaemonProcess) -> None:
+    with terminal(daemon.home, "chat", "ghost") as person:
+        person.wait_for("ghost")
+        assert person.wait_for_exit() == 6
+
+
+# ---- moot ask at a terminal ----
+
+
+def test_ask_at_a_terminal_streams_and_asks_in_place(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "ask", "ada", "which colours", "--as", sender) as person:
+        person.wait_for("2. Blue")
+        person.wait_for("answer ›")
+        person.type("2\n")
+        person.wait_for("Why?")
+        person.wait_for("answer ›")
+        person.type("no reason\n")
+        person.wait_for('Noted: {"Which colours?": "Blue", "Why?": "no reason"}')
+        assert person.wait_for_exit() == 0
+
+
+def test_leaving_a_question_with_control_d_keeps_the_run_waiting(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "ask", "ada", "which colours", "--as", sender) as person:
+        person.wait_for("answer ›")
+        person.type(CONTROL_D)
+        person.wait_for("moot reply ada")
+        assert person.wait_for_exit() == 3
+
+    assert daemon.cli("kill", "ada", "--as", sender).returncode == 0
+
+
+def test_ask_at_a_terminal_shows_control_characters_instead_of_obeying_them(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "ask", "ada", "attack", "--as", sender) as person:
+        person.wait_for("␛[2J␛]0;owned␇⟨U+202E⟩end")
+        assert person.wait_for_exit() == 0
+    history = subprocess.run(
+        [sys.executable, "-m", "moot", "history", "ada", "--as", sender],
+        env=daemon.home.environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+
+    assert b"\x1b[2J" not in person.raw
+    assert "\x1b" not in history.stdout

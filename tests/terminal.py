@@ -1,0 +1,167 @@
+"""A person at a terminal: runs a command on a pseudo terminal, types, and waits for what is to be seen."""
+
+import codecs
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fcntl import ioctl
+from termios import TIOCSWINSZ
+
+from tests.daemon_process import PATIENCE, Home
+
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[()][A-Z0-9]|[=>78DEHM])")
+
+
+class Rows:
+    """What stands on the screen: an endless page, since whoever draws on it only ever moves relative to itself."""
+
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
+        self._rows: list[list[str]] = [[]]
+        self._row = self._column = 0
+        self._rest = ""
+
+    @property
+    def text(self) -> str:
+        return "\n".join("".join(row).rstrip() for row in self._rows)
+
+    def feed(self, text: str) -> None:
+        text, self._rest = self._rest + text, ""
+        at = 0
+        while at < len(text):
+            if text[at] != "\x1b":
+                self._put(text[at])
+                at += 1
+            elif sequence := _SEQUENCE.match(text, at):
+                self._obey(sequence[0])
+                at = sequence.end()
+            else:
+                self._rest = text[at:]
+                return
+
+    def _put(self, character: str) -> None:
+        if character == "\r":
+            self._column = 0
+        elif character == "\n":
+            self._go(self._row + 1)
+        elif character >= " ":
+            if self._column >= self._columns:
+                self._go(self._row + 1)
+                self._column = 0
+            row = self._rows[self._row]
+            row += [" "] * (self._column + 1 - len(row))
+            row[self._column] = character
+            self._column += 1
+
+    def _obey(self, sequence: str) -> None:
+        number = sequence[2:-1]
+        count = int(number) if number.isdecimal() else 1
+        match sequence[-1] if sequence[1] == "[" else "":
+            case "A":
+                self._go(self._row - count)
+            case "B":
+                self._go(self._row + count)
+            case "C":
+                self._column += count
+            case "D":
+                self._column = max(0, self._column - count)
+            case "K":
+                del self._rows[self._row][self._column :]
+            case "J":
+                del self._rows[self._row][self._column :]
+                del self._rows[self._row + 1 :]
+
+    def _go(self, row: int) -> None:
+        self._row = max(0, row)
+        while len(self._rows) <= self._row:
+            self._rows.append([])
+
+
+class Terminal:
+    """`raw` is the bytes as they came, `seen` all of them without escape sequences, `rows` what stands there now."""
+
+    def __init__(self, pid: int, descriptor: int, columns: int) -> None:
+        self.pid = pid
+        self._descriptor = descriptor
+        self._at = 0
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self.raw = b""
+        self.rows = Rows(columns)
+        self.exit_code: int | None = None
+
+    @property
+    def seen(self) -> str:
+        return _SEQUENCE.sub("", self.raw.decode(errors="replace")).replace("\r", "")
+
+    def type(self, keys: str) -> None:
+        os.write(self._descriptor, keys.encode())
+
+    def enter(self, line: str) -> None:
+        self.type(line + "\r")
+
+    def wait_for(self, text: str, seconds: float = PATIENCE) -> None:
+        """Wait until the text was printed after whatever was waited for before."""
+        deadline = time.monotonic() + seconds
+        while (found := self.seen.find(text, self._at)) < 0:
+            left = deadline - time.monotonic()
+            assert left > 0, f"never saw {text!r} in:\n{self.seen[self._at :]}"
+            assert self._read(left), f"it ended before {text!r}:\n{self.seen[self._at :]}"
+        self._at = found + len(text)
+
+    def wait_on_screen(self, text: str, seconds: float = PATIENCE) -> None:
+        """Wait until the text stands on the screen, wherever; what is redrawn is redrawn only in part."""
+        deadline = time.monotonic() + seconds
+        while text not in self.rows.text:
+            left = deadline - time.monotonic()
+            assert left > 0, f"never saw {text!r} on:\n{self.rows.text}"
+            assert self._read(left), f"it ended before {text!r}:\n{self.rows.text}"
+
+    def wait_for_exit(self, seconds: float = PATIENCE) -> int:
+        deadline = time.monotonic() + seconds
+        while self._read(max(0.0, deadline - time.monotonic())):
+            assert time.monotonic() < deadline, f"it did not end:\n{self.seen}"
+        _, status = os.waitpid(self.pid, 0)
+        self.exit_code = os.waitstatus_to_exitcode(status)
+        return self.exit_code
+
+    def _read(self, seconds: float) -> bool:
+        """Take what is there; False at the end of the output."""
+        ready, _, _ = select.select([self._descriptor], [], [], min(seconds, 0.1))
+        if not ready:
+            return True
+        try:
+            data = os.read(self._descriptor, 65536)
+        except OSError:
+            return False
+        self.raw += data
+        self.rows.feed(self._decode(data))
+        return bool(data)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+        if self.exit_code is None:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+
+
+@contextmanager
+def terminal(home: Home, *arguments: str, columns: int = 100, rows: int = 30) -> Iterator[Terminal]:
+    """`moot …` at a terminal of its own."""
+    # The cursor cannot be asked for its position here, and prompt_toolkit would wait for the answer.
+    environment = home.environment(TERM="xterm-256color", PROMPT_TOOLKIT_NO_CPR="1", NO_COLOR="")
+    pid, descriptor = pty.fork()
+    if pid == 0:
+        os.execve(sys.executable, [sys.executable, "-m", "moot", *arguments], environment)
+    ioctl(descriptor, TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    person = Terminal(pid, descriptor, columns)
+    try:
+        yield person
+    finally:
+        person.close()

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
+from weakref import WeakValueDictionary
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import Busy, Conflict, MootError, Unavailable
 from moot.domain.events import RunEnded, RunStarted, TextChunk, TextEnded, TextStarted
-from moot.domain.run import RETRYABLE, Outcome, Run, RunRequest, RunStatus
+from moot.domain.run import RETRYABLE, Outcome, Run, RunRequest
 from moot.engine.feed import Feed
 from moot.engine.history import Histories
 from moot.engine.lanes import Lane, Lanes, Ticket
@@ -23,26 +24,21 @@ class Runs:
         self._turns = Turns(wiring, self.histories)
         self._lanes = Lanes(supervisor=wiring.supervisor, clock=wiring.clock, done=self._done)
         self._by_client_id: dict[tuple[ConversationKey, str], Ticket] = {}
+        self._arrivals: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()
         self._count = 0
 
     async def submit(self, request: RunRequest) -> Feed:
         """Start the run, or put it in line. The feed tells everything from here on."""
         reach("submit.received")
         ticket = self._ticket(request)
-        if not request.client_message_id:
-            await self._admit(ticket)
-            return ticket.feed
-        name = (request.key, request.client_message_id)
-        known = self._by_client_id.get(name)
-        if known is not None:
-            return known.feed
-        self._by_client_id[name] = ticket
-        try:
-            await self._once(ticket, request)
-        except MootError as error:
-            self._by_client_id.pop(name, None)
-            ticket.fail(error)
-            raise
+        # Looking an id up takes a moment; who comes later must not get into the lane in the meantime.
+        async with self._arrivals.setdefault(request.key, asyncio.Lock()):
+            known = self._by_client_id.get((request.key, request.client_message_id))
+            if known is not None:
+                return known.feed
+            await self._place(ticket, request)
+        if ticket.stored is not None:
+            await self._kept(ticket, request)
         return ticket.feed
 
     async def compact(self, key: ConversationKey) -> Archive:
@@ -52,7 +48,7 @@ class Runs:
         async def work(ticket: Ticket) -> None:
             await self._compact(ticket, answer)
 
-        await self._admit(Ticket(key=key, work=work, feed=Feed(key, speaker=key.agent)))
+        self._admit(Ticket(key=key, work=work, feed=Feed(key, speaker=key.agent)))
         return await answer
 
     def resume(self, queued: Sequence[Run]) -> None:
@@ -103,7 +99,8 @@ class Runs:
         feed = Feed(request.key, speaker=request.speaker)
         return Ticket(key=request.key, work=self._turns.take, request=request, feed=feed)
 
-    async def _admit(self, ticket: Ticket) -> None:
+    def _admit(self, ticket: Ticket) -> None:
+        """Let it into its lane, at the end of the line."""
         if self._lanes.closing:
             raise Unavailable("the daemon is shutting down", fix="Send it again once the daemon is back.")
         lane = self._lanes.get(ticket.key)
@@ -117,20 +114,28 @@ class Runs:
                 keep = self._w.store.enqueue(ticket.request, now=self._w.clock.now())
                 ticket.stored = self._w.supervisor.start(f"enqueue {ticket.request.id}", keep)
         self._lanes.enter(ticket)
-        if ticket.stored is not None:
-            await self._lanes.stored(ticket)
 
-    async def _once(self, ticket: Ticket, request: RunRequest) -> None:
-        """A message that may have come before: replay what it led to, or run again on what is there."""
-        earlier = await self._w.store.find_run(request.key, request.client_message_id)
-        if earlier is None:
-            await self._admit(ticket)
-        elif earlier.status is RunStatus.ENDED and earlier.end is not None and earlier.end.outcome not in RETRYABLE:
+    async def _place(self, ticket: Ticket, request: RunRequest) -> None:
+        """Admit a message; one that may have come before is replayed, or run again on what is there."""
+        message_id = request.client_message_id
+        earlier = await self._w.store.find_run(request.key, message_id) if message_id else None
+        if earlier is not None and _settled(earlier):
             _replay(ticket.feed, earlier)
-            self._done(ticket)
-        else:
+            return
+        if earlier is not None:
             ticket.rerun_of = earlier.request.id
-            await self._admit(ticket)
+        self._admit(ticket)
+        if message_id:
+            self._by_client_id[request.key, message_id] = ticket
+
+    async def _kept(self, ticket: Ticket, request: RunRequest) -> None:
+        """Wait until a message that must wait is on disk."""
+        try:
+            await self._lanes.stored(ticket)
+        except MootError as error:
+            self._by_client_id.pop((request.key, request.client_message_id), None)
+            ticket.fail(error)
+            raise
 
     async def _compact(self, ticket: Ticket, answer: asyncio.Future[Archive]) -> None:
         task = ticket.task = self._w.supervisor.start(f"compact {ticket.key}", guarded(self._archive(ticket.key)))
@@ -160,6 +165,10 @@ class Runs:
         self._count += 1
         if self._count % _TRIM_EVERY == 0:
             self.histories.trim(self.busy)
+
+
+def _settled(run: Run) -> bool:
+    return run.end is not None and run.end.outcome not in RETRYABLE
 
 
 def _replay(feed: Feed, run: Run) -> None:

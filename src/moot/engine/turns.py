@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -67,6 +68,7 @@ class Turns:
         request = ticket.request
         assert request is not None
         try:
+            await _stored(ticket)
             agent = self._w.agent(request.speaker)
             history, entry = await self._begin(ticket, request)
         except MootError as error:
@@ -92,7 +94,9 @@ class Turns:
     async def settle_owed(self) -> None:
         """Write the ends that the disk refused before."""
         for run_id, (key, end) in list(self._owed.items()):
-            await self._w.store.end(key, run_id, end, (), now=self._w.clock.now())
+            # A run that was deleted with its conversation needs no end any more.
+            with suppress(NotFound):
+                await self._w.store.end(key, run_id, end, (), now=self._w.clock.now())
             self._owed.pop(run_id, None)
             self._histories.drop(key)
 
@@ -100,11 +104,6 @@ class Turns:
 
     async def _begin(self, ticket: Ticket, request: RunRequest) -> tuple[History, Entry]:
         """Put the user message on disk. Until this returns, nothing has been acknowledged."""
-        if ticket.stored is not None:
-            await asyncio.wait({ticket.stored})
-            if ticket.stored.exception() is not None:
-                raise StoreError("the message could not be stored")
-            ticket.kept = True
         if self._owed:
             await self.settle_owed()
         history = await self._histories.load(request.key)
@@ -217,6 +216,15 @@ class Turns:
                 tap(request, event)
 
         return emit
+
+
+async def _stored(ticket: Ticket) -> None:
+    """Wait until a message that had to wait is on disk as waiting."""
+    if ticket.stored is not None:
+        await asyncio.wait({ticket.stored})
+        if ticket.stored.exception() is not None:
+            raise StoreError("the message could not be stored")
+        ticket.kept = True
 
 
 async def _over(ticket: Ticket, task: "asyncio.Task[Any]") -> None:

@@ -1,0 +1,263 @@
+"""Holds a store against a ledger, with SQL of its own: it shares no code with what it checks."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from tests.chaos.ledger import Ledger, Sent
+from tests.daemon_process import Home
+
+Key = tuple[str, str]
+
+# Said to a speaker for one run; none of it may ever be found in the files.
+FRAMING = (
+    b"a guest in a conversation between", b"Guests have spoken in this conversation", b"moot:compaction",
+    b"Your working directory for this turn", b"<from agent=", b"<archived-summary>", b"Write the summary now",
+    b"No tool was run:",
+)  # fmt: skip
+
+# The agent whose file is sometimes taken away: a message that waits for it can only be given up, with an outcome.
+VANISHING = "temp"
+
+
+@dataclass(slots=True)
+class Line:
+    seq: int
+    role: str
+    content: str
+    agent: str
+    calls: list[dict[str, Any]]
+    call_id: str
+    is_error: bool
+    run_id: str
+
+
+@dataclass(slots=True)
+class Talk:
+    """One conversation as it lies in the file."""
+
+    key: Key
+    title: str
+    last_seq: int
+    archived_seq: int
+    archive_count: int
+    lines: list[Line] = field(default_factory=list)
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    archives: list[tuple[int, int, int, str]] = field(default_factory=list)
+
+
+def read(path: Path) -> dict[Key, Talk]:
+    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        db.set_busy_timeout(5_000)
+        db.execute("PRAGMA query_only = ON")
+        db.execute("BEGIN")
+        talks: dict[int, Talk] = {}
+        for number, agent, sender, *rest in db.execute(
+            "SELECT id, agent, sender, title, last_seq, archived_seq, archives FROM conversations"
+        ):
+            talks[number] = Talk((agent, sender), *rest)
+        for identity, role, content, agent, calls, call_id, is_error, run_id in db.execute(
+            "SELECT id, role, content, agent, tool_calls, tool_call_id, is_error, run_id FROM messages ORDER BY id"
+        ):
+            line = Line(
+                identity & 0xFFFFFFFF, role, content, agent, json.loads(calls) if calls else [], call_id,
+                bool(is_error), run_id,
+            )  # fmt: skip
+            talks[identity >> 32].lines.append(line)
+        columns = "id, speaker, status, user_seq, outcome, content, client_message_id, started_at, ended_at, number"
+        for number, *values in db.execute(f"SELECT conversation, {columns} FROM runs ORDER BY number"):
+            talks[number].runs.append(dict(zip(columns.split(", "), values, strict=True)))
+        for number, *archive in db.execute(
+            "SELECT conversation, number, first_seq, last_seq, title FROM archives ORDER BY number"
+        ):
+            talks[number].archives.append(tuple(archive))
+        return {talk.key: talk for talk in talks.values()}
+    finally:
+        db.close()
+
+
+def check(home: Home, ledger: Ledger) -> list[str]:
+    """Everything that is wrong, one sentence each. The daemon is up and idle."""
+    talks = read(home.store)
+    problems = [*ledger.surprises, *_file(home), *_notes(home, talks)]
+    for talk in talks.values():
+        where = " ⇄ ".join(talk.key)
+        found = (*_order(talk), *_runs(talk), *_tools(talk), *_archives(talk))
+        problems += [f"{where}: {problem}" for problem in found]
+    problems += _messages(ledger, talks)
+    problems += _whole(ledger, talks)
+    return problems
+
+
+def _file(home: Home) -> Iterator[str]:
+    db = apsw.Connection(str(home.store), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        for (answer,) in db.execute("PRAGMA integrity_check"):
+            if answer != "ok":
+                yield f"integrity: {answer}"
+    finally:
+        db.close()
+    raw = home.on_disk()
+    for framing in FRAMING:
+        if framing in raw:
+            yield f"framing is on disk: {framing.decode()}"
+
+
+def _notes(home: Home, talks: dict[Key, Talk]) -> Iterator[str]:
+    """A tool had its effect at most once a call, and exactly once where a result says so."""
+    path = home.path / "notes.txt"
+    written = Counter(path.read_text().split("\n")[:-1]) if path.exists() else Counter[str]()
+    for line, times in written.items():
+        if times > 1:
+            yield f"a call was made {times} times: {line}"
+    intents: set[str] = set()
+    for talk in talks.values():
+        results = {line.call_id: line for line in talk.lines if line.role == "tool"}
+        for line in talk.lines:
+            for call in line.calls:
+                if call["name"] != "note":
+                    continue
+                note = f"{line.run_id} {json.loads(call['arguments'])['number']}"
+                intents.add(note)
+                result = results.get(call["id"])
+                if result is not None and not result.is_error and written[note] != 1:
+                    yield f"a result says that {note} was written, and it was not"
+    for line in written:
+        if line not in intents:
+            yield f"a call was made before it was recorded: {line}"
+
+
+def _order(talk: Talk) -> Iterator[str]:
+    seqs = [line.seq for line in talk.lines]
+    if seqs != list(range(1, len(seqs) + 1)) or talk.last_seq != len(seqs):
+        yield f"seqs are {seqs[:50]} and the last should be {talk.last_seq}"
+
+
+def _runs(talk: Talk) -> Iterator[str]:
+    roles = {line.seq: line.role for line in talk.lines}
+    began = sorted((run for run in talk.runs if run["user_seq"]), key=lambda run: (run["user_seq"], run["number"]))
+    for run in talk.runs:
+        if run["status"] != "ended":
+            yield f"run {run['id']} is {run['status']}"
+        elif not run["outcome"]:
+            yield f"run {run['id']} has no outcome"
+        if run["user_seq"] and roles.get(run["user_seq"]) != "user":
+            yield f"run {run['id']} points at seq {run['user_seq']}, which is no user message"
+    for before, after in zip(began, began[1:], strict=False):
+        if after["started_at"] < before["ended_at"]:
+            yield f"runs {before['id']} and {after['id']} overlap"
+    owned = {run["user_seq"] for run in began}
+    for line in talk.lines:
+        if line.role == "user" and line.run_id and line.seq not in owned:
+            yield f"the user message {line.seq} has no run"
+    ids = Counter(run["client_message_id"] for run in talk.runs if run["client_message_id"])
+    for message_id, times in ids.items():
+        if times > 1:
+            yield f"message id {message_id} stands on {times} runs"
+
+
+def _tools(talk: Talk) -> Iterator[str]:
+    """Every call has its result right behind it, in call order, and no result is without a call."""
+    expected: list[str] = []
+    for line in talk.lines:
+        if line.role == "tool":
+            if not expected or line.call_id != expected[0]:
+                yield f"seq {line.seq} is a result of {line.call_id}, expected {expected[:1]}"
+            expected = expected[1:]
+        elif expected:
+            yield f"seq {line.seq} stands where results of {expected} belong"
+            expected = []
+        if line.calls:
+            expected = [call["id"] for call in line.calls]
+    if expected:
+        yield f"the calls {expected} have no result"
+
+
+def _archives(talk: Talk) -> Iterator[str]:
+    after = 0
+    for place, (number, first, last, title) in enumerate(talk.archives, start=1):
+        if number != place or first != after + 1 or last < first or not title:
+            yield f"archive {number} covers {first}..{last} after {after}"
+        after = last
+    if (after, len(talk.archives)) != (talk.archived_seq, talk.archive_count):
+        yield f"archives end at {after}, the conversation says {talk.archived_seq}"
+
+
+def _messages(ledger: Ledger, talks: dict[Key, Talk]) -> Iterator[str]:
+    found: dict[tuple[Key, str], list[int]] = defaultdict(list)
+    for talk in talks.values():
+        for line in talk.lines:
+            if line.role == "user":
+                found[talk.key, line.content].append(line.seq)
+    last: dict[Key, tuple[int, int]] = {}
+    for sent in ledger.sent:
+        seqs = found[sent.key, sent.content]
+        talk = talks.get(sent.key)
+        given_up = talk is not None and any(
+            not run["user_seq"] and run["outcome"] and run["content"] == sent.content for run in talk.runs
+        )
+        problems = _message(sent, seqs, given_up=given_up)
+        yield from (f"{sent.agent} ⇄ {sent.sender} {sent.content!r}: {problem}" for problem in problems)
+        if seqs and talk is not None:
+            yield from (f"{sent.content!r}: {problem}" for problem in _turn(sent, seqs[0], talk, ledger))
+            order, seq = last.get(sent.key, (0, 0))
+            if seqs[0] <= seq:
+                yield f"{sent.content!r} was sent after {order} and stands before it"
+            last[sent.key] = (sent.order, seqs[0])
+
+
+def _message(sent: Sent, seqs: list[int], *, given_up: bool) -> Iterator[str]:
+    if len(seqs) > 1:
+        yield f"stored {len(seqs)} times, at {seqs}"
+    if sent.seqs and sent.seqs != set(seqs):
+        yield f"acknowledged at {sorted(sent.seqs)}, stored at {seqs}"
+    if seqs and sent.refusal in ("not_found", "busy"):
+        yield f"refused as {sent.refusal}, and stored at {seqs}"
+    if sent.queued and not seqs and not (given_up and sent.agent == VANISHING):
+        yield "acknowledged as queued, and gone"
+
+
+def _turn(sent: Sent, seq: int, talk: Talk, ledger: Ledger) -> Iterator[str]:
+    runs = [run for run in talk.runs if run["user_seq"] == seq]
+    if not runs:
+        return
+    run = runs[-1]
+    if sent.outcome and sent.outcome != run["outcome"]:
+        yield f"told to have ended {sent.outcome}, stored as {run['outcome']}"
+    if run["speaker"] != (sent.guest or sent.agent):
+        yield f"answered by {run['speaker']}"
+    ids = {each["id"] for each in runs}
+    replies = [line for line in talk.lines if line.run_id in ids and line.role == "assistant"]
+    if any(line.agent != sent.guest for line in replies):
+        yield f"attributed to {[line.agent for line in replies]}"
+    if sent.outcome == "completed" and (not replies or replies[-1].content != sent.text):
+        yield f"the reader was told {sent.text!r}, stored is {[line.content for line in replies]}"
+    if run["outcome"] == "completed" and not replies:
+        yield "completed without a reply"
+    if sent.outcome == "completed" and sent.content in ledger.answers:
+        told = [line.content for line in talk.lines if line.run_id in ids and line.role == "tool"]
+        if told != [ledger.answers[sent.content]]:
+            yield f"answered with {ledger.answers[sent.content]!r}, stored is {told}"
+
+
+def _whole(ledger: Ledger, talks: dict[Key, Talk]) -> Iterator[str]:
+    for key, (messages, acknowledged) in ledger.imported.items():
+        has = len(talks[key].lines) if key in talks else 0
+        deleted = ledger.deleted.get(key, False)
+        allowed = {messages} if acknowledged else {0, messages}
+        if deleted is not False:
+            allowed = {0} if deleted else allowed | {0}
+        if has not in allowed:
+            yield f"{key} was imported with {messages} messages ({acknowledged}, deleted {deleted}) and has {has}"
+    for key, number in ledger.compacted.items():
+        if len(talks[key].archives) < number:
+            yield f"{key} was told of archive {number} and has {len(talks[key].archives)}"
+    for key in ledger.titled:
+        if talks[key].title != "A name":
+            yield f"{key} was named and has the title {talks[key].title!r}"

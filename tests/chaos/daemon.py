@@ -1,0 +1,136 @@
+"""Homes and daemon processes for the kill tests: daemons that are meant to die, sometimes before they are ready."""
+
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import apsw
+
+from moot.store import migrate
+from tests.daemon_process import PATIENCE, DaemonProcess, Home
+
+ROOT = Path(__file__).resolve().parents[2]
+AGENTS = ("ada", "ben", "cyd", "temp")
+SLOW = " ".join(f"word{number}" for number in range(25))
+SUMMARY = "They tried things out. Much was said, and all of it was heard."
+
+SCRIPT = f"""
+[[rule]]
+system = "moot:compaction"
+reply = "{SUMMARY}"
+
+[[rule]]
+match = "note twice"
+calls = [
+  {{ name = "note", arguments = {{ number = 0 }} }},
+  {{ name = "note", arguments = {{ number = 1, pause = 0.02 }} }},
+]
+after_tool = "Both are noted."
+
+[[rule]]
+match = "name it"
+calls = [{{ name = "set_title", arguments = {{ title = "A name" }} }}]
+after_tool = "It has a name."
+
+[[rule]]
+match = "ask me"
+calls = [{{ name = "ask_user", arguments = {{ questions = [{{ question = "Which?" }}] }} }}]
+after_tool = "You answered: {{result}}"
+
+[[rule]]
+match = "speak slowly"
+reply = "{SLOW}"
+token_seconds = 0.01
+
+[[rule]]
+match = "hang"
+hang = true
+
+[[rule]]
+match = "break"
+error = "it broke, as it was told"
+
+[[rule]]
+reply = "Heard: {{user}}"
+"""
+
+
+def new_home(path: Path) -> Home:
+    return Home(path).furnish(script=SCRIPT, agents=AGENTS)
+
+
+class Mortal(DaemonProcess):
+    """A daemon that may die at any moment. What it says on standard error is kept in a file."""
+
+    @classmethod
+    def launch(cls, home: Home, *, fail_at: str = "", prefix: tuple[str, ...] = ()) -> "Mortal | None":
+        """Start it and wait until it is ready; None when it died before, killed at its failpoint."""
+        complaints = home.path / "stderr.txt"
+        with complaints.open("ab") as stderr:
+            process = subprocess.Popen(
+                [*prefix, sys.executable, "-m", "tests.chaos.serve"],
+                cwd=ROOT,
+                env=_environment(home, fail_at),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                start_new_session=True,
+            )
+        assert process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
+        line = process.stdout.readline() if ready else ""
+        if "ready" in line:
+            return cls(home, process, line)
+        process.stdout.close()
+        if not ready:
+            process.kill()
+        code = process.wait(PATIENCE)
+        if code == -9 and ready:
+            return None
+        raise AssertionError(f"the daemon ended with {code} before it was ready:\n{complaints.read_text()[-4000:]}")
+
+    @property
+    def died_by_itself(self) -> bool:
+        """True when it is already dead by SIGKILL. A moment is given to a kill that is on its way."""
+        deadline = time.monotonic() + 0.2
+        while self.process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return self.process.returncode == -9
+
+
+def _environment(home: Home, fail_at: str) -> dict[str, str]:
+    environment = home.environment(**({"MOOT_FAIL_AT": fail_at} if fail_at else {}))
+    # Where byte code is never written, every one of hundreds of starts would compile everything again.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    return environment
+
+
+def write_old_store(home: Home) -> list[tuple[str, str]]:
+    """A store as the first version left it, with a conversation in it; what the conversation says."""
+    home.store.parent.mkdir(parents=True, exist_ok=True)
+    db = apsw.Connection(str(home.store))
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        migrate.migrate(db, upto=1)
+        db.execute(
+            "INSERT INTO conversations (agent, sender, created_at, updated_at, last_seq, archived_seq, archives)"
+            " VALUES ('ada', 'old', 1, 1, 4, 2, 1)"
+        )
+        number = db.last_insert_rowid()
+        said = [("user", "an old question"), ("assistant", "an old answer"), ("user", "another"), ("assistant", "so")]
+        for seq, (role, content) in enumerate(said, start=1):
+            db.execute(
+                "INSERT INTO messages (id, role, content, agent, tool_call_id, is_error, run_id, created_at)"
+                " VALUES (?, ?, ?, '', '', 0, '', 1)",
+                ((number << 32) + seq, role, content),
+            )
+        db.execute(
+            "INSERT INTO archives VALUES (?, 1, 1, 2, 'Old.', 'Old. All of it.', 1, '', 0, 0, 0, 0, 0, 0)",
+            (number,),
+        )
+    finally:
+        db.close()
+    return said

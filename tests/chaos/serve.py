@@ -1,0 +1,55 @@
+"""The daemon as it ships, with one more tool: `note` writes a line to a file, so that its effects can be counted."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from moot.daemon import app
+from moot.daemon.paths import Paths
+from moot.domain.ports import RunContext, Tool
+from moot.domain.prompt import ToolSpec
+from moot.engine.loop import Loop
+
+
+class Note:
+    spec = ToolSpec(
+        name="note",
+        description="Write a line.",
+        parameters={
+            "type": "object",
+            "properties": {"number": {"type": "integer"}, "pause": {"type": "number"}},
+            "required": ["number"],
+        },
+    )
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        # A file of the kernel's: what is written stays written when this process is killed.
+        handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(handle, f"{context.run_id} {arguments['number']}\n".encode())
+        finally:
+            os.close(handle)
+        await asyncio.sleep(arguments.get("pause", 0))
+        return f"noted {arguments['number']}"
+
+
+def main() -> int:
+    paths = Paths.find(os.environ)
+    note = Note(paths.config.parent / "notes.txt")
+
+    def loop_with_note(*, tools: Mapping[str, Tool], **parts: Any) -> Loop:
+        return Loop(tools={**tools, note.spec.name: note}, **parts)
+
+    app.Loop = loop_with_note  # type: ignore[misc,assignment]
+    app.DRAIN_SECONDS = 0.2  # type: ignore[misc]
+    return app.serve(paths)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

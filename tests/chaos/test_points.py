@@ -1,0 +1,55 @@
+"""Every named point is one a daemon really comes by: each of them kills it, and nothing promised is lost."""
+
+import re
+import timeit
+from pathlib import Path
+
+import pytest
+
+from moot import failpoint
+from tests.chaos.cycles import Arena
+
+SOURCES = Path(failpoint.__file__).parent
+
+
+def test_every_point_in_the_code_is_registered_and_every_registered_point_is_in_the_code() -> None:
+    placed: set[str] = set()
+    writes: set[str] = set()
+    for path in SOURCES.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        placed.update(re.findall(r'\breach\("([a-z.]+)"\)', text))
+        placed.update(f"{moment}.{{}}" for moment in re.findall(r'\breach\("([a-z]+)", job\.name\)', text))
+        writes.update(re.findall(r'self\._write\(.*, "([a-z]+)"\)$', text, flags=re.MULTILINE))
+    assert writes == set(failpoint.WRITES)
+    named = {point for point in placed if not point.endswith(".{}")}
+    named.update(point.format(write) for point in placed - named for write in writes)
+    assert named == set(failpoint.POINTS)
+
+
+def test_there_are_at_least_twenty_five_points_and_no_two_have_one_name() -> None:
+    assert len(set(failpoint.POINTS)) == len(failpoint.POINTS) >= 25
+
+
+def test_a_point_costs_less_than_a_tenth_of_a_microsecond_where_nobody_asks_for_it() -> None:
+    passes = 200_000
+    best = min(timeit.repeat('reach("model.chunk")', globals={"reach": failpoint.reach}, number=passes, repeat=7))
+    assert best / passes < 100e-9
+
+
+def test_a_point_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ValueError, match="no point 'nowhere'"):
+        failpoint._setting("nowhere:2")
+    assert failpoint._setting("begin" and "commit.begin:3") == ("commit.begin", 3)
+
+
+# The daemon starts three times for some of them, so they share a home and a test has a few of them.
+_GROUPS = [failpoint.POINTS[first : first + 11] for first in range(0, len(failpoint.POINTS), 11)]
+
+
+@pytest.mark.parametrize("points", _GROUPS, ids=lambda points: points[0])
+def test_each_point_kills_the_daemon_and_nothing_promised_is_lost(points: tuple[str, ...], tmp_path: Path) -> None:
+    arena = Arena(tmp_path, seed=7)
+    for number, point in enumerate(points):
+        done = arena.cycle(number, point)
+        assert done.reached, f"{done}: the daemon never came there"
+        assert not done.problems, f"{done}:\n" + "\n".join(done.problems)

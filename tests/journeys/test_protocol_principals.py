@@ -1,0 +1,229 @@
+"""A token speaks as what it owns: everything else is closed to it, on every door and with every message."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from moot.client.connection import Connection, connect
+from moot.domain.errors import Busy, Forbidden, MootError, NotFound, Unauthorized
+from moot.wire import moot_pb2 as pb
+from tests.daemon_process import DaemonProcess, Home, running
+from tests.raw_client import http_address, raw, tcp_address
+from tests.talking import Talking
+
+CONFIG = """
+default_model = "scripted"
+[models.scripted]
+provider = "scripted"
+script = "script.toml"
+[listen]
+http = "127.0.0.1:0"
+tcp = "127.0.0.1:0"
+"""
+
+SCRIPT = """
+[[rule]]
+match = "hang"
+hang = true
+
+[[rule]]
+reply = "You said: {user}"
+"""
+
+FOREIGN = "user"
+
+# Every request that names a conversation.
+ADDRESSED = [
+    pb.ClientMessage(send=pb.SendMsg(agent="ada", content="hi", sender=FOREIGN)),
+    pb.ClientMessage(stream=pb.StreamMsg(agent="ada", content="hi", sender=FOREIGN)),
+    pb.ClientMessage(kill=pb.KillMsg(agent="ada", sender=FOREIGN)),
+    pb.ClientMessage(compact=pb.CompactMsg(agent="ada", sender=FOREIGN)),
+    pb.ClientMessage(reply_to_ask=pb.ReplyToAsk(agent="ada", sender=FOREIGN, content="x")),
+    pb.ClientMessage(get_history=pb.GetHistoryMsg(agent="ada", sender=FOREIGN)),
+    pb.ClientMessage(list_archives=pb.ListArchivesMsg(agent="ada", sender=FOREIGN)),
+    pb.ClientMessage(get_archive=pb.GetArchiveMsg(agent="ada", sender=FOREIGN, number=1)),
+    pb.ClientMessage(export=pb.ExportMsg(agent="ada", sender=FOREIGN)),
+    pb.ClientMessage(**{"import": pb.ImportMsg(agent="ada", sender=FOREIGN, jsonl='{"role":"user","content":"x"}')}),
+    pb.ClientMessage(delete=pb.DeleteMsg(agent="ada", sender=FOREIGN, confirm=True)),
+    pb.ClientMessage(recall=pb.RecallMsg(agent="ada", sender=FOREIGN, query="x")),
+    pb.ClientMessage(attach=pb.AttachMsg(agent="ada", sender=FOREIGN)),
+]
+OWNERS = [
+    pb.ClientMessage(list_tokens=pb.ListTokensMsg()),
+    pb.ClientMessage(new_token=pb.NewTokenMsg(name="more")),
+    pb.ClientMessage(revoke_token=pb.RevokeTokenMsg(name="bot")),
+    pb.ClientMessage(backup=pb.BackupMsg(path="/tmp/never-written")),
+    pb.ClientMessage(check=pb.CheckMsg()),
+    pb.ClientMessage(reload=pb.ReloadMsg()),
+]
+
+
+def kind(message: pb.ClientMessage) -> str:
+    return str(message.WhichOneof("message"))
+
+
+def token(daemon: DaemonProcess, name: str, *senders: str) -> str:
+    """A token, made once for the module's daemon."""
+    path = daemon.home.path / f"token-{name}"
+    if not path.exists():
+        patterns = [part for sender in senders for part in ("--sender", sender)]
+        path.write_text(daemon.cli_json("tokens", "new", name, *patterns)["data"]["token"])
+    return path.read_text()
+
+
+@asynccontextmanager
+async def bot(daemon: DaemonProcess) -> AsyncIterator[Connection]:
+    async with connect(tcp_address(daemon), token=token(daemon, "bot", "test:*")) as connection:
+        yield connection
+
+
+def fresh(message: pb.ClientMessage) -> pb.ClientMessage:
+    copy = pb.ClientMessage()
+    copy.CopyFrom(message)
+    return copy
+
+
+def test_every_request_that_names_a_conversation_is_in_the_matrix() -> None:
+    fields = pb.ClientMessage.DESCRIPTOR.oneofs_by_name["message"].fields
+    addressed = {
+        field.name for field in fields if {"agent", "sender"} <= {inner.name for inner in field.message_type.fields}
+    }
+    # These match many conversations; what they show is checked below.
+    lists = {"list_conversations", "list_active_conversations", "get_usage"}
+    assert addressed - lists == {kind(message) for message in ADDRESSED}
+
+
+@pytest.mark.parametrize("message", ADDRESSED, ids=kind)
+async def test_another_principals_conversation_is_forbidden_whether_it_exists_or_not(
+    daemon: DaemonProcess, message: pb.ClientMessage
+) -> None:
+    async with bot(daemon) as connection:
+        with pytest.raises(Forbidden) as before:
+            await connection.request(fresh(message))
+        async with daemon.client() as owner:
+            await owner.say("ada", "mine", FOREIGN)
+            history = await owner.told("ada", FOREIGN)
+        with pytest.raises(Forbidden) as after:
+            await connection.request(fresh(message))
+        assert after.value.message == before.value.message
+    async with daemon.client() as owner:
+        assert await owner.told("ada", FOREIGN) == history
+
+
+@pytest.mark.parametrize("message", OWNERS, ids=kind)
+async def test_what_is_the_owners_is_forbidden_to_a_token(daemon: DaemonProcess, message: pb.ClientMessage) -> None:
+    async with bot(daemon) as connection:
+        with pytest.raises(Forbidden):
+            await connection.request(fresh(message))
+
+
+async def test_lists_show_a_token_only_its_own(daemon: DaemonProcess, sender: str) -> None:
+    async with daemon.client() as owner, bot(daemon) as connection:
+        talk = Talking(connection)
+        await owner.say("ada", "mine", FOREIGN)
+        await talk.say("ada", "ours", sender)
+        await talk.say("ada", "the bot's")
+        hanging = owner.start("bob", "hang", FOREIGN)
+        await hanging.until("start")
+
+        assert {each.sender for each in await talk.conversations()} == {sender, "bot"} | {
+            each.sender for each in await talk.conversations() if each.sender.startswith("test:")
+        }
+        assert await talk.conversations(sender=FOREIGN) == []
+        assert await talk.active() == []
+        assert FOREIGN not in {each.sender for each in await talk.usage()}
+        assert FOREIGN in {each.sender for each in await owner.conversations()}
+        await owner.kill("bob", FOREIGN)
+        await hanging.end()
+
+
+async def test_a_token_speaks_as_its_name_when_it_names_nobody(daemon: DaemonProcess) -> None:
+    async with bot(daemon) as connection, daemon.client() as owner:
+        await Talking(connection).say("ada", "as myself")
+        assert ("user", "", "as myself") in await owner.told("ada", "bot")
+
+
+async def test_subscribers_are_told_of_their_own_conversations_only(daemon: DaemonProcess, sender: str) -> None:
+    hello = pb.ClientMessage(hello=pb.Hello(version=1, token=token(daemon, "bot", "test:*")))
+    async with raw(daemon) as subscriber, daemon.client() as owner:
+        assert (await subscriber.ask(hello)).welcome.principal == "bot"
+        # The first answer says that from here on nothing is missed.
+        subscribe = pb.ClientMessage(request_id=5, subscribe_events=pb.SubscribeEvents())
+        assert (await subscriber.ask(subscribe)).HasField("pong")
+        await owner.say("ada", "not for the bot", FOREIGN)
+        await owner.say("ada", "for the bot", sender)
+        told: list[pb.AgentEventMsg] = []
+        while not told or told[-1].kind != pb.DONE:
+            answer = await subscriber.receive()
+            assert answer.request_id == 5
+            told.append(answer.agent_event)
+        assert {event.sender for event in told} == {sender}
+        assert "".join(event.content for event in told if event.kind == pb.TEXT_DELTA) == "You said: for the bot"
+        assert told[-1].content == "completed"
+
+
+async def test_a_revoked_token_is_out_at_once_everywhere(daemon: DaemonProcess) -> None:
+    secret = token(daemon, "brief")
+    headers = {"Authorization": f"Bearer {secret}"}
+    async with (
+        connect(tcp_address(daemon), token=secret) as connection,
+        aiohttp.ClientSession() as client,
+        client.ws_connect(f"{http_address(daemon)}/ws", headers=headers) as websocket,
+    ):
+        await Talking(connection).conversations()
+        assert daemon.cli_json("tokens", "revoke", "brief")["ok"]
+
+        assert json.loads(await websocket.receive_str(timeout=10))["error"]["code"] == 401
+        await connection.closed.wait()
+        with pytest.raises(MootError):
+            await Talking(connection).conversations()
+        with pytest.raises(Unauthorized):
+            async with connect(tcp_address(daemon), token=secret):
+                pass
+        async with client.get(f"{http_address(daemon)}/v1/models", headers=headers) as response:
+            assert response.status == 401
+
+
+async def test_guessing_is_slowed_down_on_every_door_together(home: Home) -> None:
+    with running(home) as daemon:
+        good = token(daemon, "known")
+        async with connect(tcp_address(daemon), token=good):
+            pass
+        refused: list[type[MootError]] = []
+        for guess in range(8):
+            with pytest.raises(MootError) as error:
+                async with connect(tcp_address(daemon), token=f"moot_{guess}"):
+                    pass
+            refused.append(error.type)
+        assert set(refused) == {Unauthorized}
+        async with aiohttp.ClientSession() as client:
+            statuses = []
+            for guess in range(8):
+                headers = {"Authorization": f"Bearer moot_more_{guess}"}
+                async with client.get(f"{http_address(daemon)}/v1/models", headers=headers) as response:
+                    statuses.append(response.status)
+            assert statuses[-4:] == [429] * 4
+            with pytest.raises(Busy):
+                async with connect(tcp_address(daemon), token="moot_again"):
+                    pass
+            headers = {"Authorization": f"Bearer {good}"}
+            async with client.get(f"{http_address(daemon)}/v1/models", headers=headers) as response:
+                assert response.status == 200
+
+
+async def test_a_token_is_shown_once_and_kept_nowhere_in_clear(daemon: DaemonProcess) -> None:
+    secret = token(daemon, "secret")
+    async with connect(tcp_address(daemon), token=secret) as connection:
+        await Talking(connection).conversations()
+        with pytest.raises(NotFound):
+            await Talking(connection).say("ghost", "hi")
+
+    (daemon.home.path / "token-secret").unlink()
+    listed = daemon.cli_json("tokens", "list")
+    assert "secret" in json.dumps(listed)
+    assert secret not in json.dumps(listed)
+    assert secret.encode() not in daemon.home.on_disk()
+    assert secret not in daemon.home.log.read_text(encoding="utf-8")

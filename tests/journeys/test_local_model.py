@@ -5,9 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
-from functools import wraps
 from pathlib import Path
 from random import Random
 
@@ -38,14 +37,6 @@ def data_dir(request: pytest.FixtureRequest) -> Path:
     except MootError as error:
         pytest.skip(f"SmolLM2 cannot be had here: {error.message}")
     return Path(kept)
-
-
-def in_a_loop(test: Callable[..., Coroutine[object, object, None]]) -> Callable[..., None]:
-    @wraps(test)
-    def run(**fixtures: object) -> None:
-        asyncio.run(test(**fixtures))
-
-    return run
 
 
 def smollm2(**changes: object) -> ModelConfig:
@@ -92,7 +83,6 @@ async def gone(pid: int) -> None:
             await asyncio.sleep(0.02)
 
 
-@in_a_loop
 async def test_it_answers_with_usage_and_costs_nothing(data_dir: Path) -> None:
     async with opened(smollm2(), data_dir) as model:
         said, finished = await say(model, "What is the capital of France?")
@@ -110,7 +100,6 @@ async def test_it_answers_with_usage_and_costs_nothing(data_dir: Path) -> None:
         )
 
 
-@in_a_loop
 async def test_nothing_is_started_before_it_is_used_and_everyone_shares_one_start(data_dir: Path) -> None:
     async with opened(smollm2(), data_dir) as model:
         assert model.pid == 0
@@ -123,7 +112,6 @@ async def test_nothing_is_started_before_it_is_used_and_everyone_shares_one_star
         assert all(task.result()[1].usage for task in tasks)
 
 
-@in_a_loop
 async def test_the_key_is_neither_in_the_command_line_nor_in_the_environment(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,7 +132,6 @@ async def test_the_key_is_neither_in_the_command_line_nor_in_the_environment(
                 assert response.status == 401
 
 
-@in_a_loop
 async def test_after_a_crash_it_starts_again(data_dir: Path) -> None:
     async with opened(smollm2(), data_dir) as model:
         await say(model, "Hello", max_tokens=1)
@@ -156,7 +143,6 @@ async def test_after_a_crash_it_starts_again(data_dir: Path) -> None:
         assert model.pid not in (0, first)
 
 
-@in_a_loop
 async def test_a_crash_during_an_answer_is_a_failure_that_may_pass(data_dir: Path) -> None:
     async with opened(smollm2(), data_dir) as model:
         events = model.stream(prompt("Tell me a long story.", max_tokens=900))
@@ -170,7 +156,6 @@ async def test_a_crash_during_an_answer_is_a_failure_that_may_pass(data_dir: Pat
         assert caught.value.retryable
 
 
-@in_a_loop
 async def test_crashes_without_end_are_not_answered_with_starts_without_end(data_dir: Path) -> None:
     async with opened(smollm2(), data_dir) as model:
         for _ in range(3):
@@ -183,7 +168,6 @@ async def test_crashes_without_end_are_not_answered_with_starts_without_end(data
             await say(model, "Hello", max_tokens=1)
 
 
-@in_a_loop
 async def test_closing_the_stream_stops_the_answer_and_keeps_the_child(data_dir: Path) -> None:
     async with opened(smollm2(), data_dir) as model:
         events = model.stream(prompt("Tell me a long story.", max_tokens=900))
@@ -196,7 +180,6 @@ async def test_closing_the_stream_stops_the_answer_and_keeps_the_child(data_dir:
         assert model.pid == pid
 
 
-@in_a_loop
 async def test_a_caller_that_goes_away_during_the_start_leaves_it_to_the_next(data_dir: Path) -> None:
     async with opened(smollm2(), data_dir) as model:
         impatient = asyncio.create_task(say(model, "Hello", max_tokens=1))
@@ -213,7 +196,6 @@ async def test_a_caller_that_goes_away_during_the_start_leaves_it_to_the_next(da
         assert model.pid == pid
 
 
-@in_a_loop
 async def test_a_child_nobody_uses_is_let_go_and_comes_back(data_dir: Path) -> None:
     async with opened(smollm2(), data_dir, idle_seconds=0.05) as model:
         await say(model, "Hello", max_tokens=1)
@@ -225,7 +207,6 @@ async def test_a_child_nobody_uses_is_let_go_and_comes_back(data_dir: Path) -> N
         assert said
 
 
-@in_a_loop
 async def test_close_ends_the_child(data_dir: Path) -> None:
     async with opened(smollm2(), data_dir) as model:
         await say(model, "Hello", max_tokens=1)
@@ -264,7 +245,6 @@ def parent(data_dir: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-@in_a_loop
 async def test_the_child_dies_with_a_parent_that_was_killed(parent: "subprocess.Popen[str]") -> None:
     assert parent.stdout is not None
     pid = int(await asyncio.to_thread(parent.stdout.readline))
@@ -274,7 +254,6 @@ async def test_the_child_dies_with_a_parent_that_was_killed(parent: "subprocess.
     await gone(pid)
 
 
-@in_a_loop
 async def test_a_damaged_file_is_an_error_that_says_so(tmp_path: Path) -> None:
     pytest.importorskip("xllamacpp")
     (tmp_path / "broken.gguf").write_bytes(b"GGUF and then nothing")
@@ -284,7 +263,6 @@ async def test_a_damaged_file_is_an_error_that_says_so(tmp_path: Path) -> None:
             await say(model, "Hello")
 
 
-@in_a_loop
 async def test_a_missing_file_names_the_command_that_fetches_it(tmp_path: Path) -> None:
     pytest.importorskip("xllamacpp")
 
@@ -296,7 +274,6 @@ async def test_a_missing_file_names_the_command_that_fetches_it(tmp_path: Path) 
     assert "moot models pull smollm2" in problem(smollm2(), tmp_path)
 
 
-@in_a_loop
 async def test_a_missing_runtime_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
 

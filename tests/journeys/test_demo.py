@@ -1,0 +1,115 @@
+"""moot demo: the tour works with the embedded model, and visibly falls back where it cannot be had."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moot.cli.demo_home import write_agents
+from moot.daemon.paths import Paths
+from moot.domain.errors import Conflict, MootError
+from moot.models.pull import pull
+from tests.daemon_process import Home, run_cli
+
+pytestmark = pytest.mark.timeout(180)
+
+# An index nobody answers at: the model cannot be pulled.
+NO_INDEX = {"PIP_CONFIG_FILE": "/dev/null", "PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_EXTRA_INDEX_URL": ""}
+
+
+def demo(home: Home, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "moot", "demo", *arguments],
+        env=home.environment(**environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+
+
+def check_tour(data: dict[str, Any]) -> None:
+    steps = {step["step"]: step for step in data["steps"]}
+    assert list(steps) == ["question", "guest", "kill", "compact", "recall", "restart"]
+    assert (steps["question"]["agent"], steps["question"]["outcome"]) == ("writer", "completed")
+    assert (steps["guest"]["agent"], steps["guest"]["outcome"]) == ("critic", "completed")
+    assert steps["kill"]["outcome"] == "cancelled"
+    assert [(entry["role"], entry["agent"]) for entry in data["history"]] == [
+        ("user", ""),
+        ("assistant", ""),
+        ("user", ""),
+        ("assistant", "critic"),
+        ("user", ""),
+    ]
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def with_model(bare: Home, request: pytest.FixtureRequest) -> Home:
+    pytest.importorskip("xllamacpp")
+    kept = Path(os.environ.get("MOOT_TEST_DATA") or str(request.config.cache.mkdir("moot-data"))) / "models"
+    try:
+        pull("smollm2", kept, lambda _: None)
+    except MootError as error:
+        pytest.skip(f"SmolLM2 cannot be had here: {error.message}")
+    models = bare.path / "data" / "models"
+    models.parent.mkdir(parents=True)
+    models.symlink_to(kept)
+    return bare
+
+
+def test_the_embedded_model_gives_real_answers(with_model: Home) -> None:
+    done = demo(with_model, "--json")
+
+    data = json.loads(done.stdout)["data"]
+    assert (done.returncode, data["fell_back"], data["model"]) == (0, False, "smollm2")
+    check_tour(data)
+    assert not (with_model.path / "config.toml").exists()
+
+
+def test_without_the_model_it_says_so_and_falls_back(bare: Home) -> None:
+    done = demo(bare, "--json", **NO_INDEX)
+
+    data = json.loads(done.stdout)["data"]
+    assert (done.returncode, data["fell_back"], data["model"]) == (0, True, "scripted")
+    assert "cannot be reached" in data["reason"]
+    assert "FALLING BACK" in done.stderr
+    check_tour(data)
+
+
+def test_it_can_be_shown_again_and_leaves_no_daemon_behind(bare: Home) -> None:
+    for _ in range(2):
+        done = demo(bare, **NO_INDEX)
+
+        assert done.returncode == 0, done.stderr
+        assert "7. Everything is still there." in done.stdout
+        assert "Scripted answers were shown" in done.stdout
+        assert run_cli(bare, "status").returncode == 69
+
+
+def test_agents_that_are_somebody_elses_are_left_alone(bare: Home) -> None:
+    path = bare.write_agent("writer", "Mine.")
+    before = path.read_text()
+
+    with pytest.raises(Conflict):
+        write_agents(Paths.under(bare.path), "scripted")
+
+    assert path.read_text() == before
+
+
+def test_a_configuration_of_ones_own_is_left_alone(bare: Home) -> None:
+    bare.write_config("queue_bound = 5\n")
+
+    write_agents(Paths.under(bare.path), "scripted")
+    write_agents(Paths.under(bare.path), "smollm2")
+
+    assert (bare.path / "config.toml").read_text() == "queue_bound = 5\n"

@@ -1,0 +1,161 @@
+"""moot doctor: finds what is wrong and says how to mend it, also when everything is broken."""
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon_process import Home, run_cli, running
+
+
+def examine(home: Home) -> tuple[int, list[dict[str, Any]]]:
+    done = run_cli(home, "doctor", "--json")
+    document = json.loads(done.stdout)
+    assert document["ok"] is True
+    assert document["data"]["healthy"] is (done.returncode == 0)
+    return done.returncode, document["data"]["findings"]
+
+
+def bad(findings: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    wrong = [finding for finding in findings if finding["level"] != "ok"]
+    assert all(finding["fix"] for finding in wrong)
+    return [(finding["level"], finding["check"]) for finding in wrong]
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+def test_a_good_home_is_healthy_before_during_and_after_a_daemon(home: Home) -> None:
+    os.chmod(home.path, 0o700)
+    before = examine(home)
+    with running(home) as daemon:
+        daemon.cli("ask", "ada", "hello")
+        during = examine(home)
+    after = examine(home)
+
+    for code, findings in (before, during, after):
+        assert (code, bad(findings)) == (0, [])
+        assert {finding["check"] for finding in findings} >= {
+            "versions",
+            "disk",
+            "permissions",
+            "config",
+            "agents",
+            "models",
+            "daemon",
+            "store",
+        }
+
+
+def test_examining_an_empty_home_makes_nothing_in_it(bare: Home) -> None:
+    examine(bare)
+
+    assert not bare.path.exists()
+
+
+def test_a_missing_model_of_the_default_is_an_error_with_the_command_that_fetches_it(bare: Home) -> None:
+    code, findings = examine(bare)
+
+    assert code == 1
+    assert bad(findings) == [("error", "models")]
+    assert any("moot models pull smollm2" in finding["message"] for finding in findings)
+
+
+def test_everything_broken_at_once_is_still_told(home: Home) -> None:
+    with running(home) as daemon:
+        daemon.cli("ask", "ada", "hello")
+    home.write_config("queue_bound = \n")
+    (home.path / "agents" / "bob" / "AGENT.md").write_text("nonsense")
+    with open(home.store, "r+b") as file:
+        file.seek(0)
+        file.write(os.urandom(8192))
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(home.socket))
+
+    code, findings = examine(home)
+
+    assert code == 1
+    assert {("error", "config"), ("error", "agents"), ("error", "store"), ("warning", "daemon")} <= set(bad(findings))
+    said = "\n".join(finding["message"] for finding in findings)
+    assert f"{home.path / 'config.toml'}:1:" in said
+    assert f"{home.path / 'agents' / 'bob' / 'AGENT.md'}:1:" in said
+
+
+def test_a_damaged_store_is_found(home: Home) -> None:
+    with running(home) as daemon:
+        daemon.cli("ask", "ada", "hello")
+    with open(home.store, "r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * 4096)
+
+    code, findings = examine(home)
+
+    assert code == 1
+    assert ("error", "store") in bad(findings)
+
+
+def test_an_agent_whose_model_is_not_configured_is_found(home: Home) -> None:
+    home.write_agent("ada", model="ghost")
+
+    code, findings = examine(home)
+
+    assert code == 1
+    assert any("ghost" in finding["message"] and finding["check"] == "agents" for finding in findings)
+
+
+def test_a_missing_key_is_found_without_being_asked_for(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+    home.write_config(
+        'default_model = "m"\n[models.m]\nprovider = "openai"\nmodel = "x"\napi_key = "env:NO_SUCH_KEY"\n'
+    )
+
+    code, findings = examine(home)
+
+    assert code == 1
+    assert any("NO_SUCH_KEY" in finding["message"] for finding in findings)
+
+
+def test_files_that_others_can_read_are_a_warning(home: Home) -> None:
+    with running(home):
+        pass
+    os.chmod(home.path / "data", 0o755)
+
+    code, findings = examine(home)
+
+    assert code == 0
+    assert ("warning", "permissions") in bad(findings)
+
+
+def test_a_home_that_is_no_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file")
+
+    code, findings = examine(Home(tmp_path / "home"))
+
+    assert code == 1
+    assert ("error", "permissions") in bad(findings)
+
+
+def test_a_daemon_that_holds_the_home_and_is_silent_is_an_error(home: Home) -> None:
+    with running(home) as daemon:
+        home.socket.unlink()
+
+        code, findings = examine(home)
+
+        assert code == 1
+        assert ("error", "daemon") in bad(findings)
+        assert str(daemon.process.pid) in "".join(finding["message"] for finding in findings)
+
+
+def test_people_get_marks_and_fixes(home: Home) -> None:
+    home.write_config("colour = 1\n" + 'default_model = "scripted"\n')
+
+    done = run_cli(home, "doctor")
+
+    assert done.returncode == 0
+    assert "! config" in done.stdout
+    assert "fix:" in done.stdout

@@ -1,0 +1,164 @@
+"""moot init: a provider is set up after one real completion, or nothing is written at all."""
+
+import json
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moot.cli.setup import BY_KEY
+from moot.daemon.config import load_config
+from tests.daemon_process import PATIENCE, Home, run_cli, running
+from tests.fake_provider import Provider
+from tests.terminal import terminal
+
+NO_KEYS = dict.fromkeys((candidate.variable for candidate in BY_KEY), "")
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+def init(home: Home, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "moot", "init", *arguments],
+        env=home.environment(**NO_KEYS | {"OLLAMA_HOST": "127.0.0.1:9"} | environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def own_server(provider: Provider) -> tuple[str, ...]:
+    return ("--provider", "openai", "--base-url", f"{provider.url}/v1", "--model", "m", "--no-input", "--json")
+
+
+def document(done: "subprocess.CompletedProcess[str]") -> Any:
+    return json.loads(done.stdout)
+
+
+def test_one_completion_is_made_and_then_the_file_is_written(bare: Home, provider: Provider) -> None:
+    provider.program({"text": "Hello there."})
+
+    done = init(bare, *own_server(provider), "--api-key-env", "OWN_KEY", OWN_KEY="hush")
+
+    answer = document(done)["data"]
+    config = bare.path / "config.toml"
+    assert (done.returncode, answer["written"], answer["tested"]["content"]) == (0, True, "Hello there.")
+    assert len(provider.requests()) == 1
+    assert stat.S_IMODE(config.stat().st_mode) == 0o600
+    loaded, flaws = load_config(config)
+    assert flaws == []
+    assert loaded.default_model == "own"
+    assert loaded.models["own"].api_key == "env:OWN_KEY"
+    assert "hush" not in config.read_text() + done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("answer", [{"status": 401}, {"status": 404}, {"text": ""}, {"body": "<html>"}])
+def test_a_completion_that_fails_leaves_nothing_behind(bare: Home, provider: Provider, answer: dict[str, Any]) -> None:
+    provider.program(answer)
+
+    done = init(bare, *own_server(provider))
+
+    assert done.returncode == 1
+    assert document(done)["error"]["fix"]
+    assert not (bare.path / "config.toml").exists()
+
+
+def test_running_it_again_verifies_and_changes_nothing(bare: Home, provider: Provider) -> None:
+    init(bare, *own_server(provider))
+    config = bare.path / "config.toml"
+    config.write_text("# my words\n" + config.read_text())
+    before = config.read_text()
+
+    done = init(bare, "--json")
+
+    assert document(done)["data"]["written"] is False
+    assert config.read_text() == before
+    assert len(provider.requests()) == 2
+
+
+def test_a_provider_that_stopped_working_is_replaced_and_comments_stay(bare: Home, provider: Provider) -> None:
+    bare.write_config(
+        '# my words\ndefault_model = "gone"\n[models.gone]\nprovider = "openai"\n'
+        'base_url = "http://127.0.0.1:9/v1"\nmodel = "m"\nretries = 0\n'
+    )
+
+    failed = init(bare, "--json", "--no-input")
+    done = init(bare, *own_server(provider))
+
+    assert failed.returncode == 2
+    assert done.returncode == 0
+    text = (bare.path / "config.toml").read_text()
+    assert "# my words" in text
+    assert "[models.gone]" in text
+    assert load_config(bare.path / "config.toml")[0].default_model == "own"
+
+
+def test_a_file_beyond_repair_is_put_aside_only_when_that_was_agreed_to(bare: Home, provider: Provider) -> None:
+    bare.write_config("this is = not toml\n")
+
+    refused = init(bare, *own_server(provider))
+    agreed = init(bare, *own_server(provider), "--yes")
+
+    assert refused.returncode == 78
+    assert agreed.returncode == 0
+    assert (bare.path / "config.toml.broken-1").read_text() == "this is = not toml\n"
+    assert load_config(bare.path / "config.toml")[0].default_model == "own"
+
+
+def test_with_nobody_to_ask_the_choice_must_be_made_on_the_command_line(bare: Home) -> None:
+    done = init(bare, "--no-input", "--json")
+
+    assert done.returncode == 2
+    assert "--provider" in document(done)["error"]["fix"]
+    assert not bare.path.exists()
+
+
+def test_a_key_that_is_not_set_is_said(bare: Home, provider: Provider) -> None:
+    done = init(bare, *own_server(provider), "--api-key-env", "OWN_KEY")
+
+    assert done.returncode != 0
+    assert "OWN_KEY" in document(done)["error"]["message"]
+    assert not (bare.path / "config.toml").exists()
+
+
+def test_a_running_daemon_reads_the_new_configuration(home: Home, provider: Provider) -> None:
+    with running(home) as daemon:
+        done = init(home, *own_server(provider))
+
+        assert document(done)["data"]["reloaded"] is True
+        models = daemon.cli_json("models", "list")["data"]
+        assert [each["name"] for each in models if each["default"]] == ["own"]
+        tested = daemon.cli_json("models", "test")["data"]
+        assert tested["name"] == "own"
+
+
+def test_a_person_chooses_from_what_was_found(bare: Home, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in NO_KEYS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")
+    monkeypatch.setenv("OPENAI_API_KEY", "hush")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{provider.url}/v1")
+    provider.program({"text": "Hello there."})
+
+    with terminal(bare, "init") as person:
+        person.wait_for("1. OpenAI (OPENAI_API_KEY is set)")
+        person.wait_for("Which one")
+        person.enter("1")
+        person.wait_for("Model")
+        person.enter("m-1")
+        person.wait_for("Hello there.")
+        assert person.wait_for_exit() == 0
+
+    assert load_config(bare.path / "config.toml")[0].models["openai"].model == "m-1"
+
+
+def test_an_unknown_provider_is_a_usage_error(bare: Home) -> None:
+    assert run_cli(bare, "init", "--provider", "nobody").returncode == 2

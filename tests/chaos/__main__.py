@@ -25,18 +25,18 @@ def main() -> int:
         planned = [(points[number % len(points)], 1 + number // len(points) % 4) for number in range(asked.cycles)]
     print(f"seed {asked.seed}: {asked.cycles} cycles, {len(points)} named points", flush=True)
     folder = Path(tempfile.mkdtemp(prefix="moot-chaos-"))
-    arena = Arena(folder, asked.seed)
     failed: list[Cycle] = []
     reached: Counter[str] = Counter()
     began = time.monotonic()
-    for number, (point, passes) in enumerate(planned, start=1):
-        done = arena.cycle(number, point, passes)
-        reached[point or "at random"] += done.reached or not point
-        if done.problems:
-            failed.append(done)
-            print(f"{done}:", *done.problems, sep="\n  ", flush=True)
-        if number % 50 == 0:
-            print(f"{number} cycles, {arena.acknowledged} acknowledged, {len(failed)} with problems", flush=True)
+    with Arena(folder, asked.seed) as arena:
+        for number, (point, passes) in enumerate(planned, start=1):
+            done = arena.cycle(number, point, passes)
+            reached[point or "at random"] += done.reached or not point
+            if done.problems:
+                failed.append(done)
+                print(f"{done}:", *done.problems, sep="\n  ", flush=True)
+            if number % 50 == 0:
+                print(f"{number} cycles, {arena.acknowledged} acknowledged, {len(failed)} with problems", flush=True)
     took = time.monotonic() - began
     print(
         f"{asked.cycles} kills in {took:.0f} s, {sum(reached.values()) - reached['at random']} at named points and"

@@ -39,26 +39,30 @@ class Cycle:
 
 
 class Arena:
-    """A home and its ledger through many cycles; a new home every so often keeps them quick."""
+    """A home, its daemon and its ledger through many cycles; a new home every so often keeps them quick."""
 
     def __init__(self, path: Path, seed: int, *, generation: int = 25) -> None:
         self._path = path
         self._seed = seed
         self._generation = generation
+        # The daemon that was started after the last kill; the next cycle kills it.
+        self._daemon: Mortal | None = None
         self.acknowledged = 0
         self._begin(0)
 
-    def _begin(self, number: int) -> None:
-        path = self._path / f"home-{number}"
-        self.home = new_home(path)
-        self.ledger = Ledger()
-        self.counter = 0
+    def __enter__(self) -> "Arena":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
 
     def cycle(self, number: int, point: str = "", passes: int = 1) -> Cycle:
         rng = Random(f"{self._seed}/{number}")
-        if self.counter >= self._generation or point.startswith("migration."):
-            self._renew(number)
-        self.counter += 1
+        if self._cycles >= self._generation or point.startswith("migration."):
+            self._stop()
+            shutil.rmtree(self.home.path, ignore_errors=True)
+            self._begin(number)
+        self._cycles += 1
         began = time.monotonic()
         done = Cycle(number=number, point=point, passes=passes)
         before = self.ledger.acknowledged
@@ -68,24 +72,39 @@ class Arena:
         done.seconds = time.monotonic() - began
         if done.problems:
             # What follows on a broken home would only repeat it; the home is kept for whoever looks.
+            self._stop()
             self._begin(number + 1_000_000)
         return done
 
-    def _renew(self, number: int) -> None:
-        shutil.rmtree(self.home.path, ignore_errors=True)
-        self._begin(number)
+    def _begin(self, number: int) -> None:
+        self.home = new_home(self._path / f"home-{number}")
+        self.ledger = Ledger()
+        self._cycles = 0
+
+    def _running(self) -> Mortal:
+        if self._daemon is None:
+            self._daemon = Mortal.launch(self.home)
+        assert self._daemon is not None
+        return self._daemon
+
+    def _stop(self) -> None:
+        if self._daemon is not None:
+            self._daemon.kill_9()
+            self._daemon = None
 
     # ---- the kill -------------------------------------------------------------------------------
 
     async def _die(self, done: Cycle, rng: Random) -> None:
-        if done.point.startswith("migration."):
-            write_old_store(self.home)
-        elif done.point.startswith(_AT_START):
-            await self._leave_unfinished(rng)
-        daemon = Mortal.launch(self.home, fail_at=f"{done.point}:{done.passes}" if done.point else "")
-        if daemon is None:
-            done.reached = True
+        fail_at = f"{done.point}:{done.passes}"
+        if done.point.startswith(_AT_START):
+            await self._leave_unfinished(done, rng)
+            self._daemon = Mortal.launch(self.home, fail_at=fail_at)
+            done.reached = self._daemon is None
+            self._stop()
             return
+        daemon = self._running()
+        if done.point:
+            daemon.arm(fail_at)
         try:
             if done.point.startswith("drain."):
                 await drain(daemon, self.ledger, f"drain-{done.number}")
@@ -93,18 +112,20 @@ class Arena:
                 await self._work(daemon, done, rng)
             done.reached = daemon.died_by_itself
         finally:
-            daemon.kill_9()
+            self._stop()
 
-    async def _leave_unfinished(self, rng: Random) -> None:
-        """Leave a run in flight and messages in line, so that the next start has something to put right."""
-        daemon = Mortal.launch(self.home)
-        assert daemon is not None
+    async def _leave_unfinished(self, done: Cycle, rng: Random) -> None:
+        """Leave what the next start has to put right: an old store, or a run in flight and messages in line."""
+        if done.point.startswith("migration."):
+            write_old_store(self.home)
+            return
+        daemon = self._running()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(_kill_after(daemon, 0.05))
                 group.create_task(_perform(daemon, self.ledger, [("burst", "left"), ("tools", "left-2")], rng))
         finally:
-            daemon.kill_9()
+            self._stop()
 
     async def _work(self, daemon: Mortal, done: Cycle, rng: Random) -> None:
         senders = ["one", "two", "three"]
@@ -121,8 +142,7 @@ class Arena:
     # ---- and after ------------------------------------------------------------------------------
 
     async def _rise(self, done: Cycle) -> None:
-        daemon = Mortal.launch(self.home)
-        assert daemon is not None
+        daemon = self._running()
         try:
             async with daemon.client() as talk:
                 await self._settled(talk, done)
@@ -132,8 +152,6 @@ class Arena:
                 done.problems += await _as_the_daemon_tells_it(talk, self.home)
         except MootError as error:
             done.problems.append(f"the new daemon: {error.type}: {error.message}")
-        finally:
-            daemon.kill_9()
 
     async def _settled(self, talk: Talking, done: Cycle) -> None:
         """What waited runs by itself, and nothing else is going on."""

@@ -1,6 +1,7 @@
 """Homes and daemon processes for the kill tests: daemons that are meant to die, sometimes before they are ready."""
 
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -91,6 +92,16 @@ class Mortal(DaemonProcess):
         if code == -9 and ready:
             return None
         raise AssertionError(f"the daemon ended with {code} before it was ready:\n{complaints.read_text()[-4000:]}")
+
+    def arm(self, fail_at: str) -> None:
+        """Have the running daemon killed at this point from now on."""
+        order = self.home.path / "fail_at"
+        order.write_text(fail_at, encoding="ascii")
+        self.process.send_signal(signal.SIGUSR1)
+        deadline = time.monotonic() + PATIENCE
+        while order.exists():
+            assert time.monotonic() < deadline, "the daemon did not take up its failpoint"
+            time.sleep(0.001)
 
     @property
     def died_by_itself(self) -> bool:

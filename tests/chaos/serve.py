@@ -2,11 +2,14 @@
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from moot import failpoint
 from moot.daemon import app
 from moot.daemon.paths import Paths
 from moot.domain.ports import RunContext, Tool
@@ -39,8 +42,20 @@ class Note:
         return f"noted {arguments['number']}"
 
 
+def arm_on_signal(order: Path) -> None:
+    """SIGUSR1 sets the failpoint that the file names, and removes the file once it holds: no second start is needed."""
+
+    def arm(_signal: int, _frame: object) -> None:
+        failpoint._name, failpoint._fatal_pass = failpoint._setting(order.read_text(encoding="ascii"))
+        failpoint._passes = count(1)
+        order.unlink()
+
+    signal.signal(signal.SIGUSR1, arm)
+
+
 def main() -> int:
     paths = Paths.find(os.environ)
+    arm_on_signal(paths.config.parent / "fail_at")
     note = Note(paths.config.parent / "notes.txt")
 
     def loop_with_note(*, tools: Mapping[str, Tool], **parts: Any) -> Loop:

@@ -17,17 +17,17 @@ from tests.daemon_process import Home
 
 
 def test_nothing_acknowledged_is_lost_or_doubled_by_kills_at_random_moments(tmp_path: Path) -> None:
-    arena = Arena(tmp_path, seed=11)
-    for number in range(6):
-        done = arena.cycle(number)
-        assert not done.problems, f"{done}:\n" + "\n".join(done.problems)
+    with Arena(tmp_path, seed=11) as arena:
+        for number in range(6):
+            done = arena.cycle(number)
+            assert not done.problems, f"{done}:\n" + "\n".join(done.problems)
     assert arena.acknowledged > 6
 
 
 @pytest.mark.parametrize("point", ["committed.append", "tool.after", "committed.end", "model.chunk"])
 def test_a_later_pass_of_a_point_is_as_safe_as_the_first(point: str, tmp_path: Path) -> None:
-    arena = Arena(tmp_path, seed=13)
-    done = arena.cycle(1, point, 2)
+    with Arena(tmp_path, seed=13) as arena:
+        done = arena.cycle(1, point, 2)
     assert done.reached
     assert not done.problems, f"{done}:\n" + "\n".join(done.problems)
 

@@ -17,6 +17,9 @@ from moot.models.pairing import closing, open_calls, paired
 _ENDS = {Role.USER: b'","role":"user"}', Role.ASSISTANT: b'","role":"assistant"}'}
 _LONGEST_END = 32
 
+# The choice of a tool-choosing model that is no tool: it talks.
+SAY = "say"
+
 _encoder = msgspec.json.Encoder()
 
 
@@ -61,7 +64,7 @@ def advance_as_choices(encoding: Encoding, messages: list[Message]) -> None:
 def as_choice(message: Message) -> Message | None:
     lines = []
     if message.content.strip():
-        lines.append(json.dumps({"reply": message.content}, ensure_ascii=False))
+        lines.append(json.dumps({"tool": SAY, "text": message.content}, ensure_ascii=False))
     lines += [f'{{"tool": "{call.name}", "arguments": {call.arguments}}}' for call in message.tool_calls]
     return Message(role=Role.ASSISTANT, content="\n".join(lines)) if lines else None
 

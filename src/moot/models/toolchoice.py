@@ -1,4 +1,4 @@
-"""Tools for models that cannot call them: the model answers in JSON after a schema, a reply or one call."""
+"""Tools for models that cannot call them: the model chooses in JSON after a schema, to say something or to call."""
 
 import json
 import re
@@ -12,11 +12,12 @@ from moot.domain.ports import CallReady, Finished, Model, ModelEvent, TextDelta,
 from moot.domain.prompt import Prompt, ToolSpec
 from moot.domain.usage import Usage
 from moot.models.calls import Calls
+from moot.models.openai_wire import SAY
 from moot.models.scrub import Scrub
 
 MAX_TOOLS = 12
 
-_REPLY = re.compile(r'\s*\{\s*"reply"\s*:\s*"')
+_REPLY = re.compile(r'\s*\{\s*"tool"\s*:\s*"say"\s*,\s*"text"\s*:\s*"')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _SPECIAL = re.compile(r'[\\"]')
 
@@ -73,8 +74,8 @@ class ToolChoice:
 
 
 def schema_of(tools: tuple[ToolSpec, ...]) -> dict[str, Any]:
-    """Either a reply, or one call of one of these tools."""
-    return {"anyOf": [_object({"reply": {"type": "string"}}), *map(_call_schema, tools)]}
+    """Something to say, or one call: talking stands beside the tools, so that a model weighs them in one place."""
+    return {"anyOf": [_object({"tool": {"const": SAY}, "text": {"type": "string"}}), *map(_call_schema, tools)]}
 
 
 def _call_schema(tool: ToolSpec) -> dict[str, Any]:
@@ -93,22 +94,26 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 def guidance(tools: tuple[ToolSpec, ...]) -> str:
     """What the model is told about answering: the two shapes, the tools, and examples made from them."""
     listed = "\n".join(f"- {tool.name}: {tool.description.strip()} {_fields(tool)}" for tool in tools)
-    examples = "\n".join(_example(tool) for tool in tools[:3])
-    return f"""Every answer of yours is one JSON object, in one of two shapes.
-To talk: {{"reply": "your words"}}
-To use a tool: {{"tool": "its name", "arguments": {{…}}}}
+    examples = "\n".join(_example(tool) for tool in tools)
+    return f"""Every answer of yours is one JSON object that chooses a tool.
+To talk to the person: {{"tool": "{SAY}", "text": "your words"}}
+To do something else: {{"tool": "its name", "arguments": {{…}}}}
 
 Your tools:
+- {SAY}: Talk to the person: greetings, things you know for certain, texts they want written, results you were given.
 {listed}
 
-Talk when you know the answer or are only chatting. Use a tool when the task needs what it does; its result comes back \
-as the next message, and then you talk about it. One tool at a time, and never invent a result.
+When another tool can do or find what the person asks for, choose that tool; do not explain how it could be done, and \
+do not announce it. Its result comes back as the next message, and then you say what it means. One tool at a time, and \
+never invent a result.
 
 Examples:
 Person: Good morning!
-You: {{"reply": "Good morning! What shall we do?"}}
-Person: What is seven times six?
-You: {{"reply": "Forty-two."}}
+You: {{"tool": "{SAY}", "text": "Good morning! What shall we do?"}}
+Person: Which ocean is the largest?
+You: {{"tool": "{SAY}", "text": "The Pacific."}}
+Person: Explain gravity in one sentence.
+You: {{"tool": "{SAY}", "text": "Gravity is the pull that masses have on each other."}}
 {examples}"""
 
 
@@ -128,7 +133,7 @@ def _example(tool: ToolSpec) -> str:
     arguments = {name: _sample(properties.get(name)) for name in required}
     chosen = json.dumps({"tool": tool.name, "arguments": arguments}, ensure_ascii=False)
     purpose = " ".join(tool.description.split()).partition(". ")[0].rstrip(".") or tool.name
-    return f"Person: (something that calls for this: {purpose})\nYou: {chosen}"
+    return f"Person: Please do this now: {purpose[:1].lower()}{purpose[1:]}.\nYou: {chosen}"
 
 
 def _sample(spec: Any) -> Any:
@@ -144,7 +149,7 @@ def _sample(spec: Any) -> Any:
 
 
 class Choice:
-    """Reads the JSON as it comes: a reply is passed on word for word, a call once it is whole.
+    """Reads the JSON as it comes: what is said is passed on word for word, a call once it is whole.
 
     A server that does not keep to the schema and sends plain text has that passed on.
     """
@@ -191,8 +196,8 @@ class Choice:
             value = json.loads(self._text)
         except (ValueError, RecursionError):
             value = None
-        if isinstance(value, dict) and isinstance(value.get("reply"), str):
-            return [TextDelta(value["reply"])]
+        if isinstance(value, dict) and value.get("tool") == SAY and isinstance(value.get("text"), str):
+            return [TextDelta(value["text"])]
         if not isinstance(value, dict) or not isinstance(value.get("tool"), str):
             # Neither shape: what it wrote is all there is to show, unless it was cut inside a call.
             return [] if truncated else [TextDelta(self._text)]

@@ -26,9 +26,9 @@ def text_of(events: list[ModelEvent]) -> str:
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0")), st.data())
-def test_a_reply_is_decoded_whatever_is_in_it_and_wherever_it_is_cut(text: str, data: st.DataObject) -> None:
+def test_what_is_said_is_decoded_whatever_is_in_it_and_wherever_it_is_cut(text: str, data: st.DataObject) -> None:
     ascii_only = data.draw(st.booleans())
-    written = json.dumps({"reply": text}, ensure_ascii=ascii_only)
+    written = json.dumps({"tool": "say", "text": text}, ensure_ascii=ascii_only)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(written)), max_size=8)))
     places = [0, *cuts, len(written)]
 
@@ -38,18 +38,18 @@ def test_a_reply_is_decoded_whatever_is_in_it_and_wherever_it_is_cut(text: str, 
     assert not any(isinstance(event, CallReady) for event in events)
 
 
-def test_a_reply_is_passed_on_while_it_is_being_written() -> None:
+def test_what_is_said_is_passed_on_while_it_is_being_written() -> None:
     choice = Choice(Random(1))
 
-    assert choice.take(TextDelta('{ "reply" :')) == []
-    assert choice.take(TextDelta(' "Good \\')) == [TextDelta("Good ")]
+    assert choice.take(TextDelta('{ "tool" : "say",')) == []
+    assert choice.take(TextDelta(' "text" : "Good \\')) == [TextDelta("Good ")]
     assert choice.take(TextDelta("u00")) == []
     assert choice.take(TextDelta("fcber \\ud83d")) == [TextDelta("über ")]
     assert choice.take(TextDelta('\\ude00!"}')) == [TextDelta("😀!")]
 
 
 def test_a_lone_surrogate_and_a_bad_escape_do_no_harm() -> None:
-    assert text_of(decode('{"reply":"a\\ud800b\\uZZZZ\\q"}')) == "a\ufffdb\ufffdq"
+    assert text_of(decode('{"tool":"say","text":"a\\ud800b\\uZZZZ\\q"}')) == "a\ufffdb\ufffdq"
 
 
 def test_a_call_is_ready_once_it_is_whole() -> None:
@@ -64,7 +64,7 @@ def test_a_call_is_ready_once_it_is_whole() -> None:
 def test_plain_text_of_a_server_that_knows_no_schema_is_passed_on() -> None:
     assert text_of(decode("Well", ", hello")) == "Well, hello"
     assert text_of(decode('{"something": "else"}')) == '{"something": "else"}'
-    assert text_of(decode('{"note": 1, "reply": "late"}')) == "late"
+    assert text_of(decode('{"text": "late", "tool": "say"}')) == "late"
 
 
 def test_an_answer_cut_inside_a_call_says_nothing() -> None:
@@ -72,7 +72,7 @@ def test_an_answer_cut_inside_a_call_says_nothing() -> None:
 
 
 def test_an_answer_cut_inside_a_reply_keeps_what_was_said() -> None:
-    assert text_of(decode('{"reply":"so far \\u00', truncated=True)) == "so far "
+    assert text_of(decode('{"tool":"say","text":"so far \\u00', truncated=True)) == "so far "
 
 
 def test_nothing_after_the_end_of_a_string_is_read() -> None:
@@ -84,14 +84,14 @@ def test_nothing_after_the_end_of_a_string_is_read() -> None:
 
 def test_at_most_a_dozen_tools_are_offered_in_their_order(provider: Provider) -> None:
     tools = [replace(LOOKUP, name=f"tool_{n}") for n in range(20)]
-    provider.program({"text": '{"reply": "hi"}'})
+    provider.program({"text": '{"tool": "say", "text": "hi"}'})
 
     said = ask(config(provider, "openai", tools="schema"), prompt("x", tools=tools))
 
     (body,) = provider.bodies()
     offered = body["response_format"]["json_schema"]["schema"]["anyOf"]
     assert [shape["properties"].get("tool", {}).get("const") for shape in offered] == [
-        None,
+        "say",
         *(f"tool_{n}" for n in range(MAX_TOOLS)),
     ]
     assert "tools" not in body
@@ -108,16 +108,16 @@ def test_a_history_is_told_in_the_shapes_the_model_writes(provider: Provider) ->
         assistant("It is an assembly"),
         user("thanks"),
     ]
-    provider.program({"text": '{"reply": "bye"}'})
+    provider.program({"text": '{"tool": "say", "text": "bye"}'})
 
     ask(config(provider, "openai", tools="schema"), prompt(*history, tools=[LOOKUP]))
 
     (body,) = provider.bodies()
     assert [message["content"] for message in body["messages"][1:]] == [
         "look",
-        '{"reply": "I will"}\n{"tool": "lookup", "arguments": {"word": "moot"}}',
+        '{"tool": "say", "text": "I will"}\n{"tool": "lookup", "arguments": {"word": "moot"}}',
         "[lookup answered]\nan assembly",
-        '{"reply": "It is an assembly"}',
+        '{"tool": "say", "text": "It is an assembly"}',
         "thanks",
     ]
     assert provider.faults() == []

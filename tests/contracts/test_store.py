@@ -361,11 +361,26 @@ async def test_an_interrupted_turn_runs_again_on_the_message_it_has(store: Store
 
 
 @stored
+async def test_an_interrupted_turn_goes_on_after_the_steps_it_completed(store: Store) -> None:
+    call = ToolCall(id="c1", name="set_title", arguments="{}")
+    await store.begin(request("r1", client_message_id="m"), now=1.0)
+    await store.append(KEY, "r1", [assistant("", tool_calls=(call,))], now=1.0)
+    await store.recover(now=2.0)
+
+    await store.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)
+    await store.end(KEY, "r2", DONE, [assistant("done")], now=4.0)
+
+    assert [seq for seq, _ in await contents(store)] == [1, 2, 3, 4]
+
+
+@stored
 async def test_a_turn_does_not_run_again_once_something_came_after_it(store: Store) -> None:
     await store.begin(request("r1", client_message_id="m"), now=1.0)
-    await store.end(KEY, "r1", RunEnd(outcome=Outcome.TIMEOUT), [assistant("half")], now=2.0)
+    await store.end(KEY, "r1", RunEnd(outcome=Outcome.TIMEOUT), (), now=2.0)
     await store.enqueue(request("r2"), now=2.0)
     await store.unqueue("r2", RunEnd(outcome=Outcome.CANCELLED), now=2.0)
+    await store.begin(request("later"), now=2.0)
+    await store.end(KEY, "later", DONE, (), now=2.0)
 
     with pytest.raises(Conflict):
         await store.rerun(request("r3", client_message_id="m"), of="r1", now=3.0)

@@ -147,14 +147,14 @@ def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float) -> Entr
         raise NotFound(f"run {of} is not of {request.key}", fix="Send the message again.")
     if status != RunStatus.ENDED:
         raise Conflict(f"run {of} has not ended", fix="Wait for it, or kill it.")
-    user_seq, client_message_id, last_seq = rows.one(
+    user_seq, client_message_id, archived_seq = rows.one(
         db.execute(
-            "SELECT user_seq, client_message_id, last_seq FROM runs"
+            "SELECT user_seq, client_message_id, archived_seq FROM runs"
             " JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
             (of,),
         )
     )
-    if user_seq == 0 or user_seq != last_seq:
+    if user_seq == 0 or user_seq <= archived_seq or _followed(db, conversation, user_seq):
         raise Conflict(f"the message of run {of} is not the last one", fix="Send the message again under a new id.")
     db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (of,))
     _insert(db, conversation, request, RunStatus.RUNNING, now)
@@ -163,6 +163,13 @@ def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float) -> Entr
         (now, user_seq, request.client_message_id or client_message_id, request.id),
     )
     return rows.entries_between(db, conversation, user_seq, user_seq)[0]
+
+
+def _followed(db: apsw.Connection, conversation: int, user_seq: int) -> bool:
+    """Whether somebody spoke after that message. What the run itself did after it is where a rerun goes on."""
+    first, last = rows.message_id(conversation, user_seq + 1), rows.message_id(conversation + 1, 0)
+    found = db.execute("SELECT 1 FROM messages WHERE id >= ? AND id < ? AND role = 'user' LIMIT 1", (first, last))
+    return found.fetchone() is not None
 
 
 def append(

@@ -152,10 +152,10 @@ class Terminal:
 
 
 @contextmanager
-def terminal(home: Home, *arguments: str, columns: int = 100, rows: int = 30) -> Iterator[Terminal]:
+def terminal(home: Home, *arguments: str, columns: int = 100, rows: int = 30, no_color: str = "") -> Iterator[Terminal]:
     """`moot …` at a terminal of its own."""
     # The cursor cannot be asked for its position here, and prompt_toolkit would wait for the answer.
-    environment = home.environment(TERM="xterm-256color", PROMPT_TOOLKIT_NO_CPR="1", NO_COLOR="")
+    environment = home.environment(TERM="xterm-256color", PROMPT_TOOLKIT_NO_CPR="1", NO_COLOR=no_color)
     pid, descriptor = pty.fork()
     if pid == 0:
         os.execve(sys.executable, [sys.executable, "-m", "moot", *arguments], environment)

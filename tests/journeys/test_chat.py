@@ -293,3 +293,15 @@ def test_ask_at_a_terminal_shows_control_characters_instead_of_obeying_them(daem
 
     assert b"\x1b[2J" not in person.raw
     assert "\x1b" not in history.stdout
+
+
+def test_colours_are_for_terminals_that_want_them(daemon: DaemonProcess, sender: str) -> None:
+    daemon.cli("ask", "ada", "Hello", "--as", sender)
+    with terminal(daemon.home, "history", "ada", "--as", sender) as colourful:
+        colourful.wait_for_exit()
+    with terminal(daemon.home, "history", "ada", "--as", sender, no_color="1") as plain:
+        plain.wait_for_exit()
+
+    assert b"\x1b[32m" in colourful.raw
+    assert b"\x1b" not in plain.raw
+    assert "ada › Heard: Hello" in plain.seen

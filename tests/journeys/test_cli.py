@@ -110,6 +110,18 @@ def test_a_daemon_that_cannot_start_shows_why(own: Home) -> None:
     assert "config.toml:2" in error["message"]
 
 
+def test_down_never_signals_a_process_that_only_inherited_the_pid(own: Home) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
+        (own.path / "run").mkdir()
+        (own.path / "run" / "moot.pid").write_text(str(stranger.pid))
+
+        assert data(run_cli(own, "down", "--json")) == {"stopped": False}
+        assert stranger.poll() is None
+        stranger.communicate(b"\n")
+
+    assert stranger.returncode == 0
+
+
 def test_down_now_does_not_wait_for_a_run_in_flight(own: Home) -> None:
     run_cli(own, "up")
     hanging = subprocess.Popen(

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 
 _T = TypeVar("_T")
+_ESCAPED = re.compile("[\ud800-\udfff]")
 
 
 def paths() -> Paths:
@@ -79,12 +81,14 @@ def ask_daemon(message: pb.ClientMessage, *, start: bool = True) -> pb.ServerMes
 
 
 def utf8(text: str) -> str:
-    """The text, or one clear error where it cannot be sent: bytes of the command line that are not UTF-8."""
+    """The text of an argument, or one clear error where its bytes are not UTF-8."""
+    if text.isascii() or not _ESCAPED.search(text):
+        return text
     try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise BadRequest(f"the text is not valid UTF-8 at character {error.start}") from error
-    return text
+        # In a locale that is not UTF-8 the bytes arrive escaped, and are still what the person typed.
+        return os.fsencode(text).decode()
+    except UnicodeError as error:
+        raise BadRequest("the text is not valid UTF-8", fix="Check the encoding of your terminal.") from error
 
 
 def stdin_text() -> str:

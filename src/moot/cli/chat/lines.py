@@ -7,6 +7,10 @@ from moot.wire import moot_pb2 as pb
 
 Line = list[tuple[str, str]]
 
+# Words may be broken into rows where the terminal ends; code may not.
+PROSE, CODE = "", "class:code"
+_FENCE = "```"
+
 GUEST_NOTE = " (guest · text only)"
 _TOOL_COLUMNS = 90
 
@@ -17,8 +21,27 @@ def name_style(name: str, primary: str) -> str:
 
 def said(name: str, text: str, primary: str) -> list[Line]:
     """Somebody's words: the name once, then the text as it is."""
-    first, *more = safe.clean(text).rstrip().split("\n")
-    return [[*head(name, primary), ("", first)], *([("", line)] for line in more)]
+    fence = Fence()
+    first, *more = [(fence.style(line), line) for line in safe.clean(text).rstrip().split("\n")]
+    return [[*head(name, primary), first], *([line] for line in more)]
+
+
+class Fence:
+    """Tells prose from code, line by line."""
+
+    def __init__(self) -> None:
+        self._inside = False
+
+    def style(self, line: str) -> str:
+        """How this line is shown; a fence opens or closes with it."""
+        if line.lstrip().startswith(_FENCE):
+            self._inside = not self._inside
+            return CODE
+        return self.peek(line)
+
+    def peek(self, line: str) -> str:
+        """How a line that is not whole yet is shown."""
+        return CODE if self._inside or line.startswith(("    ", "\t", _FENCE)) else PROSE
 
 
 def head(name: str, primary: str) -> Line:

@@ -161,7 +161,7 @@ class Room:
             self.screen.show(*lines.trouble(error.message, error.fix))
 
     async def _converse(self, outgoing: Outgoing) -> None:
-        view = RunView(self.agent, time.monotonic, echo=outgoing.typed)
+        view = RunView(self.agent, time.monotonic, echo=outgoing.typed, width=self.screen.columns)
         message = pb.StreamMsg(agent=self.agent, content=outgoing.content, client_message_id=outgoing.id)
         for name, value in (("sender", self.sender), ("guest", outgoing.guest), ("cwd", self._cwd)):
             if value:
@@ -190,7 +190,7 @@ class Room:
                 if question is not None and question.seq > self._seen:
                     self._seen = question.seq
                     self.screen.show([], *lines.said(voices.USER, question.content, self.agent))
-                view = RunView(self.agent, time.monotonic)
+                view = RunView(self.agent, time.monotonic, width=self.screen.columns)
                 try:
                     await self._follow(view, pb.AttachMsg(agent=self.agent, sender=self.sender))
                 except NotFound:

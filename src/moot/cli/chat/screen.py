@@ -32,6 +32,7 @@ from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style
 
 from moot.cli.chat.lines import Line
+from moot.cli.chat.wrap import rows
 
 _STYLE = Style.from_dict(
     {
@@ -127,6 +128,10 @@ class Screen:
         self._pending += lines
         self._wake.set()
 
+    def columns(self) -> int:
+        """How wide a row may be; the last column stays free, where terminals differ."""
+        return max(20, self.app.output.get_size().columns - 1)
+
     def changed(self) -> None:
         self.app.invalidate()
 
@@ -184,7 +189,9 @@ class Screen:
         The terminal stays raw all the while: a key pressed in between must not be echoed or become a signal.
         """
         waiting, self._pending = self._pending, []
-        fragments: StyleAndTextTuples = [fragment for line in waiting for fragment in (*line, ("", "\n"))]
+        fragments: StyleAndTextTuples = [
+            fragment for line in waiting for row in rows(line, self.columns()) for fragment in (*row, ("", "\n"))
+        ]
         if not fragments:
             return
         drawn = self.app.is_running

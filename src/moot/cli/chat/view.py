@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 from moot.cli import safe, voices
 from moot.cli.chat import lines
-from moot.cli.chat.lines import Line
+from moot.cli.chat.lines import CODE, PROSE, Fence, Line
+from moot.cli.chat.wrap import cut
 from moot.wire import moot_pb2 as pb
 
-# A paragraph stays in the live area until it ends, unless it grows taller than this.
+# A line without a place to break it stays in the live area until it ends, unless it grows longer than this.
 _LIVE_COLUMNS = 1200
 _THOUGHT_COLUMNS = 70
 _ASK_TOOL = "ask_user"
@@ -19,10 +20,14 @@ class RunView:
     `status` says in a word or two what the run is doing, `since` when that began.
     """
 
-    def __init__(self, primary: str, clock: Callable[[], float], *, echo: str = "") -> None:
+    def __init__(
+        self, primary: str, clock: Callable[[], float], *, echo: str = "", width: Callable[[], int] = lambda: 100
+    ) -> None:
         self._primary = primary
         self._clock = clock
         self._echo = echo
+        self._width = width
+        self._fence = Fence()
         self._text = ""
         self._thought = ""
         self._named = False
@@ -47,7 +52,7 @@ class RunView:
     def tail(self) -> Line:
         """The line that still grows: words, or thoughts while there are no words yet."""
         if self._text:
-            return [*self._head(), ("", self._text.expandtabs(4))]
+            return [*self._head(), (self._fence.peek(self._text), self._text.expandtabs(4))]
         if self._thought:
             return [("class:dim", f"∴ {safe.line(self._thought[-_THOUGHT_COLUMNS:])}")]
         return []
@@ -89,11 +94,7 @@ class RunView:
         self._text += safe.clean(event.content)
         *whole, self._text = self._text.split("\n")
         finished = [self._headed(text) for text in whole if text or self._named]
-        if len(self._text) > _LIVE_COLUMNS:
-            cut = self._text.rfind(" ", 0, _LIVE_COLUMNS) + 1 or _LIVE_COLUMNS
-            finished.append(self._headed(self._text[:cut].rstrip()))
-            self._text = self._text[cut:]
-        return finished
+        return finished + self._full_rows()
 
     def _on_text_end(self, _: pb.TextEndEvent) -> list[Line]:
         return self._flush()
@@ -163,8 +164,25 @@ class RunView:
     def _head(self) -> Line:
         return [] if self._named else lines.head(self.speaker, self._primary)
 
+    def _full_rows(self) -> list[Line]:
+        """Rows of the growing line that will not change any more: they need not wait for its end."""
+        finished: list[Line] = []
+        while self._fence.peek(self._text) == PROSE:
+            room = self._width() - sum(safe.columns(text) for _, text in self._head())
+            at = cut(self._text, room)
+            if not at:
+                break
+            finished.append([*self._head(), (PROSE, self._text[:at].rstrip(" "))])
+            self._named = self._printed_text = True
+            self._text = self._text[at:]
+        if len(self._text) > _LIVE_COLUMNS:
+            finished.append([*self._head(), (CODE, self._text)])
+            self._named = self._printed_text = True
+            self._text = ""
+        return finished
+
     def _headed(self, text: str) -> Line:
-        line = [*self._head(), ("", text)]
+        line = [*self._head(), (self._fence.style(text), text)]
         self._named = self._printed_text = True
         return line
 

@@ -49,9 +49,7 @@ def check_name(name: str) -> str:
     """Why this cannot be an agent's name; empty when it can."""
     shown = ascii(name)
     if imitates_built_in(name):
-        return (
-            f"the name {shown} belongs to the built-in agent {BUILT_IN_NAME!r}, or looks like it; choose another"
-        )
+        return f"the name {shown} belongs to the built-in agent {BUILT_IN_NAME!r}, or looks like it; choose another"
     if not _NAME.fullmatch(normal_name(name)):
         return f"the name {shown} is not allowed; use {ALLOWED_NAME}"
     return ""
@@ -73,9 +71,7 @@ def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.
     fields = _fields("\n".join(lines[1:end]))
     name, line = fields.get("name", ("", 1))
     if not name:
-        raise Broken(
-            line, "the front matter has no `name`; add `name: " + ascii(Path(path).parent.name)[1:-1] + "`"
-        )
+        raise Broken(line, "the front matter has no `name`; add `name: " + ascii(Path(path).parent.name)[1:-1] + "`")
     if source is AgentSource.USER and (reason := check_name(name)):
         raise Broken(line, reason)
     description, line = fields.get("description", ("", 1))

@@ -127,9 +127,7 @@ class Reading:
         for name, table in tables.items():
             path = ("models", name)
             if not _MODEL_NAME.fullmatch(name):
-                self._error(
-                    path, f"the model name {ascii(name)} is not allowed; use letters, digits and . _ : / -"
-                )
+                self._error(path, f"the model name {ascii(name)} is not allowed; use letters, digits and . _ : / -")
             elif not isinstance(table, dict):
                 self._error(path, f"`{name}` must be a table: [models.{name}]")
             else:

@@ -110,12 +110,8 @@ TOP_KEYS = (
 MODEL_KEYS = (
     Key("provider", str, "Which wire it speaks: " + ", ".join(PROVIDERS) + ".", "", _one_of(*PROVIDERS)),
     Key("base_url", str, "Where the server is. Empty is the provider's own address.", ""),
-    Key(
-        "model", str, "The provider's name of the model; for `local`, a model that was pulled or a .gguf file.", ""
-    ),
-    Key(
-        "api_key", str, 'Where the key is: "env:VARIABLE" or "keyring:NAME". Never the key itself.', "", _reference
-    ),
+    Key("model", str, "The provider's name of the model; for `local`, a model that was pulled or a .gguf file.", ""),
+    Key("api_key", str, 'Where the key is: "env:VARIABLE" or "keyring:NAME". Never the key itself.', "", _reference),
     Key("window", int, "Tokens the model can see; 0 is what is known of the model.", "0", _at_least(0)),
     Key("max_output_tokens", int, "Tokens of one reply; 0 is the provider's choice.", "0", _at_least(0)),
     Key(

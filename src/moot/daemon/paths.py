@@ -80,16 +80,15 @@ class Paths:
 
 def make_folder(path: Path) -> Path:
     """Make a folder that only its owner can enter, and its parents likewise; what exists stays as it is."""
-    missing = [path] if not path.exists() else []
-    missing += [parent for parent in path.parents if missing and not parent.exists()]
     try:
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
         for folder in reversed(missing):
             folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise _refused(path, error) from error
     if not path.is_dir():
         raise Unavailable(f"{path} is not a folder", fix=f"Move {path} away, or set MOOT_HOME to another folder.")
-    if not os.access(path, os.W_OK | os.X_OK):
+    if not os.access(path, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
         raise _refused(path, PermissionError("permission denied"))
     return path
 
@@ -104,9 +103,7 @@ def socket_address(path: Path) -> Iterator[str]:
         yield str(path)
         return
     if not os.path.isdir("/proc/self/fd"):
-        raise Unavailable(
-            f"The socket path {path} is too long for this system", fix="Set MOOT_HOME to a shorter path."
-        )
+        raise Unavailable(f"The socket path {path} is too long for this system", fix="Set MOOT_HOME to a shorter path.")
     try:
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError as error:

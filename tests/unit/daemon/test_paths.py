@@ -1,6 +1,7 @@
 import os
 import socket
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -79,15 +80,46 @@ def test_a_file_in_the_way_is_said(tmp_path: Path) -> None:
     assert "MOOT_HOME" in caught.value.fix
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_home_is_said(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
+@pytest.fixture
+def ordinary() -> Iterator[None]:
+    """Root may write anywhere, so that a test run as root takes another user's part."""
+    was = os.geteuid()
+    if was == 0:
+        os.seteuid(65534)
+    yield
+    os.seteuid(was)
 
-    with pytest.raises(Unavailable) as caught:
-        make_folder(tmp_path / "run")
 
-    assert str(tmp_path) in caught.value.message
-    assert "MOOT_HOME" in caught.value.fix
+@pytest.fixture
+def read_only(tmp_path: Path) -> Iterator[Path]:
+    for parent in (tmp_path, *tmp_path.parents[:2]):
+        parent.chmod(0o755)
+    folder = tmp_path / "home"
+    folder.mkdir()
+    folder.chmod(0o555)
+    yield folder
+    folder.chmod(0o755)
+
+
+def test_a_read_only_home_is_said(read_only: Path, ordinary: None) -> None:
+    for folder in (read_only / "run", read_only):
+        with pytest.raises(Unavailable) as caught:
+            make_folder(folder)
+
+        assert str(folder) in caught.value.message
+        assert "MOOT_HOME" in caught.value.fix
+
+
+@pytest.fixture
+def closed(read_only: Path) -> Path:
+    folder = read_only.parent / "closed"
+    folder.mkdir(mode=0)
+    return folder
+
+
+def test_a_home_that_may_not_be_entered_is_said(closed: Path, ordinary: None) -> None:
+    with pytest.raises(Unavailable):
+        make_folder(closed / "home" / "run")
 
 
 def test_a_socket_works_at_a_path_too_long_for_the_kernel(tmp_path: Path) -> None:

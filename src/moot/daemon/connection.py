@@ -108,12 +108,11 @@ class Serving:
 
 
 class Outlet(Protocol):
-    """The sending side of a connection, whatever its encoding."""
+    """The sending side of a connection, whatever its encoding. Events are refused once too much is unread."""
 
-    def is_full(self) -> bool: ...
     def put(self, message: pb.ServerMessage) -> None: ...
-    def put_event(self, event: CachedEvent, reply: "LiveReply") -> None: ...
-    def put_feed(self, event: CachedEvent, reply: "LiveReply") -> None: ...
+    def put_event(self, event: CachedEvent, reply: "LiveReply") -> bool: ...
+    def put_feed(self, event: CachedEvent, reply: "LiveReply") -> bool: ...
     def stop(self) -> None: ...
 
 
@@ -138,16 +137,14 @@ class LiveReply:
         self.send(pb.ServerMessage(error=error_message(error)))
 
     def event(self, event: CachedEvent) -> bool:
-        if self.closed.is_set() or self._falls_behind():
+        if self.closed.is_set():
             return False
-        self._outlet.put_event(event, self)
-        return True
+        return self._outlet.put_event(event, self) or self._fell_behind()
 
     def feed(self, event: CachedEvent) -> bool:
-        if self.closed.is_set() or self._falls_behind():
+        if self.closed.is_set():
             return False
-        self._outlet.put_feed(event, self)
-        return True
+        return self._outlet.put_feed(event, self) or self._fell_behind()
 
     def on_close(self, callback: Callable[[], None]) -> None:
         if self.closed.is_set():
@@ -161,9 +158,8 @@ class LiveReply:
         for callback in callbacks:
             callback()
 
-    def _falls_behind(self) -> bool:
-        if not self._outlet.is_full():
-            return False
+    def _fell_behind(self) -> bool:
+        """Say so, once, and let go."""
         self.fail(
             FellBehind(
                 "this stream was ended because its events were not read fast enough",
@@ -171,7 +167,7 @@ class LiveReply:
             )
         )
         self.close()
-        return True
+        return False
 
 
 @asynccontextmanager

@@ -21,6 +21,7 @@ _HOPELESS = 8
 class Connection(asyncio.Protocol):
     def __init__(self, serving: Serving, *, principal: Principal | None, name: str) -> None:
         self._serving = serving
+        self._max_unsent = serving.max_unsent
         self._decoder = FrameDecoder() if principal else FrameDecoder(_GREETING_FRAME)
         self._transport: asyncio.Transport | None = None
         self._exchange = Exchange(serving, self, principal=principal, name=name)
@@ -84,9 +85,6 @@ class Connection(asyncio.Protocol):
 
     # ---- Outlet
 
-    def is_full(self) -> bool:
-        return self._transport is not None and self._transport.get_write_buffer_size() > self._serving.max_unsent
-
     def put(self, message: pb.ServerMessage) -> None:
         try:
             self._write(encode_frame(message))
@@ -94,11 +92,19 @@ class Connection(asyncio.Protocol):
             answer = pb.ServerMessage(request_id=message.request_id, error=error_message(error))
             self._write(encode_frame(answer))
 
-    def put_event(self, event: CachedEvent, reply: LiveReply) -> None:
-        self._write(join_frame(event.payload, reply.suffix))
+    def put_event(self, event: CachedEvent, reply: LiveReply) -> bool:
+        return self._push(event.payload, reply.suffix)
 
-    def put_feed(self, event: CachedEvent, reply: LiveReply) -> None:
-        self._write(join_frame(event.feed_payload, reply.suffix))
+    def put_feed(self, event: CachedEvent, reply: LiveReply) -> bool:
+        return self._push(event.feed_payload, reply.suffix)
+
+    def _push(self, payload: bytes, suffix: bytes) -> bool:
+        transport = self._transport
+        if transport is not None:
+            if transport.get_write_buffer_size() > self._max_unsent:
+                return False
+            transport.write(join_frame(payload, suffix))
+        return True
 
     def _write(self, frame: bytes) -> None:
         if self._transport is None or self._transport.is_closing():

@@ -32,17 +32,20 @@ class Socket:
         self._wake = asyncio.Event()
         self._stopping = False
 
-    def is_full(self) -> bool:
-        return self._unsent > self._serving.max_unsent
-
     def put(self, message: pb.ServerMessage) -> None:
         self._put(json_form.encode(message))
 
-    def put_event(self, event: CachedEvent, reply: LiveReply) -> None:
-        self._put(json_form.with_request_id(event.json, reply.request_id))
+    def put_event(self, event: CachedEvent, reply: LiveReply) -> bool:
+        return self._push(event.json, reply)
 
-    def put_feed(self, event: CachedEvent, reply: LiveReply) -> None:
-        self._put(json_form.with_request_id(event.feed_json, reply.request_id))
+    def put_feed(self, event: CachedEvent, reply: LiveReply) -> bool:
+        return self._push(event.feed_json, reply)
+
+    def _push(self, encoded: str, reply: LiveReply) -> bool:
+        if self._unsent > self._serving.max_unsent:
+            return False
+        self._put(json_form.with_request_id(encoded, reply.request_id))
+        return True
 
     def stop(self) -> None:
         self._stopping = True

@@ -1,7 +1,6 @@
 """Domain events as protocol messages, each encoded once however many read it. No I/O."""
 
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import assert_never
 
 from moot.domain.ask import Ask, Question
@@ -44,35 +43,46 @@ class CachedEvent:
     which is what SubscribeEvents is told and which says whose conversation it was.
     """
 
+    __slots__ = ("_feed_json", "_feed_payload", "_json", "_payload", "at", "event", "key", "speaker")
+
     def __init__(self, event: Event, *, key: ConversationKey | None = None, speaker: str = "", at: float = 0.0) -> None:
         self.event = event
         self.key = key
         self.speaker = speaker
         self.at = at
+        self._payload: bytes | None = None
+        self._json: str | None = None
+        self._feed_payload: bytes | None = None
+        self._feed_json: str | None = None
 
     @property
-    def is_last(self) -> bool:
-        return isinstance(self.event, RunEnded)
-
-    @cached_property
     def payload(self) -> bytes:
-        message = pb.ServerMessage()
-        fill_stream(message.stream, self.event)
-        return message.SerializeToString()
+        if self._payload is None:
+            self._payload = self._stream().SerializeToString()
+        return self._payload
 
-    @cached_property
+    @property
     def json(self) -> str:
+        if self._json is None:
+            self._json = json_form.encode(self._stream())
+        return self._json
+
+    @property
+    def feed_payload(self) -> bytes:
+        if self._feed_payload is None:
+            self._feed_payload = self._feed().SerializeToString()
+        return self._feed_payload
+
+    @property
+    def feed_json(self) -> str:
+        if self._feed_json is None:
+            self._feed_json = json_form.encode(self._feed())
+        return self._feed_json
+
+    def _stream(self) -> pb.ServerMessage:
         message = pb.ServerMessage()
         fill_stream(message.stream, self.event)
-        return json_form.encode(message)
-
-    @cached_property
-    def feed_payload(self) -> bytes:
-        return self._feed().SerializeToString()
-
-    @cached_property
-    def feed_json(self) -> str:
-        return json_form.encode(self._feed())
+        return message
 
     def _feed(self) -> pb.ServerMessage:
         key = self.key or ConversationKey("", "")

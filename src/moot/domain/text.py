@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from functools import lru_cache
 
 # Tags with a meaning to a speaker. Only the daemon writes them; wherever else they turn up they are defused.
 RESERVED_TAGS = ("from", "peer-message", "task-notification", "archived-summary", "recalled", "moot")
@@ -12,11 +13,17 @@ COMPACTION_MARK = "moot:compaction"
 TITLE_LENGTH = 60
 
 _OPENERS = "<\uff1c\ufe64\u2039\u3008\u27e8\u2329\u276e\u02c2\u1438\u16b2"
-_OPENER = re.compile(f"[{_OPENERS}]")
-_TAG_NAME_LENGTH = max(len(name) for name in RESERVED_TAGS)
-_INITIALS = frozenset(name[0] for name in RESERVED_TAGS)
-_SLASHES = "/\u2044\u2215\u29f8\uff0f"
-_HYPHENS = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2212\ufe63\uff0d\u00ad"), "-")
+# Hyphens come in too many shapes, some of them invisible: names are compared without any.
+_BARE_NAMES = tuple(name.replace("-", "") for name in RESERVED_TAGS)
+_BEGINNINGS = frozenset(name[:length] for name in _BARE_NAMES for length in range(1, len(name) + 1))
+_INITIALS = frozenset(name[0] for name in _BARE_NAMES)
+# Most brackets in ordinary text are settled by the next character: no name begins with it.
+_SETTLED = "".join(c for c in map(chr, range(33, 127)) if c.casefold() not in _INITIALS and c not in "/-")
+_OPENER = re.compile(f"[{_OPENERS}](?![{re.escape(_SETTLED)}])")
+_BEFORE_NAMES = " /\u2044\u2215\u29f8"
+# How far a name may be stretched by characters that nobody sees.
+_LOOK_AHEAD = 96
+_HYPHENS = dict.fromkeys(map(ord, "-\u2010\u2011\u2012\u2013\u2014\u2212\ufe63\uff0d\u00ad"), "")
 # Letters of other scripts that look like the letters of the reserved names.
 _LOOKALIKES = str.maketrans(
     {
@@ -51,24 +58,28 @@ def defuse(text: str) -> str:
 
 
 def _opens_reserved(text: str, start: int) -> bool:
-    following = text[start : start + 1]
-    # Most brackets in ordinary text are settled by the next character.
-    if following.isascii() and following.isalpha() and following.lower() not in _INITIALS:
-        return False
-    folded = _fold(text[start : start + 96])
-    for name in RESERVED_TAGS:
-        if folded.startswith(name):
-            after = folded[len(name) : len(name) + 1]
-            if not (after.isalnum() or after in ("-", "_")):
+    """Whether what follows an opening bracket reads as a reserved name. Stops at the first letter that differs."""
+    seen = ""
+    for character in text[start : start + _LOOK_AHEAD]:
+        for letter in _fold(character):
+            if not seen and letter in _BEFORE_NAMES:
+                continue
+            if seen in _BARE_NAMES and not (letter.isalnum() or letter == "_"):
                 return True
-    return False
+            seen += letter
+            if seen not in _BEGINNINGS:
+                return False
+    return seen in _BARE_NAMES
 
 
-def _fold(text: str) -> str:
-    """Reduce text to what a reader would take it for: no marks, no case, no look-alikes, no leading slash."""
-    plain = unicodedata.normalize("NFKC", text).translate(_HYPHENS).lstrip(" \t\r\n" + _SLASHES)
+@lru_cache(maxsize=1024)
+def _fold(character: str) -> str:
+    """Reduce a character to what a reader would take it for: no marks, hyphens, case or look-alikes."""
+    if character.isspace():
+        return " "
+    plain = unicodedata.normalize("NFKD", character).translate(_HYPHENS)
     kept = "".join(c for c in plain if unicodedata.category(c) not in ("Cf", "Mn", "Me", "Cc"))
-    return kept.casefold().translate(_LOOKALIKES).lstrip(" \t\r\n" + _SLASHES)
+    return kept.casefold().translate(_LOOKALIKES)
 
 
 class TagStripper:

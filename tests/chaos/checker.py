@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from tests.chaos.ledger import Ledger, Sent
+from tests.chaos.ledger import VANISHING, Ledger, Sent
 from tests.daemon_process import Home
 
 Key = tuple[str, str]
@@ -20,9 +20,6 @@ FRAMING = (
     b"Your working directory for this turn", b"<from agent=", b"<archived-summary>", b"Write the summary now",
     b"No tool was run:",
 )  # fmt: skip
-
-# The agent whose file is sometimes taken away: a message that waits for it can only be given up, with an outcome.
-VANISHING = "temp"
 
 
 @dataclass(slots=True)
@@ -219,7 +216,7 @@ def _message(sent: Sent, seqs: list[int], *, given_up: bool) -> Iterator[str]:
         yield f"acknowledged at {sorted(sent.seqs)}, stored at {seqs}"
     if seqs and sent.refusal in ("not_found", "busy"):
         yield f"refused as {sent.refusal}, and stored at {seqs}"
-    if sent.queued and not seqs and not (given_up and sent.agent == VANISHING):
+    if sent.queued and not seqs and not (given_up and sent.agent.startswith(VANISHING)):
         yield "acknowledged as queued, and gone"
 
 

@@ -1,5 +1,7 @@
 """Homes and daemon processes for the kill tests: daemons that are meant to die, sometimes before they are ready."""
 
+import os
+import re
 import select
 import signal
 import subprocess
@@ -13,7 +15,7 @@ from moot.store import migrate
 from tests.daemon_process import PATIENCE, DaemonProcess, Home
 
 ROOT = Path(__file__).resolve().parents[2]
-AGENTS = ("ada", "ben", "cyd", "temp")
+AGENTS = ("ada", "ben", "cyd")
 SLOW = " ".join(f"word{number}" for number in range(25))
 SUMMARY = "They tried things out. Much was said, and all of it was heard."
 
@@ -66,14 +68,16 @@ class Mortal(DaemonProcess):
     """A daemon that may die at any moment. What it says on standard error is kept in a file."""
 
     @classmethod
-    def launch(cls, home: Home, *, fail_at: str = "", prefix: tuple[str, ...] = ()) -> "Mortal | None":
+    def launch(
+        cls, home: Home, *, fail_at: str = "", prefix: tuple[str, ...] = (), **environment: str
+    ) -> "Mortal | None":
         """Start it and wait until it is ready; None when it died before, killed at its failpoint."""
         complaints = home.path / "stderr.txt"
         with complaints.open("ab") as stderr:
             process = subprocess.Popen(
                 [*prefix, sys.executable, "-m", "tests.chaos.serve"],
                 cwd=ROOT,
-                env=_environment(home, fail_at),
+                env=_environment(home, **({"MOOT_FAIL_AT": fail_at} if fail_at else {}), **environment),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -104,6 +108,28 @@ class Mortal(DaemonProcess):
             time.sleep(0.001)
 
     @property
+    def pid(self) -> int:
+        """The daemon's own, also where something stands in front of it."""
+        found = re.search(r"pid (\d+)", self.ready_line)
+        assert found is not None
+        return int(found[1])
+
+    def tasks(self) -> int:
+        """How many tasks its event loop has."""
+        answer = self.home.path / "tasks"
+        answer.unlink(missing_ok=True)
+        os.kill(self.pid, signal.SIGUSR2)
+        deadline = time.monotonic() + PATIENCE
+        while not answer.exists():
+            assert time.monotonic() < deadline, "the daemon did not count its tasks"
+            time.sleep(0.001)
+        return int(answer.read_text(encoding="ascii"))
+
+    def files(self) -> int:
+        """How many descriptors it has open."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    @property
     def died_by_itself(self) -> bool:
         """True when it is already dead by SIGKILL. A moment is given to a kill that is on its way."""
         deadline = time.monotonic() + 0.2
@@ -112,8 +138,8 @@ class Mortal(DaemonProcess):
         return self.process.returncode == -9
 
 
-def _environment(home: Home, fail_at: str) -> dict[str, str]:
-    environment = home.environment(**({"MOOT_FAIL_AT": fail_at} if fail_at else {}))
+def _environment(home: Home, **extra: str) -> dict[str, str]:
+    environment = home.environment(**extra)
     # Where byte code is never written, every one of hundreds of starts would compile everything again.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     return environment

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from moot.domain.errors import MootError
 from tests.talking import Speech
 
+# Agents whose file is sometimes taken away: a message that waits for one can only be given up, with an outcome.
+VANISHING = "temp"
+
 
 @dataclass(slots=True, kw_only=True)
 class Sent:

@@ -1,10 +1,14 @@
-"""The daemon as it ships, with one more tool: `note` writes a line to a file, so that its effects can be counted."""
+"""The daemon as it ships, with one more tool and two signals for tests.
+
+`note` writes a line to a file, so that its effects can be counted. SIGUSR1 sets a failpoint, SIGUSR2 counts the tasks.
+"""
 
 import asyncio
 import os
 import signal
 import sys
 from collections.abc import Mapping
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,6 +19,8 @@ from moot.daemon.paths import Paths
 from moot.domain.ports import RunContext, Tool
 from moot.domain.prompt import ToolSpec
 from moot.engine.loop import Loop
+from moot.store.connection import Tuning
+from moot.store.sqlite import open_store
 
 
 class Note:
@@ -53,10 +59,26 @@ def arm_on_signal(order: Path) -> None:
     signal.signal(signal.SIGUSR1, arm)
 
 
+def count_on_signal(answer: Path) -> None:
+    """SIGUSR2 writes how many tasks there are."""
+
+    def tell(_signal: int, _frame: object) -> None:
+        draft = answer.with_suffix(".draft")
+        draft.write_text(str(len(asyncio.all_tasks(asyncio.get_running_loop()))), encoding="ascii")
+        draft.replace(answer)
+
+    signal.signal(signal.SIGUSR2, tell)
+
+
 def main() -> int:
     paths = Paths.find(os.environ)
-    arm_on_signal(paths.config.parent / "fail_at")
-    note = Note(paths.config.parent / "notes.txt")
+    home = paths.config.parent
+    arm_on_signal(home / "fail_at")
+    count_on_signal(home / "tasks")
+    if synchronous := os.environ.get("MOOT_TEST_SYNCHRONOUS"):
+        # A disk that is not waited for: what a test of the order of syncs must be able to see.
+        app.open_store = partial(open_store, tuning=Tuning(synchronous=synchronous))  # type: ignore[misc,assignment]
+    note = Note(home / "notes.txt")
 
     def loop_with_note(*, tools: Mapping[str, Tool], **parts: Any) -> Loop:
         return Loop(tools={**tools, note.spec.name: note}, **parts)

@@ -8,7 +8,7 @@ from random import Random
 from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
 from tests.chaos.daemon import Mortal
-from tests.chaos.ledger import Ledger, Sent, lost
+from tests.chaos.ledger import VANISHING, Ledger, Sent, lost
 from tests.daemon_process import Home
 from tests.talking import Speech, Talking
 
@@ -134,9 +134,10 @@ class Workload:
 
     async def vanish(self, sender: str) -> None:
         """A queued message whose agent is gone when its turn comes can only be refused."""
-        sents = [self.ledger.new("temp", sender, "speak slowly"), self.ledger.new("temp", sender, "hello")]
+        agent = f"{VANISHING}-{sender}"
+        path = self.home.write_agent(agent)
+        sents = [self.ledger.new(agent, sender, "speak slowly"), self.ledger.new(agent, sender, "hello")]
         speeches = [self.start(sent) for sent in sents]
-        path = self.home.path / "agents" / "temp" / "AGENT.md"
         try:
             await speeches[1].until("queued")
             path.unlink(missing_ok=True)
@@ -144,7 +145,7 @@ class Workload:
             for sent, speech in zip(sents, speeches, strict=True):
                 await self.finish(sent, speech, refusals=("not_found",))
         finally:
-            self.home.write_agent("temp")
+            self.home.write_agent(agent)
             for sent, speech in zip(sents, speeches, strict=True):
                 sent.note(speech)
 

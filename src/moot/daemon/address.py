@@ -28,12 +28,12 @@ def parse_listen(text: str, *, default_port: int, setting: str) -> Wanted:
     if not host or not port.isascii() or not port.isdecimal() or int(port) > 65535:
         raise ConfigError(
             f"{setting} = {text!r} is not an address",
-            fix=f'write it as host:port, such as "127.0.0.1:{default_port}", or "off"',
+            fix=f'Write it as host:port, such as "127.0.0.1:{default_port}", or "off".',
         )
     if not _is_loopback(host):
         raise ConfigError(
             f"{setting} = {text!r} would be open to other machines",
-            fix=f'listen on 127.0.0.1, ::1 or localhost, such as "127.0.0.1:{default_port}", and use a tunnel',
+            fix=f'Listen on 127.0.0.1, ::1 or localhost, such as "127.0.0.1:{default_port}", and use a tunnel.',
         )
     return Wanted(host="127.0.0.1" if host == "localhost" else host, port=int(port), fixed=True)
 
@@ -56,7 +56,7 @@ def bind(wanted: Wanted, *, setting: str) -> socket.socket:
         if wanted.fixed:
             raise ConfigError(
                 f"{setting}: cannot listen on {show(wanted.host, wanted.port)}: {error.strerror or error}",
-                fix=f"stop what listens there, or choose another port for {setting}",
+                fix=f"Stop what listens there, or choose another port for {setting}.",
             ) from error
     return _bind(wanted.host, 0)
 

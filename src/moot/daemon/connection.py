@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 _URGENT = frozenset({"kill", "reply_to_ask"})
 _URGENT_ROOM = 64
 
-TOKEN_FIX = "make a token with `moot tokens new NAME` and send it in Hello"
+TOKEN_FIX = "Make a token with `moot tokens new NAME` and send it in Hello."
 
 
 class FellBehind(Busy):
@@ -163,7 +163,7 @@ class LiveReply:
         self.fail(
             FellBehind(
                 "this stream was ended because its events were not read fast enough",
-                fix="the run goes on: attach to it again, and read while it speaks",
+                fix="The run goes on: attach to it again, and read while it speaks.",
             )
         )
         self.close()
@@ -179,7 +179,7 @@ async def failures_answered(what: str, reply: Reply) -> AsyncIterator[None]:
         reply.send(pb.ServerMessage(error=error_message(error)))
     except Exception:
         logger.exception("%s failed", what)
-        failure = MootError("the daemon failed at this request", fix="see its log; `moot doctor` may know more")
+        failure = MootError("the daemon failed at this request", fix="See its log; `moot doctor` may know more.")
         reply.send(pb.ServerMessage(error=error_message(failure)))
 
 
@@ -228,7 +228,7 @@ class Exchange:
         if self._in_flight >= room:
             raise Busy(
                 f"{self._in_flight} requests are in flight on this connection",
-                fix="wait for some answers, or open another connection",
+                fix="Wait for some answers, or open another connection.",
             )
 
     def close(self) -> None:
@@ -265,7 +265,7 @@ class Exchange:
         if hello.version > PROTOCOL_VERSION:
             raise BadRequest(
                 f"protocol version {hello.version} is not spoken here; {PROTOCOL_VERSION} is",
-                fix="use a client of this daemon's version, or update the daemon",
+                fix="Use a client of this daemon's version, or update the daemon.",
             )
         if hello.token:
             principal = await self.serving.principals.find(hello.token)
@@ -282,6 +282,6 @@ class Exchange:
         reply.send(pb.ServerMessage(welcome=welcome))
 
     def _revoked(self) -> None:
-        error = Unauthorized("the token of this connection was revoked", fix="ask the owner for a new one")
+        error = Unauthorized("the token of this connection was revoked", fix="Ask the owner for a new one.")
         self._outlet.put(pb.ServerMessage(error=error_message(error)))
         self._outlet.stop()

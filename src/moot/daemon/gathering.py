@@ -69,7 +69,7 @@ class GatheringReply:
         if self._unsent > self._max_unsent:
             self._queue.put_nowait(
                 FellBehind(
-                    "this stream was ended because it was not read fast enough", fix="the run goes on; ask again"
+                    "this stream was ended because it was not read fast enough", fix="The run goes on; ask again."
                 )
             )
             self.close()

@@ -61,24 +61,24 @@ class Guard:
         principal = await self._principal(request)
         if principal is None and request.path not in _TOKEN_LATER:
             raise Unauthorized(
-                "no token", fix="make one with `moot tokens new NAME` and send it as `Authorization: Bearer TOKEN`"
+                "no token", fix="Make one with `moot tokens new NAME` and send it as `Authorization: Bearer TOKEN`."
             )
         if request.method == "POST" and request.content_type != "application/json":
-            raise WrongType("the body is not JSON", fix="send `Content-Type: application/json`")
+            raise WrongType("the body is not JSON", fix="Send `Content-Type: application/json`.")
         return principal
 
     def _check_host(self, request: web.Request) -> None:
         # A name that resolves here may belong to somebody else's page: only our own names will do.
         hosts = request.headers.getall("Host", [])
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
-            raise Forbidden("the Host header does not name this daemon", fix="connect to 127.0.0.1 or localhost")
+            raise Forbidden("the Host header does not name this daemon", fix="Connect to 127.0.0.1 or localhost.")
 
     def _check_page(self, request: web.Request) -> None:
         origins = request.headers.getall("Origin", [])
         sites = request.headers.getall("Sec-Fetch-Site", [])
         if any(origin not in self._origins for origin in origins) or any(site not in _FRIENDLY_SITES for site in sites):
             raise Forbidden(
-                "a page of another origin may not talk to this daemon", fix="use a client that is not a web page"
+                "a page of another origin may not talk to this daemon", fix="Use a client that is not a web page."
             )
 
     async def _principal(self, request: web.Request) -> Principal | None:
@@ -87,7 +87,7 @@ class Guard:
             return None
         scheme, _, token = values[0].partition(" ")
         if len(values) > 1 or scheme.lower() != "bearer" or not token.strip():
-            raise Unauthorized("the Authorization header is not a bearer token", fix="send `Bearer TOKEN`, once")
+            raise Unauthorized("the Authorization header is not a bearer token", fix="Send `Bearer TOKEN`, once.")
         return await self._principals.find(token.strip())
 
 
@@ -113,7 +113,7 @@ async def add_headers(_request: web.Request, response: web.StreamResponse) -> No
 def principal_of(request: web.Request) -> Principal:
     principal = request[PRINCIPAL]
     if principal is None:
-        raise Unauthorized("no token", fix="send `Authorization: Bearer TOKEN`")
+        raise Unauthorized("no token", fix="Send `Authorization: Bearer TOKEN`.")
     return principal
 
 
@@ -143,10 +143,10 @@ def openai_error(error: MootError) -> dict[str, object]:
 def _translated(request: web.Request, error: web.HTTPException) -> MootError:
     match error.status:
         case 404:
-            return NotFound(f"there is nothing at {request.path}", fix="GET /openapi.json lists what there is")
+            return NotFound(f"there is nothing at {request.path}", fix="GET /openapi.json lists what there is.")
         case 405:
-            return WrongMethod(f"{request.method} has no meaning at {request.path}", fix="see GET /openapi.json")
+            return WrongMethod(f"{request.method} has no meaning at {request.path}", fix="See GET /openapi.json.")
         case 413:
-            return TooLarge(f"the body is more than the {MAX_FRAME} bytes we take", fix="send less")
+            return TooLarge(f"the body is more than the {MAX_FRAME} bytes we take", fix="Send less.")
         case _:
             return BadRequest(error.reason or "the request cannot be understood")

@@ -82,12 +82,12 @@ async def _api(request: web.Request, serving: Serving) -> web.Response:
     try:
         text = (await request.read()).decode()
     except UnicodeDecodeError:
-        raise BadRequest("the body is not UTF-8", fix="send JSON as UTF-8") from None
+        raise BadRequest("the body is not UTF-8", fix="Send JSON as UTF-8.") from None
     message = json_form.decode_client(text)
     kind = check_client(message)
     if kind in _STREAMING:
         raise BadRequest(
-            f"{kind} answers with many messages", fix="use the WebSocket at /ws; or send, instead of stream"
+            f"{kind} answers with many messages", fix="Use the WebSocket at /ws; or send, instead of stream."
         )
     answered = pb.ServerMessage(pong=pb.Pong())
     if kind != "ping":

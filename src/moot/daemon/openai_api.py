@@ -108,7 +108,7 @@ class ChatCompletions:
         agent, _, guest = chat.model.partition("@")
         content = last_user_content(chat.messages)
         if "\0" in content:
-            raise BadRequest("the last user message holds a NUL character", fix="remove it")
+            raise BadRequest("the last user message holds a NUL character", fix="Remove it.")
         sender = principal.sender(chat.user or "")
         ask_id = await self._open_ask(agent, sender, principal)
         if ask_id:

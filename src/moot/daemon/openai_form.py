@@ -57,9 +57,9 @@ def parse_request(body: bytes) -> ChatRequest:
     try:
         request = _request.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest(f"not a chat completion request: {error}", fix="see GET /openapi.json") from None
+        raise BadRequest(f"not a chat completion request: {error}", fix="See GET /openapi.json.") from None
     if request.n not in (None, 1):
-        raise BadRequest("an agent answers once", fix="leave `n` out")
+        raise BadRequest("an agent answers once", fix="Leave `n` out.")
     return request
 
 
@@ -68,19 +68,19 @@ def last_user_content(messages: list[ChatMessage]) -> str:
     for message in reversed(messages):
         if message.role == "user":
             return _text(message.content)
-    raise BadRequest("there is no user message", fix="put what you want to say last in `messages`, with role user")
+    raise BadRequest("there is no user message", fix="Put what you want to say last in `messages`, with role user.")
 
 
 def _text(raw: msgspec.Raw) -> str:
     try:
         content = _content.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(f"the last user message cannot be read: {error}", fix="send text") from None
+        raise BadRequest(f"the last user message cannot be read: {error}", fix="Send text.") from None
     if isinstance(content, str):
         return content
     for part in content or ():
         if part.type != "text":
-            raise BadRequest(f"a part of type '{part.type}' is not taken", fix="send text parts only")
+            raise BadRequest(f"a part of type '{part.type}' is not taken", fix="Send text parts only.")
     return "\n".join(part.text for part in content or ())
 
 
@@ -96,15 +96,15 @@ def failure(end: RunEnd) -> MootError:
     what = end.error or f"the run ended: {end.outcome}"
     match end.outcome:
         case Outcome.CANCELLED:
-            return Conflict(what, fix="the run was killed; what you said is kept")
+            return Conflict(what, fix="The run was killed; what you said is kept.")
         case Outcome.DENIED:
             return Forbidden(what)
         case Outcome.INTERRUPTED:
-            return Unavailable(what, fix="the daemon stopped during the run; ask again")
+            return Unavailable(what, fix="The daemon stopped during the run; ask again.")
         case Outcome.MODEL_ERROR:
-            return ModelError(what, fix="moot models test")
+            return ModelError(what, fix="Try the model alone with `moot models test`.")
         case _:
-            return MootError(what, fix="see the daemon's log")
+            return MootError(what, fix="See the daemon's log.")
 
 
 def question_text(ask: Ask) -> str:

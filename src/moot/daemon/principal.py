@@ -47,14 +47,14 @@ class Principal:
         if not self.owns(asked):
             raise Forbidden(
                 f"the token '{self.name}' may not speak as '{asked}'",
-                fix=f"leave the sender out to be '{self.default_sender}', or ask the owner for a token with"
-                f" that sender: moot tokens new NAME --sender '{asked}'",
+                fix=f"Leave the sender out to be '{self.default_sender}', or ask the owner for a token with"
+                f" that sender: `moot tokens new NAME --sender '{asked}'`.",
             )
         return asked
 
     def demand_owner(self, what: str) -> None:
         if not self.is_owner:
-            raise Forbidden(f"only the owner may {what}", fix="do it on the machine itself, with the moot command")
+            raise Forbidden(f"only the owner may {what}", fix="Do it on the machine itself, with the moot command.")
 
 
 OWNER = Principal(name="owner", default_sender=OWNER_SENDER, senders=("*",), is_owner=True)
@@ -69,12 +69,12 @@ def check_sender(sender: str) -> None:
     if is_reserved(sender):
         raise BadRequest(
             f"the sender '{sender}' is one that only the daemon makes",
-            fix=f"choose a sender that does not start with {', '.join(RESERVED_SENDERS)}",
+            fix=f"Choose a sender that does not start with {', '.join(RESERVED_SENDERS)}.",
         )
     if len(sender) > _MAX_NAME or not sender.isprintable():
         raise BadRequest(
             "the sender is too long or holds characters that cannot be shown",
-            fix=f"use at most {_MAX_NAME} printable characters",
+            fix=f"Use at most {_MAX_NAME} printable characters.",
         )
 
 
@@ -95,16 +95,16 @@ def make_token(name: str, senders: tuple[str, ...], *, now: float) -> NewToken:
 
 def check_token(name: str, senders: tuple[str, ...]) -> None:
     if not name or any(character.isspace() for character in name):
-        raise BadRequest("a token needs a name without spaces", fix="moot tokens new NAME")
+        raise BadRequest("a token needs a name without spaces", fix="Make one with `moot tokens new NAME`.")
     check_sender(name)
     if name in {OWNER.name, OWNER_SENDER}:
         raise BadRequest(
             f"'{name}' is the owner's own name",
-            fix=f"choose another name; to let it speak as you, add --sender {OWNER_SENDER}",
+            fix=f"Choose another name; to let it speak as you, add --sender {OWNER_SENDER}.",
         )
     for pattern in senders:
         if not pattern:
-            raise BadRequest("a sender pattern is empty", fix="use a sender or a pattern such as 'tg:*'")
+            raise BadRequest("a sender pattern is empty", fix="Use a sender or a pattern such as 'tg:*'.")
         check_sender(pattern)
 
 
@@ -162,7 +162,9 @@ class Principals:
         token = await self._store.find_token(digest)
         if token is None or token.revoked_at:
             self._failures += 1
-            raise Unauthorized("the token is not known here, or was revoked", fix="make one with: moot tokens new NAME")
+            raise Unauthorized(
+                "the token is not known here, or was revoked", fix="Make one with `moot tokens new NAME`."
+            )
         if len(self._known) >= _MAX_CACHED:
             self._known.clear()
         principal = Principal(name=token.name, default_sender=token.name, senders=token.senders)
@@ -175,7 +177,7 @@ class Principals:
         self._failures = max(0.0, self._failures - forgiven)
         self._counted_at = now
         if self._failures >= _FAILURES:
-            raise Busy("too many wrong tokens", fix=f"wait {_FAILURE_SECONDS:.0f} seconds, then use a good token")
+            raise Busy("too many wrong tokens", fix=f"Wait {_FAILURE_SECONDS:.0f} seconds, then use a good token.")
 
     async def _touch(self, principal: Principal) -> None:
         now = self._clock.monotonic()

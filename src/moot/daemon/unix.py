@@ -27,7 +27,7 @@ class OwnerConnection(Connection):
         uid = _peer_uid(transport.get_extra_info("socket"))
         if uid not in (None, 0, os.geteuid()):
             logger.warning("refused a connection from uid %s", uid)
-            self.refuse(Forbidden(f"this daemon belongs to another user, not to uid {uid}", fix="run your own"))
+            self.refuse(Forbidden(f"this daemon belongs to another user, not to uid {uid}", fix="Run your own."))
 
 
 class UnixListener:
@@ -57,7 +57,7 @@ async def listen(path: Path, serving: Serving) -> UnixListener:
     except OSError as error:
         raise ConfigError(
             f"cannot listen on {path}: {error.strerror or error}",
-            fix="make the folder writable, or set MOOT_HOME to one that is",
+            fix="Make the folder writable, or set MOOT_HOME to one that is.",
         ) from error
     loop = asyncio.get_running_loop()
     server = await loop.create_unix_server(
@@ -65,7 +65,7 @@ async def listen(path: Path, serving: Serving) -> UnixListener:
     )
     inode = _inode(path)
     if inode is None:
-        raise ConfigError(f"the socket vanished: {path}", fix="start again, and leave the run folder alone")
+        raise ConfigError(f"the socket vanished: {path}", fix="Start again, and leave the run folder alone.")
     return UnixListener(path, server, inode)
 
 
@@ -93,7 +93,7 @@ def _clear_stale(path: Path, address: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise ConfigError(f"{path} is not a socket", fix="move it away; Moot puts its socket there")
+        raise ConfigError(f"{path} is not a socket", fix="Move it away; Moot puts its socket there.")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(2.0)
         try:
@@ -104,7 +104,7 @@ def _clear_stale(path: Path, address: str) -> None:
         except OSError:
             # Full or slow, but somebody is there.
             pass
-    raise Conflict(f"another daemon listens on {path}", fix="use it, or stop it first: moot down")
+    raise Conflict(f"another daemon listens on {path}", fix="Use it, or stop it first with `moot down`.")
 
 
 def _inode(path: Path) -> tuple[int, int] | None:

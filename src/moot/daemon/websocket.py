@@ -122,7 +122,7 @@ async def _read_all(websocket: web.WebSocketResponse, socket: Socket, exchange: 
 async def _accept(message: WSMessage, socket: Socket, exchange: Exchange) -> None:
     try:
         if message.type is WSMsgType.BINARY:
-            raise BadRequest("a binary frame", fix="send each message as JSON in a text frame")
+            raise BadRequest("a binary frame", fix="Send each message as JSON in a text frame.")
         if len(message.data) > MAX_FRAME:
             raise too_large(len(message.data))
         greeting = exchange.accept(json_form.decode_client(message.data))

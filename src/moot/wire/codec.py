@@ -52,14 +52,14 @@ class FrameDecoder:
 def too_large(length: int, limit: int = MAX_FRAME) -> TooLarge:
     return TooLarge(
         f"a frame of {length} bytes is more than the {limit} we take",
-        fix="send less in one message; each frame is a big-endian u32 length and one protobuf message",
+        fix="Send less in one message; each frame is a big-endian u32 length and one protobuf message.",
     )
 
 
 def truncated(pending: int) -> BadRequest:
     return BadRequest(
         f"the connection ended inside a frame, after {pending} bytes of it",
-        fix="send the whole frame before closing",
+        fix="Send the whole frame before closing.",
     )
 
 
@@ -95,7 +95,7 @@ def decode_client(payload: bytes) -> pb.ClientMessage:
     except DecodeError as error:
         raise BadRequest(
             f"the frame is not a ClientMessage: {_reason(error)}",
-            fix="encode strings as UTF-8 and follow docs/protocol.md",
+            fix="Encode strings as UTF-8 and follow docs/protocol.md.",
         ) from None
 
 
@@ -106,7 +106,7 @@ def decode_server(payload: bytes) -> pb.ServerMessage:
     except DecodeError as error:
         raise BadRequest(
             f"the frame is not a ServerMessage: {_reason(error)}",
-            fix="check that a Moot daemon of the same version is listening there",
+            fix="Check that a Moot daemon of the same version is listening there.",
         ) from None
 
 
@@ -116,11 +116,11 @@ def check_client(message: pb.ClientMessage) -> str:
     if kind is None:
         raise BadRequest(
             "the message is empty or of a kind this daemon does not know",
-            fix="set exactly one request in ClientMessage; a newer client needs a newer daemon",
+            fix="Set exactly one request in ClientMessage; a newer client needs a newer daemon.",
         )
     field = _find_nul(getattr(message, kind))
     if field:
-        raise BadRequest(f"{kind}.{field} holds a NUL character", fix="remove it; text is UTF-8 without NUL")
+        raise BadRequest(f"{kind}.{field} holds a NUL character", fix="Remove it; text is UTF-8 without NUL.")
     return kind
 
 

@@ -37,5 +37,5 @@ def _refusal(reason: str) -> BadRequest:
     first_line = reason.partition("\n")[0]
     return BadRequest(
         f"not a ClientMessage in JSON: {first_line}",
-        fix='send one object such as {"ping": {}}; names and types are in docs/protocol.md',
+        fix='Send one object such as {"ping": {}}; names and types are in docs/protocol.md.',
     )

@@ -17,6 +17,7 @@ from moot.wire.codec import PROTOCOL_VERSION, FrameDecoder, decode_server, encod
 
 # sun_path holds 108 bytes and a closing NUL.
 _MAX_SOCKET_PATH = 107
+_LINGER_SECONDS = 2.0
 
 Runnable = pb.StreamMsg | pb.AttachMsg
 
@@ -89,6 +90,16 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
+
+    async def hang_up(self) -> None:
+        """Close, and be gone when this returns. What a daemon that does not read has not taken is dropped."""
+        self.close()
+        try:
+            async with asyncio.timeout(_LINGER_SECONDS):
+                await self.closed.wait()
+        except TimeoutError:
+            assert self._transport is not None
+            self._transport.abort()
 
     # ---- for the event loop ----
 
@@ -173,9 +184,7 @@ async def connect(address: Path | str, *, token: str = "", client: str = "moot")
             await connection.request(pb.ClientMessage(hello=hello))
         yield connection
     finally:
-        connection.close()
-        async with asyncio.timeout(5):
-            await connection.closed.wait()
+        await connection.hang_up()
 
 
 async def _open(address: Path | str) -> Connection:

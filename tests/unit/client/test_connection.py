@@ -210,3 +210,17 @@ def test_wire_errors_are_classed_by_type_then_by_code(code: int, kind: str, expe
 
     assert type(error) is expected
     assert error.type == kind
+
+
+async def test_hanging_up_on_a_daemon_that_does_not_read_does_not_hang(tmp_path: Path) -> None:
+    release = asyncio.Event()
+
+    async def deaf(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await release.wait()
+        writer.close()
+
+    server = await asyncio.start_unix_server(deaf, str(tmp_path / "s"), limit=1024)
+    async with asyncio.timeout(10), connect(tmp_path / "s") as connection:
+        connection.post(pb.ClientMessage(send=pb.SendMsg(agent="ada", content="x" * 8_000_000)))
+    release.set()
+    server.close()

@@ -10,6 +10,7 @@ import click
 from moot.cli import background, output
 from moot.cli.connect import answers, daemon_client, paths, remote_address
 from moot.cli.options import conversation
+from moot.client.errors import Unreachable
 from moot.domain.errors import BadRequest, MootError
 from moot.wire import moot_pb2 as pb
 
@@ -66,8 +67,13 @@ async def _stay_connected(room: "Room", message: str) -> None:
                     room.submit(message)
                     message = ""
                 await connection.closed.wait()
+        except Unreachable:
+            pass
         except MootError as error:
+            # It answers, but not to us: trying again would only repeat it.
             room.complain(error)
+            room.screen.quit()
+            return
         room.leave()
         await _until_back(room)
 

@@ -1,0 +1,180 @@
+"""After a crash everything acknowledged is there, what was in flight says so, and what waited runs."""
+
+import sqlite3
+
+import pytest
+
+from moot.domain.errors import MootError
+from tests.daemon_process import PROVIDER_CONFIG, Home, eventually, running
+from tests.fake_provider import Provider
+
+CONFIG = PROVIDER_CONFIG
+
+ASK = {"name": "ask_user", "arguments": {"questions": [{"question": "Which one?"}]}}
+TITLE = {"name": "set_title", "arguments": {"title": "Halfway"}}
+RECALL = {"name": "recall", "arguments": {"query": "bread"}}
+
+
+@pytest.mark.parametrize("guest", ["", "bob"])
+async def test_a_run_in_flight_is_interrupted_and_the_history_says_so(
+    home: Home, provider: Provider, guest: str
+) -> None:
+    provider.program({"text": "half of what it wanted to say", "stall_after": 4})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("ada", "hello", guest=guest)
+            await speech.until("chunk")
+            daemon.kill_9()
+            with pytest.raises(MootError, match="connection"):
+                await speech.end()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            (message,) = (await talk.history("ada")).messages
+            assert (message.role, message.content, message.outcome) == ("user", "hello", "interrupted")
+            assert "stopped" in message.error
+            assert await talk.active() == []
+            # A user's turn is not taken up again by itself.
+            assert (await talk.say("ada", "still there?")).outcome == "completed"
+        shown = daemon.cli_json("history", "ada")["data"]
+        assert shown[0]["outcome"] == "interrupted"
+    assert len(provider.bodies()) == 2
+    assert provider.faults() == []
+
+
+async def test_a_crash_with_one_of_three_tools_open_reruns_nothing_and_the_next_turn_is_valid(
+    home: Home, provider: Provider
+) -> None:
+    provider.program({"calls": [TITLE, RECALL, ASK]})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("ada", "three things")
+            await speech.until("ask_user")
+            await speech.until("tool_result", count=2)
+            daemon.kill_9()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            messages = (await talk.history("ada")).messages
+            assert [message.role for message in messages] == ["user", "assistant", "tool", "tool", "tool"]
+            calls = [call.call_id for call in messages[1].tool_calls]
+            assert [message.tool_call_id for message in messages[2:]] == calls
+            assert "interrupted" in messages[4].content
+            assert messages[4].is_error
+            assert await talk.asks() == []
+            assert len(provider.bodies()) == 1
+            said = await talk.say("ada", "go on")
+            assert said.of("tool_start") == []
+    assert provider.faults() == []
+    assert [message["role"] for message in provider.bodies()[1]["messages"]] == (
+        ["system", "user", "assistant", "tool", "tool", "tool", "user"]
+    )
+
+
+async def test_messages_that_waited_run_after_a_restart_in_their_order(home: Home, provider: Provider) -> None:
+    provider.program({"match": "^first$", "text": "never", "hold": True})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            first = talk.start("ada", "first")
+            await first.until("start")
+            for content, guest in (("second", ""), ("third", "bob"), ("fourth", "")):
+                await talk.start("ada", content, guest=guest).until("queued")
+            other = talk.start("cyd", "elsewhere")
+            await other.end()
+            daemon.kill_9()
+    provider.reset()
+    with running(home) as daemon:
+        provider.requests(at_least=3)
+        async with daemon.client() as talk:
+
+            async def quiet() -> bool:
+                return await talk.active() == []
+
+            await eventually(quiet)
+            history = (await talk.history("ada")).messages
+            assert [message.content for message in history if message.role == "user"] == (
+                ["first", "second", "third", "fourth"]
+            )
+            outcomes = [message.outcome for message in history if message.role == "user"]
+            assert outcomes == ["interrupted", "completed", "completed", "completed"]
+            assert [message.agent for message in history if message.role == "assistant"] == ["", "bob", ""]
+            assert [message.seq for message in history] == list(range(1, 8))
+
+
+async def test_a_guest_that_waited_still_has_no_tools_after_a_restart(home: Home, provider: Provider) -> None:
+    provider.program({"match": "^first$", "text": "never", "hold": True})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.start("ada", "first").until("start")
+            await talk.start("ada", "second", guest="bob").until("queued")
+            daemon.kill_9()
+    provider.reset()
+    with running(home):
+        provider.requests(at_least=1)
+    assert "tools" not in provider.bodies()[0]
+
+
+async def test_a_message_for_an_agent_that_is_gone_does_not_hold_up_the_start(home: Home, provider: Provider) -> None:
+    provider.program({"match": "^first$", "text": "never", "hold": True})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.start("cyd", "first").until("start")
+            await talk.start("cyd", "second").until("queued")
+            daemon.kill_9()
+    (home.path / "agents" / "cyd" / "AGENT.md").unlink()
+    (home.path / "agents" / "cyd").rmdir()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            assert (await talk.say("ada", "hello")).outcome == "completed"
+            assert await talk.active(agent="cyd") == []
+            assert (await talk.told("cyd"))[0] == ("user", "", "first")
+
+
+async def test_many_crashes_lose_and_double_nothing(home: Home, provider: Provider) -> None:
+    acknowledged: list[str] = []
+    for number in range(4):
+        with running(home) as daemon:
+            async with daemon.client() as talk:
+                await talk.say("ada", f"whole {number}")
+                acknowledged.append(f"whole {number}")
+                provider.program({"match": f"^half {number}$", "text": "never", "stall_after": 1})
+                speech = talk.start("ada", f"half {number}")
+                await speech.until("start")
+                acknowledged.append(f"half {number}")
+                daemon.kill_9()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            messages = (await talk.history("ada")).messages
+            assert [message.content for message in messages if message.role == "user"] == acknowledged
+            assert [message.seq for message in messages] == list(range(1, len(messages) + 1))
+            assert {message.outcome for message in messages if message.role == "user"} == {"completed", "interrupted"}
+
+
+async def test_a_torn_end_of_the_journal_costs_nothing_that_was_acknowledged(home: Home, provider: Provider) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "before")
+            daemon.kill_9()
+    journal = home.store.with_name("moot.db-wal")
+    with journal.open("ab") as file:
+        file.write(b"\x00torn" * 50)
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "after")
+            daemon.kill_9()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            asked = [content for role, _, content in await talk.told("ada") if role == "user"]
+            assert asked == ["before", "after"]
+
+
+async def test_no_run_is_left_running_in_the_store(home: Home, provider: Provider) -> None:
+    provider.program({"text": "never", "hold": True})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.start("ada", "hello").until("start")
+            daemon.kill_9()
+    with running(home):
+        pass
+    with sqlite3.connect(home.store) as database:
+        statuses = [row[0] for row in database.execute("SELECT status FROM runs")]
+    database.close()
+    assert statuses == ["ended"]

@@ -26,6 +26,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._exchange = Exchange(serving, self, principal=principal, name=name)
         self._greeting: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._deaf = False
 
     # ---- asyncio.Protocol
@@ -35,7 +36,7 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=self._serving.max_unsent)
         self._serving.connections.add(self)
         if self._exchange.principal is None:
-            asyncio.get_running_loop().call_later(_GREETING_SECONDS, self._expect_greeting)
+            self._timer = asyncio.get_running_loop().call_later(_GREETING_SECONDS, self._expect_greeting)
 
     def data_received(self, data: bytes) -> None:
         if not self._deaf:
@@ -45,12 +46,16 @@ class Connection(asyncio.Protocol):
     def _take_frames(self) -> None:
         try:
             while not self._deaf and self._greeting is None and (payload := self._decoder.take()) is not None:
-                self._greeting = self._exchange.accept(decode_client(payload))
+                self._greet(self._exchange.accept(decode_client(payload)))
         except MootError as error:
             self.refuse(error)
-        if self._greeting is not None and self._transport is not None:
+
+    def _greet(self, greeting: asyncio.Task[None] | None) -> None:
+        """While a Hello is looked into, what follows it waits."""
+        if greeting is not None and self._transport is not None:
+            self._greeting = greeting
             self._transport.pause_reading()
-            self._greeting.add_done_callback(self._greeted)
+            greeting.add_done_callback(self._greeted)
 
     def _greeted(self, _task: asyncio.Task[None]) -> None:
         self._greeting = None
@@ -65,7 +70,7 @@ class Connection(asyncio.Protocol):
             self.refuse(Unauthorized("no hello came in time", fix=TOKEN_FIX))
 
     def eof_received(self) -> bool:
-        if self._decoder.pending and not self._deaf:
+        if self._decoder.pending and not self._deaf and self._greeting is None:
             self.refuse(truncated(self._decoder.pending))
         return False
 
@@ -80,6 +85,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        if self._timer is not None:
+            self._timer.cancel()
         self._serving.connections.discard(self)
         self._exchange.close()
 
@@ -100,10 +107,10 @@ class Connection(asyncio.Protocol):
 
     def _push(self, payload: bytes, suffix: bytes) -> bool:
         transport = self._transport
-        if transport is not None:
-            if transport.get_write_buffer_size() > self._max_unsent:
-                return False
-            transport.write(join_frame(payload, suffix))
+        # Between closing and the news of it a transport may refuse to be written to.
+        if transport is None or transport.is_closing() or transport.get_write_buffer_size() > self._max_unsent:
+            return False
+        transport.write(join_frame(payload, suffix))
         return True
 
     def _write(self, frame: bytes) -> None:
@@ -136,4 +143,6 @@ class Connection(asyncio.Protocol):
         self.put(pb.ServerMessage(error=error_message(error)))
         if self._transport.can_write_eof():
             self._transport.write_eof()
-        asyncio.get_running_loop().call_later(_LINGER_SECONDS, self.stop)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(_LINGER_SECONDS, self.stop)

@@ -72,6 +72,21 @@ def test_requests_sent_along_with_hello_wait_for_it() -> None:
     asyncio.run(scene())
 
 
+def test_hello_may_be_said_again_amid_other_requests() -> None:
+    async def scene() -> None:
+        house = House()
+        house.answer("kill", pb.ServerMessage(pong=pb.Pong()))
+        async with opened(house) as address, peer(address=address) as client:
+            for _ in range(5):
+                client.send(hello(house.bot.secret))
+                client.send(hello(house.bot.secret))
+                client.send(KILL)
+            answers = [(await client.receive()).WhichOneof("message") for _ in range(15)]
+            assert sorted(answers) == ["pong"] * 5 + ["welcome"] * 10
+
+    asyncio.run(scene())
+
+
 @pytest.mark.parametrize("token", ["", "moot_wrong", "x" * 10_000, "é\ufffd"])
 def test_a_wrong_token_is_refused_and_may_be_tried_again(token: str) -> None:
     async def scene() -> None:

@@ -5,12 +5,14 @@ import os
 import socket
 import stat
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+import uvloop
 from listener_fakes import House, Peer, peer
 
 from moot.daemon import unix
@@ -346,6 +348,34 @@ def test_shutdown_writes_what_was_said_and_closes(tmp_path: Path) -> None:
             assert await client.ended()
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_an_event_for_a_connection_that_is_closing_is_refused_quietly(
+    tmp_path: Path, run: Callable[[Coroutine[Any, Any, None]], None]
+) -> None:
+    async def scene() -> None:
+        replies: list[Reply] = []
+
+        async def stream(_message: pb.ClientMessage, _principal: Principal, reply: Reply) -> None:
+            replies.append(reply)
+            reply.event(CachedEvent(TextChunk("one")))
+            await reply.closed.wait()
+
+        house = House()
+        house.handlers.on["stream"] = stream
+        async with opened(tmp_path, house) as path:
+            for ending in ("stop", "abort"):
+                async with peer(path=str(path)) as other:
+                    await other.ask(pb.ClientMessage(stream=pb.StreamMsg(agent="crab", content="hi")))
+                    (connection,) = house.serving.connections
+                    getattr(connection, ending)()
+                    assert replies[-1].event(CachedEvent(TextChunk("two"))) is False
+                    replies[-1].send(pb.ServerMessage(pong=pb.Pong()))
+                    assert await other.reader.read() == b""
+            await still_serves(path)
+
+    run(scene())
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

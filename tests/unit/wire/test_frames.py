@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moot.domain.errors import BadRequest, TooLarge
@@ -20,6 +20,7 @@ from moot.wire.codec import (
 )
 
 
+@settings(deadline=None)
 @given(
     contents=st.lists(st.text(max_size=200), max_size=5),
     cuts=st.lists(st.integers(min_value=0, max_value=2000), max_size=10),
@@ -74,6 +75,7 @@ def test_a_frame_of_exactly_the_limit_passes_both_ways() -> None:
         encode_frame(message)
 
 
+@settings(deadline=None)
 @given(st.integers(min_value=0, max_value=2**64 - 1))
 def test_a_request_id_appended_to_encoded_bytes_is_part_of_the_message(request_id: int) -> None:
     payload = pb.ServerMessage(stream=pb.StreamEvent(chunk=pb.StreamChunk(content="hi"))).SerializeToString()

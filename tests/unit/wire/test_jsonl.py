@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from jsonl_histories import histories
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey
@@ -71,6 +71,7 @@ def test_the_lines_are_those_of_the_protocol() -> None:
     assert lines[-1] == ""
 
 
+@settings(deadline=None)
 @given(histories())
 def test_export_import_export_is_the_same_text(
     history: tuple[Conversation, list[Entry], list[Archive]],

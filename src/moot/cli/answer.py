@@ -10,7 +10,7 @@ _FIXES = {
     "model_error": "`moot models test` checks the model; the message is kept, so `moot ask` can be repeated.",
     "timeout": "Allow more time with --max-seconds, or ask for less at once.",
     "interrupted": "The daemon stopped while it ran; ask again.",
-    "cancelled": "It was killed; what you said is kept.",
+    "cancelled": "What you said is kept; ask again if it was not you who stopped it.",
     "internal_error": "`moot doctor` may say more; the daemon's log has the details.",
 }
 

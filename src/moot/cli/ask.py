@@ -16,11 +16,14 @@ from moot.cli.connect import daemon_client, remote_address, stdin_text, utf8
 from moot.cli.exits import Exit
 from moot.cli.options import conversation
 from moot.cli.prompter import Prompter
+from moot.cli.questions import ASK_TOOL
 from moot.cli.spinner import Spinner
 from moot.client.connection import Connection
 from moot.client.errors import Unreachable
 from moot.domain.errors import BadRequest, MootError
 from moot.wire import moot_pb2 as pb
+
+_COLUMNS = 75
 
 
 class Waiting(MootError):
@@ -217,7 +220,9 @@ class Asking:
             error.type = answer.outcome
         shown = "" if self._streaming else safe.clean(answer.content) if sys.stdout.isatty() else answer.content
         output.emit(answer.data(), render=lambda _: shown, error=error)
-        if error is not None and not output.wants_json():
+        if self._interrupts and not output.wants_json():
+            output.note("Stopped. What you said is kept.")
+        elif error is not None and not output.wants_json():
             output.complain(error)
         return int(Exit.INTERRUPTED if self._interrupts else exits.for_outcome(answer.outcome))
 
@@ -227,9 +232,10 @@ def _asides(event: pb.StreamEvent) -> list[str]:
     if event.HasField("queued"):
         return [f"Waiting for its turn: position {event.queued.position}"]
     if event.HasField("tool_start"):
-        return [f"⚒ {safe.line(f'{call.name} {call.arguments}', 100)}" for call in event.tool_start.calls]
+        calls = [call for call in event.tool_start.calls if call.name != ASK_TOOL]
+        return [f"⚒ {safe.line(f'{call.name} {call.arguments}', _COLUMNS)}" for call in calls]
     if event.HasField("tool_result") and event.tool_result.is_error:
-        return [f"  ✗ {safe.line(event.tool_result.output, 100)}"]
+        return [f"  ✗ {safe.line(event.tool_result.output, _COLUMNS)}"]
     if event.HasField("retrying"):
         seconds = event.retrying.delay_ms / 1000
         return [f"The model failed ({safe.line(event.retrying.reason, 80)}); again in {seconds:.1f}s"]

@@ -12,7 +12,7 @@ from moot.cli.options import conversation, sender_option
 from moot.wire import moot_pb2 as pb
 
 # What a person wants to see of a tool's output in a history; --json has all of it.
-_TOOL_COLUMNS = 100
+_TOOL_COLUMNS = 75
 
 
 def when(timestamp: float) -> str:
@@ -31,6 +31,8 @@ def transcript(messages: Sequence[pb.HistoryMessage], primary: str) -> str:
             mark = "✗" if entry.is_error else "→"
             blocks.append(output.paint(f"  {mark} {safe.line(entry.content, _TOOL_COLUMNS)}", dim=True))
             continue
+        if entry.role == "user" and blocks:
+            blocks.append("")
         if entry.content or entry.role == "user":
             name = speaker(entry, primary)
             guest = output.paint(" (guest)", dim=True) if entry.agent and entry.agent != primary else ""

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from moot.cli import safe
 from moot.wire import moot_pb2 as pb
 
+# The tool behind every question; where the question itself is shown, its call need not be.
+ASK_TOOL = "ask_user"
+
 
 def lines(question: pb.AskQuestion) -> list[str]:
     """The question, its numbered options, and how to choose; all clean."""

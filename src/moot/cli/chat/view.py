@@ -6,12 +6,12 @@ from moot.cli import safe, voices
 from moot.cli.chat import lines
 from moot.cli.chat.lines import CODE, PROSE, Fence, Line
 from moot.cli.chat.wrap import cut
+from moot.cli.questions import ASK_TOOL
 from moot.wire import moot_pb2 as pb
 
 # A line without a place to break it stays in the live area until it ends, unless it grows longer than this.
 _LIVE_COLUMNS = 1200
 _THOUGHT_COLUMNS = 70
-_ASK_TOOL = "ask_user"
 
 
 class RunView:
@@ -109,7 +109,7 @@ class RunView:
 
     def _on_tool_result(self, event: pb.ToolResultEvent) -> list[Line]:
         call = self._calls.pop(event.call_id, None) or pb.ToolCallInfo(name=event.name)
-        if call.name == _ASK_TOOL and not event.is_error:
+        if call.name == ASK_TOOL and not event.is_error:
             # The question and its answer stand on the screen already.
             return []
         return [lines.tool(call.name or event.name, call.arguments, event)]

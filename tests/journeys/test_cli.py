@@ -235,6 +235,36 @@ def test_ctrl_c_kills_the_run_and_exits_130(daemon: DaemonProcess, sender: str) 
     assert data(daemon.cli("history", "ada", "--as", sender, "--json"))[0]["outcome"] == "cancelled"
 
 
+def test_ctrl_c_on_a_message_that_still_waits_does_not_kill_the_run_before_it(
+    daemon: DaemonProcess, sender: str
+) -> None:
+    def ask(text: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "-m", "moot", "ask", "ada", text, "--as", sender],
+            env=daemon.home.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    first = ask("hang")
+    _until_active(daemon.home, sender)
+    second = ask("me too")
+    assert second.stderr is not None
+    assert "position 1" in second.stderr.readline()
+    second.send_signal(signal.SIGINT)
+    _, left = second.communicate(timeout=PATIENCE)
+
+    assert second.returncode == 130
+    assert "stays in the queue" in left
+    assert [each["queued"] for each in _active(daemon.home, sender)] == [1]
+    daemon.cli("kill", "ada", "--as", sender)
+    first.communicate(timeout=PATIENCE)
+    _until_idle(daemon, sender)
+    told = data(daemon.cli("history", "ada", "--as", sender, "--json"))
+    assert [each["content"] for each in told] == ["hang", "me too", "Heard: me too"]
+
+
 def test_kill_from_another_terminal_ends_the_run(daemon: DaemonProcess, sender: str) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "moot", "ask", "ada", "hang", "--as", sender],

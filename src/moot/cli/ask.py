@@ -124,9 +124,11 @@ class Asking:
                     if event.HasField("ask_closed"):
                         prompter.close()
         except Unreachable:
-            if self._left is None:
-                raise
-            return self._leave_waiting(self._left)
+            if self._left is not None:
+                return self._leave_waiting(self._left)
+            if self._interrupts:
+                raise KeyboardInterrupt from None
+            raise
         finally:
             prompter.close()
             loop.remove_signal_handler(signal.SIGINT)
@@ -192,6 +194,11 @@ class Asking:
         self._interrupts += 1
         if self._interrupts > 1:
             raise KeyboardInterrupt
+        if not self._answer.agent:
+            # It has not begun; a kill would hit the run that it waits behind.
+            output.note("Left. The message stays in the queue and is answered in its turn.")
+            connection.close()
+            return
         kill = pb.KillMsg(agent=self._message.agent, sender=self._message.sender)
         connection.post(pb.ClientMessage(kill=kill))
 

@@ -64,7 +64,7 @@ class Daemon:
         self.clock = SystemClock()
         self.rng: Random = SystemRandom()
         self.supervisor = Supervisor()
-        self.config = ConfigFile(paths.config)
+        self.config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
         self.registry = Registry(paths.agents)
         self.catalog = self._new_catalog()
         # Catalogs of earlier configurations, which runs in flight may still be using.

@@ -4,6 +4,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -41,12 +42,20 @@ class BrokenConfig(ConfigError):
 
 
 class ConfigFile:
-    """The configuration in use. A reload that fails keeps what held before and lists why in `flaws`."""
+    """The configuration in use. A file that cannot be used keeps the last good one in force and says why in `flaws`.
 
-    def __init__(self, path: Path) -> None:
+    The last good file is also kept on disk, so that a mistake does not show only when a daemon no longer starts.
+    """
+
+    def __init__(self, path: Path, *, last_good: Path | None = None) -> None:
         self._path = path
-        self._current, warnings = load_config(path)
-        self._flaws = tuple(warnings)
+        self._last_good = last_good
+        self._flaws: tuple[Flaw, ...] = ()
+        try:
+            self._current = self._read()
+        except BrokenConfig as broken:
+            self._current = self._fall_back(broken)
+            self._flaws = broken.flaws
 
     @property
     def current(self) -> Config:
@@ -59,23 +68,55 @@ class ConfigFile:
     def reload(self) -> bool:
         """Read the file again; False when it is broken and the last good one stays in use."""
         try:
-            self._current, warnings = load_config(self._path)
+            self._current = self._read()
         except BrokenConfig as broken:
             self._flaws = broken.flaws
             return False
-        self._flaws = tuple(warnings)
         return True
+
+    def _read(self) -> Config:
+        data = _data(self._path)
+        config, warnings = (default_config(), []) if data is None else _parse(self._path, data)
+        self._flaws = tuple(warnings)
+        if self._last_good is not None and data is not None:
+            _keep(self._last_good, data)
+        return config
+
+    def _fall_back(self, broken: BrokenConfig) -> Config:
+        kept = None if self._last_good is None else _data(self._last_good)
+        if kept is None:
+            raise broken
+        return _parse(self._path, kept)[0]
 
 
 def load_config(path: Path) -> tuple[Config, list[Flaw]]:
     """The configuration, and what in the file was passed over. No file is the default configuration."""
+    data = _data(path)
+    return (default_config(), []) if data is None else _parse(path, data)
+
+
+def _data(path: Path) -> bytes | None:
     try:
         with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            return file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        return default_config(), []
+        return None
     except OSError as error:
         raise _broken(path, 1, f"it cannot be read: {error.strerror}") from error
+
+
+def _keep(path: Path, data: bytes) -> None:
+    """Put a good file aside, whole or not at all. It is a convenience: a disk that refuses stops nothing."""
+    beside = path.with_suffix(".new")
+    with suppress(OSError):
+        if path.exists() and path.read_bytes() == data:
+            return
+        beside.write_bytes(data)
+        beside.chmod(0o600)
+        beside.replace(path)
+
+
+def _parse(path: Path, data: bytes) -> tuple[Config, list[Flaw]]:
     if len(data) > MAX_BYTES:
         raise _broken(path, 1, f"it is larger than {MAX_BYTES // 1024} KiB")
     try:

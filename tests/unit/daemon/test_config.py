@@ -267,3 +267,15 @@ def test_no_bytes_do_more_harm_than_an_error(tmp_path_factory: pytest.TempPathFa
         flaws = broken.flaws
 
     assert flaws is None or len(flaws) > 0
+
+
+def test_a_daemon_that_starts_on_a_broken_file_uses_the_last_good_one(tmp_path: Path) -> None:
+    path, kept = tmp_path / "config.toml", tmp_path / "last-good.toml"
+    path.write_text('default_model = "scripted"\nask_seconds = 7\n', encoding="utf-8")
+    ConfigFile(path, last_good=kept)
+    path.write_text("default_model = \n", encoding="utf-8")
+
+    file = ConfigFile(path, last_good=kept)
+
+    assert (file.current.default_model, file.current.ask_seconds) == ("scripted", 7.0)
+    assert [(flaw.path, flaw.line) for flaw in file.flaws] == [(str(path), 1)]

@@ -115,15 +115,14 @@ def _notes(home: Home, talks: dict[Key, Talk]) -> Iterator[str]:
             yield f"a call was made {times} times: {line}"
     intents: set[str] = set()
     for talk in talks.values():
-        results = {line.call_id: line for line in talk.lines if line.role == "tool"}
         for line in talk.lines:
-            for call in line.calls:
+            # Results stand right behind their calls; an id may come again in a later turn.
+            for result, call in zip(talk.lines[line.seq :], line.calls, strict=False):
                 if call["name"] != "note":
                     continue
                 note = f"{line.run_id} {json.loads(call['arguments'])['number']}"
                 intents.add(note)
-                result = results.get(call["id"])
-                if result is not None and not result.is_error and written[note] != 1:
+                if result.role == "tool" and not result.is_error and written[note] != 1:
                     yield f"a result says that {note} was written, and it was not"
     for line in written:
         if line not in intents:

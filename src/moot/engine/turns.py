@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from moot.domain.agent import Agent
 from moot.domain.config import Config
 from moot.domain.conversation import Conversation, ConversationKey
-from moot.domain.errors import MootError, NotFound, StoreError
+from moot.domain.errors import Conflict, MootError, NotFound, StoreError
 from moot.domain.events import Event, RunEnded, RunStarted
 from moot.domain.message import Entry, Message
 from moot.domain.ports import Clock, Model, Store
@@ -62,6 +62,8 @@ class Turns:
         self._histories = histories
         # Ends the disk refused; they are written as soon as it takes them.
         self._owed: dict[str, tuple[ConversationKey, RunEnd]] = {}
+        # Messages in line that were refused while the disk would not have them taken off it.
+        self._refused: dict[str, RunEnd] = {}
         self.taps: list[Tap] = []
 
     async def take(self, ticket: Ticket) -> None:
@@ -99,12 +101,16 @@ class Turns:
                 await self._w.store.end(key, run_id, end, (), now=self._w.clock.now())
             self._owed.pop(run_id, None)
             self._histories.drop(key)
+        for run_id, end in list(self._refused.items()):
+            with suppress(NotFound, Conflict):
+                await self._w.store.unqueue(run_id, end, now=self._w.clock.now())
+            self._refused.pop(run_id, None)
 
     # ---- before -------------------------------------------------------------------------------
 
     async def _begin(self, ticket: Ticket, request: RunRequest) -> tuple[History, Entry]:
         """Put the user message on disk. Until this returns, nothing has been acknowledged."""
-        if self._owed:
+        if self._owed or self._refused:
             await self.settle_owed()
         history = await self._histories.load(request.key)
         now = self._w.clock.now()
@@ -124,13 +130,14 @@ class Turns:
         return history, entry
 
     async def _never_began(self, ticket: Ticket, request: RunRequest, error: MootError) -> None:
-        """Tell why. A message that waited on disk is taken off the line, unless the disk is what failed."""
-        if ticket.kept and not isinstance(error, StoreError):
+        """Tell why. A message that waited on disk is taken off the line, at the latest when the disk lets us."""
+        if ticket.kept:
             end = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.message)
             try:
                 await self._w.store.unqueue(request.id, end, now=self._w.clock.now())
             except MootError as refusal:
                 logger.warning("run %s could not be taken off the queue: %s", request.id, refusal)
+                self._refused[request.id] = end
         ticket.fail(error)
 
     # ---- during -------------------------------------------------------------------------------

@@ -194,7 +194,7 @@ def end(
         raise Conflict(f"run {run_id} has not begun", fix="Take it out of the queue instead.")
     if status == RunStatus.ENDED:
         return []
-    written = rows.append_messages(db, conversation, run_id, messages, now)
+    written = rows.append_messages(db, conversation, run_id, [*_closing(db, conversation, messages), *messages], now)
     reply_seq = 0
     if written and written[-1].message.role is Role.ASSISTANT and written[-1].message.content == end.content:
         reply_seq = written[-1].seq
@@ -208,10 +208,16 @@ def recover(db: apsw.Connection, now: float) -> list[Run]:
         db.execute("SELECT id, conversation FROM runs WHERE status = 'running' AND status <> 'ended' ORDER BY number")
     )
     for run_id, conversation in left:
-        results = [tool_result(call, INTERRUPTED_CALL, is_error=True) for call in _open_calls(db, conversation)]
-        rows.append_messages(db, conversation, run_id, results, now)
+        rows.append_messages(db, conversation, run_id, _closing(db, conversation, ()), now)
         _record(db, run_id, RunEnd(outcome=Outcome.INTERRUPTED, error=INTERRUPTED_RUN), reply_seq=0, now=now)
     return [run for run_id, _ in left for run in _runs(db.execute(f"{_SELECT} WHERE runs.id = ?", (run_id,)))]
+
+
+def _closing(db: apsw.Connection, conversation: int, messages: Sequence[Message]) -> list[Message]:
+    """Results for the calls that would be left open: no run ends without every call having its own."""
+    given = {message.tool_call_id for message in messages if message.role is Role.TOOL}
+    left = [call for call in _open_calls(db, conversation) if call not in given]
+    return [tool_result(call, INTERRUPTED_CALL, is_error=True) for call in left]
 
 
 def _open_calls(db: apsw.Connection, conversation: int) -> list[str]:

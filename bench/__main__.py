@@ -13,11 +13,14 @@ from pathlib import Path
 
 import psutil
 
+from bench import beside
 from bench.report import PLANS, asides, number, table, write_json
 from bench.subject import cpu_seconds
 from bench.work import FULL, QUICK, Bench, Sizes, Tally, prepared
 
 OUT = Path(__file__).parent / "out"
+# Above this part of the machine taken by others, times say more about them than about us.
+BUSY = 0.15
 
 
 def pieces(bench: Bench) -> dict[str, Callable[[], Awaitable[None]]]:
@@ -58,7 +61,7 @@ def say(progress: str) -> None:
         print(f"\r{progress:40}\r", end="", file=sys.stderr, flush=True)
 
 
-async def measure(bench: Bench, wanted: list[str]) -> None:
+async def measure(bench: Bench, wanted: list[str], *, peers: bool) -> None:
     work = pieces(bench)
     chosen = [name for name in work if name in {PLANS[row].piece for row in wanted}]
     # The first turns of a process pay for imports and cold caches; they are not what is asked here.
@@ -70,17 +73,20 @@ async def measure(bench: Bench, wanted: list[str]) -> None:
             say(f"repeat {repeat + 1}/{bench.sizes.repeats}: {name}")
             gc.collect()
             await work[name]()
+        if peers:
+            say(f"repeat {repeat + 1}/{bench.sizes.repeats}: peers")
+            await beside.measure(bench)
     say("")
 
 
-async def run(sizes: Sizes, wanted: list[str], *, label: str) -> int:
+async def run(sizes: Sizes, wanted: list[str], *, label: str, peers: bool) -> int:
     OUT.mkdir(exist_ok=True)
     # On the disk of the checkout: a folder in memory would make commits free.
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=OUT))
     machine, started = Machine(), time.perf_counter()
     try:
         async with prepared(sizes, folder) as bench:
-            await measure(bench, wanted)
+            await measure(bench, wanted, peers=peers)
             own = sum(os.times()[:4]) + sum(cpu_seconds(child.pid) for child in psutil.Process().children())
             others = machine.others(own)
     finally:
@@ -89,13 +95,18 @@ async def run(sizes: Sizes, wanted: list[str], *, label: str) -> int:
     took = time.perf_counter() - started
     print(table(rows))
     print()
+    if peers:
+        print(beside.table(bench.tally))
+        print()
     for line in asides(bench.tally):
         print(f"  {line}")
     load = ", ".join(number(value) for value in os.getloadavg())
-    print(
-        f"  noise: ± is half the spread of {sizes.repeats} repeats; other processes used {others:.0%} of this machine's"
-    )
-    print(f"  cores meanwhile (load {load}); the run took {took:.0f} s")
+    print(f"  {sizes.repeats} repeats in turns, medians; ± is half the width of the middle half of the samples")
+    print(f"  other processes used {others:.0%} of this machine meanwhile (load {load}); the run took {took:.0f} s")
+    if others > BUSY:
+        print(
+            "  that is too much for the times and rates above: trust ratios and CPU, and run it again when it is quiet"
+        )
     facts: dict[str, object] = {"kind": label, "seconds": took, "others": others, "load": os.getloadavg()}
     write_json(OUT / "results.json", rows, bench.tally, facts)
     print(f"  written to {(OUT / 'results.json').relative_to(OUT.parent.parent)}")
@@ -109,7 +120,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="./dev bench", description="Measure Moot beside a raw client.")
     parser.add_argument("--quick", action="store_true", help="fewer repeats; less than a minute")
     parser.add_argument("--only", default="", metavar="ROW,ROW", help=f"only these rows: {', '.join(PLANS)}")
+    parser.add_argument("--peers", action="store_true", help="also run the peers installed under $PEERS_VENVS")
     options = parser.parse_args()
+    if options.peers and not beside.interpreters():
+        parser.error("no peer is installed under $PEERS_VENVS; see docs/performance.md")
     wanted = [name.strip() for name in options.only.split(",") if name.strip()] or list(PLANS)
     if unknown := [name for name in wanted if name not in PLANS]:
         parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join(PLANS)}")
@@ -121,7 +135,8 @@ def main() -> int:
         factory = None
     with asyncio.Runner(loop_factory=factory) as runner:
         sizes = QUICK if options.quick else FULL
-        return runner.run(run(sizes, wanted, label="quick" if options.quick else "full"))
+        label = "quick" if options.quick else "full"
+        return runner.run(run(sizes, wanted, label=label, peers=options.peers))
 
 
 if __name__ == "__main__":

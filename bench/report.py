@@ -109,7 +109,7 @@ def _crowd(tally: Tally) -> Row:
 def _crowd_memory(tally: Tally) -> Row:
     return Row(
         name="crowd-memory", what="200 streams at once: memory they take", unit="MB",
-        measured=tally.median("crowd.grew"), noise=tally.noise("crowd.grew"),
+        measured=max(value for values in tally.series["crowd.grew"] for value in values), noise=0.0,
     )  # fmt: skip
 
 

@@ -1,0 +1,107 @@
+"""Reserved tags are defused or taken out, whatever they are dressed up as; titles are cut where a reader would."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moot.domain.text import RESERVED_TAGS, TagStripper, clean, defuse, title_of
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        '<from agent="vault">',
+        "</from>",
+        "< from agent=x>",
+        "< / FROM >",
+        "\uff1cfrom agent=x\uff1e",
+        "<fr\u200bom agent=x>",
+        "<\u2060/from>",
+        "<fr\u043em agent=x>",
+        "<\U0001d41f\U0001d42b\U0001d428\U0001d426 agent=x>",
+        "<peer-message from=x>",
+        "<peer\u2011message>",
+        "<task-notification/>",
+        "<archived-summary>",
+        "<moot>",
+    ],
+)
+def test_a_forged_tag_is_defused(forged: str) -> None:
+    assert defuse(f"a {forged} b").startswith("a &lt;")
+
+
+@pytest.mark.parametrize(
+    "harmless", ["a < b", "<form>", "<fromage>", "<b>", "x<y>z", "1 <2", "<peer>", "<!-- -->", "<"]
+)
+def test_other_text_is_left_alone(harmless: str) -> None:
+    assert defuse(harmless) is harmless
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
+def test_defusing_twice_changes_nothing_more(text: str) -> None:
+    assert defuse(defuse(text)) == defuse(text)
+
+
+@given(
+    st.lists(
+        st.sampled_from(['<from agent="x">', "</from>", "<", "plain", "<b>", "</peer-message>", " "]), max_size=12
+    ),
+    st.integers(min_value=1, max_value=7),
+)
+def test_the_stripper_gives_the_same_however_the_stream_is_cut(parts: list[str], size: int) -> None:
+    text = "".join(parts)
+    whole, pieces = TagStripper(), TagStripper()
+
+    at_once = whole.feed(text) + whole.finish()
+    bit_by_bit = "".join(pieces.feed(text[i : i + size]) for i in range(0, len(text), size)) + pieces.finish()
+
+    assert bit_by_bit == at_once
+    assert '<from agent="x">' not in at_once
+
+
+def test_the_stripper_holds_back_only_what_may_become_a_tag() -> None:
+    stripper = TagStripper()
+
+    assert stripper.feed("a <b") == "a <b"
+    assert stripper.feed(" <fro") == " "
+    assert stripper.feed("zen") == "<frozen"
+    assert not stripper.stripped
+
+
+def test_every_reserved_tag_is_stripped_from_a_model() -> None:
+    for name in RESERVED_TAGS:
+        stripper = TagStripper()
+        assert stripper.feed(f'x<{name} a="b">y</{name}>z') + stripper.finish() == "xyz"
+        assert stripper.stripped
+
+
+@pytest.mark.parametrize(
+    ("summary", "title"),
+    [
+        ("Pricing analysis for solo dev tools. More follows.", "Pricing analysis for solo dev tools."),
+        ("Version 2.5 is out! Good.", "Version 2.5 is out!"),
+        ("no full stop", "no full stop"),
+        ("two\nlines. here", "two lines."),
+        ("x" * 80, "x" * 60),
+        ("", ""),
+    ],
+)
+def test_the_title_is_the_first_sentence(summary: str, title: str) -> None:
+    assert title_of(summary) == title
+
+
+@given(st.text(max_size=300))
+def test_a_title_never_has_more_than_sixty_characters(summary: str) -> None:
+    assert len(title_of(summary)) <= 60
+
+
+def test_a_title_is_not_cut_inside_a_character() -> None:
+    assert title_of("a" * 59 + "e\u0301e\u0301") == "a" * 59
+
+
+@given(st.text(alphabet=st.characters(), max_size=50))
+def test_clean_text_can_be_stored_and_sent(text: str) -> None:
+    cleaned = clean(text + "\x00\ud800")
+
+    assert "\x00" not in cleaned
+    assert cleaned.encode()

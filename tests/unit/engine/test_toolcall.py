@@ -1,0 +1,132 @@
+"""Whatever a model calls, and however, ends in a result it can read."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from moot.domain.ask import Question
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import BadRequest
+from moot.domain.message import ToolCall
+from moot.domain.ports import RunContext
+from moot.domain.prompt import ToolSpec
+from moot.domain.scope import ALL_TOOLS, NO_TOOLS, Scope, only
+from moot.engine.deadline import Deadline
+from moot.engine.toolcall import RESULT_CHARACTERS, Toolbox, ToolOutput
+
+
+class Echo:
+    spec = ToolSpec(
+        name="echo",
+        description="Says it again.",
+        parameters={
+            "type": "object",
+            "properties": {"text": {"type": "string"}, "times": {"type": "integer"}},
+            "required": ["text"],
+        },
+    )
+
+    def __init__(self) -> None:
+        self.heard: list[dict[str, Any]] = []
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        self.heard.append(arguments)
+        match arguments["text"]:
+            case "refuse":
+                raise BadRequest("I will not", fix="Ask nicely.")
+            case "break":
+                raise ValueError("inside")
+            case "hang":
+                await asyncio.Event().wait()
+            case "flood":
+                return "x" * (RESULT_CHARACTERS + 5)
+            case "dirt":
+                return "a\x00b\ud800"
+        return str(arguments["text"]) * int(arguments.get("times", 1))
+
+
+async def _nobody(questions: Sequence[Question]) -> str:
+    raise AssertionError(questions)
+
+
+CONTEXT = RunContext(
+    run_id="r", key=ConversationKey("crab", "user"), speaker="crab", cwd="/", emit=lambda _event: None, ask=_nobody
+)
+
+
+async def call(
+    arguments: str, *, scope: Scope = ALL_TOOLS, name: str = "echo", flaw: str = ""
+) -> tuple[ToolOutput, Echo]:
+    echo = Echo()
+    toolbox = Toolbox({"echo": echo}, scope)
+    made = ToolCall(id="c", name=name, arguments=arguments)
+    return await toolbox.execute(made, flaw, CONTEXT, Deadline(0.05)), echo
+
+
+async def test_a_good_call_runs() -> None:
+    output, _ = await call('{"text": "ho", "times": 2}')
+    assert output == ToolOutput("hoho")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ("{}", "missing text parameter"),
+        ('{"text": ""}', "missing text parameter"),
+        ('{"text": 5}', "text must be of type string"),
+        ('{"text": "a", "times": true}', "times must be of type integer"),
+        ("[1]", "must be a JSON object"),
+        ("{", "not valid JSON"),
+    ],
+)
+async def test_bad_arguments_are_explained_and_nothing_runs(arguments: str, complaint: str) -> None:
+    output, echo = await call(arguments)
+    assert output.is_error
+    assert complaint in output.content
+    assert echo.heard == []
+
+
+@pytest.mark.parametrize("scope", [NO_TOOLS, only("other"), only("ECHO")])
+async def test_a_tool_out_of_scope_does_not_exist(scope: Scope) -> None:
+    output, echo = await call('{"text": "a"}', scope=scope)
+    assert output.is_error
+    assert "no tool 'echo'" in output.content
+    assert echo.heard == []
+
+
+async def test_an_unknown_tool_is_told_with_what_there_is() -> None:
+    output, _ = await call("{}", name="exec")
+    assert output.is_error
+    assert "echo" in output.content
+
+
+async def test_a_flaw_found_by_the_model_adapter_is_the_result() -> None:
+    output, echo = await call("{}", flaw="The arguments were cut off.")
+    assert output == ToolOutput("The arguments were cut off.", is_error=True)
+    assert echo.heard == []
+
+
+async def test_what_a_tool_refuses_is_a_result_with_its_fix() -> None:
+    output, _ = await call('{"text": "refuse"}')
+    assert output == ToolOutput("I will not. Ask nicely.", is_error=True)
+
+
+async def test_a_tool_that_breaks_does_not_break_the_run() -> None:
+    output, _ = await call('{"text": "break"}')
+    assert output.is_error
+    assert "inside;" in output.content
+
+
+async def test_a_tool_that_hangs_is_stopped() -> None:
+    output, _ = await call('{"text": "hang"}')
+    assert output.is_error
+    assert "too long" in output.content
+
+
+async def test_results_are_bounded_and_clean() -> None:
+    flood, _ = await call('{"text": "flood"}')
+    dirt, _ = await call('{"text": "dirt"}')
+    assert flood.content.endswith("5 more characters were cut")
+    assert dirt.content == "a\ufffdb\ufffd"

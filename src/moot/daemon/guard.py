@@ -1,5 +1,6 @@
 """What an HTTP request must show before anything answers it: the right Host, no foreign page behind it, a token."""
 
+import logging
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -10,6 +11,8 @@ from moot.daemon.gathering import NotAgain
 from moot.daemon.principal import Principal, Principals
 from moot.domain.errors import BadRequest, Forbidden, MootError, NotFound, TooLarge, Unauthorized
 from moot.wire.codec import MAX_FRAME
+
+logger = logging.getLogger(__name__)
 
 PRINCIPAL: web.RequestKey[Principal | None] = web.RequestKey("principal")
 OPEN_PATHS = frozenset({"/healthz", "/openapi.json"})
@@ -101,6 +104,13 @@ def middleware(guard: Guard) -> Middleware:
             return error_response(request, error)
         except web.HTTPException as error:
             return error_response(request, _translated(request, error))
+        except ConnectionError:
+            # The client left; what is returned now reaches nobody.
+            return web.Response(status=499)
+        except Exception:
+            logger.exception("%s %s failed", request.method, request.path)
+            failure = MootError("the daemon failed at this request", fix="See its log; `moot doctor` may know more.")
+            return error_response(request, failure)
 
     return guarded
 

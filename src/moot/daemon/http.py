@@ -1,6 +1,7 @@
 """The HTTP door: health, the protocol as JSON, a WebSocket, and agents for OpenAI clients. Loopback only."""
 
 import asyncio
+import logging
 from functools import partial
 
 from aiohttp import web
@@ -47,12 +48,23 @@ async def listen(configured: str, serving: Serving) -> HttpListener:
     wanted = parse_listen(configured, default_port=HTTP_PORT, setting="listen.http")
     bound = bind(wanted, setting="listen.http")
     host, port = bound_address(bound)
-    runner = web.AppRunner(make_app(serving, port=port), access_log=None, shutdown_timeout=2.0)
+    runner = web.AppRunner(make_app(serving, port=port), access_log=None, logger=_quiet(), shutdown_timeout=2.0)
     await runner.setup()
     if runner.server is None:
         raise RuntimeError("the runner was set up and has no server")
     server = await asyncio.get_running_loop().create_server(runner.server, sock=bound, backlog=512)
     return HttpListener(show(host, port), serving, runner, server)
+
+
+def _quiet() -> logging.Logger:
+    """Bytes that are not HTTP are answered with 400 and not worth a line: anybody here could fill the log with them.
+
+    What goes wrong in a handler is logged by the guard.
+    """
+    logger = logging.getLogger(f"{__name__}.garbage")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger
 
 
 def make_app(serving: Serving, *, port: int) -> web.Application:

@@ -107,7 +107,7 @@ async def _read_all(websocket: web.WebSocketResponse, socket: Socket, exchange: 
     loop = asyncio.get_running_loop()
     until = loop.time() + _GREETING_SECONDS
     while True:
-        patience = None if exchange.principal is not None else max(0.0, until - loop.time())
+        patience = None if exchange.principal is not None else max(0.001, until - loop.time())
         try:
             message = await websocket.receive(timeout=patience)
         except TimeoutError:

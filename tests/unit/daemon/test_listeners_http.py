@@ -282,6 +282,36 @@ def test_an_error_keeps_its_code(error: Exception, status: int) -> None:
     asyncio.run(scene())
 
 
+def test_a_client_that_leaves_at_the_worst_moment_is_no_news(caplog: pytest.LogCaptureFixture) -> None:
+    upgrade = (
+        "GET /ws HTTP/1.1\r\nHost: localhost:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+
+    async def scene() -> None:
+        async with opened() as web:
+            for text in (
+                upgrade,
+                "GET /healthz HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n",
+                "\0" * 10,
+                "POST /api HTTP",
+            ):
+                for _ in range(5):
+                    _, writer = await asyncio.open_connection("127.0.0.1", web.port)
+                    writer.write(text.format(port=web.port).encode())
+                    await writer.drain()
+                    writer.transport.abort()
+            reader, writer = await asyncio.open_connection("127.0.0.1", web.port)
+            writer.write(b"\x81X\x1e nothing like HTTP\r\n\r\n")
+            assert (await reader.read()).startswith(b"HTTP/1.0 400")
+            writer.close()
+            await writer.wait_closed()
+            assert (await web("GET", "/healthz"))[0] == 200
+
+    asyncio.run(scene())
+    assert [record.getMessage() for record in caplog.records] == []
+
+
 def test_the_document_names_every_route_and_no_other() -> None:
     app = http.make_app(House().serving, port=1)
     routes = {

@@ -13,7 +13,7 @@ from hashlib import sha256
 from random import Random, SystemRandom
 
 from moot.agents.registry import Registry
-from moot.daemon import http, tcp, unix
+from moot.daemon import tcp, unix
 from moot.daemon.config import ConfigFile
 from moot.daemon.connection import Listener, Serving
 from moot.daemon.handlers import Handlers
@@ -192,10 +192,12 @@ async def running(paths: Paths) -> AsyncIterator[Daemon]:
 
 
 async def _close_doors(daemon: Daemon, listeners: list[Listener]) -> None:
-    for listener in reversed(listeners):
-        await listener.close()
+    for listener in listeners:
+        listener.stop_accepting()
     await daemon.runs.stop(grace=0.0)
     await daemon.serving.close()
+    for listener in reversed(listeners):
+        await listener.close()
 
 
 async def _network_doors(daemon: Daemon) -> list[Listener]:
@@ -206,6 +208,8 @@ async def _network_doors(daemon: Daemon) -> list[Listener]:
         daemon.facts.tcp = door.address
         opened.append(door)
     if listen.http != "off":
+        from moot.daemon import http  # noqa: PLC0415 — a web server is not loaded where there is no web door
+
         page = await http.listen(listen.http, daemon.serving)
         daemon.facts.http = f"http://{page.address}"
         opened.append(page)

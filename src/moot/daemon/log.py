@@ -1,9 +1,12 @@
 """The daemon's log: one JSON object a line in a rotating file, and people's lines on standard error."""
 
 import logging
+import queue
 import sys
+import threading
 import time
-from logging.handlers import RotatingFileHandler
+from contextlib import suppress
+from logging.handlers import QueueHandler, RotatingFileHandler
 
 import msgspec
 
@@ -11,6 +14,7 @@ from moot.daemon.paths import Paths, make_folder
 
 _BYTES = 8 * 1024 * 1024
 _KEPT = 4
+_CONSOLE_LINES = 1000
 
 
 class _Lines(logging.Formatter):
@@ -26,12 +30,35 @@ class _Lines(logging.Formatter):
         return msgspec.json.encode(line).decode()
 
 
+class _Console(QueueHandler):
+    """Writes to standard error from a thread of its own.
+
+    Standard error may be a pipe that nobody reads. Then lines are dropped here, they are in the file anyway, and
+    the daemon goes on.
+    """
+
+    def __init__(self) -> None:
+        self._lines: queue.Queue[logging.LogRecord] = queue.Queue(_CONSOLE_LINES)
+        super().__init__(self._lines)
+        self.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+        threading.Thread(target=self._write, name="console log", daemon=True).start()
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        with suppress(queue.Full):
+            self._lines.put_nowait(record)
+
+    def _write(self) -> None:
+        while True:
+            record = self._lines.get()
+            with suppress(OSError, ValueError):
+                sys.stderr.write(f"{record.getMessage()}\n")
+
+
 def start_logging(paths: Paths) -> None:
     make_folder(paths.logs)
     lines = RotatingFileHandler(paths.log, maxBytes=_BYTES, backupCount=_KEPT, encoding="utf-8")
     lines.setFormatter(_Lines())
-    console = logging.StreamHandler(sys.stderr)
-    console.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    console = _Console()
     console.setLevel(logging.WARNING)
     logging.basicConfig(level=logging.INFO, handlers=[lines, console], force=True)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)

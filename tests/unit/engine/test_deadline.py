@@ -26,13 +26,20 @@ async def test_a_pause_does_not_count() -> None:
 
 async def test_time_runs_on_after_the_last_of_several_pauses() -> None:
     deadline = Deadline(0.05)
-    with pytest.raises(TimeoutError):
+    survived: list[str] = []
+
+    async def work() -> None:
         async with deadline:
             with deadline.paused():
                 with deadline.paused():
                     await asyncio.sleep(0.08)
                 await asyncio.sleep(0.08)
+            survived.append("both pauses")
             await asyncio.Event().wait()
+
+    with pytest.raises(TimeoutError):
+        await work()
+    assert survived == ["both pauses"]
 
 
 async def test_no_seconds_are_no_limit() -> None:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -144,9 +144,14 @@ class DaemonProcess:
 
     def stop(self) -> int:
         """Stop it in the ordinary way, and at once if it is still busy."""
-        if self.process.poll() is None:
+        deadline = time.monotonic() + PATIENCE
+        while self.process.poll() is None and time.monotonic() < deadline:
+            # Two signals of one kind that come too close are one.
             self.terminate()
-            self.terminate()
+            try:
+                self.process.wait(0.2)
+            except subprocess.TimeoutExpired:
+                continue
         return self.reap()
 
     def cli(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
@@ -158,9 +163,12 @@ class DaemonProcess:
         return json.loads(done.stdout)
 
 
-def spawn(home: Home, **environment: str) -> "subprocess.Popen[str]":
+SERVE = (sys.executable, "-m", "moot", "serve")
+
+
+def spawn(home: Home, *, command: Sequence[str] = SERVE, **environment: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-m", "moot", "serve"],
+        command,
         env=home.environment(**environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

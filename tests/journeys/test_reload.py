@@ -1,0 +1,166 @@
+"""Files a person edits while the daemon runs: what is good counts from now on, what is broken changes nothing."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moot.domain.errors import NotFound
+from moot.wire import moot_pb2 as pb
+from tests.daemon_process import PROVIDER_CONFIG, Home, eventually, run_cli, running, spawn
+from tests.fake_provider import Provider
+from tests.talking import Talking
+
+CONFIG = PROVIDER_CONFIG
+
+
+def config_of(home: Home) -> Path:
+    return home.path / "config.toml"
+
+
+async def reloaded(talk: Talking) -> pb.Reloaded:
+    return (await talk.ask(reload=pb.ReloadMsg())).reloaded
+
+
+def system(body: dict[str, Any]) -> str:
+    return str(body["messages"][0]["content"])
+
+
+async def test_a_good_configuration_counts_from_the_reload_on(home: Home, provider: Provider) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "one")
+            text = config_of(home).read_text()
+            home.write_config(text.replace('default_model = "fake"', 'default_model = "claude"'))
+            await talk.say("ada", "two")
+            assert list((await reloaded(talk)).flaws) == []
+            assert (await talk.say("ada", "three")).ended.provider == "anthropic"
+    assert [request["path"] for request in provider.requests()] == [
+        "/v1/chat/completions",
+        "/v1/chat/completions",
+        "/v1/messages",
+    ]
+
+
+async def test_a_broken_configuration_is_told_with_its_line_and_the_last_good_one_stays(
+    home: Home, provider: Provider
+) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            good = config_of(home).read_text()
+            home.write_config('default_model = "nowhere"\n' + good.replace('default_model = "fake"\n', ""))
+            (flaw,) = (await reloaded(talk)).flaws
+            assert flaw.startswith(f"{config_of(home)}:1: ")
+            assert "nowhere" in flaw
+            assert (await talk.say("ada", "one")).outcome == "completed"
+            done = daemon.cli("reload", "--json")
+            assert done.returncode == 78
+            assert daemon.cli("status", "--json").returncode == 78
+            home.write_config("this is not TOML")
+            assert ":1: " in (await reloaded(talk)).flaws[0]
+            assert (await talk.say("ada", "two")).outcome == "completed"
+            home.write_config(good)
+            assert list((await reloaded(talk)).flaws) == []
+            assert daemon.cli("reload", "--json").returncode == 0
+
+
+async def test_a_hangup_signal_reloads_too(home: Home, provider: Provider) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            text = config_of(home).read_text()
+            home.write_config(text.replace('default_model = "fake"', 'default_model = "claude"'))
+            daemon.process.send_signal(signal.SIGHUP)
+
+            async def changed() -> bool:
+                return (await talk.ask(get_stats=pb.GetStats())).stats.active_model == "claude"
+
+            await eventually(changed)
+
+
+async def test_a_run_in_flight_keeps_the_model_it_began_with(home: Home, provider: Provider) -> None:
+    provider.program({"match": "^one$", "text": "all said", "batch": 3, "stall_after": 3})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("ada", "one")
+            await speech.until("chunk")
+            text = config_of(home).read_text()
+            home.write_config(text.replace('default_model = "fake"', 'default_model = "claude"'))
+            await reloaded(talk)
+            assert (await talk.say("bob", "two")).ended.provider == "anthropic"
+            provider.release()
+            assert (await speech.end()).text == "all said"
+
+
+async def test_a_daemon_without_a_good_configuration_does_not_start(home: Home) -> None:
+    home.write_config("[models.x]\nprovider = 'openai'\napi_key = 'sk-in-clear-text'\n")
+    refused = spawn(home)
+    out, complaint = refused.communicate(timeout=20)
+    assert refused.returncode == 78
+    assert out == ""
+    assert f"{config_of(home)}:3" in complaint
+    assert "Traceback" not in complaint
+    assert "sk-in-clear-text" not in complaint
+
+
+async def test_an_edited_agent_speaks_by_its_new_instruction(home: Home, provider: Provider) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "one")
+            home.write_agent("ada", "You are ada, and now you rhyme.")
+
+            async def rhymes() -> bool:
+                provider.reset()
+                await talk.say("ada", "next")
+                return "now you rhyme" in system(provider.bodies()[0])
+
+            await eventually(rhymes)
+            # Nothing of the conversation was lost over it.
+            assert (await talk.told("ada"))[0] == ("user", "", "one")
+
+
+async def test_a_new_agent_is_there_with_the_first_message(home: Home, provider: Provider) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            with pytest.raises(NotFound):
+                await talk.say("zoe", "hello")
+            home.write_agent("zoe")
+            assert (await talk.say("zoe", "hello")).ended.agent == "zoe"
+            assert (await talk.say("ada", "Zoe?", guest="zoe")).ended.agent == "zoe"
+
+
+async def test_a_broken_agent_keeps_its_last_good_definition_and_is_told(home: Home, provider: Provider) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            path = home.write_agent("ada")
+            path.write_text("---\nname: ada\ndescription: [unclosed\n---\nhello\n")
+            agents = (await talk.ask(list_agents=pb.ListAgentsMsg())).agent_list.agents
+            (flawed,) = [agent for agent in agents if agent.flaw]
+            assert flawed.flaw.startswith(f"{path}:")
+            await talk.say("ada", "hello")
+            assert "You are ada." in system(provider.bodies()[0])
+            assert (await talk.say("bob", "hello")).outcome == "completed"
+            assert run_cli(home, "status", "--json").returncode == 78
+
+
+async def test_a_removed_agent_keeps_its_past(home: Home, provider: Provider) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("cyd", "hello")
+            path = home.path / "agents" / "cyd" / "AGENT.md"
+            path.unlink()
+            path.parent.rmdir()
+            await reloaded(talk)
+            with pytest.raises(NotFound):
+                await talk.say("cyd", "still there?")
+            assert len(await talk.told("cyd")) == 2
+            assert "hello" in await talk.export("cyd")
+
+
+async def test_an_agent_may_name_its_model(home: Home, provider: Provider) -> None:
+    home.write_agent("ada", model="claude")
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            assert (await talk.say("ada", "hello")).ended.provider == "anthropic"
+            assert (await talk.say("bob", "hello")).ended.provider == "openai"
+    assert provider.faults() == []

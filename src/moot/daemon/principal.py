@@ -71,9 +71,9 @@ def check_sender(sender: str) -> None:
             f"the sender '{sender}' is one that only the daemon makes",
             fix=f"Choose a sender that does not start with {', '.join(RESERVED_SENDERS)}.",
         )
-    if len(sender) > _MAX_NAME or not sender.isprintable():
+    if len(sender) > _MAX_NAME or not sender.isprintable() or not sender.strip():
         raise BadRequest(
-            "the sender is too long or holds characters that cannot be shown",
+            "the sender is blank, too long, or holds characters that cannot be shown",
             fix=f"Use at most {_MAX_NAME} printable characters.",
         )
 

@@ -1,0 +1,168 @@
+"""Invariants that the source itself can show: who calls a model, where SQL is, what answers what."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from moot.cli.main import COMMANDS, load
+from moot.daemon.handlers import Handlers
+from moot.domain import events, run
+from moot.domain.ask import Ask, Question
+from moot.domain.conversation import ConversationKey
+from moot.domain.message import ToolCall
+from moot.wire import moot_pb2 as pb
+from moot.wire.events import agent_event, stream_event
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "moot"
+FILES = sorted(path for path in SOURCE.rglob("*.py") if not path.name.startswith("moot_pb2"))
+
+SQL = re.compile(
+    r"\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM|CREATE\s+TABLE|PRAGMA\s+\w+)\b", re.DOTALL
+)
+
+
+def trees(under: str = "") -> Iterator[tuple[str, ast.Module]]:
+    for path in FILES:
+        name = str(path.relative_to(SOURCE))
+        if name.startswith(under):
+            yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def test_only_the_engine_calls_a_model() -> None:
+    """`x.stream(prompt)` stands in the engine, and in models that wrap another model."""
+    callers = {
+        name
+        for name, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "stream"
+        and ast.unparse(node.func.value) not in ("connection", "self._connection", "talk", "client")
+    }
+    outside = {name for name in callers if not name.startswith(("engine/", "models/"))}
+    assert outside == set()
+    assert {name for name in callers if name.startswith("engine/")} == (
+        {"engine/compaction.py", "engine/probe.py", "engine/step.py"}
+    )
+
+
+def test_a_tool_is_executed_in_one_place() -> None:
+    executors = {
+        name
+        for name, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("toolbox.execute", "tool")
+    }
+    assert executors == {"engine/loop.py", "engine/toolcall.py"}
+
+
+def test_the_loop_does_not_ask_which_door_it_came_through() -> None:
+    loop = ast.parse((SOURCE / "engine" / "loop.py").read_text(encoding="utf-8"))
+    imported = {node.module for node in ast.walk(loop) if isinstance(node, ast.ImportFrom)}
+    assert not {module for module in imported if module and module.endswith((".doors", ".runs", ".lanes", ".turns"))}
+
+
+def test_sql_lives_in_the_store_alone() -> None:
+    found = [
+        name
+        for name, tree in trees()
+        if not name.startswith("store/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and SQL.search(node.value)
+    ]
+    assert found == []
+    openers = [
+        name
+        for name, tree in trees()
+        if not name.startswith("store/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in ("apsw.Connection", "sqlite3.connect")
+    ]
+    assert openers == []
+
+
+class Anything:
+    """Stands in for the parts the table of handlers is made of; only its names are looked at."""
+
+    def __getattr__(self, name: str) -> str:
+        return name
+
+
+def test_every_request_of_the_protocol_has_a_handler() -> None:
+    requests = {field.name for field in pb.ClientMessage.DESCRIPTOR.oneofs_by_name["message"].fields}
+    handlers = Handlers(talk=Anything(), records=Anything(), house=Anything())  # type: ignore[arg-type]
+    # Who is asking is settled by the connection, before any handler.
+    assert set(handlers.table) == requests - {"hello"}
+
+
+def test_field_numbers_shared_with_older_clients_are_kept() -> None:
+    numbers = {field.name: field.number for field in pb.StreamMsg.DESCRIPTOR.fields}
+    assert {name: numbers[name] for name in ("agent", "content", "sender", "cwd", "guest")} == {
+        "agent": 1,
+        "content": 2,
+        "sender": 4,
+        "cwd": 5,
+        "guest": 6,
+    }
+    for message, fields in (
+        (pb.KillMsg, {"agent": 1, "sender": 2}),
+        (pb.CompactMsg, {"agent": 1, "sender": 2}),
+        (pb.ReplyToAsk, {"agent": 1, "sender": 2, "content": 3}),
+    ):
+        assert {field.name: field.number for field in message.DESCRIPTOR.fields} == fields
+    assert pb.StreamStart.DESCRIPTOR.fields_by_name["agent"].number == 1
+
+
+KEY = ConversationKey("ada", "user")
+SAMPLES: dict[type, events.Event] = {
+    type(event): event
+    for event in (
+        events.RunQueued(1),
+        events.RunStarted("ada", 1),
+        events.TextStarted("ada"),
+        events.TextChunk("x"),
+        events.TextEnded("ada"),
+        events.ThinkingStarted("ada"),
+        events.ThinkingChunk("x"),
+        events.ThinkingEnded("ada"),
+        events.ToolsStarted((ToolCall(id="1", name="recall", arguments="{}"),)),
+        events.ToolFinished("1", "recall", "x", 1, False),
+        events.ToolsCompleted(),
+        events.AskOpened(
+            Ask(id="a", key=KEY, run_id="r", questions=(Question(question="?"),), opened_at=1.0, expires_at=2.0)
+        ),
+        events.AskClosed("a", True),
+        events.ModelRetrying(1, 0.5, "x"),
+        events.TextDiscarded(),
+        events.Compacted(1, "x"),
+        events.RunEnded("ada", run.RunEnd(outcome=run.Outcome.COMPLETED)),
+    )
+}
+
+
+def test_every_event_has_a_form_on_the_wire_and_every_form_an_event() -> None:
+    assert set(SAMPLES) == set(get_args(events.Event))
+    forms = [stream_event(event).WhichOneof("event") for event in SAMPLES.values()]
+    assert sorted(map(str, forms)) == sorted(pb.StreamEvent.DESCRIPTOR.fields_by_name)
+
+
+def test_subscribers_are_told_every_event_by_a_kind_of_its_own() -> None:
+    kinds = [agent_event(event, key=KEY, speaker="ada", at=1.0).kind for event in SAMPLES.values()]
+    assert sorted(kinds) == sorted(pb.AgentEventKind.values())
+
+
+def test_every_outcome_is_one_word_of_the_design() -> None:
+    assert {outcome.value for outcome in run.Outcome} == {
+        "completed", "escalated", "cancelled", "interrupted", "empty", "empty_after_tool_use", "loop_detected",
+        "timeout", "limit", "tool_error", "model_error", "denied", "internal_error",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_in_the_table_can_be_loaded(command: str) -> None:
+    assert load(COMMANDS[command].target).help

@@ -1,0 +1,93 @@
+"""The shape of the source: small files that say what they are for, names from one vocabulary, layers that hold."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "moot"
+GENERATED = {"moot_pb2.py", "moot_pb2.pyi"}
+
+FILES = sorted(path for path in SOURCE.rglob("*.py") if path.name not in GENERATED)
+TESTS = sorted(path for path in (ROOT / "tests").rglob("*.py") if "__pycache__" not in path.parts)
+
+BANNED = ("manager", "service", "helper", "util", "utils", "base", "core", "common", "session")
+
+# Names that somebody else chose: a library's class, a standard's word.
+FOREIGN = {"_base32"}
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_a_file_says_in_its_first_line_what_it_is_for(path: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert docstring, f"{named(path)} has no docstring"
+    assert path.read_text(encoding="utf-8").startswith('"""')
+    assert len(docstring.splitlines()[0]) >= 15
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_a_file_is_at_most_four_hundred_lines_long(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+def words(name: str) -> list[str]:
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
+
+
+def definitions(tree: ast.AST) -> list[str]:
+    kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node.name for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_no_name_says_nothing(path: Path) -> None:
+    names = [*path.relative_to(SOURCE).with_suffix("").parts, *definitions(ast.parse(path.read_text(encoding="utf-8")))]
+    empty = [name for name in names if name not in FOREIGN and set(words(name)) & set(BANNED)]
+    assert empty == []
+
+
+def test_the_layers_point_down() -> None:
+    linter = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run(
+        [linter, "--config", ROOT / "pyproject.toml", "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_project_speaks_of_itself_alone() -> None:
+    """No path of a machine it was built on, and no address of a package index."""
+    marks = ("/work" + "/", "/root" + "/", "pypi" + ".org")
+    text_files = [*FILES, *TESTS, *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "dev", ROOT / "pyproject.toml"]
+    found = [
+        f"{named(path)}: {mark}"
+        for path in text_files
+        for mark in marks
+        if path.exists() and mark in path.read_text(encoding="utf-8")
+    ]
+    assert found == []
+
+
+def test_tasks_have_an_owner() -> None:
+    """Nothing starts a task but a task group and the supervisor."""
+    loose = []
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            starts = node.func.attr in ("create_task", "ensure_future", "gather")
+            if starts and ("asyncio" in ast.unparse(node.func.value) or "loop" in ast.unparse(node.func.value)):
+                loose.append(f"{named(path)}:{node.lineno}")
+    assert [place for place in loose if not place.startswith("src/moot/engine/supervisor.py")] == []

@@ -1,0 +1,143 @@
+"""Who is asking decides who is speaking: the owner on the socket, a token's holder on the network."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from moot.client.connection import connect
+from moot.domain.errors import BadRequest, Forbidden, NotFound, Unauthorized
+from moot.wire import moot_pb2 as pb
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess
+from tests.fake_provider import Provider
+from tests.talking import Talking
+
+CONFIG = PROVIDER_CONFIG.replace('tcp = "off"', 'tcp = "127.0.0.1:0"')
+
+
+@asynccontextmanager
+async def guest_of(daemon: DaemonProcess, name: str, *senders: str) -> AsyncIterator[Talking]:
+    """A client on TCP with a fresh token."""
+    async with daemon.client() as owner:
+        made = await owner.ask(new_token=pb.NewTokenMsg(name=name, senders=senders))
+        address = (await owner.ask(get_stats=pb.GetStats())).stats.tcp
+    async with connect(address, token=made.token_created.token) as connection:
+        yield Talking(connection)
+
+
+async def test_on_the_network_the_default_sender_is_the_tokens_name(daemon: DaemonProcess, provider: Provider) -> None:
+    async with guest_of(daemon, "phone") as phone, daemon.client() as owner:
+        await phone.say("ada", "hello")
+        assert [info.sender for info in await phone.conversations()] == ["phone"]
+        assert await owner.told("ada", "phone") == await phone.told("ada")
+        with pytest.raises(NotFound):
+            await owner.told("ada", "user")
+
+
+async def test_an_empty_sender_means_the_same_everywhere(daemon: DaemonProcess, provider: Provider) -> None:
+    question = {"name": "ask_user", "arguments": {"questions": [{"question": "Well?"}]}}
+    provider.program({"match": "^ask$", "calls": [question]}, {"match": "^hang$", "text": "x", "hold": True})
+    async with guest_of(daemon, "tablet") as tablet:
+        speech = tablet.start("ada", "ask")
+        await speech.until("ask_user")
+        await tablet.reply("ada", "yes")
+        assert (await speech.end()).outcome == "completed"
+        hanging = tablet.start("ada", "hang")
+        await hanging.until("start")
+        await tablet.kill("ada")
+        assert (await hanging.end()).outcome == "cancelled"
+        assert (await tablet.compact("ada")).number == 1
+        assert len(await tablet.archives("ada")) == 1
+
+
+async def test_a_principal_can_only_use_senders_it_owns(daemon: DaemonProcess, provider: Provider) -> None:
+    async with guest_of(daemon, "bot", "tg:*") as bot, daemon.client() as owner:
+        await owner.say("ada", "private", "user")
+        assert (await bot.say("ada", "hello", "tg:7")).outcome == "completed"
+        for request in (
+            bot.say("ada", "I am you", "user"),
+            bot.told("ada", "user"),
+            bot.kill("ada", "user"),
+            bot.reply("ada", "yes", "user"),
+            bot.compact("ada", "user"),
+            bot.export("ada", "user"),
+            bot.recall("ada", "private", "user"),
+            bot.archives("ada", "user"),
+            bot.attach("ada", "user").end(),
+            bot.ask(delete=pb.DeleteMsg(agent="ada", sender="user", confirm=True)),
+        ):
+            with pytest.raises(Forbidden):
+                await request
+        assert {info.sender for info in await bot.conversations()} == {"tg:7"}
+        assert {spent.sender for spent in await bot.usage()} == {"tg:7"}
+        assert len(await owner.told("ada", "user")) == 2
+
+
+async def test_a_principal_hears_no_events_and_no_questions_of_others(
+    daemon: DaemonProcess, provider: Provider
+) -> None:
+    question = {"name": "ask_user", "arguments": {"questions": [{"question": "Owner?"}]}}
+    provider.program({"match": "^ask$", "calls": [question]})
+    async with guest_of(daemon, "spy") as spy, daemon.client() as owner:
+        feed = await spy.connection.subscribe()
+        speech = owner.start("ada", "ask", "owner only")
+        await speech.until("ask_user")
+        assert await spy.asks() == []
+        assert await spy.active() == []
+        await owner.reply("ada", "yes", "owner only")
+        await speech.end()
+        await spy.say("ada", "my own")
+        async with asyncio.timeout(20):
+            first = await anext(feed)
+        assert first.sender == "spy"
+        await feed.aclose()
+
+
+async def test_what_belongs_to_the_owner_is_refused_to_others(daemon: DaemonProcess, provider: Provider) -> None:
+    async with guest_of(daemon, "other") as other:
+        for message in (
+            {"list_tokens": pb.ListTokensMsg()},
+            {"new_token": pb.NewTokenMsg(name="mine", senders=["*"])},
+            {"revoke_token": pb.RevokeTokenMsg(name="other")},
+            {"reload": pb.ReloadMsg()},
+            {"backup": pb.BackupMsg(path="/tmp/stolen.db")},
+            {"check": pb.CheckMsg()},
+            {"test_model": pb.TestModelMsg(name="fake")},
+        ):
+            with pytest.raises(Forbidden):
+                await other.ask(**message)
+        agents = (await other.ask(list_agents=pb.ListAgentsMsg())).agent_list.agents
+        assert {agent.path for agent in agents} == {""}
+    assert provider.bodies() == []
+
+
+async def test_no_token_and_a_wrong_one_are_refused(daemon: DaemonProcess) -> None:
+    async with daemon.client() as owner:
+        address = (await owner.ask(get_stats=pb.GetStats())).stats.tcp
+    with pytest.raises(Unauthorized):
+        async with connect(address, token="moot_wrong"):
+            pass
+    async with connect(address) as connection:
+        with pytest.raises(Unauthorized) as refusal:
+            await Talking(connection).say("ada", "hello")
+        assert "moot tokens new" in refusal.value.fix
+
+
+async def test_a_revoked_token_ends_its_connections(daemon: DaemonProcess, provider: Provider) -> None:
+    async with guest_of(daemon, "lost") as lost, daemon.client() as owner:
+        await lost.say("ada", "hello")
+        await owner.ask(revoke_token=pb.RevokeTokenMsg(name="lost"))
+        async with asyncio.timeout(20):
+            await lost.connection.closed.wait()
+        with pytest.raises(Unauthorized):
+            await lost.say("ada", "still here?")
+        # What it said stays the owner's to read.
+        assert len(await owner.told("ada", "lost")) == 2
+
+
+@pytest.mark.parametrize("name", ["run:1", "user", "owner", "two words", "", "team:x"])
+async def test_a_token_cannot_take_a_name_that_is_somebody_elses(daemon: DaemonProcess, name: str) -> None:
+    async with daemon.client() as owner:
+        with pytest.raises(BadRequest):
+            await owner.ask(new_token=pb.NewTokenMsg(name=name))

@@ -24,6 +24,7 @@ class History:
         self.entries: list[Entry] = list(loaded.entries)
         self.size = sum(len(entry.message.content) for entry in self.entries)
         self.guests: set[str] = {entry.message.agent for entry in self.entries if entry.message.agent}
+        self.call_ids: set[str] = _call_ids(self.entries)
         # Tokens of the last request as its provider counted them, and how many entries that covered.
         self.counted_tokens = 0
         self.counted_entries = 0
@@ -53,6 +54,7 @@ class History:
             self.size += len(entry.message.content)
             if entry.message.agent:
                 self.guests.add(entry.message.agent)
+        self.call_ids |= _call_ids(entries)
         for with_tools, transcript in self._transcripts.items():
             self._render_into(transcript, entries, with_tools=with_tools)
 
@@ -77,6 +79,7 @@ class History:
         self.archive = archive
         self.size = sum(len(entry.message.content) for entry in self.entries)
         self.guests = {entry.message.agent for entry in self.entries if entry.message.agent}
+        self.call_ids = _call_ids(self.entries)
         self.counted_tokens = self.counted_entries = 0
         self.conversation = replace(self.conversation, archive_count=archive.number)
         self._transcripts.clear()
@@ -99,6 +102,10 @@ class History:
             if entry.message.role is Role.USER:
                 return entry.seq
         return 0
+
+
+def _call_ids(entries: Sequence[Entry]) -> set[str]:
+    return {call.id for entry in entries for call in entry.message.tool_calls}
 
 
 def render(messages: Sequence[Message], *, with_tools: bool, names: dict[str, str] | None = None) -> list[Message]:

@@ -30,7 +30,7 @@ from moot.domain.usage import Usage
 from moot.engine.asks import Asks
 from moot.engine.compaction import Compaction
 from moot.engine.deadline import Deadline
-from moot.engine.framing import guest_framing, place_framing, primary_framing, refusal
+from moot.engine.framing import guest_framing, place_framing, primary_framing, refusal, shown
 from moot.engine.history import History
 from moot.engine.outcome import Repetition, exceeded, explain, judge
 from moot.engine.recorder import Recorder
@@ -163,7 +163,8 @@ class Loop:
                 return progress.end(Outcome.LOOP_DETECTED), []
 
     async def _step(self, turn: Turn, progress: Progress, specs: tuple[ToolSpec, ...], refused: Reply | None) -> Reply:
-        step = progress.step = Step(speaker=turn.request.speaker, emit=turn.emit, rng=self._rng)
+        taken = turn.history.call_ids
+        step = progress.step = Step(speaker=turn.request.speaker, emit=turn.emit, rng=self._rng, taken=taken)
         reply = await step.read(turn.model, self._prompt(turn, progress, specs, refused))
         progress.steps += 1
         if reply.usage is not None:
@@ -178,7 +179,8 @@ class Loop:
     def _prompt(self, turn: Turn, progress: Progress, specs: tuple[ToolSpec, ...], refused: Reply | None) -> Prompt:
         tail: tuple[Message, ...] = ()
         if refused is not None:
-            said = (assistant(refused.text),) if refused.text.strip() else ()
+            own = shown(assistant(refused.text, agent=turn.request.guest))
+            said = (own,) if refused.text.strip() else ()
             tail = (*said, refusal([call.name for call in refused.calls]))
         limits = turn.limits
         return Prompt(

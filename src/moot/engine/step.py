@@ -1,6 +1,6 @@
 """One model call, from prompt to a whole reply: text made safe as it streams, segments opened and closed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -49,8 +49,11 @@ class Reply:
 class Step:
     """Reads one model call and announces it. At most one segment is open at a time."""
 
-    def __init__(self, *, speaker: str, emit: Callable[[Event], None], rng: Random) -> None:
+    def __init__(
+        self, *, speaker: str, emit: Callable[[Event], None], rng: Random, taken: Collection[str] = ()
+    ) -> None:
         self._speaker = speaker
+        self._taken = taken
         self._emit = emit
         self._rng = rng
         self._stripper = TagStripper()
@@ -102,8 +105,9 @@ class Step:
             self._emit(TextChunk(text))
 
     def _call(self, call: ToolCall, flaw: str) -> None:
-        # Results are matched to calls by id, so an id that is empty or used before gets another.
-        if not call.id or any(call.id == known.id for known in self.reply.calls):
+        # Results are matched to calls by id, so an id that is empty or used before gets another. Some servers count
+        # from nought in every answer, and some providers refuse a history that has an id twice.
+        if not call.id or call.id in self._taken or any(call.id == known.id for known in self.reply.calls):
             call = replace(call, id=f"call_{self._rng.getrandbits(64):016x}")
         self.reply.calls.append(call)
         if flaw:

@@ -247,6 +247,21 @@ async def test_an_automatic_compaction_that_fails_does_not_fail_the_turn(
         assert await talk.archives("ada", sender) == []
 
 
+async def test_a_kill_during_an_automatic_compaction_ends_the_run_and_keeps_everything(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    provider.program({"text": "long", "usage": {"prompt": 90_000, "completion": 10}}, summarised(hold=True))
+    async with daemon.client() as talk:
+        await talk.say("ada", "much", sender)
+        speech = talk.start("ada", "more", sender)
+        await speech.until("start")
+        await eventually(lambda: summaries(provider))
+        await talk.kill("ada", sender)
+        assert (await speech.end()).outcome == "cancelled"
+        assert [content for _, _, content in await talk.told("ada", sender)] == ["much", "long", "more"]
+        assert await talk.archives("ada", sender) == []
+
+
 async def test_after_compaction_the_framing_follows_what_is_left(
     daemon: DaemonProcess, provider: Provider, sender: str
 ) -> None:

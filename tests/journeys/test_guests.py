@@ -46,6 +46,13 @@ async def test_a_guest_turn_stores_the_question_and_the_guests_answer(
         assert [info.agent for info in await talk.conversations(sender=sender)] == ["ada"]
 
 
+async def test_a_guest_can_be_asked_without_a_stream(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+    async with daemon.client() as talk:
+        answer = await talk.send("ada", "Bob?", sender, guest="bob")
+        assert (answer.agent, answer.content) == ("bob", "echo: Bob?")
+        assert (await talk.told("ada", sender))[1] == ("assistant", "bob", "echo: Bob?")
+
+
 async def test_the_guest_is_asked_with_its_own_prompt_and_no_tools_and_the_primary_is_not_asked(
     daemon: DaemonProcess, provider: Provider, sender: str
 ) -> None:

@@ -124,6 +124,18 @@ async def test_a_failed_turn_that_others_have_followed_is_a_conflict_and_changes
         assert (await talk.say("ada", "still here", sender)).outcome == "completed"
 
 
+async def test_a_failed_turn_that_was_put_away_is_a_conflict(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    provider.program({"status": 400}, {"match": "Write the summary now", "text": "A failure. Nothing more."})
+    async with daemon.client() as talk:
+        await talk.say("ada", "hello", sender, client_message_id="m1")
+        await talk.compact("ada", sender)
+        with pytest.raises(Conflict):
+            await talk.say("ada", "hello", sender, client_message_id="m1")
+        assert await talk.told("ada", sender) == []
+
+
 async def test_a_waiting_message_sent_twice_waits_once(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
     provider.program({"match": "^first$", "text": "1", "hold": True})
     async with daemon.client() as talk, daemon.client() as other:

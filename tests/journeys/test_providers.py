@@ -1,0 +1,148 @@
+"""The same journeys on every kind of model: each provider accepts every request, whatever happened before it."""
+
+from typing import Any
+
+import pytest
+
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess
+from tests.fake_provider import Provider
+from tests.talking import Talking
+
+CONFIG = f"""{PROVIDER_CONFIG}
+[models.plain]
+provider = "openai"
+base_url = "PROVIDER_URL/v1"
+model = "m"
+tools = "none"
+window = 100000
+[models.chooser]
+provider = "openai"
+base_url = "PROVIDER_URL/v1"
+model = "m"
+tools = "schema"
+window = 100000
+"""
+AGENTS = ("ada", "bob", "cyd")
+
+TITLE = {"name": "set_title", "arguments": {"title": "Bread"}}
+ASK = {"name": "ask_user", "arguments": {"questions": [{"question": "Which?"}]}}
+SUMMARY = {"match": "Write the summary now", "text": "Of bread. And more."}
+
+
+@pytest.fixture(autouse=True)
+def agents_of_every_model(daemon: DaemonProcess) -> None:
+    for model in ("fake", "claude", "plain", "chooser"):
+        daemon.home.write_agent(f"on-{model}", model=model)
+
+
+async def everything_happens(talk: Talking, provider: Provider, agent: str, sender: str) -> None:
+    """Tools, guests, kills, failures, a compaction and an empty reply, one after the other."""
+    provider.program({"match": "^tools$", "calls": [TITLE, {"name": "nonsense", "arguments": "{"}]})
+    await talk.say(agent, "tools", sender)
+    provider.program({"match": "guest", "calls": [TITLE]}, {"match": "guest", "text": "As a guest."})
+    await talk.say(agent, "a guest", sender, guest="bob")
+    provider.program({"match": "fails", "status": 400})
+    assert (await talk.say(agent, "it fails", sender)).outcome == "model_error"
+    provider.program({"match": "is killed", "text": "one two three", "stall_after": 6})
+    speech = talk.start(agent, "it is killed", sender)
+    await speech.until("start")
+    await talk.kill(agent, sender)
+    await speech.end()
+    provider.program({"match": "is asked", "calls": [TITLE, ASK]})
+    speech = talk.start(agent, "it is asked", sender)
+    await speech.until("ask_user")
+    await talk.kill(agent, sender)
+    await speech.end()
+    provider.program({"match": "is silent", "text": ""})
+    silent = await talk.say(agent, "it is silent", sender)
+    assert (silent.outcome, silent.ended.error) == ("empty", "The model had nothing to say.")
+    await talk.say(agent, "another guest", sender, guest="cyd")
+    provider.program(SUMMARY)
+    await talk.compact(agent, sender)
+    await talk.say(agent, "after", sender)
+    await talk.say(agent, "a last guest", sender, guest="bob")
+
+
+@pytest.mark.parametrize("agent", ["on-fake", "on-claude"])
+async def test_whatever_happened_the_next_request_is_valid(
+    daemon: DaemonProcess, provider: Provider, sender: str, agent: str
+) -> None:
+    async with daemon.client() as talk:
+        await everything_happens(talk, provider, agent, sender)
+        again = await talk.import_(await talk.export(agent, sender), sender=f"{sender}:copy")
+        assert list(again.skipped) == []
+        assert (await talk.say(agent, "and on", f"{sender}:copy")).outcome == "completed"
+    assert provider.faults() == []
+
+
+@pytest.mark.parametrize("other", ["on-fake", "on-claude", "on-plain", "on-chooser"])
+@pytest.mark.parametrize("agent", ["on-fake", "on-claude"])
+async def test_an_agent_may_go_on_with_another_model_in_mid_conversation(
+    daemon: DaemonProcess, provider: Provider, sender: str, agent: str, other: str
+) -> None:
+    name = f"{agent}-then-{other}"
+    daemon.home.write_agent(name, model=agent.removeprefix("on-"))
+    async with daemon.client() as talk:
+        provider.program({"match": "^tools$", "thinking": "Hm.", "text": "Wait.", "calls": [TITLE]})
+        await talk.say(name, "tools", sender)
+        jsonl = await talk.export(name, sender)
+        await talk.import_(jsonl, agent=other, sender=sender)
+        provider.program({"match": "go on", "text": '{"tool": "say", "text": "Yes."}' if other == "on-chooser" else "Yes."})
+        said = await talk.say(other, "go on", sender)
+        assert (said.outcome, said.text) == ("completed", "Yes.")
+        await talk.say(other, "guest", sender, guest="bob")
+    assert provider.faults() == []
+
+
+def tool_traces(body: dict[str, Any]) -> list[Any]:
+    return [message for message in body["messages"] if message["role"] == "tool" or message.get("tool_calls")]
+
+
+async def test_a_model_without_tools_is_offered_none_and_reads_old_calls_as_text(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        provider.program({"match": "^tools$", "calls": [TITLE]})
+        await talk.say("on-fake", "tools", sender)
+        await talk.import_(await talk.export("on-fake", sender), agent="on-plain", sender=sender)
+        assert (await talk.say("on-plain", "go on", sender)).outcome == "completed"
+    body = provider.bodies()[-1]
+    assert "tools" not in body
+    assert tool_traces(body) == []
+    assert "[called set_title" in str(body)
+    assert provider.faults() == []
+
+
+async def test_a_model_that_chooses_tools_by_schema_can_use_them(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    provider.program(
+        {"text": '{"tool": "set_title", "arguments": {"title": "Chosen"}}'}, {"text": '{"tool": "say", "text": "It is done."}'}
+    )
+    async with daemon.client() as talk:
+        said = await talk.say("on-chooser", "name it", sender)
+        assert said.text == "It is done."
+        assert (await talk.history("on-chooser", sender)).title == "Chosen"
+        roles = [role for role, _, _ in await talk.told("on-chooser", sender)]
+        assert roles == ["user", "assistant", "tool", "assistant"]
+    assert all("response_format" in body and "tools" not in body for body in provider.bodies())
+    assert provider.faults() == []
+
+
+async def test_a_guest_on_such_a_model_has_no_tools_to_choose(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    provider.program({"text": "In plain words."})
+    async with daemon.client() as talk:
+        said = await talk.say("ada", "guest", sender, guest="on-chooser")
+        assert said.text == "In plain words."
+    assert "response_format" not in provider.bodies()[0]
+    assert provider.faults() == []
+
+
+async def test_the_built_in_agent_is_there_without_any_file(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        assert (await talk.say("moot", "hello", sender)).outcome == "completed"
+        assert (await talk.say("ada", "hello", sender, guest="moot")).ended.agent == "moot"

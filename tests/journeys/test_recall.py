@@ -97,6 +97,26 @@ async def test_recall_goes_on_after_a_restart(home: Home, provider: Provider) ->
             assert [archive.title for archive in await talk.recall("ada", "sourdough")] == ["Talk of sourdough."]
 
 
+async def test_edits_recalls_and_guests_between_turns_leave_every_message_stored_once(
+    home: Home, provider: Provider
+) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await put_away(talk, provider, "user", "sourdough")
+            for number in range(4):
+                home.write_agent("ada", f"You are ada, number {number}.")
+                query = {"name": "recall", "arguments": {"query": "sourdough"}}
+                provider.program({"match": f"turn {number}$", "calls": [query]})
+                await talk.say("ada", f"turn {number}")
+                await talk.say("ada", f"guest {number}", guest="bob")
+            told = await talk.told("ada", all=True)
+            asked = [content for role, _, content in told if role == "user"]
+            expected = [f"{kind} {number}" for number in range(4) for kind in ("turn", "guest")]
+            assert asked == ["Let us speak of sourdough", *expected]
+            assert len([role for role, _, _ in told if role == "assistant"]) == 1 + 4 * 3
+            assert "You are ada" not in str(told)
+
+
 @pytest.mark.parametrize(
     "query", ['"', "AND OR NOT", "sour*", "a NEAR b", "col:x", "'; DROP TABLE messages", "(((", "ß語"]
 )

@@ -19,13 +19,15 @@ AGENTS = ("ada", "ben", "cyd")
 SLOW = " ".join(f"word{number}" for number in range(25))
 SUMMARY = "They tried things out. Much was said, and all of it was heard."
 
-SCRIPT = f"""
+# Messages end in a number. A speaker without tools may be shown several that were never answered as one, so that
+# only its end says what is wanted.
+SCRIPT = rf"""
 [[rule]]
 system = "moot:compaction"
 reply = "{SUMMARY}"
 
 [[rule]]
-match = "note twice"
+match = 'note twice #\d+\.?\Z'
 calls = [
   {{ name = "note", arguments = {{ number = 0 }} }},
   {{ name = "note", arguments = {{ number = 1, pause = 0.02 }} }},
@@ -33,27 +35,31 @@ calls = [
 after_tool = "Both are noted."
 
 [[rule]]
-match = "name it"
+match = 'name it #\d+\.?\Z'
 calls = [{{ name = "set_title", arguments = {{ title = "A name" }} }}]
 after_tool = "It has a name."
 
 [[rule]]
-match = "ask me"
+match = 'ask me #\d+\.?\Z'
 calls = [{{ name = "ask_user", arguments = {{ questions = [{{ question = "Which?" }}] }} }}]
 after_tool = "You answered: {{result}}"
 
 [[rule]]
-match = "speak slowly"
+match = 'speak slowly #\d+\.?\Z'
 reply = "{SLOW}"
 token_seconds = 0.01
 
 [[rule]]
-match = "hang"
+match = 'hang #\d+\.?\Z'
 hang = true
 
 [[rule]]
-match = "break"
+match = 'break #\d+\.?\Z'
 error = "it broke, as it was told"
+
+[[rule]]
+match = '(?P<number>#\d+)\.?\Z'
+reply = "Heard: {{number}}"
 
 [[rule]]
 reply = "Heard: {{user}}"

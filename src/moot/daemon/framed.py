@@ -141,6 +141,8 @@ class Connection(asyncio.Protocol):
             return
         self._deaf = True
         self.put(pb.ServerMessage(error=error_message(error)))
+        # Nothing can follow: what is still being answered here goes nowhere.
+        self._exchange.close()
         if self._transport.can_write_eof():
             self._transport.write_eof()
         if self._timer is not None:

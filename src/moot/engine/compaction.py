@@ -1,5 +1,6 @@
 """Turns a stretch of history into a summary and an archive. A failure changes nothing."""
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 
@@ -57,6 +58,10 @@ class Compaction:
             usage=usage,
             cost=model.cost(usage),
         )
+        # Whoever is stopped here cannot stop the disk: the history must follow it all the same.
+        return await asyncio.shield(self._put_away(history, archive))
+
+    async def _put_away(self, history: History, archive: Archive) -> Archive:
         stored = await self._store.archive(history.key, archive)
         reach("compaction.archived")
         history.compacted(stored)

@@ -58,3 +58,14 @@ def test_links_between_pages_lead_somewhere() -> None:
         if "://" not in target and not (path.parent / target).exists()
     ]
     assert broken == []
+
+
+def test_the_invariants_page_names_tests_that_exist() -> None:
+    page = (ROOT / "docs" / "invariants.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", page)
+    assert len(named) > 20
+    for file, test in named:
+        source = (ROOT / "tests" / file).read_text(encoding="utf-8")
+        assert f"def {test or 'test_'}" in source, f"{file}::{test}"
+    numbers = [int(number) for number in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)]
+    assert numbers == list(range(1, 15))

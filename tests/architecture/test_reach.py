@@ -1,0 +1,72 @@
+"""Nothing is built that the package itself does not use: tests alone do not keep a thing alive."""
+
+import ast
+from pathlib import Path
+
+from moot.cli.main import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src"
+FILES = sorted(path for path in SOURCE.rglob("*.py") if not path.name.startswith("moot_pb2"))
+TREES = {
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts): ast.parse(path.read_text(encoding="utf-8"))
+    for path in FILES
+}
+
+# Used from outside the package: the way in, one event in plain form, and how a scope is written.
+WAYS_IN = {("moot.__main__", "main"), ("moot.wire.events", "stream_event"), ("moot.domain.scope", "only")}
+
+
+def made(tree: ast.Module) -> list[str]:
+    """The functions and classes of a module. What is decorated is used by its decorator."""
+    kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return [
+        node.name
+        for node in tree.body
+        if isinstance(node, kinds) and (isinstance(node, ast.ClassDef) or not node.decorator_list)
+    ]
+
+
+def named_in(tree: ast.Module) -> set[str]:
+    """Every name a module mentions beside defining it, in code and in quoted annotations."""
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
+            names.add(node.value)
+    return names
+
+
+def imported() -> set[tuple[str, str]]:
+    """Every (module, name) that some module of the package imports or reaches as an attribute of a module."""
+    found = {
+        (node.module, alias.name)
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+    modules = {f"{parent}.{name}" for parent, name in found} & set(TREES)
+    attributes = {node.attr for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return found | {(module, name) for module in modules for name in attributes}
+
+
+def test_every_function_and_class_is_used_by_the_package() -> None:
+    commands = {tuple(entry.target.split(":")) for entry in COMMANDS.values()}
+    known = imported() | commands | WAYS_IN
+    idle = [
+        f"{module}.{name}"
+        for module, tree in TREES.items()
+        for name in made(tree)
+        if (module, name) not in known and name not in named_in(tree)
+    ]
+    assert idle == []
+
+
+def test_every_module_is_used_by_the_package() -> None:
+    reached = {node.module for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    reached |= {f"{module}.{name}" for module, name in imported()}
+    # A child process is started by the name of its module.
+    reached |= {node.value for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    reached |= {entry.target.split(":")[0] for entry in COMMANDS.values()}
+    idle = [module for module in TREES if module not in reached and not module.endswith(("__init__", "__main__"))]
+    assert idle == []

@@ -96,12 +96,6 @@ def _check_name(what: str, name: str) -> None:
         raise BadRequest(f"the {what} must be at most {NAME_LENGTH} printable characters")
 
 
-def check_sender(sender: str) -> None:
-    if not sender.strip():
-        raise BadRequest("the sender is empty", fix="Name one, such as `user`.")
-    _check_name("sender", sender)
-
-
 def _directory(cwd: str) -> str:
     if not cwd:
         return ""

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
+from typing import cast
 
 from moot.client.errors import Unreachable, from_wire
 from moot.domain.errors import BadRequest, MootError
@@ -104,8 +105,8 @@ class Connection(asyncio.Protocol):
     # ---- for the event loop ----
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are transports in all but their class.
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         self._decoder.feed(data)

@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import gc
 import logging
 import os
 import signal
@@ -45,6 +46,7 @@ logger = logging.getLogger(__name__)
 DRAIN_SECONDS = 10.0
 _LOOK_AGAIN_SECONDS = 1.0
 _TIDY_SECONDS = 5.0
+_WORKSPACES_KNOWN = 4096
 
 
 class SystemClock:
@@ -70,6 +72,7 @@ class Daemon:
         # Catalogs of earlier configurations, which runs in flight may still be using.
         self._outgoing: list[Catalog] = []
         self._looked_at = 0.0
+        self._workspaces: dict[ConversationKey, str] = {}
         self.facts = Facts(started=self.clock.monotonic())
         self.asks = Asks(clock=self.clock, rng=self.rng)
         self.runs = self._engine()
@@ -109,8 +112,14 @@ class Daemon:
 
     def workspace(self, key: ConversationKey) -> str:
         """A conversation's own folder, for when nobody names another. The name cannot collide or escape."""
-        digest = sha256(f"{key.agent}\x00{key.sender}".encode()).hexdigest()[:16]
-        return str(make_folder(self.paths.workspaces / f"{key.agent}-{digest}"))
+        folder = self._workspaces.get(key)
+        if folder is None:
+            digest = sha256(f"{key.agent}\x00{key.sender}".encode()).hexdigest()[:16]
+            folder = str(make_folder(self.paths.workspaces / f"{key.agent}-{digest}"))
+            if len(self._workspaces) >= _WORKSPACES_KNOWN:
+                self._workspaces.clear()
+            self._workspaces[key] = folder
+        return folder
 
     def _new_catalog(self) -> Catalog:
         return Catalog(self.config.current, data_dir=self.paths.data, rng=self.rng)
@@ -258,6 +267,7 @@ async def _serve(paths: Paths) -> int:
         loop.add_signal_handler(number, on_signal)
     async with running(paths) as daemon:
         loop.add_signal_handler(signal.SIGHUP, daemon.reload)
+        _settle_heap()
         _say_ready(daemon)
         await stop.wait()
         drained = daemon.supervisor.start("drain", daemon.runs.stop(grace=DRAIN_SECONDS))
@@ -267,6 +277,13 @@ async def _serve(paths: Paths) -> int:
             # At once means at once: what was acknowledged is on disk, the rest is told as interrupted next time.
             os._exit(0)
     return 0
+
+
+def _settle_heap() -> None:
+    """What is here now stays; looking through it again and again for garbage would cost a tenth of every turn."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 def _say_ready(daemon: Daemon) -> None:

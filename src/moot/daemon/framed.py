@@ -28,6 +28,8 @@ class Connection(asyncio.Protocol):
         self._greeting: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._deaf = False
+        self._collected: list[bytes] = []
+        self._collected_bytes = 0
 
     # ---- asyncio.Protocol
 
@@ -108,23 +110,39 @@ class Connection(asyncio.Protocol):
     def _push(self, payload: bytes, suffix: bytes) -> bool:
         transport = self._transport
         # Between closing and the news of it a transport may refuse to be written to.
-        if transport is None or transport.is_closing() or transport.get_write_buffer_size() > self._max_unsent:
+        if transport is None or transport.is_closing() or self._unsent(transport) > self._max_unsent:
             return False
-        transport.write(join_frame(payload, suffix))
+        self._collect(join_frame(payload, suffix))
         return True
 
     def _write(self, frame: bytes) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        self._transport.write(frame)
-        if self._transport.get_write_buffer_size() > self._serving.max_unsent * _HOPELESS:
+        self._collect(frame)
+        if self._unsent(self._transport) > self._serving.max_unsent * _HOPELESS:
             self._transport.abort()
+
+    def _unsent(self, transport: asyncio.Transport) -> int:
+        return transport.get_write_buffer_size() + self._collected_bytes
+
+    def _collect(self, frame: bytes) -> None:
+        """What is sent in one turn of the event loop leaves in one write: a write costs more than what it carries."""
+        if not self._collected:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._collected.append(frame)
+        self._collected_bytes += len(frame)
+
+    def _flush(self) -> None:
+        frames, self._collected, self._collected_bytes = self._collected, [], 0
+        if frames and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
 
     # ---- ends
 
     def stop(self) -> None:
         """Close after what has been written."""
         self._deaf = True
+        self._flush()
         if self._transport is not None:
             self._transport.close()
 
@@ -143,6 +161,7 @@ class Connection(asyncio.Protocol):
         self.put(pb.ServerMessage(error=error_message(error)))
         # Nothing can follow: what is still being answered here goes nowhere.
         self._exchange.close()
+        self._flush()
         if self._transport.can_write_eof():
             self._transport.write_eof()
         if self._timer is not None:

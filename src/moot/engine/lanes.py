@@ -18,6 +18,9 @@ from moot.failpoint import reach
 
 logger = logging.getLogger(__name__)
 
+# A stopped run that does not let go within this many seconds is ended without it.
+_PATIENCE = 2.0
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Ticket:
@@ -33,6 +36,8 @@ class Ticket:
     kept: bool = False
     rerun_of: str = ""
     task: asyncio.Task[Any] | None = None
+    # Done when nobody waits for the task any longer.
+    over: asyncio.Future[None] | None = None
     stop: Outcome | None = None
     started: float = 0.0
     last: Event | None = None
@@ -44,6 +49,12 @@ class Ticket:
             self.stop = outcome
         if self.task is not None:
             self.task.cancel()
+            asyncio.get_running_loop().call_later(_PATIENCE, self.give_up)
+
+    def give_up(self) -> None:
+        """Let go of whoever waits for the task."""
+        if self.over is not None and not self.over.done():
+            self.over.set_result(None)
 
     def fail(self, error: MootError) -> None:
         if not self.feed.closed:

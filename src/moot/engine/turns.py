@@ -28,9 +28,6 @@ Tap = Callable[[RunRequest, Event], None]
 
 logger = logging.getLogger(__name__)
 
-# A stopped run that does not let go within this many seconds is ended without it.
-_PATIENCE = 2.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
@@ -167,8 +164,6 @@ class Turns:
             emit=emit,
         )
         task = ticket.task = self._w.supervisor.start(f"run {request.id}", guarded(self._w.loop.run(turn, progress)))
-        if ticket.stop is not None:
-            task.cancel()
         await _over(ticket, task)
         return await self._ending(ticket, task, progress)
 
@@ -236,12 +231,14 @@ async def _stored(ticket: Ticket) -> None:
 
 async def _over(ticket: Ticket, task: "asyncio.Task[Any]") -> None:
     """Wait for the task; once it was told to stop, not for ever."""
-    while not task.done():
-        stopping = ticket.stop is not None
-        done, _ = await asyncio.wait({task}, timeout=_PATIENCE)
-        if not done and stopping:
-            logger.error("%s does not let go; its run is ended without it", task.get_name())
-            return
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    ticket.over = over
+    task.add_done_callback(lambda _: ticket.give_up())
+    if ticket.stop is not None:
+        ticket.halt(ticket.stop)
+    await over
+    if not task.done():
+        logger.error("%s does not let go; its run is ended without it", task.get_name())
 
 
 async def guarded(work: Coroutine[Any, Any, T]) -> T | Exception:

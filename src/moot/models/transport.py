@@ -21,6 +21,7 @@ Http = Callable[[], aiohttp.ClientSession]
 CONNECT_SECONDS = 10.0
 MAX_ANSWER = 64 * 1024 * 1024
 _MAX_REFUSAL = 64 * 1024
+_LARGE_BODY = 64 * 1024
 # How long the end of a finished answer may take before its connection is given up.
 _LINGER_SECONDS = 0.1
 
@@ -50,6 +51,9 @@ class _Body(payload.Payload):
         return self._value.decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
+        if self._size is not None and self._size > _LARGE_BODY:
+            # Sent together with the headers, a large body would be copied once more.
+            writer.send_headers()
         await writer.write(self._value)
 
 

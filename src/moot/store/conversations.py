@@ -12,16 +12,16 @@ from moot.store import archives as archives_
 from moot.store import rows
 
 
-def create(db: apsw.Connection, key: ConversationKey, now: float) -> tuple[int, bool]:
-    """The conversation's id, and whether it was made just now."""
-    found = rows.conversation_id(db, key)
+def create(db: apsw.Connection, key: ConversationKey, now: float) -> tuple[int, int, bool]:
+    """The conversation's id, its last number, and whether it was made just now."""
+    found = db.execute("SELECT id, last_seq FROM conversations WHERE agent = ? AND sender = ?", key).fetchone()
     if found is not None:
-        return found, False
+        return found[0], found[1], False
     db.execute(
         "INSERT INTO conversations (agent, sender, created_at, updated_at) VALUES (?, ?, ?, ?)",
         (key.agent, key.sender, now, now),
     )
-    return db.last_insert_rowid(), True
+    return db.last_insert_rowid(), 0, True
 
 
 def load(db: apsw.Connection, key: ConversationKey) -> Loaded | None:
@@ -93,7 +93,7 @@ def restore(
     archives: Sequence[Archive],
 ) -> None:
     """Write an imported conversation whole; what it says of its own counts is not believed."""
-    number, created = create(db, conversation.key, conversation.created_at)
+    number, _, created = create(db, conversation.key, conversation.created_at)
     if not created:
         raise Conflict(f"{conversation.key} exists", fix="Import it under another sender, or delete that one first.")
     rows.insert_messages(db, number, 0, ((message, "", at) for message, at in messages))

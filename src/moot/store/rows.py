@@ -101,10 +101,18 @@ def insert_messages(
 
 
 def append_messages(
-    db: apsw.Connection, conversation: int, run_id: str, messages: Sequence[Message], now: float
+    db: apsw.Connection,
+    conversation: int,
+    run_id: str,
+    messages: Sequence[Message],
+    now: float,
+    *,
+    last_seq: int | None = None,
 ) -> list[Entry]:
-    """Give messages the next numbers of their conversation."""
-    last = db.execute("SELECT last_seq FROM conversations WHERE id = ?", (conversation,)).get
+    """Give messages the next numbers of their conversation, after `last_seq` where the caller has read it."""
+    last = last_seq
+    if last is None:
+        last = int(db.execute("SELECT last_seq FROM conversations WHERE id = ?", (conversation,)).get)
     written = insert_messages(db, conversation, last, ((message, run_id, now) for message in messages))
     if written:
         db.execute(

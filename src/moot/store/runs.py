@@ -1,6 +1,8 @@
 """Runs: queued, begun, ended once, and put right after a crash."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import apsw
 
@@ -110,8 +112,8 @@ def of_conversation(db: apsw.Connection, key: ConversationKey, first_seq: int) -
 
 
 def enqueue(db: apsw.Connection, request: RunRequest, now: float) -> None:
-    conversation, _ = conversations.create(db, request.key, now)
-    _insert(db, conversation, request, RunStatus.QUEUED, now)
+    conversation, _, _ = conversations.create(db, request.key, now)
+    _insert_new(db, conversation, request, _Started(RunStatus.QUEUED, 0.0, 0), now)
     db.execute("UPDATE runs SET content = ? WHERE id = ?", (request.content, request.id))
 
 
@@ -124,21 +126,28 @@ def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float) -> None:
 
 
 def begin(db: apsw.Connection, request: RunRequest, now: float) -> Begun:
-    conversation, created = conversations.create(db, request.key, now)
+    conversation, last_seq, created = conversations.create(db, request.key, now)
+    seq, content = last_seq + 1, request.content
+    try:
+        _insert(db, conversation, request, _Started(RunStatus.RUNNING, now, seq), now)
+    except apsw.ConstraintError:
+        # The common way asks nothing first; the run is there already, and may be one that waited.
+        content = _take_from_queue(db, conversation, request, seq, now)
+    (written,) = rows.append_messages(db, conversation, request.id, [user(content)], now, last_seq=last_seq)
+    return Begun(entry=written, created=created)
+
+
+def _take_from_queue(db: apsw.Connection, conversation: int, request: RunRequest, seq: int, now: float) -> str:
     row = db.execute("SELECT status, content, conversation FROM runs WHERE id = ?", (request.id,)).fetchone()
-    content = request.content
     if row is None:
-        _insert(db, conversation, request, RunStatus.RUNNING, now)
-    elif row[0] == RunStatus.QUEUED and row[2] == conversation:
-        content = row[1]
-    else:
+        raise _sent_before(request)
+    if row[0] != RunStatus.QUEUED or row[2] != conversation:
         raise Conflict(f"run {request.id} has begun already", fix="Give every run its own id.")
-    (written,) = rows.append_messages(db, conversation, request.id, [user(content)], now)
     db.execute(
         "UPDATE runs SET status = 'running', content = NULL, started_at = ?, user_seq = ? WHERE id = ?",
-        (now, written.seq, request.id),
+        (now, seq, request.id),
     )
-    return Begun(entry=written, created=created)
+    return str(row[1])
 
 
 def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float) -> Entry:
@@ -157,11 +166,8 @@ def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float) -> Entr
     if user_seq == 0 or user_seq <= archived_seq or _followed(db, conversation, user_seq):
         raise Conflict(f"the message of run {of} is not the last one", fix="Send the message again under a new id.")
     db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (of,))
-    _insert(db, conversation, request, RunStatus.RUNNING, now)
-    db.execute(
-        "UPDATE runs SET started_at = ?, user_seq = ?, client_message_id = ? WHERE id = ?",
-        (now, user_seq, request.client_message_id or client_message_id, request.id),
-    )
+    again = replace(request, client_message_id=request.client_message_id or client_message_id)
+    _insert_new(db, conversation, again, _Started(RunStatus.RUNNING, now, user_seq), now)
     return rows.entries_between(db, conversation, user_seq, user_seq)[0]
 
 
@@ -187,14 +193,23 @@ def append(
 def end(
     db: apsw.Connection, key: ConversationKey, run_id: str, end: RunEnd, messages: Sequence[Message], now: float
 ) -> list[Entry]:
-    conversation, status = _require(db, run_id)
-    if rows.conversation_id(db, key) != conversation:
+    row = db.execute(
+        "SELECT conversation, status, user_seq, last_seq, agent, sender FROM runs"
+        " JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
+        (run_id,),
+    ).fetchone()
+    if row is None:
+        raise _no_run(run_id)
+    conversation, status, user_seq, last_seq, *found = row
+    if tuple(found) != key:
         raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
     if status == RunStatus.QUEUED:
         raise Conflict(f"run {run_id} has not begun", fix="Take it out of the queue instead.")
     if status == RunStatus.ENDED:
         return []
-    written = rows.append_messages(db, conversation, run_id, [*_closing(db, conversation, messages), *messages], now)
+    # Nothing can be open where the run has added nothing yet.
+    closing = [] if user_seq == last_seq else _closing(db, conversation, messages)
+    written = rows.append_messages(db, conversation, run_id, [*closing, *messages], now, last_seq=last_seq)
     reply_seq = 0
     if written and written[-1].message.role is Role.ASSISTANT and written[-1].message.content == end.content:
         reply_seq = written[-1].seq
@@ -235,28 +250,37 @@ def _open_calls(db: apsw.Connection, conversation: int) -> list[str]:
     return []
 
 
-def _insert(db: apsw.Connection, conversation: int, request: RunRequest, status: RunStatus, now: float) -> None:
-    if db.execute("SELECT 1 FROM runs WHERE id = ?", (request.id,)).get:
-        raise Conflict(f"there is a run {request.id}", fix="Give every run its own id.")
-    if (
-        request.client_message_id
-        and db.execute(
-            "SELECT 1 FROM runs WHERE conversation = ? AND client_message_id = ? AND client_message_id <> ''",
-            (conversation, request.client_message_id),
-        ).get
-    ):
-        raise Conflict(
-            f"message {request.client_message_id!r} was sent before", fix="Give every new message its own id."
-        )
+class _Started(NamedTuple):
+    """How a run stands when its row is made."""
+
+    status: RunStatus
+    at: float
+    user_seq: int
+
+
+def _insert_new(db: apsw.Connection, conversation: int, request: RunRequest, started: _Started, now: float) -> None:
+    try:
+        _insert(db, conversation, request, started, now)
+    except apsw.ConstraintError:
+        if db.execute("SELECT 1 FROM runs WHERE id = ?", (request.id,)).get:
+            raise Conflict(f"there is a run {request.id}", fix="Give every run its own id.") from None
+        raise _sent_before(request) from None
+
+
+def _sent_before(request: RunRequest) -> Conflict:
+    return Conflict(f"message {request.client_message_id!r} was sent before", fix="Give every new message its own id.")
+
+
+def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started: _Started, now: float) -> None:
     limits = request.limits
     db.execute(
         "INSERT INTO runs (id, conversation, speaker, status, cwd, max_steps, max_seconds, max_tokens, max_spend,"
-        " client_message_id, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " client_message_id, created_at, started_at, user_seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             request.id,
             conversation,
             request.speaker,
-            status.value,
+            started.status.value,
             request.cwd,
             limits.steps,
             limits.seconds,
@@ -264,6 +288,8 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, status:
             limits.spend,
             request.client_message_id,
             now,
+            started.at,
+            started.user_seq,
         ),
     )
 
@@ -271,8 +297,12 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, status:
 def _require(db: apsw.Connection, run_id: str) -> tuple[int, str]:
     row = db.execute("SELECT conversation, status FROM runs WHERE id = ?", (run_id,)).fetchone()
     if row is None:
-        raise NotFound(f"no run {run_id}", fix="It may have been deleted with its conversation.")
+        raise _no_run(run_id)
     return row[0], row[1]
+
+
+def _no_run(run_id: str) -> NotFound:
+    return NotFound(f"no run {run_id}", fix="It may have been deleted with its conversation.")
 
 
 def _record(db: apsw.Connection, run_id: str, end: RunEnd, *, reply_seq: int, now: float) -> None:

@@ -6,7 +6,7 @@ from weakref import WeakValueDictionary
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import Busy, Conflict, MootError, Unavailable
-from moot.domain.events import RunEnded, RunStarted, TextChunk, TextEnded, TextStarted
+from moot.domain.events import Event, RunEnded, RunStarted, TextChunk, TextEnded, TextStarted
 from moot.domain.run import RETRYABLE, Outcome, Run, RunRequest
 from moot.engine.feed import Feed
 from moot.engine.history import Histories
@@ -48,7 +48,14 @@ class Runs:
         async def work(ticket: Ticket) -> None:
             await self._compact(ticket, answer)
 
-        self._admit(Ticket(key=key, work=work, feed=Feed(key, speaker=key.agent)))
+        def refused(item: Event | MootError) -> None:
+            if isinstance(item, MootError) and not answer.done():
+                answer.set_exception(Unavailable(item.message, fix="The history is unchanged; compact it later."))
+
+        ticket = Ticket(key=key, work=work, feed=Feed(key, speaker=key.agent))
+        self._admit(ticket)
+        # A lane that closes fails what still waits in it.
+        ticket.feed.follow(refused)
         return await answer
 
     def resume(self, queued: Sequence[Run]) -> None:

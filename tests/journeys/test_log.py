@@ -17,7 +17,7 @@ async def test_a_standard_error_that_nobody_reads_does_not_stop_the_daemon(tmp_p
     (tmp_path / "config.toml").write_text('[listen]\nhttp = "off"\ntcp = "off"\n', encoding="utf-8")
     unread, writing = os.pipe()
     environ = {**os.environ, "MOOT_HOME": str(tmp_path)}
-    daemon = subprocess.Popen(
+    daemon = subprocess.Popen(  # noqa: ASYNC220
         [sys.executable, "-m", "moot", "serve"], env=environ, stdout=subprocess.PIPE, stderr=writing, text=True
     )
     try:

@@ -87,7 +87,9 @@ async def test_an_agent_may_go_on_with_another_model_in_mid_conversation(
         await talk.say(name, "tools", sender)
         jsonl = await talk.export(name, sender)
         await talk.import_(jsonl, agent=other, sender=sender)
-        provider.program({"match": "go on", "text": '{"tool": "say", "text": "Yes."}' if other == "on-chooser" else "Yes."})
+        provider.program(
+            {"match": "go on", "text": '{"tool": "say", "text": "Yes."}' if other == "on-chooser" else "Yes."}
+        )
         said = await talk.say(other, "go on", sender)
         assert (said.outcome, said.text) == ("completed", "Yes.")
         await talk.say(other, "guest", sender, guest="bob")
@@ -117,7 +119,8 @@ async def test_a_model_that_chooses_tools_by_schema_can_use_them(
     daemon: DaemonProcess, provider: Provider, sender: str
 ) -> None:
     provider.program(
-        {"text": '{"tool": "set_title", "arguments": {"title": "Chosen"}}'}, {"text": '{"tool": "say", "text": "It is done."}'}
+        {"text": '{"tool": "set_title", "arguments": {"title": "Chosen"}}'},
+        {"text": '{"tool": "say", "text": "It is done."}'},
     )
     async with daemon.client() as talk:
         said = await talk.say("on-chooser", "name it", sender)

@@ -21,7 +21,9 @@ after_tool = "The tool said: {result}"
 
 [[rule]]
 match = "^too long a name"
-calls = [{ name = "set_title", arguments = { title = "a title of more than sixty characters is a tale and not a title" } }]
+calls = [
+  { name = "set_title", arguments = { title = "a title of more than sixty characters is a tale and not a title" } },
+]
 after_tool = "The tool said: {result}"
 
 [[rule]]

@@ -2,6 +2,7 @@
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -24,6 +25,8 @@ def main() -> int:
     if asked.only_points:
         planned = [(points[number % len(points)], 1 + number // len(points) % 4) for number in range(asked.cycles)]
     print(f"seed {asked.seed}: {asked.cycles} cycles, {len(points)} named points", flush=True)
+    # Told to stop, it takes its daemon with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder = Path(tempfile.mkdtemp(prefix="moot-chaos-"))
     failed: list[Cycle] = []
     reached: Counter[str] = Counter()

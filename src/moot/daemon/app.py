@@ -44,7 +44,7 @@ from moot.tools.conversation import Recall, SetTitle
 logger = logging.getLogger(__name__)
 
 DRAIN_SECONDS = 10.0
-_LOOK_AGAIN_SECONDS = 1.0
+_LOOK_AGAIN_SECONDS = 0.05
 _TIDY_SECONDS = 5.0
 _WORKSPACES_KNOWN = 4096
 

@@ -166,7 +166,7 @@ class Records:
             info.alive_secs = int(now - lane.active.started)
             info.idle_secs = int(now - lane.active.last_at)
             info.last_action = lane.active.last_action
-            info.waiting = lane.active.last_action == "waiting for an answer"
+            info.waiting = lane.active.is_asking
             info.speaker = lane.active.request.speaker if lane.active.request is not None else key.agent
         return info
 

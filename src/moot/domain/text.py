@@ -33,8 +33,10 @@ _LOOKALIKES = str.maketrans(
         "т": "t", "τ": "t", "ᴛ": "t", "ν": "v", "ᴏ": "o", "υ": "u", "ս": "u",
     }
 )  # fmt: skip
+# A bare <From> may be code, a type in brackets; our own mark always says whose words it holds.
 _OWN_TAG = re.compile(
-    rf"<\s*/?\s*(?:{'|'.join(RESERVED_TAGS)})(?:\s[^<>]{{0,256}})?\s*/?>",
+    rf"<\s*(?:/\s*(?:{'|'.join(RESERVED_TAGS)})\s*|from\s+agent\b[^<>]{{0,256}}"
+    rf"|(?:{'|'.join(RESERVED_TAGS[1:])})(?:\s[^<>]{{0,256}})?\s*/?)>",
     re.IGNORECASE,
 )
 _UNFINISHED_TAG = re.compile(r"<\s*/?\s*(?P<name>[A-Za-z-]{0,24})(?P<rest>\s[^<>]{0,256})?\Z")

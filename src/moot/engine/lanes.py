@@ -61,6 +61,10 @@ class Ticket:
             self.feed.fail(error)
 
     @property
+    def is_asking(self) -> bool:
+        return isinstance(self.last, AskOpened)
+
+    @property
     def last_action(self) -> str:
         """What it did last, in a few words for a person."""
         match self.last:
@@ -137,8 +141,14 @@ class Lanes:
             reach("queued.sent")
 
     async def stop(self, *, grace: float) -> None:
-        """Let what runs finish within the grace, then interrupt it. What waits is left where it is kept."""
+        """Let what runs finish within the grace, then interrupt it. What waits is left where it is kept.
+
+        A run that waits for a human is not waited for: nobody can say when that ends.
+        """
         self.closing = True
+        for lane in self.all():
+            if lane.active is not None and lane.active.is_asking:
+                lane.active.halt(Outcome.INTERRUPTED)
         reach("drain.begun")
         if await self._emptied(grace):
             return

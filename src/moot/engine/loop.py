@@ -100,6 +100,8 @@ class Turn:
 
     request: RunRequest
     agent: Agent
+    # Whose conversation it is; the same agent, but for a guest.
+    primary: Agent
     model: Model
     history: History
     cwd: str
@@ -170,7 +172,8 @@ class Loop:
         if reply.usage is not None:
             progress.usage += reply.usage
             progress.cost += turn.model.cost(reply.usage)
-            turn.history.count(reply.usage.total)
+            # The prompt is what the history took; the reply joins the history with the next entry.
+            turn.history.count(reply.usage.prompt)
         if reply.calls and not specs:
             step.discard()
         progress.step = None
@@ -302,7 +305,7 @@ class Loop:
         if not history.entries or history.entries[0].seq > last_seq:
             return
         try:
-            archive = await self._compaction.compact(history, turn.agent, turn.model, last_seq=last_seq)
+            archive = await self._compaction.compact(history, turn.primary, turn.model, last_seq=last_seq)
         except (ModelError, Conflict) as error:
             logger.warning("automatic compaction of %s failed: %s", history.key, error)
             return

@@ -157,6 +157,7 @@ class Turns:
         turn = Turn(
             request=request,
             agent=agent,
+            primary=self._w.agents(request.key.agent) or agent,
             model=model,
             history=history,
             cwd=request.cwd or history.conversation.cwd or self._w.workspace(request.key),

@@ -111,11 +111,21 @@ def _arguments(call: _Open) -> str:
         return "{}"
     value = parse_object(text)
     if "\\u" in text:
-        # An escape can hide half a surrogate pair, which no store and no tool can write.
-        plain = json.dumps(value, ensure_ascii=False)
-        if clean(plain.replace("\\u0000", "")) != plain.replace("\\u0000", ""):
-            return clean(plain)
+        # An escape can hide half a surrogate pair or a NUL, which not every store, tool and provider takes.
+        fit = _fit(value)
+        if fit != value:
+            return json.dumps(fit, ensure_ascii=False)
     return text
+
+
+def _fit(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_fit(each) for each in value]
+    if isinstance(value, dict):
+        return {clean(name): _fit(each) for name, each in value.items()}
+    return value
 
 
 def parse_object(text: str) -> dict[str, Any]:

@@ -71,8 +71,13 @@ def test_the_stripper_holds_back_only_what_may_become_a_tag() -> None:
 def test_every_reserved_tag_is_stripped_from_a_model() -> None:
     for name in RESERVED_TAGS:
         stripper = TagStripper()
-        assert stripper.feed(f'x<{name} a="b">y</{name}>z') + stripper.finish() == "xyz"
+        assert stripper.feed(f'x<{name} agent="b">y</{name}>z') + stripper.finish() == "xyz"
         assert stripper.stripped
+
+
+def test_a_type_in_brackets_is_no_mark() -> None:
+    stripper = TagStripper()
+    assert stripper.feed("List<From> and Map<From, To>") + stripper.finish() == "List<From> and Map<From, To>"
 
 
 @pytest.mark.parametrize(

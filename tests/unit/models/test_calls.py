@@ -56,8 +56,8 @@ def test_half_a_surrogate_pair_in_an_escape_is_replaced() -> None:
     assert parse_object(arguments) == {"x": "😀 \ufffd!"}
 
 
-def test_a_nul_in_an_escape_stays_escaped() -> None:
-    assert whole((0, "", "a", '{"x": "a\\u0000b"}')) == [("a", '{"x": "a\\u0000b"}', "")]
+def test_a_nul_in_an_escape_is_replaced() -> None:
+    assert whole((0, "", "a", '{"x": ["a\\u0000b"]}')) == [("a", '{"x": ["a\ufffdb"]}', "")]
 
 
 def test_calls_beyond_all_measure_are_dropped() -> None:

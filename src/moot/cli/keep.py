@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import click
@@ -13,6 +14,8 @@ from moot.cli.voices import plural
 from moot.domain.errors import BadRequest, Conflict
 from moot.wire import moot_pb2 as pb
 
+_LONGEST_TEXT = 8 * 1024 * 1024
+
 
 @click.command()
 @conversation
@@ -21,14 +24,28 @@ from moot.wire import moot_pb2 as pb
 @output.json_option
 def export(agent: str, sender: str, target: Path | None, force: bool) -> None:
     """Write the conversation with AGENT as JSONL, archives and attribution included."""
-    answer = ask_daemon(pb.ClientMessage(export=pb.ExportMsg(agent=agent, sender=sender))).exported
+    jsonl, count = _exported(agent, sender)
     if target is not None:
-        _write_file(target, answer.jsonl, replace=force)
-        data = {"path": str(target), "messages": answer.messages}
-        output.emit(data, render=lambda _: f"Wrote {plural(answer.messages, 'message')} to {target}.")
+        _write_file(target, jsonl, replace=force)
+        data = {"path": str(target), "messages": count}
+        output.emit(data, render=lambda _: f"Wrote {plural(count, 'message')} to {target}.")
         return
-    data = {"jsonl": answer.jsonl, "messages": answer.messages}
-    output.emit(data, render=lambda _: safe.clean(answer.jsonl) if sys.stdout.isatty() else answer.jsonl)
+    data = {"jsonl": jsonl, "messages": count}
+    output.emit(data, render=lambda _: safe.clean(jsonl) if sys.stdout.isatty() else jsonl)
+
+
+def _exported(agent: str, sender: str) -> tuple[str, int]:
+    """The whole text; a long conversation comes in parts."""
+    request = pb.ExportMsg(agent=agent, sender=sender)
+    parts: list[str] = []
+    count = 0
+    while True:
+        answer = ask_daemon(pb.ClientMessage(export=request)).exported
+        parts.append(answer.jsonl)
+        count += answer.messages
+        if not answer.next_seq:
+            return "".join(parts), count
+        request.first_seq = answer.next_seq
 
 
 def _write_file(target: Path, text: str, *, replace: bool) -> None:
@@ -56,10 +73,7 @@ def _write_file(target: Path, text: str, *, replace: bool) -> None:
 def import_(file: str, agent: str, sender: str) -> None:
     """Make a conversation from the JSONL in FILE, or from stdin when FILE is -."""
     text = stdin_text() if file == "-" else _read_file(Path(file))
-    message = pb.ClientMessage()
-    # `import` is a word of Python's own, so the field can only be reached by its name as text.
-    getattr(message, "import").CopyFrom(pb.ImportMsg(agent=agent, sender=sender, jsonl=text))
-    answer = ask_daemon(message).imported
+    answer = _imported(pb.ImportMsg(agent=agent, sender=sender, jsonl=text))
     for reason in answer.skipped:
         output.note(f"skipped: {safe.line(reason)}")
     data = {
@@ -76,6 +90,19 @@ def import_(file: str, agent: str, sender: str) -> None:
             f" into {safe.line(answer.agent)} ⇄ {safe.line(answer.sender)}."
         ),
     )
+
+
+def _imported(asked: pb.ImportMsg) -> pb.Imported:
+    """Send the text, or, where no frame can carry it, where it lies: the daemon is on this machine."""
+    message = pb.ClientMessage()
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="", suffix=".jsonl") as file:
+        if len(asked.jsonl.encode()) > _LONGEST_TEXT:
+            file.write(asked.jsonl)
+            file.flush()
+            asked.path, asked.jsonl = file.name, ""
+        # `import` is a word of Python's own, so the field can only be reached by its name as text.
+        getattr(message, "import").CopyFrom(asked)
+        return ask_daemon(message).imported
 
 
 def _read_file(path: Path) -> str:

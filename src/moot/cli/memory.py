@@ -54,9 +54,13 @@ def transcript(messages: Sequence[pb.HistoryMessage], primary: str) -> str:
 @output.json_option
 def history(agent: str, sender: str, everything: bool, last: int | None) -> None:
     """Show the conversation with AGENT."""
-    request = pb.GetHistoryMsg(agent=agent, sender=sender, all=everything)
+    request = pb.GetHistoryMsg(agent=agent, sender=sender, all=everything, newest=last or 0)
     answer = ask_daemon(pb.ClientMessage(get_history=request)).history
-    messages = answer.messages[-last:] if last else answer.messages
+    messages = list(answer.messages)
+    while answer.next_seq:
+        request.first_seq = answer.next_seq
+        answer = ask_daemon(pb.ClientMessage(get_history=request)).history
+        messages.extend(answer.messages)
 
     def render(_: Any) -> str:
         parts = [output.paint(safe.line(answer.title), bold=True)] if answer.title else []
@@ -137,6 +141,11 @@ def archives(agent: str, sender: str, number: int | None) -> None:
 def _show_archive(agent: str, sender: str, number: int) -> None:
     request = pb.GetArchiveMsg(agent=agent, sender=sender, number=number)
     info = ask_daemon(pb.ClientMessage(get_archive=request)).archive
+    while info.next_seq:
+        request.first_seq = info.next_seq
+        more = ask_daemon(pb.ClientMessage(get_archive=request)).archive
+        info.messages.extend(more.messages)
+        info.next_seq = more.next_seq
     output.emit(shapes.archive(info), render=lambda _: _archive_text(info, agent))
 
 

@@ -1,5 +1,6 @@
 """Requests about what is remembered: histories, archives, recall, export and import, usage, deletion."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,9 +16,11 @@ from moot.engine.doors import Doors
 from moot.engine.runs import Runs
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import tool_call
-from moot.wire.jsonl import export_lines, import_lines
+from moot.wire.jsonl import export_part, import_lines
 
 _RECALLED = 5
+# A page of a history; with what it is wrapped in, well below the largest frame.
+PAGE_BYTES = 6 * 1024 * 1024
 
 
 class Records:
@@ -46,18 +49,21 @@ class Records:
         reply.send(pb.ServerMessage(active_conversations=found))
 
     async def get_history(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        key = _key(message.get_history, principal)
+        asked = message.get_history
+        key = _key(asked, principal)
         loaded = await self._store.load(key)
         if loaded is None:
             raise _no_conversation(key)
-        archives = await self._store.archives(key) if message.get_history.all else []
-        entries: Sequence[Entry] = await self._store.entries(key) if message.get_history.all else loaded.entries
+        archives = await self._store.archives(key) if asked.all else []
+        entries: Sequence[Entry] = await self._store.entries(key) if asked.all else loaded.entries
+        entries, next_seq = page(entries[-asked.newest :] if asked.newest else entries, asked.first_seq)
         runs = await self._store.runs(key, first_seq=entries[0].seq if entries else 1)
         history = pb.History(
             messages=_messages(entries, runs, archives),
             title=loaded.conversation.title,
             cwd=loaded.conversation.cwd,
             queued=self._queued(key),
+            next_seq=next_seq,
         )
         if loaded.archive is not None:
             history.summary, history.summary_title = loaded.archive.summary, loaded.archive.title
@@ -74,9 +80,12 @@ class Records:
         found = [archive for archive in await self._store.archives(key) if archive.number == number]
         if not found:
             raise NotFound(f"there is no archive {number}", fix="See which there are with `moot archives`.")
-        entries = await self._store.entries(key, first=found[0].first_seq, last=found[0].last_seq)
+        whole = await self._store.entries(key, first=found[0].first_seq, last=found[0].last_seq)
+        entries, next_seq = page(whole, message.get_archive.first_seq)
         runs = await self._store.runs(key, first_seq=found[0].first_seq)
-        reply.send(pb.ServerMessage(archive=_archive(found[0], _messages(entries, runs, found))))
+        info = _archive(found[0], _messages(entries, runs, found))
+        info.next_seq = next_seq
+        reply.send(pb.ServerMessage(archive=info))
 
     async def recall(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.recall
@@ -93,13 +102,17 @@ class Records:
         loaded = await self._store.load(key)
         if loaded is None:
             raise _no_conversation(key)
-        entries = await self._store.entries(key)
-        jsonl = export_lines(loaded.conversation, entries, await self._store.archives(key))
-        reply.send(pb.ServerMessage(exported=pb.Exported(jsonl=jsonl, messages=len(entries))))
+        whole = await self._store.entries(key, first=max(1, message.export.first_seq))
+        entries, next_seq = page(whole, 0)
+        jsonl = export_part(loaded.conversation, entries, await self._store.archives(key))
+        reply.send(pb.ServerMessage(exported=pb.Exported(jsonl=jsonl, messages=len(entries), next_seq=next_seq)))
 
     async def import_(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = getattr(message, "import")
-        imported = import_lines(asked.jsonl, agent=asked.agent, sender=asked.sender)
+        if asked.path:
+            principal.demand_owner("import a file of this machine")
+        jsonl = await asyncio.to_thread(_file_text, asked.path) if asked.path else asked.jsonl
+        imported = await asyncio.to_thread(import_lines, jsonl, agent=asked.agent, sender=asked.sender)
         agent, sender = imported.conversation.key
         # A file may name no sender, and then it is the caller's own; one it names must be the caller's too.
         key = ConversationKey(self._doors.agent(agent).name, principal.sender(sender))
@@ -197,6 +210,29 @@ _Keyed = pb.GetHistoryMsg | pb.ListArchivesMsg | pb.GetArchiveMsg | pb.RecallMsg
 
 def _key(message: _Keyed, principal: Principal) -> ConversationKey:
     return ConversationKey(message.agent, principal.sender(message.sender))
+
+
+def page(entries: Sequence[Entry], first_seq: int) -> tuple[Sequence[Entry], int]:
+    """The entries from first_seq on that fit into one answer, and the number of the next one, 0 at the end."""
+    wanted = [entry for entry in entries if entry.seq >= first_seq] if first_seq else entries
+    used = 0
+    for index, entry in enumerate(wanted):
+        message = entry.message
+        used += len(message.content.encode()) + sum(len(call.arguments.encode()) for call in message.tool_calls)
+        used += sum(len(thinking.text.encode()) for thinking in message.thinking) + 256
+        if used > PAGE_BYTES and index:
+            return wanted[:index], entry.seq
+    return wanted, 0
+
+
+def _file_text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            return file.read()
+    except UnicodeDecodeError:
+        raise BadRequest(f"{path} is not UTF-8 text", fix="Give a file that `moot export` wrote.") from None
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be read: {error.strerror}", fix="Check the path.") from None
 
 
 def _no_conversation(key: ConversationKey) -> NotFound:

@@ -1,6 +1,6 @@
 """The events of one run, for those who follow it now and those who join late."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
@@ -18,6 +18,8 @@ from moot.domain.events import (
 
 Follower = Callable[[Event | MootError], None]
 
+_LONGEST_CHUNK = 1024 * 1024
+
 
 class _Chunks:
     """Neighbouring chunks of one kind, joined only when a late follower asks: a long reply has many thousands."""
@@ -28,9 +30,12 @@ class _Chunks:
         self.kind = type(first)
         self.pieces = [first.content]
 
-    def joined(self) -> Event:
-        self.pieces = ["".join(self.pieces)]
-        return self.kind(self.pieces[0])
+    def joined(self) -> Iterator[Event]:
+        """The chunks as few as fit: what a late follower is told must fit into a frame."""
+        text = "".join(self.pieces)
+        self.pieces = [text]
+        for start in range(0, len(text), _LONGEST_CHUNK):
+            yield self.kind(text[start : start + _LONGEST_CHUNK])
 
 
 class Feed:
@@ -62,7 +67,8 @@ class Feed:
     def follow(self, follower: Follower) -> Callable[[], None]:
         """Tell the follower everything so far, and then everything. Returns how to stop."""
         for item in self._log:
-            follower(item.joined() if isinstance(item, _Chunks) else item)
+            for event in item.joined() if isinstance(item, _Chunks) else (item,):
+                follower(event)
         self._followers.append(follower)
 
         def leave() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import assert_never
 
+from moot.domain.errors import ModelError
 from moot.domain.events import (
     Event,
     ModelRetrying,
@@ -33,6 +34,9 @@ from moot.domain.text import TagStripper, clean
 from moot.domain.usage import Usage
 from moot.failpoint import reach
 
+# No model writes this much to a purpose; one that repeats itself must not fill memory, disk and frames.
+LONGEST_REPLY = 2_000_000
+
 
 @dataclass(slots=True)
 class Reply:
@@ -59,6 +63,7 @@ class Step:
         self._stripper = TagStripper()
         self._pieces: list[str] = []
         self._segment = ""
+        self._length = 0
         self.reply = Reply()
 
     async def read(self, model: Model, prompt: Prompt) -> Reply:
@@ -99,6 +104,12 @@ class Step:
                 assert_never(event)
 
     def _text(self, text: str) -> None:
+        self._length += len(text)
+        if self._length > LONGEST_REPLY:
+            raise ModelError(
+                f"the model's reply is longer than {LONGEST_REPLY} characters and does not end",
+                fix="Ask for less at once, or set max_output_tokens for the model.",
+            )
         if text:
             self._open_segment("text")
             self._pieces.append(text)

@@ -37,13 +37,30 @@ class Imported:
 
 def export_lines(conversation: Conversation, entries: Sequence[Entry], archives: Sequence[Archive]) -> str:
     """The whole conversation, archived messages too. Reading it back and writing it again gives the same text."""
-    lines = [_facts_line(conversation)]
+    return _joined([_facts_line(conversation), *_message_lines(entries, archives)])
+
+
+def export_part(conversation: Conversation, entries: Sequence[Entry], archives: Sequence[Archive]) -> str:
+    """A part of the same text: the parts of a conversation, put together in order, are the whole."""
+    first, last = (entries[0].seq, entries[-1].seq) if entries else (1, 0)
+    inside = [archive for archive in archives if first <= archive.last_seq <= last]
+    if first == 1:
+        return export_lines(conversation, entries, inside)
+    return _joined(_message_lines(entries, inside))
+
+
+def _message_lines(entries: Sequence[Entry], archives: Sequence[Archive]) -> list[_Line]:
+    lines: list[_Line] = []
     waiting = list(archives)
     for entry in entries:
         while waiting and waiting[0].last_seq < entry.seq:
             lines.append(_marker_line(waiting.pop(0)))
         lines.append(_message_line(entry))
     lines.extend(_marker_line(archive) for archive in waiting)
+    return lines
+
+
+def _joined(lines: Sequence[_Line]) -> str:
     return "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines)
 
 

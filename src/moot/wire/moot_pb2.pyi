@@ -238,14 +238,18 @@ class Hello(_message.Message):
     def __init__(self, version: _Optional[int] = ..., token: _Optional[str] = ..., client: _Optional[str] = ...) -> None: ...
 
 class GetHistoryMsg(_message.Message):
-    __slots__ = ("agent", "sender", "all")
+    __slots__ = ("agent", "sender", "all", "first_seq", "newest")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     ALL_FIELD_NUMBER: _ClassVar[int]
+    FIRST_SEQ_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     all: bool
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., all: _Optional[bool] = ...) -> None: ...
+    first_seq: int
+    newest: int
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., all: _Optional[bool] = ..., first_seq: _Optional[int] = ..., newest: _Optional[int] = ...) -> None: ...
 
 class ListArchivesMsg(_message.Message):
     __slots__ = ("agent", "sender")
@@ -256,32 +260,38 @@ class ListArchivesMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
 
 class GetArchiveMsg(_message.Message):
-    __slots__ = ("agent", "sender", "number")
+    __slots__ = ("agent", "sender", "number", "first_seq")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
+    FIRST_SEQ_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     number: int
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+    first_seq: int
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., number: _Optional[int] = ..., first_seq: _Optional[int] = ...) -> None: ...
 
 class ExportMsg(_message.Message):
-    __slots__ = ("agent", "sender")
+    __slots__ = ("agent", "sender", "first_seq")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
+    FIRST_SEQ_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
+    first_seq: int
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., first_seq: _Optional[int] = ...) -> None: ...
 
 class ImportMsg(_message.Message):
-    __slots__ = ("agent", "sender", "jsonl")
+    __slots__ = ("agent", "sender", "jsonl", "path")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     JSONL_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     jsonl: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., jsonl: _Optional[str] = ...) -> None: ...
+    path: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., jsonl: _Optional[str] = ..., path: _Optional[str] = ...) -> None: ...
 
 class DeleteMsg(_message.Message):
     __slots__ = ("agent", "sender", "confirm")
@@ -870,23 +880,25 @@ class HistoryMessage(_message.Message):
     def __init__(self, seq: _Optional[int] = ..., role: _Optional[str] = ..., content: _Optional[str] = ..., agent: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCallInfo, _Mapping]]] = ..., tool_call_id: _Optional[str] = ..., created_at: _Optional[float] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., is_error: _Optional[bool] = ..., thinking: _Optional[str] = ..., archive: _Optional[int] = ...) -> None: ...
 
 class History(_message.Message):
-    __slots__ = ("messages", "title", "cwd", "summary", "summary_title", "queued")
+    __slots__ = ("messages", "title", "cwd", "summary", "summary_title", "queued", "next_seq")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     CWD_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_TITLE_FIELD_NUMBER: _ClassVar[int]
     QUEUED_FIELD_NUMBER: _ClassVar[int]
+    NEXT_SEQ_FIELD_NUMBER: _ClassVar[int]
     messages: _containers.RepeatedCompositeFieldContainer[HistoryMessage]
     title: str
     cwd: str
     summary: str
     summary_title: str
     queued: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, messages: _Optional[_Iterable[_Union[HistoryMessage, _Mapping]]] = ..., title: _Optional[str] = ..., cwd: _Optional[str] = ..., summary: _Optional[str] = ..., summary_title: _Optional[str] = ..., queued: _Optional[_Iterable[str]] = ...) -> None: ...
+    next_seq: int
+    def __init__(self, messages: _Optional[_Iterable[_Union[HistoryMessage, _Mapping]]] = ..., title: _Optional[str] = ..., cwd: _Optional[str] = ..., summary: _Optional[str] = ..., summary_title: _Optional[str] = ..., queued: _Optional[_Iterable[str]] = ..., next_seq: _Optional[int] = ...) -> None: ...
 
 class ArchiveInfo(_message.Message):
-    __slots__ = ("number", "title", "summary", "archived_at", "first_seq", "last_seq", "messages")
+    __slots__ = ("number", "title", "summary", "archived_at", "first_seq", "last_seq", "messages", "next_seq")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
@@ -894,6 +906,7 @@ class ArchiveInfo(_message.Message):
     FIRST_SEQ_FIELD_NUMBER: _ClassVar[int]
     LAST_SEQ_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_SEQ_FIELD_NUMBER: _ClassVar[int]
     number: int
     title: str
     summary: str
@@ -901,7 +914,8 @@ class ArchiveInfo(_message.Message):
     first_seq: int
     last_seq: int
     messages: _containers.RepeatedCompositeFieldContainer[HistoryMessage]
-    def __init__(self, number: _Optional[int] = ..., title: _Optional[str] = ..., summary: _Optional[str] = ..., archived_at: _Optional[float] = ..., first_seq: _Optional[int] = ..., last_seq: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[HistoryMessage, _Mapping]]] = ...) -> None: ...
+    next_seq: int
+    def __init__(self, number: _Optional[int] = ..., title: _Optional[str] = ..., summary: _Optional[str] = ..., archived_at: _Optional[float] = ..., first_seq: _Optional[int] = ..., last_seq: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[HistoryMessage, _Mapping]]] = ..., next_seq: _Optional[int] = ...) -> None: ...
 
 class ArchiveList(_message.Message):
     __slots__ = ("archives",)
@@ -910,12 +924,14 @@ class ArchiveList(_message.Message):
     def __init__(self, archives: _Optional[_Iterable[_Union[ArchiveInfo, _Mapping]]] = ...) -> None: ...
 
 class Exported(_message.Message):
-    __slots__ = ("jsonl", "messages")
+    __slots__ = ("jsonl", "messages", "next_seq")
     JSONL_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_SEQ_FIELD_NUMBER: _ClassVar[int]
     jsonl: str
     messages: int
-    def __init__(self, jsonl: _Optional[str] = ..., messages: _Optional[int] = ...) -> None: ...
+    next_seq: int
+    def __init__(self, jsonl: _Optional[str] = ..., messages: _Optional[int] = ..., next_seq: _Optional[int] = ...) -> None: ...
 
 class Imported(_message.Message):
     __slots__ = ("agent", "sender", "messages", "archives", "skipped")

@@ -31,6 +31,10 @@ def _open_question(messages: Sequence[pb.HistoryMessage]) -> pb.HistoryMessage |
     return last if last is not None and not last.outcome else None
 
 
+# More than fits a screen, less than a long conversation.
+_PAST = 500
+
+
 class Room:
     """One conversation on one screen. It outlives its connection: `enter` and `leave` come and go."""
 
@@ -93,7 +97,7 @@ class Room:
         return {name: description for name, description in self._agents.items() if name != self.agent}
 
     async def history(self) -> pb.History:
-        message = pb.GetHistoryMsg(agent=self.agent, sender=self.sender)
+        message = pb.GetHistoryMsg(agent=self.agent, sender=self.sender, newest=_PAST)
         try:
             return (await self.request(pb.ClientMessage(get_history=message))).history
         except NotFound:

@@ -1,9 +1,9 @@
 """The edges of Moot: what a model, a tool, the store and the clock must offer. Read this file first."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from moot.domain.ask import Question
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Recollection
@@ -114,6 +114,8 @@ class RunContext:
     cwd: str
     emit: Callable[[Event], None]
     ask: "AskHuman"
+    # The strangers whose words this run's model has seen, such as "web"; empty while there are none.
+    taint: frozenset[str] = frozenset()
 
 
 class AskHuman(Protocol):
@@ -122,12 +124,80 @@ class AskHuman(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What came of a call. `taint` adds strangers to those the tool's spec names."""
+
+    content: str
+    is_error: bool = False
+    taint: frozenset[str] = frozenset()
+
+
 class Tool(Protocol):
     @property
     def spec(self) -> ToolSpec: ...
 
-    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        """Do it and say what came of it. A MootError becomes an error result the model can read."""
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> "str | ToolResult":
+        """Do it and say what came of it. A MootError becomes an error result the model can read.
+
+        The arguments have been checked against the spec: required ones are there and of the right type.
+        """
+        ...
+
+
+@runtime_checkable
+class Previews(Protocol):
+    """A tool that can show a person what a call would do before it does it: a diff, a command, a recipient."""
+
+    async def preview(self, arguments: dict[str, Any], context: RunContext) -> str: ...
+
+
+@runtime_checkable
+class Renders(Protocol):
+    """A tool that can say a call in one line for people; others are shown as their name and arguments."""
+
+    def line(self, arguments: dict[str, Any]) -> str: ...
+
+
+@runtime_checkable
+class Recovers(Protocol):
+    """A tool that can put itself right after a failure; its call is then made once more."""
+
+    async def recover(self, error: Exception) -> bool:
+        """Whether trying again makes sense now."""
+        ...
+
+
+# ---- the gate ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateCall:
+    """One call on its way through the hook chain."""
+
+    id: str
+    tool: Tool
+    arguments: dict[str, Any]
+    context: RunContext
+
+
+Proceed = Callable[[GateCall], Awaitable[ToolResult]]
+
+
+class Hook(Protocol):
+    """Wraps the execution of one call. It may change the call, refuse it, or look at what came of it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def phase(self) -> str:
+        """pre-execute or post-execute, for people."""
+        ...
+
+    async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult: ...
+
+    def counts(self) -> dict[str, int]:
+        """What it did since the daemon started, such as {"blocked": 2}."""
         ...
 
 

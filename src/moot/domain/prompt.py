@@ -2,18 +2,43 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from moot.domain.message import Message
 
 
+class Safety(StrEnum):
+    """How much harm a tool can do. What does not say is dangerous."""
+
+    SAFE = "safe"
+    MODERATE = "moderate"
+    DANGEROUS = "dangerous"
+
+
+class Sink(StrEnum):
+    """Where something read from a stranger must not flow by itself."""
+
+    SHELL = "shell"
+    EGRESS = "egress"
+    SECRETS = "secrets"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """A tool as a model is told of it; `parameters` is a JSON schema of type object."""
+    """A tool: what a model is told of it, and what the gate knows of it.
+
+    `parameters` is a JSON schema of type object. `sinks` are what it could carry a stranger's words into. `taint` names
+    the stranger whose words its results are ("web", "mcp"), and is empty where they are our own.
+    """
 
     name: str
     description: str
     parameters: dict[str, Any]
+    safety: Safety = Safety.DANGEROUS
+    sinks: frozenset[Sink] = frozenset()
+    taint: str = ""
+    group: str = ""
 
 
 class Encoding:

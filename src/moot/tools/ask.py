@@ -7,7 +7,7 @@ import msgspec
 from moot.domain.ask import Option, Question
 from moot.domain.errors import BadRequest
 from moot.domain.ports import RunContext
-from moot.domain.prompt import ToolSpec
+from moot.domain.prompt import Safety, ToolSpec
 
 HEADER_LENGTH = 12
 _MOST = 4
@@ -16,6 +16,8 @@ _MOST = 4
 class AskUser:
     spec = ToolSpec(
         name="ask_user",
+        safety=Safety.SAFE,
+        group="conversation",
         description="Ask the person one or more questions and wait for the answer. Use it when going on "
         "without the answer could be wrong.",
         parameters={

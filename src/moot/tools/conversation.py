@@ -8,7 +8,7 @@ from moot.domain.conversation import Recollection
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry
 from moot.domain.ports import Clock, RunContext, Store
-from moot.domain.prompt import ToolSpec
+from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.text import TITLE_LENGTH, defuse
 
 _EXCERPT = 600
@@ -18,6 +18,8 @@ _FOUND = 5
 class SetTitle:
     spec = ToolSpec(
         name="set_title",
+        safety=Safety.SAFE,
+        group="conversation",
         description="Give this conversation a short title that a person will recognise in a list.",
         parameters={
             "type": "object",
@@ -42,6 +44,8 @@ class SetTitle:
 class Recall:
     spec = ToolSpec(
         name="recall",
+        safety=Safety.SAFE,
+        group="conversation",
         description="Search what was said in this conversation before it was summarised and put away.",
         parameters={
             "type": "object",

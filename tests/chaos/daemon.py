@@ -91,8 +91,13 @@ class Mortal(DaemonProcess):
                 start_new_session=True,
             )
         assert process.stdout is not None
-        ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
-        line = process.stdout.readline() if ready else ""
+        try:
+            ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
+            line = process.stdout.readline() if ready else ""
+        except BaseException:
+            # Whoever is stopped here takes the process with it.
+            process.kill()
+            raise
         if "ready" in line:
             return cls(home, process, line)
         process.stdout.close()

@@ -374,6 +374,21 @@ async def test_an_interrupted_turn_goes_on_after_the_steps_it_completed(store: S
 
 
 @stored
+async def test_a_message_that_never_began_begins_when_it_is_sent_again(store: Store) -> None:
+    await store.begin(request("r0"), now=1.0)
+    await store.enqueue(request("r1", client_message_id="m"), now=1.0)
+    await store.unqueue("r1", RunEnd(outcome=Outcome.INTERNAL_ERROR), now=2.0)
+    await store.end(KEY, "r0", DONE, (), now=2.0)
+
+    entry = await store.rerun(request("r2", client_message_id="m"), of="r1", now=3.0)
+
+    assert (entry.seq, entry.message) == (2, user("hi"))
+    found = await store.find_run(KEY, "m")
+    assert found is not None
+    assert (found.request.id, found.user_seq) == ("r2", 2)
+
+
+@stored
 async def test_a_turn_does_not_run_again_once_something_came_after_it(store: Store) -> None:
     await store.begin(request("r1", client_message_id="m"), now=1.0)
     await store.end(KEY, "r1", RunEnd(outcome=Outcome.TIMEOUT), (), now=2.0)
@@ -384,8 +399,6 @@ async def test_a_turn_does_not_run_again_once_something_came_after_it(store: Sto
 
     with pytest.raises(Conflict):
         await store.rerun(request("r3", client_message_id="m"), of="r1", now=3.0)
-    with pytest.raises(Conflict):
-        await store.rerun(request("r3"), of="r2", now=3.0)
     with pytest.raises(NotFound):
         await store.rerun(request("r3"), of="ghost", now=3.0)
     with pytest.raises(NotFound):

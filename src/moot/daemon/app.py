@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from hashlib import sha256
 from random import Random, SystemRandom
 
@@ -26,7 +26,7 @@ from moot.daemon.records import Records
 from moot.daemon.talk import Talk
 from moot.domain.agent import Agent
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import Conflict
+from moot.domain.errors import Conflict, StoreError
 from moot.domain.ports import Model, Store, Tool
 from moot.engine.asks import Asks
 from moot.engine.compaction import Compaction
@@ -104,7 +104,9 @@ class Daemon:
 
     async def tidy(self) -> None:
         """Small chores: write ends the disk refused, and close the models nobody can be using any more."""
-        await self.runs.settle_owed()
+        with suppress(StoreError):
+            # The disk still refuses; whoever sent something has been told.
+            await self.runs.settle_owed()
         if self._outgoing and not self.runs.lanes():
             outgoing, self._outgoing = self._outgoing, []
             for catalog in outgoing:

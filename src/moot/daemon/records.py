@@ -10,7 +10,7 @@ from moot.daemon.principal import Principal
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.message import Entry, Role
-from moot.domain.ports import Clock, Store
+from moot.domain.ports import Clock, Doomed, Store
 from moot.domain.run import Run
 from moot.engine.doors import Doors
 from moot.engine.runs import Runs
@@ -119,8 +119,12 @@ class Records:
         if self._runs.busy(key):
             raise Conflict(f"a run is going on in the conversation with {key.agent}", fix="Wait for it, or kill it.")
         conversation = replace(imported.conversation, key=key)
-        await self._store.restore_conversation(conversation, imported.messages, imported.archives)
-        self._runs.histories.drop(key)
+
+        async def write() -> None:
+            await self._store.restore_conversation(conversation, imported.messages, imported.archives)
+            self._runs.histories.drop(key)
+
+        await self._runs.alone(key, "import", write)
         answer = pb.Imported(
             agent=key.agent,
             sender=key.sender,
@@ -135,9 +139,13 @@ class Records:
         confirmed = message.delete.confirm
         if confirmed and self._runs.busy(key):
             raise Conflict(f"a run is going on in the conversation with {key.agent}", fix="Wait for it, or kill it.")
-        doomed = await (self._store.delete(key) if confirmed else self._store.doom(key))
-        if confirmed:
+
+        async def remove() -> Doomed:
+            gone = await self._store.delete(key)
             self._runs.histories.drop(key)
+            return gone
+
+        doomed = await (self._runs.alone(key, "deletion", remove) if confirmed else self._store.doom(key))
         answer = pb.Deleted(messages=doomed.messages, archives=doomed.archives, runs=doomed.runs, deleted=confirmed)
         reply.send(pb.ServerMessage(deleted=answer))
 

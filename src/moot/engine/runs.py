@@ -1,7 +1,9 @@
 """Runs: started, found, joined, stopped. At most one is active per conversation; the others stand in line."""
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from moot.domain.conversation import Archive, ConversationKey
@@ -13,6 +15,10 @@ from moot.engine.history import Histories
 from moot.engine.lanes import Lane, Lanes, Ticket
 from moot.engine.turns import Tap, Turns, Wiring, guarded
 from moot.failpoint import reach
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 _TRIM_EVERY = 64
 
@@ -43,16 +49,20 @@ class Runs:
 
     async def compact(self, key: ConversationKey) -> Archive:
         """Compact the history once the conversation is free."""
-        answer: asyncio.Future[Archive] = asyncio.get_running_loop().create_future()
+        return await self.alone(key, "compaction", lambda: self._archive(key))
 
-        async def work(ticket: Ticket) -> None:
-            await self._compact(ticket, answer)
+    async def alone(self, key: ConversationKey, what: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do something to a conversation when its turn comes, with no run beside it."""
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        async def take(ticket: Ticket) -> None:
+            await self._take_alone(ticket, what, work(), answer)
 
         def refused(item: Event | MootError) -> None:
             if isinstance(item, MootError) and not answer.done():
-                answer.set_exception(Unavailable(item.message, fix="The history is unchanged; compact it later."))
+                answer.set_exception(Unavailable(item.message, fix=f"Nothing has changed; try the {what} later."))
 
-        ticket = Ticket(key=key, work=work, feed=Feed(key, speaker=key.agent))
+        ticket = Ticket(key=key, work=take, feed=Feed(key, speaker=key.agent))
         self._admit(ticket)
         # A lane that closes fails what still waits in it.
         ticket.feed.follow(refused)
@@ -144,20 +154,26 @@ class Runs:
             ticket.fail(error)
             raise
 
-    async def _compact(self, ticket: Ticket, answer: asyncio.Future[Archive]) -> None:
-        task = ticket.task = self._w.supervisor.start(f"compact {ticket.key}", guarded(self._archive(ticket.key)))
+    async def _take_alone(
+        self, ticket: Ticket, what: str, work: Coroutine[Any, Any, T], answer: asyncio.Future[T]
+    ) -> None:
+        task = ticket.task = self._w.supervisor.start(f"{what} {ticket.key}", guarded(work))
         if ticket.stop is not None:
             task.cancel()
         await asyncio.wait({task})
         if answer.done():
             return
-        result = None if task.cancelled() else task.result()
-        if isinstance(result, Archive):
-            answer.set_result(result)
+        if task.cancelled():
+            answer.set_exception(Conflict(f"the {what} was killed; nothing has changed"))
+            return
+        result = task.result()
+        if isinstance(result, MootError):
+            answer.set_exception(result)
         elif isinstance(result, Exception):
-            answer.set_exception(result if isinstance(result, MootError) else MootError("the compaction failed inside"))
+            logger.error("the %s of %s failed inside", what, ticket.key, exc_info=result)
+            answer.set_exception(MootError(f"the {what} failed inside; the daemon's log has the cause"))
         else:
-            answer.set_exception(Conflict("the compaction was killed; the history is unchanged"))
+            answer.set_result(result)
 
     async def _archive(self, key: ConversationKey) -> Archive:
         history = await self.histories.load(key)

@@ -114,7 +114,7 @@ class Turns:
         try:
             if ticket.rerun_of:
                 entry = await self._w.store.rerun(request, of=ticket.rerun_of, now=now)
-                if history is not None:
+                if history is not None and entry.seq <= history.last_seq:
                     return history, entry
             else:
                 entry = (await self._w.store.begin(request, now=now)).entry

@@ -163,9 +163,12 @@ def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float) -> Entr
             (of,),
         )
     )
-    if user_seq == 0 or user_seq <= archived_seq or _followed(db, conversation, user_seq):
+    if user_seq and (user_seq <= archived_seq or _followed(db, conversation, user_seq)):
         raise Conflict(f"the message of run {of} is not the last one", fix="Send the message again under a new id.")
     db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (of,))
+    if not user_seq:
+        # It was taken off the line before its message was appended; this is its first time.
+        return begin(db, request, now).entry
     again = replace(request, client_message_id=request.client_message_id or client_message_id)
     _insert_new(db, conversation, again, _Started(RunStatus.RUNNING, now, user_seq), now)
     return rows.entries_between(db, conversation, user_seq, user_seq)[0]

@@ -71,18 +71,15 @@ async def test_conversations_are_listed_last_used_first_and_filtered(store: Stor
 
 
 @stored
-async def test_title_and_folder_are_kept_and_need_a_conversation(store: Store) -> None:
+async def test_a_title_is_kept_and_needs_a_conversation(store: Store) -> None:
     await store.begin(request(), now=1.0)
 
     await store.set_title(KEY, "Boats")
-    await store.set_cwd(KEY, "/tmp/boats")
 
     (conversation,) = await store.conversations()
-    assert (conversation.title, conversation.cwd) == ("Boats", "/tmp/boats")
+    assert conversation.title == "Boats"
     with pytest.raises(NotFound):
         await store.set_title(OTHER, "x")
-    with pytest.raises(NotFound):
-        await store.set_cwd(OTHER, "x")
 
 
 @stored

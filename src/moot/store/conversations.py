@@ -62,11 +62,6 @@ def set_title(db: apsw.Connection, key: ConversationKey, title: str) -> None:
     db.execute("UPDATE conversations SET title = ? WHERE id = ?", (title, number))
 
 
-def set_cwd(db: apsw.Connection, key: ConversationKey, cwd: str) -> None:
-    number = rows.require_conversation(db, key)
-    db.execute("UPDATE conversations SET cwd = ? WHERE id = ?", (cwd, number))
-
-
 def doom(db: apsw.Connection, key: ConversationKey) -> Doomed:
     number = rows.require_conversation(db, key)
     messages, archived = rows.one(db.execute("SELECT last_seq, archives FROM conversations WHERE id = ?", (number,)))

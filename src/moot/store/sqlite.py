@@ -70,9 +70,6 @@ class SqliteStore:
     async def set_title(self, key: ConversationKey, title: str) -> None:
         await self._write(lambda db: conversations.set_title(db, key, title), "title")
 
-    async def set_cwd(self, key: ConversationKey, cwd: str) -> None:
-        await self._write(lambda db: conversations.set_cwd(db, key, cwd))
-
     async def doom(self, key: ConversationKey) -> Doomed:
         return await self._read(lambda db: conversations.doom(db, key))
 

@@ -53,8 +53,9 @@ class SqliteStore:
         self._tuning = tuning
         self._writer = Writer(path, tuning)
         self._readers = Readers(path, tuning)
-        self._write = self._writer.write
-        self._read = self._readers.read
+        # For the other shelves of this package, such as memories and secrets: each has its own SQL in its own file.
+        self.write = self._write = self._writer.write
+        self.read = self._read = self._readers.read
 
     # ---- conversations --------------------------------------------------------------------------
 

@@ -1,1 +1,8 @@
-"""The tools an agent can call."""
+"""The tools an agent can call. What somebody who writes one needs is importable from here."""
+
+from moot.domain.errors import BadRequest
+from moot.domain.ports import RunContext, ToolResult
+from moot.domain.prompt import Safety, Sink
+from moot.tools.function import tool
+
+__all__ = ["BadRequest", "RunContext", "Safety", "Sink", "ToolResult", "tool"]

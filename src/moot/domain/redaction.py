@@ -1,0 +1,56 @@
+"""What may be written down of a tool call: arguments marked secret are masked before anything is recorded. Pure."""
+
+from typing import Any
+
+import msgspec
+
+from moot.domain.prompt import ToolSpec
+
+# A parameter whose schema says {"x-secret": true} is for the tool alone.
+SECRET_MARK = "x-secret"
+MASK = "[SECRET]"
+
+
+def has_secret_arguments(spec: ToolSpec) -> bool:
+    return _marked(spec.parameters)
+
+
+def mask_arguments(spec: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments as history, events, asks and logs may hold them; the very same object where nothing is secret."""
+    if not _marked(spec.parameters):
+        return arguments
+    masked: dict[str, Any] = _mask(spec.parameters, arguments)
+    return masked
+
+
+def mask_call(spec: ToolSpec, arguments: str) -> str:
+    """The same for arguments that are still the text a model wrote. What cannot be read cannot be masked: it goes."""
+    if not _marked(spec.parameters):
+        return arguments
+    try:
+        read = msgspec.json.decode(arguments or "{}")
+    except msgspec.DecodeError:
+        return "{}"
+    return msgspec.json.encode(_mask(spec.parameters, read)).decode() if isinstance(read, dict) else "{}"
+
+
+def _marked(schema: Any) -> bool:
+    """Whether anything in a schema is marked secret."""
+    if isinstance(schema, dict):
+        return schema.get(SECRET_MARK) is True or any(_marked(part) for part in schema.values())
+    return isinstance(schema, list) and any(_marked(part) for part in schema)
+
+
+def _mask(schema: Any, value: Any) -> Any:
+    if not isinstance(schema, dict) or not _marked(schema):
+        return value
+    if schema.get(SECRET_MARK) is True:
+        return MASK
+    properties = schema.get("properties")
+    if isinstance(value, dict) and isinstance(properties, dict):
+        # An argument nobody declared, beside one that is secret, may well be that one misspelt.
+        return {name: _mask(properties[name], part) if name in properties else MASK for name, part in value.items()}
+    if isinstance(value, list):
+        return [_mask(schema.get("items", {}), part) for part in value]
+    # Marked somewhere inside, but of another shape than declared.
+    return MASK

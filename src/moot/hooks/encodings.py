@@ -1,0 +1,51 @@
+"""The shapes in which one secret may turn up: as it is, as base64, hex, URL-encoded, escaped in JSON. Pure."""
+
+import base64
+import json
+from collections.abc import Iterator
+from urllib.parse import quote, quote_plus
+
+# Parts shorter than this would be found in ordinary text by chance.
+_SHORTEST_PART = 5
+_SHORTEST_LINE = 16
+
+
+def encodings(value: str) -> set[str]:
+    """Every text that gives the value away. A value of several lines is given away by each of its longer lines."""
+    found: set[str] = set()
+    for part in {value, value.strip(), *_telling_lines(value)}:
+        if part:
+            found |= {part, *_escaped(part)}
+            found.update(shape for shape in _encoded(part.encode()) if len(shape) >= _SHORTEST_PART)
+    return found
+
+
+def _telling_lines(value: str) -> list[str]:
+    lines = [line.strip() for line in value.splitlines()]
+    return [line for line in lines if len(line) >= _SHORTEST_LINE and not line.startswith("-----")] if lines[1:] else []
+
+
+def _escaped(text: str) -> Iterator[str]:
+    for safe in ("", "/"):
+        for shape in (quote(text, safe=safe), quote_plus(text, safe=safe)):
+            yield from (shape, _lower_escapes(shape))
+    for ascii_only in (True, False):
+        # Arguments of a tool are JSON inside JSON by the time they are written down.
+        once = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+        yield from (once, json.dumps(once, ensure_ascii=ascii_only)[1:-1])
+        yield once.replace("/", "\\/")
+
+
+def _lower_escapes(text: str) -> str:
+    head, *rest = text.split("%")
+    return "%".join((head, *(part[:2].lower() + part[2:] for part in rest)))
+
+
+def _encoded(data: bytes) -> Iterator[str]:
+    yield from (data.hex(), data.hex().upper())
+    for before in range(3):
+        # The secret may stand anywhere in what was encoded: of each alignment, the characters it alone decides.
+        text = base64.b64encode(bytes(before) + data).decode().rstrip("=")
+        end = (before + len(data)) * 8 // 6
+        whole = text[(before * 8 + 5) // 6 : end]
+        yield from (whole, whole.replace("+", "-").replace("/", "_"))

@@ -1,0 +1,234 @@
+"""Redaction: secrets Moot holds never leave in clear, personal data only where it may. No I/O."""
+
+import logging
+import re
+from collections.abc import Callable, Iterable
+
+from moot.hooks.encodings import encodings
+from moot.hooks.personal import PLACEHOLDER, Finding, find_personal
+
+# Text is looked through in steps of this many characters; every shape at least twice as long cannot slip between.
+_GRAM = 8
+_CHUNKS = re.compile(rf".{{1,{_GRAM}}}", re.DOTALL)
+_BREAKS = str.maketrans("", "", "\r\n")
+_WRAPPED = r"(?:\r?\n)?"
+_SHORTEST = 4
+
+
+class Redactor:
+    """Knows the values that must not be seen, and finds them in every shape of `encodings`.
+
+    Looking for nothing must cost next to nothing, however many secrets there are: the text is cut into pieces of eight
+    characters and only a piece that is part of some secret makes it look closer.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._grams: frozenset[str] = frozenset()
+        self._short: tuple[str, ...] = ()
+        self._exact: re.Pattern[str] | None = None
+        self._loose: re.Pattern[str] | None = None
+        self.heads: dict[str, tuple[str, ...]] = {}
+        self.stubs: frozenset[str] = frozenset()
+        # Raised by every change, so that a stream knows when to look again at what it holds.
+        self.count = 0
+
+    # ---- what is known ---------------------------------------------------------------------------
+
+    def register(self, name: str, value: str) -> None:
+        """From now on this value is seen as [SECRET:name]. One that is too short to be told from text is refused."""
+        self.register_all({name: value})
+
+    def register_all(self, values: dict[str, str]) -> None:
+        known = {name: value for name, value in values.items() if len(value) >= _SHORTEST}
+        if any(self._values.get(name) != value for name, value in known.items()):
+            self._values |= known
+            self._prepare()
+
+    def forget(self, name: str) -> None:
+        if self._values.pop(name, None) is not None:
+            self._prepare()
+
+    def _prepare(self) -> None:
+        self._names = {}
+        for name, value in self._values.items():
+            for shape in encodings(value):
+                self._names.setdefault(shape, name)
+        shapes = sorted(self._names, key=len, reverse=True)
+        flat = {shape.translate(_BREAKS) for shape in shapes}
+        long = [shape for shape in flat if len(shape) >= 2 * _GRAM - 1]
+        self._short = tuple(sorted(shape for shape in flat if shape and len(shape) < 2 * _GRAM - 1))
+        self._grams = frozenset(shape[at : at + _GRAM] for shape in long for at in range(len(shape) - _GRAM + 1))
+        # Compiled when first needed: most texts never need them.
+        self._exact = self._loose = None
+        heads: dict[str, list[str]] = {}
+        for shape in shapes:
+            heads.setdefault(shape[:_GRAM], []).append(shape)
+        self.heads = {head: tuple(found) for head, found in heads.items()}
+        self.stubs = frozenset(shape[:end] for shape in shapes for end in range(1, min(_GRAM, len(shape))))
+        self.count += 1
+
+    # ---- secrets ---------------------------------------------------------------------------------
+
+    def secrets(self, text: str) -> str:
+        """The text with every known secret as [SECRET:name]."""
+        if not self._suspicious(text):
+            return text
+        text = self._pattern().sub(lambda match: self._mark(match[0]), text)
+        if "\n" in text and self._suspicious(text):
+            # Encoded text is often broken into lines, in the middle of a secret.
+            text = self._wrapped_pattern().sub(lambda match: self._mark(match[0].translate(_BREAKS)), text)
+        return text
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where secrets stand in the text."""
+        if not self._suspicious(text):
+            return []
+        return [match.span() for match in self._pattern().finditer(text)]
+
+    def holds_secret(self, text: str) -> bool:
+        return self.secrets(text) != text
+
+    def _suspicious(self, text: str) -> bool:
+        if "\n" in text or "\r" in text:
+            text = text.translate(_BREAKS)
+        if not self._grams.isdisjoint(_CHUNKS.findall(text)):
+            return True
+        return any(shape in text for shape in self._short)
+
+    def _mark(self, shape: str) -> str:
+        return f"[SECRET:{self._names[shape]}]"
+
+    def _pattern(self) -> re.Pattern[str]:
+        if self._exact is None:
+            self._exact = _any_of(map(re.escape, sorted(self._names, key=len, reverse=True)))
+        return self._exact
+
+    def _wrapped_pattern(self) -> re.Pattern[str]:
+        if self._loose is None:
+            single = sorted((shape for shape in self._names if shape == shape.translate(_BREAKS)), key=len, reverse=True)
+            self._loose = _any_of(_WRAPPED.join(map(re.escape, shape)) for shape in single)
+        return self._loose
+
+    def stream(self) -> "RedactedStream":
+        return RedactedStream(self)
+
+    # ---- personal data ---------------------------------------------------------------------------
+
+    def personal(self, text: str, known: dict[str, str] | None = None) -> tuple[str, dict[str, str]]:
+        """The text with personal data as placeholders, and what each stands for, `known` ones included.
+
+        The same value has the same placeholder. What already looks like one is broken up, so that no text can ask for
+        somebody's data by writing the placeholder.
+        """
+        mapping = dict(known or {})
+        numbers = {value: placeholder for placeholder, value in mapping.items()}
+
+        def stand_in(finding: Finding) -> str:
+            placeholder = numbers.get(finding.value)
+            if placeholder is None:
+                count = sum(each.startswith(f"[{finding.kind}_") for each in mapping)
+                placeholder = numbers[finding.value] = f"[{finding.kind}_{count + 1}]"
+                mapping[placeholder] = finding.value
+            return placeholder
+
+        text = PLACEHOLDER.sub(lambda match: match[0].replace("_", " "), text) if "[" in text else text
+        return _replaced(text, stand_in), mapping
+
+    def restore(self, text: str, mapping: dict[str, str]) -> str:
+        """The text with what the placeholders stand for."""
+        if not mapping or "[" not in text:
+            return text
+        return PLACEHOLDER.sub(lambda match: mapping.get(match[0], match[0]), text)
+
+    def for_log(self, text: str) -> str:
+        """What logs and traces may hold: no secret, no personal data, and no way back."""
+        return _replaced(self.secrets(text), lambda finding: f"[{finding.kind}]")
+
+
+class RedactedStream:
+    """Redacts text that comes in pieces. Only what may be the beginning of a secret waits for more."""
+
+    __slots__ = ("_held", "_redactor")
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._held = ""
+
+    def feed(self, text: str) -> str:
+        text = self._held + text
+        cut = self._open_from(text)
+        if cut < len(text):
+            # A secret that is already whole must not be torn where another might begin.
+            cut = next((start for start, end in self._redactor.spans(text) if start < cut < end), cut)
+        self._held = text[cut:]
+        return self._redactor.secrets(text[:cut])
+
+    def rest(self) -> str:
+        held, self._held = self._held, ""
+        return self._redactor.secrets(held)
+
+    def _open_from(self, text: str) -> int:
+        """Where the first unfinished secret may begin; the end of the text where none does."""
+        heads, stubs, end = self._redactor.heads, self._redactor.stubs, len(text)
+        for at in range(max(0, end - _GRAM + 1)):
+            shapes = heads.get(text[at : at + _GRAM])
+            if shapes is not None:
+                rest = text[at:]
+                if any(len(shape) > len(rest) and shape.startswith(rest) for shape in shapes):
+                    return at
+        for at in range(max(0, end - _GRAM + 1), end):
+            if text[at:] in stubs:
+                return at
+        return end
+
+
+class LogRedaction(logging.Filter):
+    """Takes secrets and personal data out of every record: its message, its traceback, its extra fields."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__()
+        self._redactor = redactor
+        self._traces = logging.Formatter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        clean = self._redactor.for_log
+        record.msg, record.args = clean(_message(record)), None
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self._traces.formatException(record.exc_info)
+        # The exception itself could still be formatted by someone else.
+        record.exc_info = None
+        for name in ("exc_text", "stack_info", *(record.__dict__.keys() - _RECORD_FIELDS)):
+            value = record.__dict__.get(name)
+            if value is not None and name != "message":
+                record.__dict__[name] = value if isinstance(value, int | float) else clean(str(value))
+        return True
+
+
+_RECORD_FIELDS = frozenset(logging.makeLogRecord({}).__dict__)
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except (TypeError, ValueError, KeyError):
+        # A record whose arguments do not fit its text is a mistake, but not one to lose the line for.
+        return f"{record.msg} {record.args}"
+
+
+def _replaced(text: str, stand_in: Callable[[Finding], str]) -> str:
+    findings = find_personal(text)
+    if not findings:
+        return text
+    pieces: list[str] = []
+    done = 0
+    for finding in findings:
+        pieces += (text[done : finding.start], stand_in(finding))
+        done = finding.end
+    return "".join((*pieces, text[done:]))
+
+
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    # An empty alternation would match everywhere.
+    return re.compile("|".join(patterns) or r"(?!)")

@@ -58,7 +58,7 @@ def test_a_tool_is_executed_in_one_place() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("toolbox.execute", "tool")
     }
-    assert executors == {"engine/loop.py", "engine/toolcall.py"}
+    assert executors == {"engine/loop.py", "engine/gate.py"}
 
 
 def test_the_loop_does_not_ask_which_door_it_came_through() -> None:

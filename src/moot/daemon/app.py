@@ -18,7 +18,9 @@ from moot.daemon import tcp, unix
 from moot.daemon.config import ConfigFile
 from moot.daemon.connection import Listener, Serving
 from moot.daemon.handlers import Handlers
+from moot.daemon.hands import Hands
 from moot.daemon.house import Facts, House
+from moot.daemon.inbox import Inbox
 from moot.daemon.log import start_logging
 from moot.daemon.paths import Paths, make_folder
 from moot.daemon.principal import Principals
@@ -27,7 +29,8 @@ from moot.daemon.talk import Talk
 from moot.domain.agent import Agent
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, StoreError
-from moot.domain.ports import Model, Store, Tool
+from moot.domain.ports import Model
+from moot.engine.approvals import Approvals
 from moot.engine.asks import Asks
 from moot.engine.compaction import Compaction
 from moot.engine.doors import Doors
@@ -37,9 +40,8 @@ from moot.engine.supervisor import Supervisor, every
 from moot.engine.turns import Wiring
 from moot.failpoint import reach
 from moot.models.catalog import Catalog
-from moot.store.sqlite import open_store
-from moot.tools.ask import AskUser
-from moot.tools.conversation import Recall, SetTitle
+from moot.store.approvals import StoredApprovals
+from moot.store.sqlite import SqliteStore, open_store
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +62,7 @@ class SystemClock:
 class Daemon:
     """Everything that lives while the daemon runs."""
 
-    def __init__(self, paths: Paths, store: Store) -> None:
+    def __init__(self, paths: Paths, store: SqliteStore) -> None:
         self.paths = paths
         self.store = store
         self.clock = SystemClock()
@@ -75,6 +77,8 @@ class Daemon:
         self._workspaces: dict[ConversationKey, str] = {}
         self.facts = Facts(started=self.clock.monotonic())
         self.asks = Asks(clock=self.clock, rng=self.rng)
+        self.approvals = Approvals(store=StoredApprovals(store), clock=self.clock)
+        self.hands = Hands(store=store, approvals=self.approvals, config=self.config, clock=self.clock)
         self.runs = self._engine()
         self.principals = Principals(store, self.clock)
         self.serving = self._serving()
@@ -127,10 +131,9 @@ class Daemon:
         return Catalog(self.config.current, data_dir=self.paths.data, rng=self.rng)
 
     def _engine(self) -> Runs:
-        tools: list[Tool] = [SetTitle(self.store), AskUser(), Recall(self.store, self.clock)]
         compaction = Compaction(store=self.store, clock=self.clock)
         loop = Loop(
-            tools={tool.spec.name: tool for tool in tools},
+            gate=self.hands.gate,
             asks=self.asks,
             compaction=compaction,
             config=lambda: self.config.current,
@@ -167,7 +170,8 @@ class Daemon:
             clock=self.clock,
             facts=self.facts,
         )
-        handlers = Handlers(talk=talk, records=records, house=house)
+        inbox = Inbox(asks=self.asks, approvals=self.approvals, gate=self.hands.gate)
+        handlers = Handlers(talk=talk, records=records, house=house, inbox=inbox)
         serving = Serving(handlers=handlers, tasks=self.supervisor, principals=self.principals)
         self.facts.connections = lambda: len(serving.connections)
         return serving
@@ -177,6 +181,8 @@ class Daemon:
         for run in await self.store.recover(now=self.clock.now()):
             logger.warning("run %s was interrupted: the daemon stopped while it went on", run.request.id)
         reach("daemon.recovered")
+        await self.approvals.load()
+        self.runs.take_up(await self.store.waiting_runs())
         self.runs.resume(await self.store.queued_runs())
         reach("daemon.resumed")
 
@@ -272,6 +278,7 @@ async def _serve(paths: Paths) -> int:
         _settle_heap()
         _say_ready(daemon)
         await stop.wait()
+        daemon.approvals.suspend()
         drained = daemon.supervisor.start("drain", daemon.runs.stop(grace=DRAIN_SECONDS))
         hurried = daemon.supervisor.start("second signal", now.wait())
         await asyncio.wait({drained, hurried}, return_when=asyncio.FIRST_COMPLETED)

@@ -11,6 +11,7 @@ from typing import Any
 
 from moot.daemon.config_keys import (
     COMPACTION_KEYS,
+    INTERCEPTOR_KEYS,
     LIMIT_KEYS,
     LISTEN_KEYS,
     MODEL_KEYS,
@@ -23,6 +24,7 @@ from moot.daemon.toml_lines import KeyPath, key_lines, line_of
 from moot.domain.agent import Flaw
 from moot.domain.config import CompactionConfig, Config, ListenConfig, ModelConfig, default_config
 from moot.domain.errors import ConfigError
+from moot.domain.gate_config import InterceptorConfig
 from moot.domain.run import Limits
 
 MAX_BYTES = 1_048_576
@@ -160,6 +162,7 @@ class Reading:
             limits=self._limits(document, defaults.limits),
             compaction=CompactionConfig(**self._plain(document, "compaction", COMPACTION_KEYS)),
             listen=ListenConfig(**self._plain(document, "listen", LISTEN_KEYS)),
+            interceptor=InterceptorConfig(**self._nested(document, "security", "interceptor", INTERCEPTOR_KEYS)),
             **top,
         )
 
@@ -190,6 +193,16 @@ class Reading:
 
     def _plain(self, document: dict[str, Any], name: str, keys: tuple[Key, ...]) -> dict[str, Any]:
         return self._table((name,), self._section(document, name), keys)
+
+    def _nested(self, document: dict[str, Any], outer: str, name: str, keys: tuple[Key, ...]) -> dict[str, Any]:
+        """The values of [outer.name]."""
+        section = self._section(document, outer)
+        self._table((outer,), section, (), beside=(name,))
+        table = section.get(name, {})
+        if not isinstance(table, dict):
+            self._error((outer, name), f"`{name}` must be a table: [{outer}.{name}]")
+            return {}
+        return self._table((outer, name), table, keys)
 
     def _section(self, document: dict[str, Any], name: str) -> dict[str, Any]:
         section = document.get(name, {})

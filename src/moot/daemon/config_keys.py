@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from moot.domain.config import PROVIDERS
+from moot.domain.gate_config import POLICIES
 
 _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):(\d{1,5})")
 _REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|keyring:[^\s:][^\s]*")
@@ -25,17 +26,28 @@ class Key:
 
     def problem(self, value: object) -> str:
         """What is wrong with the value; empty when nothing is. Never repeats a value that may be a secret."""
-        wanted = (int, float) if self.kind is float else (self.kind,)
-        if not isinstance(value, wanted) or (isinstance(value, bool) and self.kind is not bool):
+        if not self._is_right(value):
             return f"`{self.name}` must be {_KINDS[self.kind]}, not {_found(value)}"
         reason = self.check(value) if self.check else ""
         return f"`{self.name}` {reason}" if reason else ""
+
+    def _is_right(self, value: object) -> bool:
+        if self.kind is tuple:
+            return isinstance(value, list) and all(isinstance(each, str) for each in value)
+        wanted = (int, float) if self.kind is float else (self.kind,)
+        return isinstance(value, wanted) and (self.kind is bool or not isinstance(value, bool))
 
     def convert(self, value: Any) -> Any:
         return self.kind(value)
 
 
-_KINDS = {str: "text in quotes", int: "a whole number", float: "a number", bool: "true or false"}
+_KINDS = {
+    str: "text in quotes",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    tuple: "a list of texts in quotes",
+}
 
 
 def _found(value: object) -> str:
@@ -153,4 +165,19 @@ LISTEN_KEYS = (
     Key("tcp", str, 'Protobuf frames on TCP, as "host:port" on loopback; "off" is none.', "", _address),
 )
 
-SECTIONS = ("models", "limits", "compaction", "listen")
+INTERCEPTOR_KEYS = (
+    Key("enabled", bool, "Ask you before a tool does something that could do harm.", "true"),
+    Key(
+        "policy",
+        str,
+        "Which tools ask: `dangerous` ones, `all`, only those `configured` as sensitive, or `none`.",
+        "dangerous",
+        _one_of(*POLICIES),
+    ),
+    Key("exempt_tools", tuple, "Tools that do not ask, as names or patterns such as `fs_*`.", "[]"),
+    Key("sensitive_tools", tuple, "Tools that always ask.", "[]"),
+    Key("approval_seconds", float, "How long an approval stays open.", "86400", _above_zero),
+    Key("unattended", bool, "Nobody is there to ask: refuse at once what would be asked.", "false"),
+)
+
+SECTIONS = ("models", "limits", "compaction", "listen", "security")

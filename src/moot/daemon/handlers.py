@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from moot.daemon.connection import Reply
 from moot.daemon.house import House
+from moot.daemon.inbox import Inbox
 from moot.daemon.principal import Principal
 from moot.daemon.records import Records
 from moot.daemon.talk import Talk
@@ -14,7 +15,7 @@ Handler = Callable[[pb.ClientMessage, Principal, Reply], Awaitable[None]]
 
 
 class Handlers:
-    def __init__(self, *, talk: Talk, records: Records, house: House) -> None:
+    def __init__(self, *, talk: Talk, records: Records, house: House, inbox: Inbox) -> None:
         self.table: dict[str, Handler] = {
             "send": talk.send,
             "stream": talk.stream,
@@ -40,7 +41,12 @@ class Handlers:
             "list_tokens": house.list_tokens,
             "new_token": house.new_token,
             "revoke_token": house.revoke_token,
-            "list_asks": house.list_asks,
+            "list_asks": inbox.list_asks,
+            "decide_ask": inbox.decide_ask,
+            "list_rules": inbox.list_rules,
+            "delete_rule": inbox.delete_rule,
+            "list_hooks": inbox.list_hooks,
+            "trust": records.trust,
             "get_stats": house.get_stats,
             "reload": house.reload,
             "backup": house.backup,

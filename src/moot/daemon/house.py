@@ -18,7 +18,7 @@ from moot.engine.probe import probe
 from moot.engine.runs import Runs
 from moot.models.catalog import Catalog
 from moot.wire import moot_pb2 as pb
-from moot.wire.events import ask_info, token_usage
+from moot.wire.events import token_usage
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,10 +132,6 @@ class House:
         await self._store.revoke_token(message.revoke_token.name, now=self._clock.now())
         self._principals.revoked(message.revoke_token.name)
         reply.send(pb.ServerMessage(pong=pb.Pong()))
-
-    async def list_asks(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asks = [ask_info(ask) for ask in self._asks.all() if principal.owns(ask.key.sender)]
-        reply.send(pb.ServerMessage(ask_list=pb.AskList(asks=asks)))
 
     async def get_stats(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         stats = pb.DaemonStats(

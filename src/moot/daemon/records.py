@@ -149,6 +149,17 @@ class Records:
         answer = pb.Deleted(messages=doomed.messages, archives=doomed.archives, runs=doomed.runs, deleted=confirmed)
         reply.send(pb.ServerMessage(deleted=answer))
 
+    async def trust(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("take what strangers said as trusted")
+        key = await self._known(_key(message.trust, principal))
+
+        async def trust() -> None:
+            await self._store.trust(key)
+            self._runs.histories.drop(key)
+
+        await self._runs.alone(key, "trust", trust)
+        reply.send(pb.ServerMessage(pong=pb.Pong()))
+
     async def get_usage(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.get_usage
         spent = await self._store.spend(agent=asked.agent, sender=asked.sender)
@@ -213,7 +224,9 @@ class Records:
         return [ticket.request.content for ticket in waiting if ticket.request is not None]
 
 
-_Keyed = pb.GetHistoryMsg | pb.ListArchivesMsg | pb.GetArchiveMsg | pb.RecallMsg | pb.ExportMsg | pb.DeleteMsg
+_Keyed = (
+    pb.GetHistoryMsg | pb.TrustMsg | pb.ListArchivesMsg | pb.GetArchiveMsg | pb.RecallMsg | pb.ExportMsg | pb.DeleteMsg
+)
 
 
 def _key(message: _Keyed, principal: Principal) -> ConversationKey:
@@ -278,6 +291,7 @@ def _message(entry: Entry, run: Run | None, archives: Sequence[Archive]) -> pb.H
         tool_call_id=message.tool_call_id,
         created_at=entry.created_at,
         is_error=message.is_error,
+        taint=",".join(sorted(message.taint)),
         thinking="\n\n".join(thinking.text for thinking in message.thinking if thinking.text),
     )
     if run is not None and run.end is not None and message.role is Role.USER:

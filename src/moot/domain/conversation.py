@@ -27,6 +27,8 @@ class Conversation:
     last_seq: int = 0
     message_count: int = 0
     archive_count: int = 0
+    # Up to here the owner has taken what was said as trusted.
+    trusted_seq: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,7 @@ class Archive:
     model: str = ""
     usage: Usage = field(default_factory=Usage)
     cost: float = 0.0
+    taint: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from moot.domain.approval import Approval, AskState
 from moot.domain.ask import Ask
 from moot.domain.message import ToolCall
 from moot.domain.run import RunEnd
@@ -85,6 +86,19 @@ class AskClosed:
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovalOpened:
+    """A tool call waits for its owner."""
+
+    approval: Approval
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalClosed:
+    ask_id: str
+    state: AskState
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRetrying:
     """A model call failed before it said anything and will be tried again."""
 
@@ -126,6 +140,8 @@ Event = (
     | ToolsCompleted
     | AskOpened
     | AskClosed
+    | ApprovalOpened
+    | ApprovalClosed
     | ModelRetrying
     | TextDiscarded
     | Compacted

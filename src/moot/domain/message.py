@@ -38,6 +38,8 @@ class Message:
     tool_call_id: str = ""
     is_error: bool = False
     thinking: tuple[Thinking, ...] = ()
+    # The strangers whose words it holds, such as "web"; they stay with it wherever it goes.
+    taint: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,5 +60,5 @@ def assistant(content: str, *, agent: str = "", tool_calls: tuple[ToolCall, ...]
     return Message(role=Role.ASSISTANT, content=content, agent=agent, tool_calls=tool_calls)
 
 
-def tool_result(call_id: str, content: str, *, is_error: bool = False) -> Message:
-    return Message(role=Role.TOOL, content=content, tool_call_id=call_id, is_error=is_error)
+def tool_result(call_id: str, content: str, *, is_error: bool = False, taint: frozenset[str] = frozenset()) -> Message:
+    return Message(role=Role.TOOL, content=content, tool_call_id=call_id, is_error=is_error, taint=taint)

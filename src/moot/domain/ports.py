@@ -1,10 +1,12 @@
 """The edges of Moot: what a model, a tool, the store and the clock must offer. Read this file first."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
+from moot.domain.approval import Approval, AskState, Decision, Rule
 from moot.domain.ask import Question
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Recollection
 from moot.domain.events import Event
@@ -116,6 +118,8 @@ class RunContext:
     ask: "AskHuman"
     # The strangers whose words this run's model has seen, such as "web"; empty while there are none.
     taint: frozenset[str] = frozenset()
+    # Time spent inside this does not count: a human is being waited for.
+    waiting: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 class AskHuman(Protocol):
@@ -232,6 +236,20 @@ class Doomed:
     runs: int
 
 
+class ApprovalStore(Protocol):
+    """Where approvals wait, and the rules decided with them."""
+
+    async def open(self, approval: Approval) -> Approval: ...
+    async def decide(self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float) -> Approval: ...
+    async def use(self, approval: Approval, *, now: float) -> None: ...
+    async def close(self, ask_id: str, state: AskState, *, now: float) -> None: ...
+    async def find(self, ask_id: str) -> Approval | None: ...
+    async def of_call(self, run_id: str, call_id: str) -> Approval | None: ...
+    async def pending(self) -> list[Approval]: ...
+    async def rules(self) -> list[Rule]: ...
+    async def delete_rule(self, number: int) -> None: ...
+
+
 class Store(Protocol):
     """Durable truth. A method that changes anything returns once the change is on disk (fsync)."""
 
@@ -242,12 +260,19 @@ class Store(Protocol):
         ...
 
     async def set_title(self, key: ConversationKey, title: str) -> None: ...
+    async def trust(self, key: ConversationKey) -> None:
+        """Take what was said so far as trusted: its taint no longer counts."""
+        ...
 
     async def doom(self, key: ConversationKey) -> Doomed: ...
     async def delete(self, key: ConversationKey) -> Doomed: ...
 
     async def find_run(self, key: ConversationKey, client_message_id: str) -> Run | None: ...
     async def queued_runs(self) -> list[Run]: ...
+    async def waiting_runs(self) -> list[Run]:
+        """After recover: runs that were waiting for an approval, to be taken up where they are."""
+        ...
+
     async def enqueue(self, request: RunRequest, *, now: float) -> None:
         """Store a message that must wait its turn, with the conversation if it is new."""
         ...

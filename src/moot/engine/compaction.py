@@ -7,7 +7,7 @@ from contextlib import aclosing
 from moot.domain.agent import Agent
 from moot.domain.conversation import Archive
 from moot.domain.errors import Conflict, ModelError
-from moot.domain.message import Message, Role, user
+from moot.domain.message import Entry, Message, Role, user
 from moot.domain.ports import Clock, Finished, Model, Store, TextDelta
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.text import COMPACTION_MARK, TagStripper, clean, defuse, title_of
@@ -57,6 +57,7 @@ class Compaction:
             model=model.name,
             usage=usage,
             cost=model.cost(usage),
+            taint=_strangers(history, entries),
         )
         # Whoever is stopped here cannot stop the disk: the history must follow it all the same.
         return await asyncio.shield(self._put_away(history, archive))
@@ -84,6 +85,14 @@ class Compaction:
         if not summary.strip():
             raise ModelError("the model wrote no summary; the history is unchanged", fix="Try `moot compact` again.")
         return summary, usage
+
+
+def _strangers(history: History, entries: Sequence[Entry]) -> frozenset[str]:
+    """A summary holds the words of everyone it summarises."""
+    found: frozenset[str] = history.archive.taint if history.archive is not None else frozenset()
+    for entry in entries:
+        found |= entry.message.taint
+    return found
 
 
 async def _complete(model: Model, prompt: Prompt) -> tuple[str, Usage]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded
-from moot.domain.message import Entry, Message, Role
+from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports import Store
 from moot.domain.prompt import Transcript
 from moot.domain.transcript_text import as_text
@@ -25,6 +25,7 @@ class History:
         self.size = sum(len(entry.message.content) for entry in self.entries)
         self.guests: set[str] = {entry.message.agent for entry in self.entries if entry.message.agent}
         self.call_ids: set[str] = _call_ids(self.entries)
+        self._tainted = _tainted(self.entries)
         # Tokens of the last request as its provider counted them, and how many entries that covered.
         self.counted_tokens = 0
         self.counted_entries = 0
@@ -35,6 +36,31 @@ class History:
     @property
     def key(self) -> ConversationKey:
         return self.conversation.key
+
+    @property
+    def taint(self) -> frozenset[str]:
+        """The strangers whose words a speaker sees here, but for what the owner has taken as trusted."""
+        trusted = self.conversation.trusted_seq
+        found: set[str] = set()
+        if self.archive is not None and self.archive.taint and self.archive.last_seq > trusted:
+            found |= self.archive.taint
+        for seq, strangers in self._tainted:
+            if seq > trusted:
+                found |= strangers
+        return frozenset(found)
+
+    def trust(self) -> None:
+        self.conversation = replace(self.conversation, trusted_seq=self.last_seq)
+
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        """The calls at the end of the history that have no result yet."""
+        answered: set[str] = set()
+        for entry in reversed(self.entries):
+            message = entry.message
+            if message.role is not Role.TOOL:
+                return tuple(call for call in message.tool_calls if call.id not in answered)
+            answered.add(message.tool_call_id)
+        return ()
 
     @property
     def last_seq(self) -> int:
@@ -112,6 +138,10 @@ def render(messages: Sequence[Message], *, with_tools: bool, names: dict[str, st
     """The messages as a speaker with or without tools sees them; `names` as in `as_text`."""
     seen = [shown(message) for message in messages]
     return seen if with_tools else as_text(seen, names)
+
+
+def _tainted(entries: Sequence[Entry]) -> list[tuple[int, frozenset[str]]]:
+    return [(entry.seq, entry.message.taint) for entry in entries if entry.message.taint]
 
 
 class Histories:

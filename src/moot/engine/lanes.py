@@ -9,7 +9,16 @@ from typing import Any
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, StoreError, Unavailable
-from moot.domain.events import AskOpened, Event, ModelRetrying, RunQueued, TextChunk, ThinkingChunk, ToolsStarted
+from moot.domain.events import (
+    ApprovalOpened,
+    AskOpened,
+    Event,
+    ModelRetrying,
+    RunQueued,
+    TextChunk,
+    ThinkingChunk,
+    ToolsStarted,
+)
 from moot.domain.ports import Clock
 from moot.domain.run import Outcome, RunRequest
 from moot.engine.feed import Feed
@@ -39,6 +48,9 @@ class Ticket:
     # Done when nobody waits for the task any longer.
     over: asyncio.Future[None] | None = None
     stop: Outcome | None = None
+    suspended: bool = False
+    # Set where the run began before a restart, and goes on with the calls that waited.
+    resumed: bool = False
     started: float = 0.0
     last: Event | None = None
     last_at: float = 0.0
@@ -62,7 +74,12 @@ class Ticket:
 
     @property
     def is_asking(self) -> bool:
-        return isinstance(self.last, AskOpened)
+        return isinstance(self.last, AskOpened | ApprovalOpened)
+
+    def suspend(self) -> None:
+        """Let go of work that waits for an approval, without an end: it is taken up again at the next start."""
+        self.suspended = True
+        self.halt(Outcome.INTERRUPTED)
 
     @property
     def last_action(self) -> str:
@@ -76,6 +93,8 @@ class Ticket:
                 return ", ".join(call.name for call in calls[:3])
             case AskOpened():
                 return "waiting for an answer"
+            case ApprovalOpened(approval):
+                return f"waiting for approval of {approval.tool}"
             case ModelRetrying(attempt):
                 return f"asking the model again ({attempt})"
             case None:
@@ -147,7 +166,9 @@ class Lanes:
         """
         self.closing = True
         for lane in self.all():
-            if lane.active is not None and lane.active.is_asking:
+            if lane.active is not None and isinstance(lane.active.last, ApprovalOpened):
+                lane.active.suspend()
+            elif lane.active is not None and lane.active.is_asking:
                 lane.active.halt(Outcome.INTERRUPTED)
         reach("drain.begun")
         if await self._emptied(grace):

@@ -23,7 +23,7 @@ from moot.domain.events import (
     ToolsStarted,
 )
 from moot.domain.message import Message, Role, ToolCall, assistant, tool_result
-from moot.domain.ports import AskHuman, Clock, Model, RunContext, Tool, ToolSupport
+from moot.domain.ports import AskHuman, Clock, Model, RunContext, ToolResult, ToolSupport
 from moot.domain.prompt import Prompt, ToolSpec
 from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
 from moot.domain.usage import Usage
@@ -31,11 +31,11 @@ from moot.engine.asks import Asks
 from moot.engine.compaction import Compaction
 from moot.engine.deadline import Deadline
 from moot.engine.framing import guest_framing, place_framing, primary_framing, refusal, shown
+from moot.engine.gate import Gate, Toolbox
 from moot.engine.history import History
 from moot.engine.outcome import Repetition, exceeded, explain, judge
 from moot.engine.recorder import Recorder
 from moot.engine.step import Reply, Step
-from moot.engine.toolcall import Toolbox, ToolOutput
 from moot.failpoint import reach
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Progress:
     used_tools: bool = False
     step: Step | None = None
     calls: Sequence[ToolCall] = ()
-    results: dict[str, ToolOutput] = field(default_factory=dict)
+    results: dict[str, ToolResult] = field(default_factory=dict)
     flushed: int = 0
 
     def flush(self) -> None:
@@ -65,18 +65,18 @@ class Progress:
             output = self.results.get(call.id)
             if output is None:
                 break
-            ready.append(tool_result(call.id, output.content, is_error=output.is_error))
+            ready.append(_result_message(call.id, output))
         if ready:
             self.flushed += len(ready)
             self.recorder.write(ready)
 
     def close_calls(self) -> list[Message]:
         """Results for the calls that have none yet: what finished, and that the rest was interrupted."""
-        interrupted = ToolOutput(_INTERRUPTED, is_error=True)
+        interrupted = ToolResult(content=_INTERRUPTED, is_error=True)
         closing: list[Message] = []
         for call in self.calls[self.flushed :]:
             output = self.results.get(call.id, interrupted)
-            closing.append(tool_result(call.id, output.content, is_error=output.is_error))
+            closing.append(_result_message(call.id, output))
         self.calls, self.flushed = (), 0
         return closing
 
@@ -112,18 +112,22 @@ class Turn:
 Ending = tuple[RunEnd, list[Message]]
 
 
+def _result_message(call_id: str, output: ToolResult) -> Message:
+    return tool_result(call_id, output.content, is_error=output.is_error, taint=output.taint)
+
+
 class Loop:
     def __init__(
         self,
         *,
-        tools: Mapping[str, Tool],
+        gate: Gate,
         asks: Asks,
         compaction: Compaction,
         config: Callable[[], Config],
         clock: Clock,
         rng: Random,
     ) -> None:
-        self._tools = tools
+        self._gate = gate
         self._asks = asks
         self._compaction = compaction
         self._config = config
@@ -142,10 +146,11 @@ class Loop:
             return progress.end(Outcome.TIMEOUT, limit="seconds"), []
 
     async def _steps(self, turn: Turn, progress: Progress, deadline: Deadline) -> Ending:
-        toolbox = Toolbox(self._tools, turn.agent.scope & turn.request.scope)
+        toolbox = self._gate.box(turn.agent.scope & turn.request.scope)
         specs = toolbox.specs() if turn.model.tools is not ToolSupport.NONE else ()
         repetition = Repetition()
         refused: Reply | None = None
+        await self._take_up(turn, progress, toolbox, deadline)
         while True:
             limit = exceeded(turn.limits, steps=progress.steps, usage=progress.usage, cost=progress.cost)
             if limit:
@@ -246,11 +251,24 @@ class Loop:
         )
         await progress.recorder.settle()
         reach("tool.recorded")
-        turn.emit(ToolsStarted(tuple(reply.calls)))
+        await self._make_calls(turn, progress, toolbox, reply.flaws, deadline)
+
+    async def _take_up(self, turn: Turn, progress: Progress, toolbox: Toolbox, deadline: Deadline) -> None:
+        """Go on with the calls of a run that waited for an approval when the daemon stopped. None of them has begun."""
+        calls = turn.history.open_calls()
+        if calls:
+            progress.used_tools = True
+            progress.calls, progress.results, progress.flushed = calls, {}, 0
+            await self._make_calls(turn, progress, toolbox, {}, deadline)
+
+    async def _make_calls(
+        self, turn: Turn, progress: Progress, toolbox: Toolbox, flaws: Mapping[str, str], deadline: Deadline
+    ) -> None:
+        turn.emit(ToolsStarted(tuple(progress.calls)))
         async with asyncio.TaskGroup() as group:
-            for call in reply.calls:
+            for call in progress.calls:
                 group.create_task(
-                    self._call(turn, progress, toolbox, call, reply.flaws.get(call.id, ""), deadline),
+                    self._call(turn, progress, toolbox, call, flaws.get(call.id, ""), deadline),
                     name=f"tool {call.name}",
                 )
         turn.emit(ToolsCompleted())
@@ -269,6 +287,8 @@ class Loop:
             cwd=turn.cwd,
             emit=turn.emit,
             ask=self._asker(turn, deadline, own_deadline),
+            taint=turn.history.taint,
+            waiting=deadline.paused,
         )
         output = await toolbox.execute(call, flaw, context, own_deadline)
         took = int((self._clock.monotonic() - started) * 1000)

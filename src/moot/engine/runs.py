@@ -77,6 +77,15 @@ class Runs:
                 self._by_client_id[run.request.key, run.request.client_message_id] = ticket
             self._lanes.enter(ticket)
 
+    def take_up(self, waiting: Sequence[Run]) -> None:
+        """Go on with the runs that waited for an approval when the last daemon stopped."""
+        for run in waiting:
+            ticket = self._ticket(run.request)
+            ticket.resumed = True
+            if run.request.client_message_id:
+                self._by_client_id[run.request.key, run.request.client_message_id] = ticket
+            self._lanes.enter(ticket)
+
     def kill(self, key: ConversationKey) -> bool:
         """Stop whatever runs in the conversation; what waits stays. False when nothing ran."""
         lane = self._lanes.get(key)

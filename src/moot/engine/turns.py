@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from moot.domain.agent import Agent
 from moot.domain.config import Config
 from moot.domain.conversation import Conversation, ConversationKey
-from moot.domain.errors import Conflict, MootError, NotFound, StoreError
+from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
 from moot.domain.events import Event, RunEnded, RunStarted
 from moot.domain.message import Entry, Message
 from moot.domain.ports import Clock, Model, Store
@@ -84,6 +84,11 @@ class Turns:
             logger.exception("run %s failed outside its loop", request.id)
             told = sentence(error) if isinstance(error, MootError) else f"Something went wrong inside: {error!r}"
             end, messages = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=told), []
+        if ticket.suspended:
+            ticket.fail(
+                Unavailable("the daemon is stopping", fix="The approval stays in `moot inbox`; the run goes on.")
+            )
+            return
         reach("end.before")
         end = await self._record(request, history, end, messages)
         reach("end.recorded")
@@ -111,6 +116,9 @@ class Turns:
             await self.settle_owed()
         history = await self._histories.load(request.key)
         now = self._w.clock.now()
+        if ticket.resumed and history is not None:
+            last = history.last_user_seq()
+            return history, next(entry for entry in history.entries if entry.seq == last)
         try:
             if ticket.rerun_of:
                 entry = await self._w.store.rerun(request, of=ticket.rerun_of, now=now)

@@ -24,7 +24,7 @@ def add(db: apsw.Connection, key: ConversationKey, archive: Archive) -> Archive:
     added = replace(archive, number=count + 1, first_seq=first)
     db.execute(
         f"INSERT INTO archives (conversation, {rows.ARCHIVE_COLUMNS})"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             conversation,
             added.number,
@@ -36,6 +36,7 @@ def add(db: apsw.Connection, key: ConversationKey, archive: Archive) -> Archive:
             added.model,
             *rows.usage_values(added.usage),
             added.cost,
+            rows.tainted(added.taint),
         ),
     )
     db.execute(

@@ -57,6 +57,11 @@ def entries(db: apsw.Connection, key: ConversationKey, first: int, last: int) ->
     return rows.entries_between(db, number, first, min(last, rows.MAX_SEQ) if last > 0 else rows.MAX_SEQ)
 
 
+def trust(db: apsw.Connection, key: ConversationKey) -> None:
+    number = rows.require_conversation(db, key)
+    db.execute("UPDATE conversations SET trusted_seq = last_seq WHERE id = ?", (number,))
+
+
 def set_title(db: apsw.Connection, key: ConversationKey, title: str) -> None:
     number = rows.require_conversation(db, key)
     db.execute("UPDATE conversations SET title = ? WHERE id = ?", (title, number))

@@ -46,13 +46,24 @@ def require_conversation(db: apsw.Connection, key: ConversationKey) -> int:
     return found
 
 
+CLEAN: frozenset[str] = frozenset()
+
+
+def strangers(text: str) -> frozenset[str]:
+    return frozenset(name for name in text.split(",") if name)
+
+
+def tainted(names: frozenset[str]) -> str:
+    return ",".join(sorted(names))
+
+
 # ---- messages -----------------------------------------------------------------------------------
 
-MESSAGE_COLUMNS = "id, role, content, agent, tool_calls, tool_call_id, is_error, thinking, run_id, created_at"
+MESSAGE_COLUMNS = "id, role, content, agent, tool_calls, tool_call_id, is_error, thinking, run_id, created_at, taint"
 
 
 def entry(row: Row) -> Entry:
-    number, role, content, agent, calls, call_id, is_error, thinking, run_id, created_at = row
+    number, role, content, agent, calls, call_id, is_error, thinking, run_id, created_at, taint = row
     message = Message(
         role=_ROLES[role],
         content=content,
@@ -61,6 +72,7 @@ def entry(row: Row) -> Entry:
         tool_call_id=call_id,
         is_error=is_error == 1,
         thinking=_decode_thinking(thinking) if thinking else (),
+        taint=strangers(taint) if taint else CLEAN,
     )
     return Entry(seq=number & MAX_SEQ, message=message, run_id=run_id, created_at=created_at)
 
@@ -82,7 +94,7 @@ def insert_messages(
         if seq > MAX_SEQ:
             raise BadRequest("the conversation is full", fix="Go on under another sender.")
         db.execute(
-            f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 message_id(conversation, seq),
                 message.role.value,
@@ -94,6 +106,7 @@ def insert_messages(
                 _encode(message.thinking) if message.thinking else None,
                 run_id,
                 created_at,
+                tainted(message.taint),
             ),
         )
         written.append(Entry(seq=seq, message=message, run_id=run_id, created_at=created_at))
@@ -124,11 +137,11 @@ def append_messages(
 
 # ---- conversations, archives, tokens ------------------------------------------------------------
 
-CONVERSATION_COLUMNS = "agent, sender, title, cwd, created_at, updated_at, last_seq, archives"
+CONVERSATION_COLUMNS = "agent, sender, title, cwd, created_at, updated_at, last_seq, archives, trusted_seq"
 
 
 def conversation(row: Row) -> Conversation:
-    agent, sender, title, cwd, created_at, updated_at, last_seq, archives = row
+    agent, sender, title, cwd, created_at, updated_at, last_seq, archives, trusted_seq = row
     return Conversation(
         key=ConversationKey(agent, sender),
         title=title,
@@ -138,11 +151,12 @@ def conversation(row: Row) -> Conversation:
         last_seq=last_seq,
         message_count=last_seq,
         archive_count=archives,
+        trusted_seq=trusted_seq,
     )
 
 
 USAGE_COLUMNS = "prompt, completion, cache_hit, cache_miss, reasoning"
-ARCHIVE_COLUMNS = f"number, first_seq, last_seq, title, summary, archived_at, model, {USAGE_COLUMNS}, cost"
+ARCHIVE_COLUMNS = f"number, first_seq, last_seq, title, summary, archived_at, model, {USAGE_COLUMNS}, cost, taint"
 
 
 def usage(row: Row) -> Usage:
@@ -155,7 +169,7 @@ def usage_values(spent: Usage) -> Row:
 
 
 def archive(row: Row) -> Archive:
-    number, first_seq, last_seq, title, summary, archived_at, model, *spent, cost = row
+    number, first_seq, last_seq, title, summary, archived_at, model, *spent, cost, taint = row
     return Archive(
         number=number,
         first_seq=first_seq,
@@ -166,6 +180,7 @@ def archive(row: Row) -> Archive:
         model=model,
         usage=usage(tuple(spent)),
         cost=cost,
+        taint=strangers(taint) if taint else CLEAN,
     )
 
 

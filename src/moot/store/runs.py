@@ -221,14 +221,34 @@ def end(
 
 
 def recover(db: apsw.Connection, now: float) -> list[Run]:
-    """End what a dead daemon left running. What was queued stays queued."""
-    left = list(
+    """End what a dead daemon left running. What was queued stays queued, what waits for its owner goes on waiting."""
+    found = list(
         db.execute("SELECT id, conversation FROM runs WHERE status = 'running' AND status <> 'ended' ORDER BY number")
     )
+    left = [(run_id, conversation) for run_id, conversation in found if not _waits(db, run_id, conversation)]
     for run_id, conversation in left:
+        db.execute(
+            "UPDATE asks SET state = 'cancelled', decided_at = ? WHERE run = ? AND state IN ('pending', 'granted')",
+            (now, run_id),
+        )
         rows.append_messages(db, conversation, run_id, _closing(db, conversation, ()), now)
         _record(db, run_id, RunEnd(outcome=Outcome.INTERRUPTED, error=INTERRUPTED_RUN), reply_seq=0, now=now)
     return [run for run_id, _ in left for run in _runs(db.execute(f"{_SELECT} WHERE runs.id = ?", (run_id,)))]
+
+
+def _waits(db: apsw.Connection, run_id: str, conversation: int) -> bool:
+    """Whether nothing about the run is unknown: each of its open calls waits for an approval and has not begun."""
+    open_calls = set(_open_calls(db, conversation))
+    asked = {
+        call
+        for (call,) in db.execute("SELECT call FROM asks WHERE run = ? AND state IN ('pending', 'granted')", (run_id,))
+    }
+    return bool(open_calls) and open_calls <= asked
+
+
+def waiting(db: apsw.Connection) -> list[Run]:
+    """Runs that were waiting for an approval when the last daemon stopped."""
+    return _runs(db.execute(f"{_SELECT} WHERE status = 'running' AND status <> 'ended' ORDER BY number"))
 
 
 def _closing(db: apsw.Connection, conversation: int, messages: Sequence[Message]) -> list[Message]:

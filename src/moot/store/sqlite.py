@@ -68,6 +68,9 @@ class SqliteStore:
     async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
         return await self._read(lambda db: conversations.entries(db, key, first, last))
 
+    async def trust(self, key: ConversationKey) -> None:
+        await self._write(lambda db: conversations.trust(db, key), "trust")
+
     async def set_title(self, key: ConversationKey, title: str) -> None:
         await self._write(lambda db: conversations.set_title(db, key, title), "title")
 
@@ -89,6 +92,9 @@ class SqliteStore:
 
     async def find_run(self, key: ConversationKey, client_message_id: str) -> Run | None:
         return await self._read(lambda db: runs.find(db, key, client_message_id))
+
+    async def waiting_runs(self) -> list[Run]:
+        return await self._read(runs.waiting)
 
     async def queued_runs(self) -> list[Run]:
         return await self._read(runs.queued)

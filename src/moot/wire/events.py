@@ -3,10 +3,13 @@
 from datetime import UTC, datetime
 from typing import assert_never
 
+from moot.domain.approval import Approval, Decision, Rule
 from moot.domain.ask import Ask, Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
 from moot.domain.events import (
+    ApprovalClosed,
+    ApprovalOpened,
     AskClosed,
     AskOpened,
     Compacted,
@@ -142,6 +145,8 @@ _Rare = (
     | ToolsCompleted
     | AskOpened
     | AskClosed
+    | ApprovalOpened
+    | ApprovalClosed
     | ModelRetrying
     | TextDiscarded
     | Compacted
@@ -149,7 +154,7 @@ _Rare = (
 )
 
 
-def _fill_rare(out: pb.StreamEvent, event: _Rare) -> None:  # noqa: C901  (one flat case per event)
+def _fill_rare(out: pb.StreamEvent, event: _Rare) -> None:  # noqa: C901, PLR0912  (one flat case per event)
     match event:
         case RunStarted(agent, user_seq):
             out.start.CopyFrom(pb.StreamStart(agent=agent, user_seq=user_seq))
@@ -167,6 +172,10 @@ def _fill_rare(out: pb.StreamEvent, event: _Rare) -> None:  # noqa: C901  (one f
             )
         case AskClosed(ask_id, answered):
             out.ask_closed.CopyFrom(pb.AskClosedEvent(ask_id=ask_id, answered=answered))
+        case ApprovalOpened(approval):
+            out.approval_opened.CopyFrom(approval_event(approval))
+        case ApprovalClosed(ask_id, state):
+            out.approval_closed.CopyFrom(pb.ApprovalClosedEvent(ask_id=ask_id, state=state))
         case ModelRetrying(attempt, delay_seconds, reason):
             out.retrying.CopyFrom(
                 pb.RetryingEvent(attempt=attempt, delay_ms=round(delay_seconds * 1000), reason=clean(reason))
@@ -259,12 +268,58 @@ def questions(asked: tuple[Question, ...]) -> list[pb.AskQuestion]:
 
 def ask_info(ask: Ask) -> pb.AskInfo:
     return pb.AskInfo(
+        kind="question",
         agent=ask.key.agent,
         sender=ask.key.sender,
         ask_id=ask.id,
         questions=questions(ask.questions),
         opened_at=ask.opened_at,
         expires_at=ask.expires_at,
+    )
+
+
+def approval_event(approval: Approval) -> pb.ApprovalEvent:
+    return pb.ApprovalEvent(
+        ask_id=approval.id,
+        attempt=approval.attempt,
+        tool=clean(approval.tool),
+        line=clean(approval.line),
+        preview=clean(approval.preview),
+        reason=clean(approval.reason),
+        rule=clean(str(approval.rule(Decision.ALWAYS))),
+        expires_at=approval.expires_at,
+    )
+
+
+def approval_info(approval: Approval) -> pb.AskInfo:
+    return pb.AskInfo(
+        agent=approval.key.agent,
+        sender=approval.key.sender,
+        ask_id=approval.id,
+        opened_at=approval.opened_at,
+        expires_at=approval.expires_at,
+        kind="approval",
+        tool=clean(approval.tool),
+        line=clean(approval.line),
+        preview=clean(approval.preview),
+        reason=clean(approval.reason),
+        attempt=approval.attempt,
+        rule=clean(str(approval.rule(Decision.ALWAYS))),
+        speaker=approval.speaker,
+    )
+
+
+def rule_info(rule: Rule) -> pb.RuleInfo:
+    return pb.RuleInfo(
+        number=rule.number,
+        text=clean(str(rule)),
+        agent=rule.agent,
+        sender=rule.sender,
+        tool=clean(rule.tool),
+        pattern=clean(rule.pattern),
+        run=rule.run,
+        created_at=rule.created_at,
+        created_by=rule.created_by,
     )
 
 
@@ -310,6 +365,10 @@ def _fill_feed(out: pb.AgentEventMsg, event: Event) -> None:  # noqa: C901, PLR0
             out.kind, out.content = pb.ASK, clean("\n".join(one.question for one in ask.questions))
         case AskClosed(_, answered):
             out.kind, out.content = pb.ASK_CLOSED, "answered" if answered else "unanswered"
+        case ApprovalOpened(approval):
+            out.kind, out.content = pb.APPROVAL, clean(approval.line)
+        case ApprovalClosed(_, state):
+            out.kind, out.content = pb.APPROVAL_CLOSED, state
         case ModelRetrying(reason=reason):
             out.kind, out.content = pb.RETRYING, clean(reason)
         case TextDiscarded():

@@ -3,8 +3,18 @@ from pathlib import Path
 
 import pytest
 
-from moot.daemon.config_keys import COMPACTION_KEYS, LIMIT_KEYS, LISTEN_KEYS, MODEL_KEYS, SECTIONS, TOP_KEYS, Key
+from moot.daemon.config_keys import (
+    COMPACTION_KEYS,
+    INTERCEPTOR_KEYS,
+    LIMIT_KEYS,
+    LISTEN_KEYS,
+    MODEL_KEYS,
+    SECTIONS,
+    TOP_KEYS,
+    Key,
+)
 from moot.domain.config import CompactionConfig, Config, ListenConfig, ModelConfig, default_config
+from moot.domain.gate_config import InterceptorConfig
 from moot.domain.run import Limits
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
@@ -14,13 +24,15 @@ TABLES = {
     "limits": LIMIT_KEYS,
     "compaction": COMPACTION_KEYS,
     "listen": LISTEN_KEYS,
+    "interceptor": INTERCEPTOR_KEYS,
 }
 
 
 @pytest.mark.parametrize(
     ("keys", "kind", "besides"),
     [
-        (TOP_KEYS, Config, set(SECTIONS)),
+        (TOP_KEYS, Config, set(SECTIONS) - {"security"} | {"interceptor"}),
+        (INTERCEPTOR_KEYS, InterceptorConfig, set()),
         (MODEL_KEYS, ModelConfig, {"name"}),
         (LIMIT_KEYS, Limits, set()),
         (COMPACTION_KEYS, CompactionConfig, set()),
@@ -38,7 +50,7 @@ def test_the_stated_default_of_a_key_is_the_real_one(section: str) -> None:
 
     for key in TABLES[section]:
         real = getattr(owner, key.name)
-        stated = {"true": True, "false": False}.get(
+        stated = {"true": True, "false": False, "[]": ()}.get(
             key.default, key.kind(key.default or 0 if key.kind is not str else "")
         )
         assert (key.default if key.kind is str else stated) == (real if real is not None else 0), key.name

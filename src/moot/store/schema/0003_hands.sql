@@ -1,17 +1,8 @@
--- What agents do with their hands: calls, asks and rules, taint, stored outputs, secrets, memory, tasks, learning, MCP.
+-- What agents do with their hands: asks and rules, taint, stored outputs, secrets, memory, tasks, learning, MCP.
 
 ALTER TABLE messages ADD COLUMN taint TEXT NOT NULL DEFAULT '';
 ALTER TABLE archives ADD COLUMN taint TEXT NOT NULL DEFAULT '';
 ALTER TABLE conversations ADD COLUMN trusted_seq INTEGER NOT NULL DEFAULT 0;
-
--- A call that may have effects: recorded before it runs. `started` without a result after a crash is an unknown outcome.
-CREATE TABLE calls (
-    run          TEXT    NOT NULL,
-    id           TEXT    NOT NULL,
-    conversation INTEGER NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
-    state        TEXT    NOT NULL CHECK (state IN ('waiting', 'started', 'finished')),
-    PRIMARY KEY (run, id)
-) STRICT;
 
 -- Approvals wait here; questions do not outlive their run and are kept in memory.
 CREATE TABLE asks (
@@ -23,6 +14,7 @@ CREATE TABLE asks (
     tool         TEXT    NOT NULL,
     arguments    TEXT    NOT NULL,
     digest       TEXT    NOT NULL,
+    subject      TEXT    NOT NULL,
     line         TEXT    NOT NULL,
     preview      TEXT    NOT NULL,
     reason       TEXT    NOT NULL,
@@ -55,6 +47,8 @@ CREATE TABLE outputs (
     taint        TEXT    NOT NULL,
     created_at   REAL    NOT NULL
 ) STRICT;
+CREATE INDEX outputs_of_conversation ON outputs (conversation, created_at);
+CREATE INDEX outputs_by_age ON outputs (created_at);
 
 CREATE TABLE secrets (
     name         TEXT    NOT NULL PRIMARY KEY,
@@ -99,8 +93,9 @@ CREATE TABLE memories (
     used_at      REAL    NOT NULL DEFAULT 0,
     UNIQUE (agent, sender, key)
 ) STRICT;
+-- `owner` is one made-up word for agent and sender: a search is over one owner's rows from the start.
 CREATE VIRTUAL TABLE memory_index USING fts5 (
-    key, content, tags, content = '', contentless_delete = 1, tokenize = 'porter unicode61 remove_diacritics 2'
+    owner, key, content, tags, content = '', contentless_delete = 1, tokenize = 'porter unicode61 remove_diacritics 2'
 );
 -- Observations are notes a conversation makes as it grows; reflections condense them.
 CREATE TABLE notes (
@@ -113,6 +108,7 @@ CREATE TABLE notes (
     taint        TEXT    NOT NULL,
     created_at   REAL    NOT NULL
 ) STRICT;
+CREATE INDEX notes_of_conversation ON notes (conversation, kind, number);
 
 CREATE TABLE tasks (
     id           TEXT    NOT NULL PRIMARY KEY,
@@ -123,9 +119,11 @@ CREATE TABLE tasks (
     status       TEXT    NOT NULL,
     parent_id    TEXT    NOT NULL,
     agent_id     TEXT    NOT NULL,
+    taint        TEXT    NOT NULL,
     created_at   REAL    NOT NULL,
     updated_at   REAL    NOT NULL
 ) STRICT;
+CREATE INDEX tasks_of_owner ON tasks (agent, sender, created_at);
 
 -- Written by the hooks after each call, read by the librarian's tools.
 CREATE TABLE tool_audit (
@@ -147,6 +145,7 @@ CREATE TABLE learnings (
     category     TEXT    NOT NULL,
     confidence   REAL    NOT NULL,
     occurrences  INTEGER NOT NULL,
+    taint        TEXT    NOT NULL,
     created_at   REAL    NOT NULL,
     updated_at   REAL    NOT NULL,
     UNIQUE (trigger, error_pattern)
@@ -167,6 +166,7 @@ CREATE TABLE mcp_pins (
     server       TEXT    NOT NULL,
     tool         TEXT    NOT NULL,
     digest       TEXT    NOT NULL,
+    subject      TEXT    NOT NULL,
     pinned_at    REAL    NOT NULL,
     PRIMARY KEY (server, tool)
 ) STRICT;

@@ -10,11 +10,11 @@ from moot.domain.ask import Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.message import ToolCall
-from moot.domain.ports import RunContext
+from moot.domain.ports import GateCall, RunContext, ToolResult
 from moot.domain.prompt import ToolSpec
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS, Scope, only
 from moot.engine.deadline import Deadline
-from moot.engine.toolcall import RESULT_CHARACTERS, Toolbox, ToolOutput
+from moot.engine.gate import Gate
 
 
 class Echo:
@@ -41,7 +41,7 @@ class Echo:
             case "hang":
                 await asyncio.Event().wait()
             case "flood":
-                return "x" * (RESULT_CHARACTERS + 5)
+                return "x" * 50_000
             case "dirt":
                 return "a\x00b\ud800"
         return str(arguments["text"]) * int(arguments.get("times", 1))
@@ -56,18 +56,23 @@ CONTEXT = RunContext(
 )
 
 
+async def _ten_thousand(call: GateCall, result: ToolResult) -> ToolResult:
+    assert call.id == "c"
+    return ToolResult(content=result.content[:10_000], is_error=result.is_error)
+
+
 async def call(
     arguments: str, *, scope: Scope = ALL_TOOLS, name: str = "echo", flaw: str = ""
-) -> tuple[ToolOutput, Echo]:
+) -> tuple[ToolResult, Echo]:
     echo = Echo()
-    toolbox = Toolbox({"echo": echo}, scope)
+    toolbox = Gate(tools=lambda: {"echo": echo}, hooks=[], budget=_ten_thousand).box(scope)
     made = ToolCall(id="c", name=name, arguments=arguments)
     return await toolbox.execute(made, flaw, CONTEXT, Deadline(0.05)), echo
 
 
 async def test_a_good_call_runs() -> None:
     output, _ = await call('{"text": "ho", "times": 2}')
-    assert output == ToolOutput("hoho")
+    assert output == ToolResult(content="hoho")
 
 
 @pytest.mark.parametrize(
@@ -104,13 +109,13 @@ async def test_an_unknown_tool_is_told_with_what_there_is() -> None:
 
 async def test_a_flaw_found_by_the_model_adapter_is_the_result() -> None:
     output, echo = await call("{}", flaw="The arguments were cut off.")
-    assert output == ToolOutput("The arguments were cut off.", is_error=True)
+    assert output == ToolResult(content="The arguments were cut off.", is_error=True)
     assert echo.heard == []
 
 
 async def test_what_a_tool_refuses_is_a_result_with_its_fix() -> None:
     output, _ = await call('{"text": "refuse"}')
-    assert output == ToolOutput("I will not. Ask nicely.", is_error=True)
+    assert output == ToolResult(content="I will not. Ask nicely.", is_error=True)
 
 
 async def test_a_tool_that_breaks_does_not_break_the_run() -> None:
@@ -128,5 +133,5 @@ async def test_a_tool_that_hangs_is_stopped() -> None:
 async def test_results_are_bounded_and_clean() -> None:
     flood, _ = await call('{"text": "flood"}')
     dirt, _ = await call('{"text": "dirt"}')
-    assert flood.content.endswith("5 more characters were cut")
+    assert len(flood.content) == 10_000
     assert dirt.content == "a\ufffdb\ufffd"

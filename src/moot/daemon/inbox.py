@@ -1,0 +1,56 @@
+"""Requests about what waits for a human: questions, approvals, the rules decided with them, and the gate's hooks."""
+
+from moot.daemon.connection import Reply
+from moot.daemon.principal import Principal
+from moot.domain.approval import Decision
+from moot.domain.errors import BadRequest
+from moot.engine.approvals import Approvals
+from moot.engine.asks import Asks
+from moot.engine.gate import Gate
+from moot.wire import moot_pb2 as pb
+from moot.wire.events import approval_info, ask_info, rule_info
+
+
+class Inbox:
+    def __init__(self, *, asks: Asks, approvals: Approvals, gate: Gate) -> None:
+        self._asks = asks
+        self._approvals = approvals
+        self._gate = gate
+
+    async def list_asks(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        infos = [ask_info(ask) for ask in self._asks.all() if principal.owns(ask.key.sender)]
+        waiting = await self._approvals.pending()
+        infos += [approval_info(approval) for approval in waiting if principal.owns(approval.key.sender)]
+        reply.send(pb.ServerMessage(ask_list=pb.AskList(asks=infos)))
+
+    async def decide_ask(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("decide what an agent may do on this machine")
+        asked = message.decide_ask
+        try:
+            decision = Decision(asked.decision)
+        except ValueError:
+            raise BadRequest(f"{asked.decision!r} is no decision", fix="Say once, run, always or deny.") from None
+        decided = await self._approvals.decide(
+            asked.ask_id, attempt=asked.attempt, decision=decision, by=principal.name
+        )
+        rule = decided.rule(decision)
+        answer = pb.AskDecided(ask_id=decided.id, state=decided.state, rule=str(rule) if rule else "")
+        reply.send(pb.ServerMessage(ask_decided=answer))
+
+    async def list_rules(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("see the rules")
+        rules = [rule_info(rule) for rule in self._approvals.rules()]
+        reply.send(pb.ServerMessage(rule_list=pb.RuleList(rules=rules)))
+
+    async def delete_rule(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("take back a rule")
+        await self._approvals.delete_rule(message.delete_rule.number)
+        reply.send(pb.ServerMessage(pong=pb.Pong()))
+
+    async def list_hooks(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("see the hooks")
+        hooks = [
+            pb.HookInfo(name=hook.name, phase=hook.phase, enabled=True, counts=hook.counts())
+            for hook in self._gate.hooks
+        ]
+        reply.send(pb.ServerMessage(hook_list=pb.HookList(hooks=hooks)))

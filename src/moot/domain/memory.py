@@ -1,0 +1,90 @@
+"""What an agent remembers of one sender: the entries, how useful each is, and the port they are kept behind. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import log2
+from typing import Protocol
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import BadRequest
+
+KEY_LENGTH = 200
+CONTENT_LENGTH = 16_384
+TAG_LENGTH = 64
+MOST_TAGS = 16
+HALF_LIFE_DAYS = 30.0
+_DAY = 86_400.0
+
+
+class MemoryKind(StrEnum):
+    PATTERN = "pattern"
+    PREFERENCE = "preference"
+    FACT = "fact"
+    SKILL = "skill"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """One thing an agent remembers. `taint` names the strangers whose words it may hold."""
+
+    key: str
+    content: str
+    kind: MemoryKind = MemoryKind.FACT
+    tags: tuple[str, ...] = ()
+    confidence: float = 0.5
+    taint: frozenset[str] = frozenset()
+    uses: int = 0
+    created_at: float = 0.0
+    updated_at: float = 0.0
+    used_at: float = 0.0
+
+
+class Memories(Protocol):
+    """Memories by owner: the agent and the sender it talks with. One owner never sees another's."""
+
+    async def save(self, owner: ConversationKey, memory: Memory, *, max_entries: int, now: float) -> bool:
+        """Write it, in place of what had its key; True when there was nothing. The least useful beyond the bound go."""
+        ...
+
+    async def recall(
+        self, owner: ConversationKey, query: str, *, limit: int, kind: MemoryKind | None = None, now: float
+    ) -> list[Memory]:
+        """What fits the query, best first. Each one found has been used once more."""
+        ...
+
+    async def forget(self, owner: ConversationKey, key: str) -> bool: ...
+    async def prune(self, owner: ConversationKey, *, max_entries: int, now: float) -> int:
+        """Let go of the least useful beyond the bound; how many went."""
+        ...
+
+
+def clamp(confidence: float) -> float:
+    return min(1.0, max(0.0, float(confidence)))
+
+
+def kind_of(name: str) -> MemoryKind:
+    try:
+        return MemoryKind(name)
+    except ValueError:
+        raise BadRequest(f"{name!r} is not a kind of memory", fix=f"Kinds are: {', '.join(MemoryKind)}.") from None
+
+
+def check_sizes(key: str, content: str, tags: Sequence[str]) -> None:
+    if len(key) > KEY_LENGTH:
+        raise BadRequest(f"the key has {len(key)} characters", fix=f"At most {KEY_LENGTH} are kept.")
+    if len(content) > CONTENT_LENGTH:
+        raise BadRequest(f"the memory has {len(content)} characters", fix=f"Say it in {CONTENT_LENGTH} or fewer.")
+    if len(tags) > MOST_TAGS or any(len(tag) > TAG_LENGTH for tag in tags):
+        raise BadRequest("there are too many tags, or one is too long", fix=f"At most {MOST_TAGS} of {TAG_LENGTH}.")
+
+
+def usefulness(memory: Memory, now: float) -> float:
+    """How much a memory is worth beside others: sure, recent, and used before. From a quarter to two.
+
+    Each part moves within a factor of two, so that none of them hides a memory whose words fit well.
+    """
+    age = max(0.0, now - max(memory.updated_at, memory.used_at)) / _DAY
+    recency = 0.5 + 0.5 * 0.5 ** (age / HALF_LIFE_DAYS)
+    habit = 1.0 + min(1.0, log2(1 + memory.uses) / 6)
+    return float((0.5 + 0.5 * memory.confidence) * recency * habit)

@@ -1,0 +1,65 @@
+"""Notes on a conversation: observations as it grows, reflections that condense them, and when they are due. Pure."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from moot.domain.conversation import ConversationKey
+
+NOTE_LENGTH = 8_192
+
+
+class NoteKind(StrEnum):
+    OBSERVATION = "observation"
+    REFLECTION = "reflection"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """What was noted of the messages first_seq..last_seq of one conversation."""
+
+    kind: NoteKind
+    content: str
+    first_seq: int
+    last_seq: int
+    taint: frozenset[str] = frozenset()
+    number: int = 0
+    created_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """How far a conversation has been noted: its newest message, the newest one observed, and what is not condensed."""
+
+    last_seq: int = 0
+    noted_seq: int = 0
+    open: tuple[Note, ...] = ()
+
+
+class Notes(Protocol):
+    """The notes of a conversation, seen from that conversation alone."""
+
+    async def add(self, key: ConversationKey, note: Note, *, now: float) -> Note:
+        """Write a note. A first_seq of 0 begins after what was observed before; a last_seq of 0 ends at the newest."""
+        ...
+
+    async def listed(self, key: ConversationKey, kind: NoteKind, *, limit: int) -> list[Note]:
+        """The newest notes of a kind, oldest of them first."""
+        ...
+
+    async def state(self, key: ConversationKey) -> Noted: ...
+
+
+def due(history_length: int, last_noted_seq: int, *, every: int) -> bool:
+    """Whether enough was said since the last observation to make another."""
+    return every > 0 and history_length - last_noted_seq >= every
+
+
+def reflection_due(observations: int, *, every: int) -> bool:
+    """Whether there are enough observations that no reflection has condensed."""
+    return every > 0 and observations >= every
+
+
+def span(notes: tuple[Note, ...]) -> tuple[int, int]:
+    """The stretch of history these notes are about."""
+    return min(note.first_seq for note in notes), max(note.last_seq for note in notes)

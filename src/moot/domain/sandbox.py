@@ -1,0 +1,43 @@
+"""What holds a command in, as doctor and the tools tell it. Pure."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxReport:
+    """Which mechanism is in force. `mechanism` is bubblewrap, none (chosen by the owner) or missing (nothing runs)."""
+
+    mechanism: str
+    version: str = ""
+    path: str = ""
+    # The version of the kernel's Landlock interface in use; 0 where it is not in force.
+    landlock: int = 0
+    seccomp: bool = False
+    network: bool = False
+    # What bounds the number of processes: rlimit, cgroup or nothing.
+    process_limit: str = ""
+    missing: tuple[str, ...] = ()
+    fix: str = ""
+
+    @property
+    def usable(self) -> bool:
+        return self.mechanism != "missing"
+
+    @property
+    def confined(self) -> bool:
+        return self.mechanism == "bubblewrap"
+
+    def sentence(self) -> str:
+        """One line for people."""
+        if not self.usable:
+            return f"no sandbox: {'; '.join(self.missing)}"
+        if not self.confined:
+            return "no sandbox, as configured: commands run with everything the daemon may do"
+        parts = [
+            f"bubblewrap {self.version}",
+            f"Landlock {self.landlock}" if self.landlock else "no Landlock",
+            "seccomp" if self.seccomp else "no seccomp",
+            "network allowed" if self.network else "no network",
+            f"processes bounded by {self.process_limit}" if self.process_limit else "processes not bounded",
+        ]
+        return ", ".join(parts)

@@ -1,0 +1,75 @@
+"""Tasks an agent keeps track of: what one is, what may become of it, and the port they are kept behind. Pure."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import BadRequest
+
+TITLE_LENGTH = 300
+DESCRIPTION_LENGTH = 16_384
+# Of one owner: more is no longer a list of tasks.
+MOST_TASKS = 1_000
+
+
+class TaskStatus(StrEnum):
+    TODO = "todo"
+    IN_PROGRESS = "in_progress"
+    DONE = "done"
+    BLOCKED = "blocked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One task. `agent_id` is who took it up last; `taint` names the strangers whose words it may hold."""
+
+    id: str
+    title: str
+    description: str = ""
+    status: TaskStatus = TaskStatus.TODO
+    parent_id: str = ""
+    agent_id: str = ""
+    taint: frozenset[str] = frozenset()
+    created_at: float = 0.0
+    updated_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskChange:
+    """What an update changes; what is empty stays as it was."""
+
+    status: TaskStatus | None = None
+    description: str = ""
+    agent_id: str = ""
+    taint: frozenset[str] = frozenset()
+
+
+class Tasks(Protocol):
+    """Tasks by owner: a task of another owner does not exist."""
+
+    async def create(self, owner: ConversationKey, task: Task) -> Task: ...
+    async def get(self, owner: ConversationKey, task_id: str) -> Task | None: ...
+    async def listed(
+        self, owner: ConversationKey, *, status: TaskStatus | None = None, parent_id: str = ""
+    ) -> list[Task]:
+        """In the order they were created."""
+        ...
+
+    async def update(self, owner: ConversationKey, task_id: str, change: TaskChange, *, now: float) -> Task | None: ...
+
+
+def status_of(name: str) -> TaskStatus:
+    try:
+        return TaskStatus(name)
+    except ValueError:
+        raise BadRequest(f"{name!r} is not a status of a task", fix=f"Statuses are: {', '.join(TaskStatus)}.") from None
+
+
+def check_sizes(title: str, description: str) -> None:
+    if len(title) > TITLE_LENGTH:
+        raise BadRequest(f"the title has {len(title)} characters", fix=f"At most {TITLE_LENGTH} are kept.")
+    if len(description) > DESCRIPTION_LENGTH:
+        raise BadRequest(
+            f"the description has {len(description)} characters", fix=f"Say it in {DESCRIPTION_LENGTH} or fewer."
+        )

@@ -1,0 +1,94 @@
+"""Calls that wait for their owner: asked once, answered by id and attempt, used once, and kept across restarts."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from moot.domain.approval import Approval, AskState, Decision, Rule
+from moot.domain.errors import Conflict, MootError
+from moot.domain.events import ApprovalClosed, ApprovalOpened, Event
+from moot.domain.ports import ApprovalStore, Clock
+
+
+class Approvals:
+    """Rules are few and asked at every call, so they are kept in memory beside the store."""
+
+    def __init__(self, *, store: ApprovalStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._waiting: dict[str, asyncio.Future[AskState]] = {}
+        self._rules: list[Rule] = []
+        self._suspended = False
+
+    async def load(self) -> None:
+        self._rules = await self._store.rules()
+
+    def suspend(self) -> None:
+        """The daemon stops: what is pending stays pending and is taken up again at the next start."""
+        self._suspended = True
+
+    def allowed(self, approval: Approval) -> bool:
+        """Whether a rule already says yes."""
+        return any(rule.allows(approval) for rule in self._rules)
+
+    async def request(self, approval: Approval, emit: Callable[[Event], None], *, seconds: float) -> AskState:
+        """Ask the owner, or take up what was asked before a restart. Returns granted (and used), denied or expired."""
+        known = await self._store.of_call(approval.run_id, approval.call_id)
+        if known is not None and known.digest == approval.digest:
+            asked = known
+        else:
+            now = self._clock.now()
+            asked = await self._store.open(replace(approval, opened_at=now, expires_at=now + seconds))
+        state = AskState.CANCELLED
+        try:
+            if asked.state is AskState.PENDING:
+                emit(ApprovalOpened(asked))
+                state = await self._answer(asked)
+            else:
+                state = asked.state
+            if state is AskState.GRANTED:
+                await self._store.use(asked, now=self._clock.now())
+        finally:
+            if not (state is AskState.CANCELLED and self._suspended):
+                if state in (AskState.CANCELLED, AskState.EXPIRED):
+                    await self._close(asked, state)
+                emit(ApprovalClosed(asked.id, state))
+        return state
+
+    async def decide(self, ask_id: str, *, attempt: int, decision: Decision, by: str) -> Approval:
+        decided = await self._store.decide(ask_id, attempt=attempt, decision=decision, by=by, now=self._clock.now())
+        if decided.rule(decision) is not None:
+            await self.load()
+        future = self._waiting.get(ask_id)
+        if future is not None and not future.done():
+            future.set_result(decided.state)
+        return decided
+
+    async def pending(self) -> list[Approval]:
+        return await self._store.pending()
+
+    def rules(self) -> list[Rule]:
+        return list(self._rules)
+
+    async def delete_rule(self, number: int) -> None:
+        await self._store.delete_rule(number)
+        await self.load()
+
+    async def _answer(self, asked: Approval) -> AskState:
+        if asked.id in self._waiting:
+            raise Conflict(f"the approval {asked.id} is being waited for already")
+        future: asyncio.Future[AskState] = asyncio.get_running_loop().create_future()
+        self._waiting[asked.id] = future
+        try:
+            async with asyncio.timeout(max(0.0, asked.expires_at - self._clock.now())):
+                return await future
+        except TimeoutError:
+            return AskState.EXPIRED
+        finally:
+            del self._waiting[asked.id]
+
+    async def _close(self, asked: Approval, state: AskState) -> None:
+        """Record that nobody decided. A run that is being killed does not wait longer for the disk than it must."""
+        with suppress(MootError):
+            await asyncio.shield(self._store.close(asked.id, state, now=self._clock.now()))

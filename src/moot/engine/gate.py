@@ -1,0 +1,160 @@
+"""The gate: the one way to execute a tool, through scope, arguments and the hook chain, always ending in a result."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import msgspec
+
+from moot.domain.errors import MootError
+from moot.domain.message import ToolCall
+from moot.domain.ports import GateCall, Hook, Proceed, Recovers, RunContext, Tool, ToolResult
+from moot.domain.prompt import ToolSpec
+from moot.domain.scope import Scope
+from moot.domain.text import clean
+from moot.engine.deadline import Deadline
+from moot.failpoint import reach
+
+logger = logging.getLogger(__name__)
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+class Budget(Protocol):
+    """Keeps what is too long for a model, and says how to read on."""
+
+    async def __call__(self, call: GateCall, result: ToolResult) -> ToolResult: ...
+
+
+class Gate:
+    """The tools of the daemon and the chain in front of them."""
+
+    def __init__(self, *, tools: Callable[[], Mapping[str, Tool]], hooks: Sequence[Hook], budget: Budget) -> None:
+        self._tools = tools
+        self.hooks = tuple(hooks)
+        self._budget = budget
+
+    def box(self, scope: Scope) -> "Toolbox":
+        """What a run may use. The scope is applied here and nowhere else."""
+        return Toolbox(self, {name: tool for name, tool in self._tools().items() if scope.allows(name)})
+
+    async def pass_through(self, call: GateCall, deadline: Deadline) -> ToolResult:
+        proceed: Proceed = _Execution(deadline)
+        for hook in reversed(self.hooks):
+            proceed = _Link(hook, proceed)
+        return await self._budget(call, await proceed(call))
+
+
+class _Link:
+    __slots__ = ("_hook", "_proceed")
+
+    def __init__(self, hook: Hook, proceed: Proceed) -> None:
+        self._hook = hook
+        self._proceed = proceed
+
+    async def __call__(self, call: GateCall) -> ToolResult:
+        return await self._hook(call, self._proceed)
+
+
+class _Execution:
+    """The last link: the tool itself, tried once more where it knows how to put itself right."""
+
+    __slots__ = ("_deadline",)
+
+    def __init__(self, deadline: Deadline) -> None:
+        self._deadline = deadline
+
+    async def __call__(self, call: GateCall) -> ToolResult:
+        try:
+            async with self._deadline:
+                return await self._tried(call)
+        except MootError as error:
+            return ToolResult(content=clean(f"{error.message}. {error.fix}".strip()), is_error=True)
+        except TimeoutError:
+            return ToolResult(content=f"{call.tool.spec.name} took too long and was stopped.", is_error=True)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            # A tool's own failure must not end the run; the model is told, the operator finds the cause in the log.
+            logger.exception("tool %s failed", call.tool.spec.name)
+            told = f"{call.tool.spec.name} failed inside; the daemon's log has the cause."
+            return ToolResult(content=told, is_error=True)
+
+    async def _tried(self, call: GateCall) -> ToolResult:
+        try:
+            return await _run(call)
+        except MootError:
+            raise
+        except Exception as error:
+            if isinstance(call.tool, Recovers) and await call.tool.recover(error):
+                return await _run(call)
+            raise
+
+
+async def _run(call: GateCall) -> ToolResult:
+    reach("tool.before")
+    said = await call.tool(call.arguments, call.context)
+    reach("tool.after")
+    result = said if isinstance(said, ToolResult) else ToolResult(content=said)
+    own = call.tool.spec.taint
+    taint = result.taint | {own} if own else result.taint
+    return replace(result, content=clean(result.content), taint=taint)
+
+
+class Toolbox:
+    """The tools one run has."""
+
+    def __init__(self, gate: Gate, tools: Mapping[str, Tool]) -> None:
+        self._gate = gate
+        self._tools = tools
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return tuple(tool.spec for tool in self._tools.values())
+
+    async def execute(self, call: ToolCall, flaw: str, context: RunContext, deadline: Deadline) -> ToolResult:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            names = ", ".join(sorted(self._tools)) or "none"
+            return ToolResult(content=f"There is no tool {call.name!r} here. There are: {names}.", is_error=True)
+        arguments = flaw or _arguments(call, tool.spec)
+        if isinstance(arguments, str):
+            return ToolResult(content=arguments, is_error=True)
+        passing = GateCall(id=call.id, tool=tool, arguments=arguments, context=context)
+        try:
+            return await self._gate.pass_through(passing, deadline)
+        except MootError as error:
+            return ToolResult(content=f"{error.message}. {error.fix}".strip(), is_error=True)
+
+
+def _arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any] | str:
+    """The arguments, or a sentence on what is wrong with them."""
+    try:
+        arguments = msgspec.json.decode(call.arguments or "{}")
+    except msgspec.DecodeError as error:
+        return f"The arguments of {call.name} are not valid JSON: {error}."
+    if not isinstance(arguments, dict):
+        return f"The arguments of {call.name} must be a JSON object."
+    return _mismatch(call.name, arguments, spec) or arguments
+
+
+def _mismatch(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:
+    required: Sequence[str] = spec.parameters.get("required", ())
+    for parameter in required:
+        if arguments.get(parameter) in (None, ""):
+            return f"missing {parameter} parameter"
+    properties: dict[str, dict[str, Any]] = spec.parameters.get("properties", {})
+    for parameter, value in arguments.items():
+        expected = _TYPES.get(properties.get(parameter, {}).get("type", ""))
+        wrong_bool = isinstance(value, bool) and expected is not None and bool not in expected
+        if expected is not None and (wrong_bool or not isinstance(value, expected)):
+            return f"{name}: {parameter} must be of type {properties[parameter]['type']}"
+    return ""

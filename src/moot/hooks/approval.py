@@ -1,0 +1,127 @@
+"""ApprovalGate: puts a call before its owner when it could do harm, and lets it through once they said yes."""
+
+from collections import Counter
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from typing import Any, Protocol
+
+import msgspec
+
+from moot.domain.approval import Approval, AskState
+from moot.domain.events import Event
+from moot.domain.gate_config import InterceptorConfig
+from moot.domain.ports import GateCall, Previews, Proceed, Renders, ToolResult
+from moot.domain.prompt import Safety
+from moot.domain.text import clean
+
+_LINE = 300
+_PREVIEW = 20_000
+
+
+class Asks(Protocol):
+    def allowed(self, approval: Approval) -> bool: ...
+    async def request(self, approval: Approval, emit: Callable[[Event], None], *, seconds: float) -> AskState: ...
+
+
+class ApprovalGate:
+    name = "ApprovalGate"
+    phase = "pre-execute"
+
+    def __init__(self, approvals: Asks, config: Callable[[], InterceptorConfig]) -> None:
+        self._approvals = approvals
+        self._config = config
+        self._counts: Counter[str] = Counter()
+
+    def counts(self) -> dict[str, int]:
+        return dict(self._counts)
+
+    async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
+        config = self._config()
+        tainted = _tainted(call)
+        reason = tainted or _reason(call, config)
+        if not reason:
+            self._counts["passed"] += 1
+            return await proceed(call)
+        approval = await _approval(call, reason)
+        # A rule was made without a stranger's words in sight; with them it does not hold.
+        if not tainted and self._approvals.allowed(approval):
+            self._counts["by rule"] += 1
+            return await proceed(call)
+        if config.unattended:
+            self._counts["refused"] += 1
+            return _refused(f"{approval.tool} needs an approval and there is nobody to ask; it was not run.")
+        self._counts["asked"] += 1
+        with call.context.waiting():
+            state = await self._approvals.request(approval, call.context.emit, seconds=config.approval_seconds)
+        self._counts[state.value] += 1
+        match state:
+            case AskState.GRANTED:
+                return await proceed(call)
+            case AskState.DENIED:
+                return _refused(
+                    f"The owner said no to {approval.tool}. Do not try the same again; ask or go on without."
+                )
+            case _:
+                return _refused(f"Nobody decided on {approval.tool} in time; it was not run.")
+
+
+def _refused(sentence: str) -> ToolResult:
+    return ToolResult(content=sentence, is_error=True)
+
+
+def _tainted(call: GateCall) -> str:
+    sinks, strangers = call.tool.spec.sinks, call.context.taint
+    if not sinks or not strangers:
+        return ""
+    seen, reached = ", ".join(sorted(strangers)), ", ".join(sorted(sinks))
+    return f"this run has seen words from outside ({seen}), and this reaches {reached}"
+
+
+def _reason(call: GateCall, config: InterceptorConfig) -> str:
+    spec = call.tool.spec
+    if _listed(spec.name, config.sensitive_tools):
+        return "it is on the list of tools that always ask"
+    if _listed(spec.name, config.exempt_tools):
+        return ""
+    match config.policy:
+        case "none" | "configured":
+            return ""
+        case "all":
+            return "every tool asks"
+        case _:
+            return "it is dangerous" if spec.safety is Safety.DANGEROUS else ""
+
+
+def _listed(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+async def _approval(call: GateCall, reason: str) -> Approval:
+    context, tool = call.context, call.tool
+    arguments = msgspec.json.encode(call.arguments, order="sorted").decode()
+    return Approval(
+        id=f"ask-{context.run_id}-{call.id}",
+        key=context.key,
+        run_id=context.run_id,
+        call_id=call.id,
+        speaker=context.speaker,
+        tool=tool.spec.name,
+        arguments=arguments,
+        subject=_subject(call.arguments),
+        line=one_line(tool, call.arguments),
+        preview=clean(await tool.preview(call.arguments, context))[:_PREVIEW] if isinstance(tool, Previews) else "",
+        reason=reason,
+    )
+
+
+def _subject(arguments: dict[str, Any]) -> str:
+    """What "always" would be about: the exact command where there is one, else the tool as such."""
+    command = arguments.get("command")
+    return command if isinstance(command, str) else ""
+
+
+def one_line(tool: Any, arguments: dict[str, Any]) -> str:
+    said = tool.line(arguments) if isinstance(tool, Renders) else ""
+    text = said or f"{tool.spec.name} {msgspec.json.encode(arguments).decode()}"
+    line = " ".join(clean(text).split())
+    return f"{line[:_LINE]} …" if len(line) > _LINE else line

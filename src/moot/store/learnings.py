@@ -1,0 +1,97 @@
+"""What the hooks write after calls: the audit, what failures taught, and results worth knowing."""
+
+from collections.abc import Sequence
+from hashlib import sha256
+
+import apsw
+import msgspec
+
+from moot.domain.learning import (
+    FIRST_CONFIDENCE,
+    Failure,
+    Knowledge,
+    Lesson,
+    confidence_after_success,
+    trigger,
+)
+from moot.store import rows
+from moot.store.sqlite import SqliteStore
+
+
+class SqliteLearnings:
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    async def learn(self, lessons: Sequence[Lesson]) -> None:
+        await self._store.write(lambda db: _learn(db, lessons), "learning")
+
+    async def know(self, items: Sequence[Knowledge], *, versions: int) -> None:
+        await self._store.write(lambda db: _know(db, items, versions), "knowledge")
+
+
+def _learn(db: apsw.Connection, lessons: Sequence[Lesson]) -> None:
+    for lesson in lessons:
+        record = lesson.record
+        db.execute(
+            "INSERT INTO tool_audit (agent, sender, run, tool, ok, seconds, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (record.agent, record.sender, record.run_id, record.tool, int(record.ok), record.seconds, record.at),
+        )
+        if lesson.failure is not None:
+            _failed(db, lesson.failure, record.at)
+        for pattern in lesson.overcome:
+            _overcame(db, record.tool, pattern, record.at)
+
+
+def _failed(db: apsw.Connection, failure: Failure, now: float) -> None:
+    known = trigger(failure.tool)
+    found = db.execute(
+        "SELECT taint FROM learnings WHERE trigger = ? AND error_pattern = ?", (known, failure.pattern)
+    ).get
+    taint = rows.tainted(failure.taint | rows.strangers(found or ""))
+    db.execute(
+        "INSERT INTO learnings (id, trigger, error_pattern, diagnosis, fix, category, confidence, occurrences, taint,"
+        " created_at, updated_at) VALUES (?1, ?2, ?3, ?4, '', ?5, ?6, 1, ?7, ?8, ?8)"
+        " ON CONFLICT (trigger, error_pattern) DO UPDATE SET occurrences = occurrences + 1, taint = ?7, updated_at = ?8",
+        (_id(known, failure.pattern), known, failure.pattern, failure.diagnosis, failure.category, FIRST_CONFIDENCE)
+        + (taint, now),
+    )
+
+
+def _id(known: str, pattern: str) -> str:
+    """A learning is named by what it is about, so that two writers can only mean the same one."""
+    return "learning-" + sha256(f"{known}\x00{pattern}".encode()).hexdigest()[:16]
+
+
+def _overcame(db: apsw.Connection, tool: str, pattern: str, now: float) -> None:
+    number = _id(trigger(tool), pattern)
+    confidence = db.execute("SELECT confidence FROM learnings WHERE id = ?", (number,)).get
+    if confidence is not None:
+        db.execute(
+            "UPDATE learnings SET confidence = ?, updated_at = ? WHERE id = ?",
+            (confidence_after_success(confidence), now, number),
+        )
+
+
+def _know(db: apsw.Connection, items: Sequence[Knowledge], versions: int) -> None:
+    for item in items:
+        newest = db.execute(
+            "SELECT version, content FROM knowledge WHERE key = ? ORDER BY version DESC LIMIT 1", (item.key,)
+        ).fetchone()
+        version, content = newest or (0, None)
+        if content == item.content:
+            continue
+        db.execute(
+            "INSERT INTO knowledge (key, version, category, content, tags, source, taint, created_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                item.key,
+                version + 1,
+                item.category,
+                item.content,
+                msgspec.json.encode(item.tags).decode(),
+                item.source,
+                rows.tainted(item.taint),
+                item.created_at,
+            ),
+        )
+        db.execute("DELETE FROM knowledge WHERE key = ? AND version <= ?", (item.key, version + 1 - versions))

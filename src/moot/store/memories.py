@@ -1,0 +1,207 @@
+"""Memories of an agent with a sender: upsert, search by words with what is useful first, forget and prune."""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from math import log
+
+import apsw
+import msgspec
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.memory import Memory, MemoryKind, usefulness
+from moot.store import rows
+from moot.store.recall import fragments, terms
+from moot.store.sqlite import SqliteStore
+
+_COLUMNS = "number, key, content, kind, tags, confidence, taint, uses, created_at, updated_at, used_at"
+_OWN = "agent = ? AND sender = ?"
+_K1, _B = 1.2, 0.75
+# Rows of one search that are scored; an owner keeps fewer than this unless the configuration says otherwise.
+_MOST_ROWS = 10_000
+
+_decode_tags = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+class SqliteMemories:
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    async def save(self, owner: ConversationKey, memory: Memory, *, max_entries: int, now: float) -> bool:
+        return await self._store.write(lambda db: _save(db, owner, memory, max_entries, now), "memory")
+
+    async def recall(
+        self, owner: ConversationKey, query: str, *, limit: int, kind: MemoryKind | None = None, now: float
+    ) -> list[Memory]:
+        found = await self._store.read(lambda db: _search(db, owner, query, kind, limit, now))
+        if found:
+            await self._store.write(lambda db: _used(db, [number for number, _ in found], now), "memory")
+        return [memory for _, memory in found]
+
+    async def forget(self, owner: ConversationKey, key: str) -> bool:
+        return await self._store.write(lambda db: _forget(db, owner, key), "memory")
+
+    async def prune(self, owner: ConversationKey, *, max_entries: int, now: float) -> int:
+        return await self._store.write(lambda db: _prune(db, owner, max_entries, now), "memory")
+
+
+# ---- writing --------------------------------------------------------------------------------------
+
+
+def _save(db: apsw.Connection, owner: ConversationKey, memory: Memory, max_entries: int, now: float) -> bool:
+    """A memory saved again is made anew but for its age and its uses; its strangers are those of the new words."""
+    before = _number(db, owner, memory.key)
+    db.execute(
+        "INSERT INTO memories (agent, sender, key, content, kind, tags, confidence, taint, created_at, updated_at)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9) ON CONFLICT (agent, sender, key) DO UPDATE SET"
+        " content = ?4, kind = ?5, tags = ?6, confidence = ?7, taint = ?8, updated_at = ?9",
+        (
+            *owner,
+            memory.key,
+            memory.content,
+            memory.kind.value,
+            msgspec.json.encode(memory.tags).decode(),
+            memory.confidence,
+            rows.tainted(memory.taint),
+            now,
+        ),
+    )
+    if before is not None:
+        db.execute("DELETE FROM memory_index WHERE rowid = ?", (before,))
+    number = before or db.last_insert_rowid()
+    db.execute(
+        "INSERT INTO memory_index (rowid, owner, key, content, tags) VALUES (?, ?, ?, ?, ?)",
+        (number, _owner_word(owner), memory.key, memory.content, " ".join(memory.tags)),
+    )
+    if before is None:
+        _prune(db, owner, max_entries, now, keep=number)
+    return before is None
+
+
+def _number(db: apsw.Connection, owner: ConversationKey, key: str) -> int | None:
+    found = db.execute(f"SELECT number FROM memories WHERE {_OWN} AND key = ?", (*owner, key)).get
+    return None if found is None else int(found)
+
+
+def _used(db: apsw.Connection, numbers: Sequence[int], now: float) -> None:
+    db.executemany(
+        "UPDATE memories SET uses = uses + 1, used_at = ? WHERE number = ?", [(now, number) for number in numbers]
+    )
+
+
+def _forget(db: apsw.Connection, owner: ConversationKey, key: str) -> bool:
+    number = _number(db, owner, key)
+    if number is not None:
+        _delete(db, [number])
+    return number is not None
+
+
+def _prune(db: apsw.Connection, owner: ConversationKey, max_entries: int, now: float, *, keep: int = 0) -> int:
+    """Let go of the least useful. What was saved this moment is not measured against the rest yet."""
+    count = int(db.execute(f"SELECT count(*) FROM memories WHERE {_OWN}", owner).get)
+    over = count - max(0, max_entries)
+    if over <= 0:
+        return 0
+    candidates = [
+        (usefulness(memory, now), number)
+        for number, memory in map(_memory, db.execute(f"SELECT {_COLUMNS} FROM memories WHERE {_OWN}", owner))
+        if number != keep
+    ]
+    doomed = [number for _, number in sorted(candidates)[:over]]
+    _delete(db, doomed)
+    return len(doomed)
+
+
+def _delete(db: apsw.Connection, numbers: Sequence[int]) -> None:
+    each = [(number,) for number in numbers]
+    db.executemany("DELETE FROM memory_index WHERE rowid = ?", each)
+    db.executemany("DELETE FROM memories WHERE number = ?", each)
+
+
+# ---- searching ------------------------------------------------------------------------------------
+
+
+def _search(
+    db: apsw.Connection, owner: ConversationKey, query: str, kind: MemoryKind | None, limit: int, now: float
+) -> list[tuple[int, Memory]]:
+    words = terms(query)
+    scores = _by_words(db, owner, words) if words else {}
+    found = _memories(db, owner, kind, list(scores)) if scores else []
+    if not found:
+        # Nothing by whole words: scripts without spaces, and parts of words, are found letter by letter.
+        found, scores = _by_letters(db, owner, kind, fragments(query))
+    ranked = sorted(
+        ((scores[number] * usefulness(memory, now), number, memory) for number, memory in found), reverse=True,
+        key=lambda item: item[:2],
+    )  # fmt: skip
+    return [(number, memory) for _, number, memory in ranked[:limit]]
+
+
+def _by_words(db: apsw.Connection, owner: ConversationKey, words: Sequence[str]) -> dict[int, float]:
+    """BM25 counted over this owner's memories alone: what others remember moves no score."""
+    any_word = " OR ".join(f'"{word}"' for word in words)
+    hits = db.execute(
+        "SELECT rowid, phrase_counts(memory_index) FROM memory_index WHERE memory_index MATCH ? LIMIT ?",
+        (f'owner : "{_owner_word(owner)}" AND {{key content tags}} : ({any_word})', _MOST_ROWS),
+    ).fetchall()
+    if not hits:
+        return {}
+    documents = int(db.execute(f"SELECT count(*) FROM memories WHERE {_OWN}", owner).get)
+    # A row's counts come after four bytes of length; the first is that of the owner's word.
+    lengths = {number: int.from_bytes(counts[:4], "little") for number, counts in hits}
+    average = sum(lengths.values()) / len(lengths)
+    having = [sum(1 for _, counts in hits if counts[5 + place]) for place in range(len(words))]
+    weights = [log(1 + (max(documents, count) - count + 0.5) / (count + 0.5)) for count in having]
+    return {
+        number: sum(
+            weight * count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * lengths[number] / average))
+            for weight, count in zip(weights, counts[5:], strict=True)
+        )
+        for number, counts in hits
+    }
+
+
+def _by_letters(
+    db: apsw.Connection, owner: ConversationKey, kind: MemoryKind | None, parts: Sequence[str]
+) -> tuple[list[tuple[int, Memory]], dict[int, float]]:
+    scores: dict[int, float] = {}
+    found: list[tuple[int, Memory]] = []
+    for number, memory in _memories(db, owner, kind) if parts else ():
+        text = f"{memory.key} {memory.content} {' '.join(memory.tags)}".lower()
+        hits = sum(1 for part in parts if part in text)
+        if hits:
+            scores[number] = hits / len(parts)
+            found.append((number, memory))
+    return found, scores
+
+
+def _memories(
+    db: apsw.Connection, owner: ConversationKey, kind: MemoryKind | None, numbers: Sequence[int] | None = None
+) -> list[tuple[int, Memory]]:
+    """This owner's memories. That they are this owner's is asked here too, whatever the index says."""
+    among = "" if numbers is None else " AND number IN (SELECT value FROM json_each(?4))"
+    found = db.execute(
+        f"SELECT {_COLUMNS} FROM memories WHERE agent = ?1 AND sender = ?2 AND (?3 = '' OR kind = ?3){among}",
+        (*owner, kind.value if kind else "", *([msgspec.json.encode(numbers).decode()] if numbers is not None else [])),
+    )
+    return [_memory(row) for row in found]
+
+
+def _owner_word(owner: ConversationKey) -> str:
+    return "o" + sha256("\x00".join(owner).encode()).hexdigest()
+
+
+def _memory(row: rows.Row) -> tuple[int, Memory]:
+    number, key, content, kind, tags, confidence, taint, uses, created_at, updated_at, used_at = row
+    memory = Memory(
+        key=key,
+        content=content,
+        kind=MemoryKind(kind),
+        tags=_decode_tags(tags),
+        confidence=confidence,
+        taint=rows.strangers(taint),
+        uses=uses,
+        created_at=created_at,
+        updated_at=updated_at,
+        used_at=used_at,
+    )
+    return number, memory

@@ -1,0 +1,94 @@
+"""Notes on conversations: observations and the reflections that condense them."""
+
+from dataclasses import replace
+
+import apsw
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.note import Note, Noted, NoteKind
+from moot.store import rows
+from moot.store.sqlite import SqliteStore
+
+# Of one conversation and kind; the oldest go first.
+MOST_KEPT = 500
+_COLUMNS = "number, kind, content, first_seq, last_seq, taint, created_at"
+
+
+class SqliteNotes:
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    async def add(self, key: ConversationKey, note: Note, *, now: float) -> Note:
+        return await self._store.write(lambda db: _add(db, key, note, now), "note")
+
+    async def listed(self, key: ConversationKey, kind: NoteKind, *, limit: int) -> list[Note]:
+        return await self._store.read(lambda db: _listed(db, key, kind, limit))
+
+    async def state(self, key: ConversationKey) -> Noted:
+        return await self._store.read(lambda db: _state(db, key))
+
+
+def _add(db: apsw.Connection, key: ConversationKey, note: Note, now: float) -> Note:
+    conversation = rows.require_conversation(db, key)
+    newest = int(db.execute("SELECT last_seq FROM conversations WHERE id = ?", (conversation,)).get)
+    last = min(note.last_seq or newest, newest)
+    first = min(note.first_seq or _noted_seq(db, conversation) + 1, last)
+    db.execute(
+        "INSERT INTO notes (conversation, kind, content, first_seq, last_seq, taint, created_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (conversation, note.kind.value, note.content, first, last, rows.tainted(note.taint), now),
+    )
+    number = db.last_insert_rowid()
+    db.execute(
+        "DELETE FROM notes WHERE conversation = ?1 AND kind = ?2 AND number <= (SELECT number FROM notes"
+        " WHERE conversation = ?1 AND kind = ?2 ORDER BY number DESC LIMIT 1 OFFSET ?3)",
+        (conversation, note.kind.value, MOST_KEPT),
+    )
+    return replace(note, number=number, first_seq=first, last_seq=last, created_at=now)
+
+
+def _noted_seq(db: apsw.Connection, conversation: int) -> int:
+    found = db.execute("SELECT coalesce(max(last_seq), 0) FROM notes WHERE conversation = ?", (conversation,)).get
+    return int(found)
+
+
+def _listed(db: apsw.Connection, key: ConversationKey, kind: NoteKind, limit: int) -> list[Note]:
+    conversation = rows.conversation_id(db, key)
+    if conversation is None:
+        return []
+    newest = db.execute(
+        f"SELECT {_COLUMNS} FROM notes WHERE conversation = ? AND kind = ? ORDER BY number DESC LIMIT ?",
+        (conversation, kind.value, limit),
+    )
+    return [_note(row) for row in newest][::-1]
+
+
+def _state(db: apsw.Connection, key: ConversationKey) -> Noted:
+    conversation = rows.conversation_id(db, key)
+    if conversation is None:
+        return Noted()
+    condensed = db.execute(
+        "SELECT coalesce(max(number), 0) FROM notes WHERE conversation = ? AND kind = 'reflection'", (conversation,)
+    ).get
+    still_open = db.execute(
+        f"SELECT {_COLUMNS} FROM notes WHERE conversation = ? AND kind = 'observation' AND number > ? ORDER BY number",
+        (conversation, condensed),
+    )
+    return Noted(
+        last_seq=db.execute("SELECT last_seq FROM conversations WHERE id = ?", (conversation,)).get,
+        noted_seq=_noted_seq(db, conversation),
+        open=tuple(_note(row) for row in still_open),
+    )
+
+
+def _note(row: rows.Row) -> Note:
+    number, kind, content, first_seq, last_seq, taint, created_at = row
+    return Note(
+        number=number,
+        kind=NoteKind(kind),
+        content=content,
+        first_seq=first_seq,
+        last_seq=last_seq,
+        taint=rows.strangers(taint),
+        created_at=created_at,
+    )

@@ -1,0 +1,64 @@
+"""The shelf of long results: each readable from its own conversation, for a time."""
+
+import apsw
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.output import Output
+from moot.domain.output_config import OutputConfig
+from moot.store import rows
+from moot.store.sqlite import SqliteStore
+
+
+class SqliteOutputs:
+    def __init__(self, store: SqliteStore, config: OutputConfig) -> None:
+        self._store = store
+        self._config = config
+
+    async def keep(self, key: ConversationKey, output: Output) -> None:
+        await self._store.write(lambda db: _keep(db, key, output, self._config), "output")
+
+    async def get(self, key: ConversationKey, ref: str, *, now: float) -> Output | None:
+        oldest = now - self._config.keep_seconds
+        return await self._store.read(lambda db: _get(db, key, ref, oldest))
+
+    async def expire(self, *, now: float) -> int:
+        oldest = now - self._config.keep_seconds
+        return await self._store.write(lambda db: _expire(db, oldest), "output")
+
+
+def _keep(db: apsw.Connection, key: ConversationKey, output: Output, config: OutputConfig) -> None:
+    conversation = rows.require_conversation(db, key)
+    db.execute(
+        "INSERT INTO outputs (ref, conversation, tool, content, taint, created_at) VALUES (?, ?, ?, ?, ?, ?)",
+        (
+            output.ref,
+            conversation,
+            output.tool,
+            output.content[: config.max_characters],
+            rows.tainted(output.taint),
+            output.created_at,
+        ),
+    )
+    db.execute(
+        "DELETE FROM outputs WHERE rowid IN (SELECT rowid FROM outputs WHERE conversation = ?"
+        " ORDER BY created_at DESC, rowid DESC LIMIT -1 OFFSET ?)",
+        (conversation, config.max_kept),
+    )
+
+
+def _get(db: apsw.Connection, key: ConversationKey, ref: str, oldest: float) -> Output | None:
+    row = db.execute(
+        "SELECT ref, tool, content, taint, outputs.created_at FROM outputs"
+        " JOIN conversations ON conversations.id = outputs.conversation"
+        " WHERE ref = ? AND agent = ? AND sender = ? AND outputs.created_at >= ?",
+        (ref, *key, oldest),
+    ).fetchone()
+    if row is None:
+        return None
+    found, tool, content, taint, created_at = row
+    return Output(ref=found, tool=tool, content=content, taint=rows.strangers(taint), created_at=created_at)
+
+
+def _expire(db: apsw.Connection, oldest: float) -> int:
+    db.execute("DELETE FROM outputs WHERE created_at < ?", (oldest,))
+    return db.changes()

@@ -1,0 +1,34 @@
+"""Undoing gzip and deflate a bounded piece at a time, so that a small answer cannot become a huge one. Pure."""
+
+import zlib
+
+from moot.domain.errors import Unavailable
+
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+
+
+class Inflater:
+    """Takes chunks as they come and never gives more than it was asked for."""
+
+    def __init__(self, encoding: str) -> None:
+        encoding = encoding.strip().lower()
+        if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
+            raise Unavailable("the server sent its answer in an encoding that was not asked for")
+        self._zlib = None if encoding in ("", "identity") else zlib.decompressobj(_GZIP_OR_ZLIB)
+        self._may_be_raw = encoding == "deflate"
+
+    def feed(self, chunk: bytes, room: int) -> bytes:
+        """At most `room` bytes of what the chunk holds; the rest of it is forgotten."""
+        if self._zlib is None:
+            return chunk[:room]
+        try:
+            piece = self._zlib.decompress(chunk, room)
+            self._may_be_raw = False
+            return piece
+        except zlib.error as error:
+            if not self._may_be_raw:
+                raise Unavailable("the server's compressed answer is broken") from error
+            # Some servers call it deflate and leave out the header.
+            self._zlib = zlib.decompressobj(-zlib.MAX_WBITS)
+            self._may_be_raw = False
+            return self.feed(chunk, room)

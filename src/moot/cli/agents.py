@@ -7,6 +7,7 @@ import click
 
 from moot.cli import output, safe, shapes
 from moot.cli.connect import ask_daemon
+from moot.cli.hooks import hooks
 from moot.wire import moot_pb2 as pb
 
 
@@ -14,7 +15,7 @@ from moot.wire import moot_pb2 as pb
 @output.json_option
 @click.pass_context
 def agents(context: click.Context) -> None:
-    """List and show agents."""
+    """List and show agents, and the hooks that their tool calls pass."""
     if context.invoked_subcommand is None:
         _list()
 
@@ -54,3 +55,6 @@ def show(name: str) -> None:
         return "\n".join(lines)
 
     output.emit(shapes.agent(info), render=render)
+
+
+agents.add_command(hooks)

@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
-from moot.cli import exits, output, questions, safe, shapes
+from moot.cli import approvals, exits, output, questions, safe, shapes
 from moot.cli.answer import Answer
 from moot.cli.connect import daemon_client, remote_address, stdin_text, utf8
 from moot.cli.exits import Exit
 from moot.cli.options import conversation
-from moot.cli.prompter import Prompter
+from moot.cli.prompter import Asked, Prompter
 from moot.cli.questions import ASK_TOOL
 from moot.cli.spinner import Spinner
 from moot.client.connection import Connection
@@ -99,7 +99,7 @@ class Asking:
         self._answer = Answer()
         self._at_line_start = True
         self._interrupts = 0
-        self._left: pb.AskUserEvent | None = None
+        self._left: Asked | None = None
 
     async def run(self) -> int:
         with output.progress("") as bar:
@@ -111,7 +111,9 @@ class Asking:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, lambda: self._interrupt(connection))
         prompter = Prompter(
-            lambda content: self._reply(connection, content), lambda asked: self._leave(connection, asked)
+            send=lambda content: self._reply(connection, content),
+            decide=lambda asked, decision: self._decide(connection, asked, decision),
+            leave=lambda asked: self._leave(connection, asked),
         )
         try:
             bar.update("Thinking")
@@ -119,10 +121,13 @@ class Asking:
                 async for event in events:
                     self._answer.take(event)
                     self._show(event, bar)
-                    if event.HasField("ask_user") and not self._put(event.ask_user, prompter, bar):
-                        return self._leave_waiting(event.ask_user)
+                    asked = _asked(event)
+                    if asked is not None and not self._put(asked, prompter, bar):
+                        return self._leave_waiting(asked)
                     if event.HasField("ask_closed"):
-                        prompter.close()
+                        prompter.closed(event.ask_closed.ask_id)
+                    elif event.HasField("approval_closed"):
+                        prompter.closed(event.approval_closed.ask_id)
         except Unreachable:
             if self._left is not None:
                 return self._leave_waiting(self._left)
@@ -147,7 +152,7 @@ class Asking:
             self._aside(bar, "(that text was taken back)")
         elif kind == "thinking_start":
             bar.update("Thinking")
-        elif kind in ("tools_complete", "start", "ask_closed"):
+        elif kind in ("tools_complete", "start", "ask_closed", "approval_closed"):
             bar.update("Working")
         else:
             for line in _asides(event):
@@ -172,11 +177,13 @@ class Asking:
             output.write("\n")
             self._at_line_start = True
 
-    def _put(self, asked: pb.AskUserEvent, prompter: Prompter, bar: Spinner) -> bool:
-        """Ask in place; False when there is nobody to ask."""
+    def _put(self, asked: Asked, prompter: Prompter, bar: Spinner) -> bool:
+        """Ask in place; False when there is nobody to ask. Only the owner decides, on their own machine."""
         bar.hide()
         self._end_line()
         if output.wants_json() or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return False
+        if isinstance(asked, pb.ApprovalEvent) and remote_address():
             return False
         prompter.open(asked)
         return True
@@ -185,7 +192,11 @@ class Asking:
         reply = pb.ReplyToAsk(agent=self._message.agent, sender=self._message.sender, content=content)
         connection.post(pb.ClientMessage(reply_to_ask=reply))
 
-    def _leave(self, connection: Connection, asked: pb.AskUserEvent) -> None:
+    def _decide(self, connection: Connection, asked: pb.ApprovalEvent, decision: str) -> None:
+        message = pb.DecideAskMsg(ask_id=asked.ask_id, attempt=asked.attempt, decision=decision)
+        connection.post(pb.ClientMessage(decide_ask=message))
+
+    def _leave(self, connection: Connection, asked: Asked) -> None:
         """The input ended where an answer was wanted. Hanging up does not stop the run."""
         self._left = asked
         connection.close()
@@ -204,19 +215,30 @@ class Asking:
 
     # ---- at the end ----
 
-    def _leave_waiting(self, asked: pb.AskUserEvent) -> int:
+    def _leave_waiting(self, asked: Asked) -> int:
+        error, waits = self._approval(asked) if isinstance(asked, pb.ApprovalEvent) else self._questions(asked)
+        if output.wants_json():
+            output.emit(self._answer.data() | {"outcome": "waiting"} | waits, error=error)
+        else:
+            output.complain(error)
+        return int(Exit.WAITING)
+
+    def _questions(self, asked: pb.AskUserEvent) -> tuple[Waiting, dict[str, Any]]:
         shown = "\n".join(line for question in asked.questions for line in questions.lines(question))
         sender = f" --as {self._message.sender}" if self._message.sender else ""
         error = Waiting(
             f"the run waits for an answer:\n{shown}",
             fix=f'Answer with: moot reply {self._message.agent}{sender} "TEXT"; the run then goes on.',
         )
-        if output.wants_json():
-            asks = [shapes.question(question) for question in asked.questions]
-            output.emit(self._answer.data() | {"outcome": "waiting", "questions": asks}, error=error)
-        else:
-            output.complain(error)
-        return int(Exit.WAITING)
+        return error, {"questions": [shapes.question(question) for question in asked.questions]}
+
+    def _approval(self, asked: pb.ApprovalEvent) -> tuple[Waiting, dict[str, Any]]:
+        shown = "\n".join(approvals.lines(asked))
+        error = Waiting(
+            f"the run waits for an approval:\n{shown}",
+            fix=f"Decide with: moot inbox approve {asked.ask_id}, or deny; the run then goes on.",
+        )
+        return error, {"approvals": [shapes.approval(asked)]}
 
     def _finish(self) -> int:
         self._end_line()
@@ -232,6 +254,13 @@ class Asking:
         elif error is not None and not output.wants_json():
             output.complain(error)
         return int(Exit.INTERRUPTED if self._interrupts else exits.for_outcome(answer.outcome))
+
+
+def _asked(event: pb.StreamEvent) -> Asked | None:
+    """What the run now waits for, if this event says so."""
+    if event.HasField("ask_user"):
+        return event.ask_user
+    return event.approval_opened if event.HasField("approval_opened") else None
 
 
 def _asides(event: pb.StreamEvent) -> list[str]:

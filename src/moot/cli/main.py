@@ -32,6 +32,8 @@ COMMANDS: dict[str, Entry] = {
     "chat": Entry(TALK, "moot.cli.chat.command:chat", "Open a conversation in the terminal."),
     "ask": Entry(TALK, "moot.cli.ask:ask", "Send one message and print the answer."),
     "reply": Entry(TALK, "moot.cli.talk:reply", "Answer the question a run is waiting on."),
+    "inbox": Entry(TALK, "moot.cli.inbox:inbox", "What waits for you: questions and approvals."),
+    "rules": Entry(TALK, "moot.cli.rules:rules", "List and take back what you allowed for good."),
     "kill": Entry(TALK, "moot.cli.talk:kill", "Stop the run in flight."),
     "compact": Entry(TALK, "moot.cli.talk:compact", "Turn the history into an archive now."),
     "history": Entry(REMEMBER, "moot.cli.memory:history", "Show a conversation."),
@@ -54,7 +56,7 @@ COMMANDS: dict[str, Entry] = {
     "init": Entry(SET_UP, "moot.cli.init:init", "Set up a model provider."),
     "doctor": Entry(SET_UP, "moot.cli.doctor:doctor", "Check everything and say how to mend it."),
     "models": Entry(SET_UP, "moot.cli.models:models", "List, pull and test models."),
-    "agents": Entry(SET_UP, "moot.cli.agents:agents", "List and show agents."),
+    "agents": Entry(SET_UP, "moot.cli.agents:agents", "List and show agents, and the hooks their tools pass."),
     "tokens": Entry(SET_UP, "moot.cli.tokens:tokens", "Let other programs in: new, list, revoke."),
 }
 
@@ -65,6 +67,7 @@ ALIASES = {
     "agent": "agents",
     "token": "tokens",
     "model": "models",
+    "rule": "rules",
 }
 
 

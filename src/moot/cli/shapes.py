@@ -121,6 +121,46 @@ def question(asked: pb.AskQuestion) -> dict[str, Any]:
     }
 
 
+def approval(asked: pb.ApprovalEvent | pb.AskInfo) -> dict[str, Any]:
+    return {
+        "ask_id": asked.ask_id,
+        "attempt": asked.attempt,
+        "tool": asked.tool,
+        "line": asked.line,
+        "preview": asked.preview,
+        "reason": asked.reason,
+        "rule": asked.rule,
+        "expires_at": asked.expires_at,
+    }
+
+
+def ask(info: pb.AskInfo) -> dict[str, Any]:
+    """A question or an approval of the inbox."""
+    shape: dict[str, Any] = {"kind": info.kind, "agent": info.agent, "sender": info.sender, "opened_at": info.opened_at}
+    if info.kind == "approval":
+        return shape | {"speaker": info.speaker} | approval(info)
+    asked = [question(each) for each in info.questions]
+    return shape | {"ask_id": info.ask_id, "expires_at": info.expires_at, "questions": asked}
+
+
+def rule(info: pb.RuleInfo) -> dict[str, Any]:
+    return {
+        "number": info.number,
+        "text": info.text,
+        "agent": info.agent,
+        "sender": info.sender,
+        "tool": info.tool,
+        "pattern": info.pattern,
+        "run": info.run,
+        "created_at": info.created_at,
+        "created_by": info.created_by,
+    }
+
+
+def hook(info: pb.HookInfo) -> dict[str, Any]:
+    return {"name": info.name, "phase": info.phase, "enabled": info.enabled, "counts": dict(info.counts)}
+
+
 def event(info: pb.AgentEventMsg) -> dict[str, Any]:
     shape: dict[str, Any] = {
         "timestamp": info.timestamp,

@@ -1,0 +1,176 @@
+"""moot inbox: everything that waits for a person, and how it is answered."""
+
+import sys
+from typing import Any
+
+import click
+
+from moot.cli import approvals, output, questions, safe, shapes
+from moot.cli.connect import ask_daemon, stdin_text, utf8
+from moot.cli.exits import Exit
+from moot.cli.memory import when
+from moot.domain.errors import BadRequest, Conflict, NotFound
+from moot.wire import moot_pb2 as pb
+
+_SAID = {
+    "once": "Allowed once; the run goes on.",
+    "run": "Allowed for this run; it goes on.",
+    "always": "Allowed from now on; the run goes on.",
+    "deny": "Denied; the agent is told.",
+}
+
+
+@click.group(invoke_without_command=True)
+@output.json_option
+@click.pass_context
+def inbox(context: click.Context) -> None:
+    """List and answer what waits for you: questions and approvals.
+
+    An ID may be shortened as long as only one thing that waits begins with it.
+    """
+    if context.invoked_subcommand is None:
+        _list()
+
+
+@inbox.command("list")
+@output.json_option
+def list_inbox() -> None:
+    """List what waits, the oldest first."""
+    _list()
+
+
+def _list() -> None:
+    found = _waiting()
+
+    def render(_: Any) -> str:
+        rows = [[info.ask_id, info.kind, info.agent, info.sender, when(info.expires_at), _what(info)] for info in found]
+        return output.table(["ID", "KIND", "AGENT", "SENDER", "UNTIL", "WHAT"], rows) or "Nothing waits for you."
+
+    output.emit([shapes.ask(info) for info in found], render=render)
+
+
+@inbox.command()
+@click.argument("ask_id", metavar="ID")
+@output.json_option
+def show(ask_id: str) -> None:
+    """Show all of what ID asks: the call, the whole preview, and the rule that "always" would write."""
+    info = _find(ask_id)
+    output.emit(shapes.ask(info), render=lambda _: "\n".join(_shown(info)))
+
+
+@inbox.command()
+@click.argument("ask_id", metavar="ID")
+@click.option("--once", is_flag=True, help="This one call. The default.")
+@click.option("--run", is_flag=True, help="Calls like it for the rest of this run.")
+@click.option("--always", is_flag=True, help="Calls like it from now on; the rule is shown before it is written.")
+@click.option("--yes", is_flag=True, help="Write the rule of --always without asking.")
+@click.option("--attempt", type=click.IntRange(min=1), default=None, help="Only if this is still what is asked.")
+@output.json_option
+def approve(ask_id: str, *, yes: bool, attempt: int | None, **chosen: bool) -> int:
+    """Allow the call that ID asks for."""
+    wanted = [name for name, given in chosen.items() if given] or ["once"]
+    if len(wanted) > 1:
+        raise click.UsageError("Choose one of --once, --run and --always.")
+    info = _approval(ask_id)
+    if not output.wants_json():
+        output.note("\n".join(approvals.lines(info)))
+    if wanted == ["always"] and not yes:
+        _confirm(info)
+    return _decide(info, attempt, wanted[0])
+
+
+@inbox.command()
+@click.argument("ask_id", metavar="ID")
+@click.option("--attempt", type=click.IntRange(min=1), default=None, help="Only if this is still what is asked.")
+@output.json_option
+def deny(ask_id: str, attempt: int | None) -> int:
+    """Refuse the call that ID asks for; the agent is told and may go on without."""
+    return _decide(_approval(ask_id), attempt, "deny")
+
+
+@inbox.command()
+@click.argument("ask_id", metavar="ID")
+@click.argument("text")
+@output.json_option
+def reply(ask_id: str, text: str) -> None:
+    """Answer the question ID with TEXT, which may be a number of an option, or - for stdin."""
+    info = _find(ask_id)
+    if info.kind == "approval":
+        raise BadRequest(
+            "it is an approval, and words never approve anything",
+            fix=f"Decide with: moot inbox approve {info.ask_id}, or deny.",
+        )
+    oldest = next(each for each in _waiting() if _same_conversation(each, info))
+    if oldest.ask_id != info.ask_id:
+        raise Conflict("the conversation asked something else before", fix=f"Answer {oldest.ask_id} first.")
+    content = stdin_text() if text == "-" else utf8(text)
+    if len(info.questions) == 1:
+        content = questions.answer(info.questions[0], content)
+    answer = pb.ReplyToAsk(agent=info.agent, sender=info.sender, content=content)
+    ask_daemon(pb.ClientMessage(reply_to_ask=answer))
+    output.emit({"ask_id": info.ask_id, "answered": True}, render=lambda _: "Answered; the run goes on.")
+
+
+# ---- inside ----
+
+
+def _waiting() -> list[pb.AskInfo]:
+    found = ask_daemon(pb.ClientMessage(list_asks=pb.ListAsksMsg())).ask_list.asks
+    return sorted(found, key=lambda info: info.opened_at)
+
+
+def _same_conversation(one: pb.AskInfo, other: pb.AskInfo) -> bool:
+    return one.kind == other.kind and (one.agent, one.sender) == (other.agent, other.sender)
+
+
+def _find(ask_id: str) -> pb.AskInfo:
+    waiting = _waiting()
+    exact = [info for info in waiting if info.ask_id == ask_id]
+    found = exact or [info for info in waiting if ask_id and info.ask_id.startswith(ask_id)]
+    if not found:
+        raise NotFound(f"nothing with the id {ask_id!r} waits", fix="`moot inbox` lists what does.")
+    if len(found) > 1:
+        ids = ", ".join(info.ask_id for info in found)
+        raise BadRequest(f"{ask_id!r} could be any of {ids}", fix="Give more of the id.")
+    return found[0]
+
+
+def _approval(ask_id: str) -> pb.AskInfo:
+    info = _find(ask_id)
+    if info.kind != "approval":
+        raise BadRequest("it is a question", fix=f'Answer with: moot inbox reply {info.ask_id} "TEXT"')
+    return info
+
+
+def _confirm(info: pb.AskInfo) -> None:
+    """Nobody writes a rule without having seen it."""
+    output.note(f"This writes the rule: {safe.line(info.rule)}")
+    if output.wants_json() or not sys.stdin.isatty():
+        raise BadRequest(
+            f"nothing was decided: there is nobody to ask about the rule: {info.rule}", fix="Add --yes to write it."
+        )
+    click.confirm("Write it?", abort=True, err=True)
+
+
+def _decide(info: pb.AskInfo, attempt: int | None, decision: str) -> int:
+    message = pb.DecideAskMsg(ask_id=info.ask_id, attempt=attempt or info.attempt, decision=decision)
+    decided = ask_daemon(pb.ClientMessage(decide_ask=message)).ask_decided
+    data = {"ask_id": info.ask_id, "decision": decision, "state": decided.state, "rule": decided.rule}
+    refused = decision != "deny" and decided.state == "denied"
+    said = "It was denied already." if refused else _SAID[decision]
+    rule = f"\nThe rule: {safe.line(decided.rule)}" if decided.rule else ""
+    output.emit(data, render=lambda _: said + rule)
+    return int(Exit.DENIED if refused else Exit.OK)
+
+
+def _what(info: pb.AskInfo) -> str:
+    if info.kind == "approval":
+        return info.line
+    return " / ".join(question.question for question in info.questions)
+
+
+def _shown(info: pb.AskInfo) -> list[str]:
+    where = f"{safe.line(info.agent)} with {safe.line(info.sender)}, until {when(info.expires_at)}"
+    if info.kind != "approval":
+        return [where, *(line for question in info.questions for line in questions.lines(question))]
+    return [where, *approvals.lines(info, rows=0), f"  always would write: {safe.line(info.rule)}"]

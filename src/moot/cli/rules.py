@@ -1,0 +1,45 @@
+"""moot rules: what was allowed for more than one call, and how to take it back."""
+
+from typing import Any
+
+import click
+
+from moot.cli import output, shapes
+from moot.cli.connect import ask_daemon
+from moot.cli.memory import when
+from moot.wire import moot_pb2 as pb
+
+
+@click.group(invoke_without_command=True)
+@output.json_option
+@click.pass_context
+def rules(context: click.Context) -> None:
+    """List and take back what you allowed with "always" or "for this run"."""
+    if context.invoked_subcommand is None:
+        _list()
+
+
+@rules.command("list")
+@output.json_option
+def list_rules() -> None:
+    """List the rules."""
+    _list()
+
+
+def _list() -> None:
+    found = ask_daemon(pb.ClientMessage(list_rules=pb.ListRulesMsg())).rule_list.rules
+
+    def render(_: Any) -> str:
+        rows = [[str(info.number), when(info.created_at), info.created_by, info.text] for info in found]
+        return output.table(["NUMBER", "MADE", "BY", "RULE"], rows) or "No rule yet: every approval is asked for."
+
+    output.emit([shapes.rule(info) for info in found], render=render)
+
+
+@rules.command("rm")
+@click.argument("number", type=click.IntRange(min=1))
+@output.json_option
+def remove(number: int) -> None:
+    """Take back rule NUMBER; from the next call on it is asked again."""
+    ask_daemon(pb.ClientMessage(delete_rule=pb.DeleteRuleMsg(number=number)))
+    output.emit({"number": number, "removed": True}, render=lambda _: f"Rule {number} is gone.")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from moot.cli import safe, voices
+from moot.cli import approvals, safe, voices
 from moot.wire import moot_pb2 as pb
 
 Line = list[tuple[str, str]]
@@ -74,6 +74,27 @@ def tool(name: str, arguments: str, result: pb.ToolResultEvent) -> Line:
     if result.is_error:
         return [("class:dim", f"  ⚒ {call} "), ("class:error", f"✗ {came}"), ("class:dim", f" {took}")]
     return [("class:dim", f"  ⚒ {call} → {came} · {took}")]
+
+
+def approval(event: pb.ApprovalEvent) -> list[Line]:
+    """A call that waits for its owner, with what it would change."""
+    shown: list[Line] = [
+        [("class:notice", f"  ⚠ {safe.line(event.tool)} waits for you: {safe.line(event.reason)}")],
+        [(CODE, f"    {safe.line(event.line)}")],
+    ]
+    return shown + [[(_changed(row), f"    {row}")] for row in approvals.preview(event)]
+
+
+def _changed(row: str) -> str:
+    """How a row of a preview is shown: in a diff, what comes and what goes."""
+    if row.startswith(("+++", "---", "@@")):
+        return "class:dim"
+    return {"+": "class:added", "-": "class:removed"}.get(row[:1], CODE)
+
+
+def decided(event: pb.ApprovalEvent, state: str) -> Line:
+    said = {"granted": "✓ allowed", "used": "✓ allowed", "denied": "✗ denied"}.get(state, f"✗ {safe.line(state)}")
+    return [("class:dim", f"  {said}: {safe.line(event.line, _TOOL_COLUMNS)}")]
 
 
 def divider(text: str) -> Line:

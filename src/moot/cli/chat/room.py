@@ -10,6 +10,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from moot.cli import questions, safe, voices
 from moot.cli.chat import lines
+from moot.cli.chat.deciding import Deciding
 from moot.cli.chat.lines import Line
 from moot.cli.chat.outgoing import Outgoing, address
 from moot.cli.chat.screen import Screen
@@ -54,6 +55,9 @@ class Room:
         self._seen = 0
         self._running: set[asyncio.Task[None]] = set()
         self._slash = Slash(self)
+        self._deciding = Deciding(
+            lambda: [approval for view in self._views for approval in view.approvals.values()], time.monotonic
+        )
         self.screen: Screen
         self.tasks: asyncio.TaskGroup
 
@@ -300,6 +304,23 @@ class Room:
         except MootError as error:
             self.screen.show(*lines.trouble(error.message, error.fix))
 
+    @property
+    def deciding(self) -> bool:
+        return self._deciding.ready
+
+    def decide(self, key: str) -> None:
+        message = self._deciding.press(key)
+        if message is not None:
+            self._start(self._send_decision(message), "decision")
+        self.screen.changed()
+
+    async def _send_decision(self, message: pb.DecideAskMsg) -> None:
+        try:
+            await self.request(pb.ClientMessage(decide_ask=message))
+        except MootError as error:
+            self._deciding.undo(message)
+            self.screen.show(*lines.trouble(error.message, error.fix))
+
     # ---- what is to be seen ----
 
     def live(self) -> StyleAndTextTuples:
@@ -312,6 +333,7 @@ class Room:
         if asked is not None:
             shown = questions.lines(asked.questions[len(self._answers)])
             rows += [[("class:question", shown[0])], *([("", line)] for line in shown[1:])]
+        rows += self._deciding.rows()
         rows += [self._queued(view) for view in self._views if not view.started and view.echo]
         rows += [lines.dim(f"⋯ {outgoing.typed}") for outgoing in self._unsent]
         fragments: StyleAndTextTuples = []
@@ -320,7 +342,7 @@ class Room:
         return fragments
 
     def _waiting_for(self, view: RunView) -> Line:
-        if view.status == "writing" or view.asked is not None:
+        if view.status == "writing" or view.asked is not None or view.approvals:
             return []
         now = time.monotonic()
         frame = _FRAMES[int(now * 10) % len(_FRAMES)]
@@ -345,7 +367,7 @@ class Room:
             f"{voices.count(self._tokens)} tokens" if self._tokens else "",
             voices.cost(self._cost) if self._cost else "",
             f"{queued} queued" if queued else "",
-            "waiting for you" if self._asked() is not None else "",
+            "waiting for you" if self._asked() is not None or self._deciding.current() is not None else "",
             "connecting" if self._connection is None else "",
         ]
         keys = "Esc stops · /help" if self._views else "@ brings a guest · /help · Ctrl-D leaves"

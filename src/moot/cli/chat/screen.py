@@ -5,6 +5,7 @@ Not a full-screen program: what was printed stays in the terminal's own scrollba
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from prompt_toolkit.application import Application
@@ -31,6 +32,7 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style
 
+from moot.cli.approvals import DECISIONS
 from moot.cli.chat.lines import Line
 from moot.cli.chat.wrap import rows
 
@@ -41,6 +43,8 @@ _STYLE = Style.from_dict(
         "error": "ansired",
         "prompt": "bold ansigreen",
         "question": "bold",
+        "added": "ansigreen",
+        "removed": "ansired",
         "toolbar": "reverse",
         "completion-menu": "bg:ansibrightblack fg:ansiwhite",
         "completion-menu.completion.current": "bg:ansicyan fg:ansiblack",
@@ -65,7 +69,13 @@ class Player(Protocol):
         """Whether something moves on the screen without the person doing anything."""
         ...
 
+    @property
+    def deciding(self) -> bool:
+        """Whether the keys of an approval count."""
+        ...
+
     def submit(self, text: str) -> None: ...
+    def decide(self, key: str) -> None: ...
     def stop_run(self) -> None: ...
     def live(self) -> StyleAndTextTuples: ...
     def prompt(self) -> StyleAndTextTuples: ...
@@ -224,6 +234,9 @@ class Screen:
             (("<sigint>",), True, self._interrupt),
             (("c-d",), empty, self.quit),
         ]
+        # Only on an empty line: whoever is in the middle of a message goes on with it.
+        deciding = empty & Condition(lambda: self._player.deciding)
+        bindings += [((key,), deciding, partial(self._player.decide, key)) for key in DECISIONS]
         for names, when, act in bindings:
             keys.add(*names, filter=when)(_ignoring_event(act))
         return keys

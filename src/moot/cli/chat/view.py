@@ -41,6 +41,7 @@ class RunView:
         self.status = "sending"
         self.since = clock()
         self.asked: pb.AskUserEvent | None = None
+        self.approvals: dict[str, pb.ApprovalEvent] = {}
         self.end: pb.StreamEnd | None = None
 
     @property
@@ -128,6 +129,17 @@ class RunView:
         self._do("working")
         return []
 
+    def _on_approval_opened(self, event: pb.ApprovalEvent) -> list[Line]:
+        self.approvals[event.ask_id] = event
+        self._do("waiting for you")
+        return [*self._flush(), *lines.approval(event)]
+
+    def _on_approval_closed(self, event: pb.ApprovalClosedEvent) -> list[Line]:
+        approval = self.approvals.pop(event.ask_id, None)
+        if not self.approvals:
+            self._do("working")
+        return [lines.decided(approval, event.state)] if approval is not None else []
+
     def _on_retrying(self, event: pb.RetryingEvent) -> list[Line]:
         self._do("waiting to try again")
         again = f"the model failed ({safe.line(event.reason, 80)}); again in {event.delay_ms / 1000:.1f}s"
@@ -145,6 +157,7 @@ class RunView:
     def _on_end(self, event: pb.StreamEnd) -> list[Line]:
         self.end = event
         self.asked = None
+        self.approvals = {}
         finished = self.take_echo() + self._flush()
         if event.outcome != "completed":
             finished.append(lines.ending(event.outcome, event.error))

@@ -212,3 +212,23 @@ def test_nothing_in_a_json_document_can_reach_a_terminal_raw(
     out = capsys.readouterr().out
     assert not set(out) & set("\x1b\x9b\u202e\x07")
     assert json.loads(out)["data"]["content"] == nasty
+
+
+def test_an_approval_without_a_terminal_leaves_the_run_waiting_and_exits_3(
+    serving: Serving, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waits = pb.ApprovalEvent(
+        ask_id="ask-1", attempt=1, tool="exec", line="exec ls", preview="ls", reason="it is dangerous", rule="allow"
+    )
+    with serving(said("x")[0], event(approval_opened=waits)) as server:
+        code = run(["ask", "ada", "hi", "--json"])
+        answer = document(capsys)
+        plain = run(["ask", "ada", "hi"])
+
+    assert (code, plain) == (3, 3)
+    assert answer["error"]["type"] == "waiting"
+    assert "moot inbox approve ask-1" in answer["error"]["fix"]
+    assert answer["data"]["outcome"] == "waiting"
+    assert answer["data"]["approvals"][0]["line"] == "exec ls"
+    assert "exec waits for your approval: it is dangerous" in capsys.readouterr().err
+    assert server.of("kill") + server.of("decide_ask") == []

@@ -45,23 +45,6 @@ class Lesson:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learning:
-    """A failure that was seen, how often, and how sure it is that it can be got over."""
-
-    id: str
-    trigger: str
-    error_pattern: str
-    diagnosis: str
-    fix: str
-    category: str
-    confidence: float
-    occurrences: int
-    taint: frozenset[str] = frozenset()
-    created_at: float = 0.0
-    updated_at: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Knowledge:
     """One version of something known. Versions of a key count from 1."""
 

@@ -51,9 +51,18 @@ def _failed(db: apsw.Connection, failure: Failure, now: float) -> None:
     db.execute(
         "INSERT INTO learnings (id, trigger, error_pattern, diagnosis, fix, category, confidence, occurrences, taint,"
         " created_at, updated_at) VALUES (?1, ?2, ?3, ?4, '', ?5, ?6, 1, ?7, ?8, ?8)"
-        " ON CONFLICT (trigger, error_pattern) DO UPDATE SET occurrences = occurrences + 1, taint = ?7, updated_at = ?8",
-        (_id(known, failure.pattern), known, failure.pattern, failure.diagnosis, failure.category, FIRST_CONFIDENCE)
-        + (taint, now),
+        " ON CONFLICT (trigger, error_pattern)"
+        " DO UPDATE SET occurrences = occurrences + 1, taint = ?7, updated_at = ?8",
+        (
+            _id(known, failure.pattern),
+            known,
+            failure.pattern,
+            failure.diagnosis,
+            failure.category,
+            FIRST_CONFIDENCE,
+            taint,
+            now,
+        ),
     )
 
 
@@ -75,10 +84,11 @@ def _overcame(db: apsw.Connection, tool: str, pattern: str, now: float) -> None:
 def _know(db: apsw.Connection, items: Sequence[Knowledge], versions: int) -> None:
     for item in items:
         newest = db.execute(
-            "SELECT version, content FROM knowledge WHERE key = ? ORDER BY version DESC LIMIT 1", (item.key,)
+            "SELECT version, content, taint FROM knowledge WHERE key = ? ORDER BY version DESC LIMIT 1", (item.key,)
         ).fetchone()
-        version, content = newest or (0, None)
-        if content == item.content:
+        version, content, taint = newest or (0, None, "")
+        # The same words from a stranger are not the same knowledge.
+        if (content, taint) == (item.content, rows.tainted(item.taint)):
             continue
         db.execute(
             "INSERT INTO knowledge (key, version, category, content, tags, source, taint, created_at)"

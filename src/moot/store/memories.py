@@ -139,7 +139,7 @@ def _search(
 def _by_words(db: apsw.Connection, owner: ConversationKey, words: Sequence[str]) -> dict[int, float]:
     """BM25 counted over this owner's memories alone: what others remember moves no score."""
     any_word = " OR ".join(f'"{word}"' for word in words)
-    hits = db.execute(
+    hits: list[rows.Row] = db.execute(
         "SELECT rowid, phrase_counts(memory_index) FROM memory_index WHERE memory_index MATCH ? LIMIT ?",
         (f'owner : "{_owner_word(owner)}" AND {{key content tags}} : ({any_word})', _MOST_ROWS),
     ).fetchall()

@@ -1,0 +1,92 @@
+"""KnowledgeSaver: keeps what reading tools brought back, so that it can be found again."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+from moot.domain.learning import Knowledge, Learnings, result_key
+from moot.domain.learning_config import KnowledgeConfig
+from moot.domain.output import is_binary, shorten
+from moot.domain.ports import Clock, GateCall, Proceed, ToolResult
+from moot.domain.prompt import Sink, ToolSpec
+from moot.hooks.backlog import Backlog, Later
+
+# Room for the line that says what was left out.
+_NOTICE = 100
+# Redaction takes time, so little of it is done at once.
+_BATCH = 8
+
+logger = logging.getLogger(__name__)
+
+
+class KnowledgeSaver:
+    """Successful results of tools that only read; shortened, without secrets, and with the strangers in them named."""
+
+    name = "KnowledgeSaver"
+    phase = "post-execute"
+
+    def __init__(
+        self,
+        *,
+        learnings: Learnings,
+        config: Callable[[], KnowledgeConfig],
+        later: Later,
+        clock: Clock,
+        redact: Callable[[str], str],
+    ) -> None:
+        self._learnings = learnings
+        self._config = config
+        self._clock = clock
+        self._redact = redact
+        self._backlog: Backlog[Knowledge] = Backlog("knowledge", self._write, later, batch=_BATCH)
+        self._counts: Counter[str] = Counter()
+
+    def counts(self) -> dict[str, int]:
+        return {**self._counts, **self._backlog.counts()}
+
+    async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
+        result = await proceed(call)
+        try:
+            if _worth_keeping(call.tool.spec, result, self._config()):
+                self._counts["saved"] += 1
+                self._backlog.put(self._knowledge(call, result))
+        except Exception:
+            logger.exception("a result of %s was not kept", call.tool.spec.name)
+        return result
+
+    def _knowledge(self, call: GateCall, result: ToolResult) -> Knowledge:
+        tool, context = call.tool.spec.name, call.context
+        own = frozenset({call.tool.spec.taint} if call.tool.spec.taint else ())
+        return Knowledge(
+            key=result_key(context.speaker, context.key.sender, tool),
+            category="fact",
+            # Twice what will be kept: a secret that is cut in two here is in the part that goes.
+            content=shorten(result.content, 2 * self._config().max_characters)[0],
+            tags=("tool_result", tool),
+            source=f"tool:{tool}",
+            taint=result.taint | own,
+            created_at=self._clock.now(),
+        )
+
+    async def _write(self, items: Sequence[Knowledge]) -> None:
+        config = self._config()
+        most = config.max_characters
+        kept = [
+            replace(item, content=shorten(self._redact(item.content), max(1, most - _NOTICE))[0][:most])
+            for item in items
+        ]
+        await self._learnings.know(kept, versions=config.versions)
+
+
+def _worth_keeping(spec: ToolSpec, result: ToolResult, config: KnowledgeConfig) -> bool:
+    if result.is_error or not result.content.strip() or Sink.SECRETS in spec.sinks:
+        return False
+    return _listed(spec.name, config.reading_tools) and not is_binary(result.content)
+
+
+@lru_cache(maxsize=512)
+def _listed(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

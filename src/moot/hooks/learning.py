@@ -1,0 +1,79 @@
+"""LearningObserver: an audit row for every call, and what failures teach."""
+
+import logging
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+
+from moot.domain.learning import CallRecord, Failure, Learnings, Lesson, failure
+from moot.domain.ports import Clock, GateCall, Proceed, ToolResult
+from moot.hooks.backlog import Backlog, Later
+
+# Failures of runs still going; a run that has been silent while this many others failed is not waited for.
+_REMEMBERED = 1_024
+_EACH = 8
+
+logger = logging.getLogger(__name__)
+
+
+class LearningObserver:
+    """A failure becomes a learning. When its run then gets the same tool to work, the learning has proven itself."""
+
+    name = "LearningObserver"
+    phase = "post-execute"
+
+    def __init__(self, *, learnings: Learnings, later: Later, clock: Clock, redact: Callable[[str], str]) -> None:
+        self._clock = clock
+        self._redact = redact
+        self._backlog: Backlog[Lesson] = Backlog("learning", learnings.learn, later)
+        self._failed: OrderedDict[tuple[str, str], list[str]] = OrderedDict()
+        self._counts: Counter[str] = Counter()
+
+    def counts(self) -> dict[str, int]:
+        return {**self._counts, **self._backlog.counts()}
+
+    async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
+        started = self._clock.monotonic()
+        result: ToolResult | None = None
+        try:
+            result = await proceed(call)
+            return result
+        finally:
+            # Also for a call that was killed: it happened, and there is nothing to learn from it.
+            self._note(call, result, self._clock.monotonic() - started)
+
+    def _note(self, call: GateCall, result: ToolResult | None, seconds: float) -> None:
+        try:
+            self._backlog.put(self._lesson(call, result, seconds))
+        except Exception:
+            logger.exception("a call of %s was not noted", call.tool.spec.name)
+
+    def _lesson(self, call: GateCall, result: ToolResult | None, seconds: float) -> Lesson:
+        context, tool = call.context, call.tool.spec.name
+        record = CallRecord(
+            agent=context.speaker,
+            sender=context.key.sender,
+            run_id=context.run_id,
+            call_id=call.id,
+            tool=tool,
+            ok=result is not None and not result.is_error,
+            seconds=seconds,
+            at=self._clock.now(),
+        )
+        self._counts["observed"] += 1
+        if result is None:
+            return Lesson(record=record)
+        if result.is_error:
+            return Lesson(record=record, failure=self._learn(context.run_id, tool, result))
+        overcome = self._failed.pop((context.run_id, tool), ())
+        self._counts["overcome"] += len(overcome)
+        return Lesson(record=record, overcome=tuple(overcome))
+
+    def _learn(self, run_id: str, tool: str, result: ToolResult) -> Failure:
+        learnt = failure(tool, self._redact(result.content[:4_000]), result.taint)
+        self._counts["failures"] += 1
+        patterns = self._failed.setdefault((run_id, tool), [])
+        if learnt.pattern not in patterns and len(patterns) < _EACH:
+            patterns.append(learnt.pattern)
+        while len(self._failed) > _REMEMBERED:
+            self._failed.popitem(last=False)
+        return learnt

@@ -1,0 +1,52 @@
+"""EventPublisher: tells whoever listens that a call has finished, how long it took and whether it went well."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+from moot.domain.learning import CallRecord
+from moot.domain.ports import Clock, GateCall, Proceed, ToolResult
+
+logger = logging.getLogger(__name__)
+
+
+class EventPublisher:
+    name = "EventPublisher"
+    phase = "post-execute"
+
+    def __init__(self, *, publish: Callable[[GateCall, CallRecord], None], clock: Clock) -> None:
+        self._publish = publish
+        self._clock = clock
+        self._counts: Counter[str] = Counter()
+
+    def counts(self) -> dict[str, int]:
+        return dict(self._counts)
+
+    async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
+        started = self._clock.monotonic()
+        ok = False
+        try:
+            result = await proceed(call)
+            ok = not result.is_error
+            return result
+        finally:
+            self._tell(call, ok, self._clock.monotonic() - started)
+
+    def _tell(self, call: GateCall, ok: bool, seconds: float) -> None:
+        context = call.context
+        record = CallRecord(
+            agent=context.speaker,
+            sender=context.key.sender,
+            run_id=context.run_id,
+            call_id=call.id,
+            tool=call.tool.spec.name,
+            ok=ok,
+            seconds=seconds,
+            at=self._clock.now(),
+        )
+        try:
+            self._publish(call, record)
+            self._counts["published"] += 1
+        except Exception:
+            self._counts["failed"] += 1
+            logger.exception("that a call of %s has finished was not published", record.tool)

@@ -1,0 +1,169 @@
+"""Tools on an agent's own memory of the person it talks with: save, recall, forget."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import BadRequest
+from moot.domain.memory import Memories, Memory, MemoryKind, check_sizes, clamp, kind_of
+from moot.domain.memory_config import MemoryConfig
+from moot.domain.ports import Clock, RunContext, Tool, ToolResult
+from moot.domain.prompt import Safety, ToolSpec
+from moot.domain.text import clean
+
+_FOUND = 10
+_MOST_FOUND = 50
+_LINE = 120
+
+
+def tools(*, memories: Memories, config: Callable[[], MemoryConfig], clock: Clock) -> list[Tool]:
+    return [MemorySave(memories, config, clock), MemoryRecall(memories, clock), MemoryForget(memories)]
+
+
+def owner(context: RunContext) -> ConversationKey:
+    """Whose memory it is: the agent that speaks, with the sender it speaks to."""
+    return ConversationKey(context.speaker, context.key.sender)
+
+
+class MemorySave:
+    spec = ToolSpec(
+        name="memory_agent_save",
+        safety=Safety.MODERATE,
+        group="memory",
+        description="Remember something about this person or this work for later conversations. "
+        "A key that exists is overwritten.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "key": {"type": "string", "description": "A short name to find and overwrite it by."},
+                "content": {"type": "string", "description": "What to remember, in full sentences."},
+                "kind": {"type": "string", "enum": list(MemoryKind), "description": "fact if not given."},
+                "tags": {"type": "array", "items": {"type": "string"}, "description": "Words to find it by."},
+                "confidence": {"type": "number", "description": "How sure it is, from 0 to 1; 0.5 if not given."},
+            },
+            "required": ["key", "content"],
+        },
+    )
+
+    def __init__(self, memories: Memories, config: Callable[[], MemoryConfig], clock: Clock) -> None:
+        self._memories = memories
+        self._config = config
+        self._clock = clock
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"remember {arguments.get('key', '')}: {str(arguments.get('content', ''))[:_LINE]}"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        key, content = _key(arguments["key"]), clean(str(arguments["content"]))
+        tags = _tags(arguments.get("tags"))
+        check_sizes(key, content, tags)
+        confidence = arguments.get("confidence")
+        memory = Memory(
+            key=key,
+            content=content,
+            kind=kind_of(str(arguments.get("kind") or MemoryKind.FACT)),
+            tags=tags,
+            confidence=0.5 if confidence is None else clamp(confidence),
+            taint=context.taint,
+        )
+        new = await self._memories.save(
+            owner(context), memory, max_entries=self._config().max_entries, now=self._clock.now()
+        )
+        message = f"{key} is remembered." if new else f"{key} was overwritten."
+        return _json(status="saved", key=key, agent=context.speaker, message=message)
+
+
+class MemoryRecall:
+    spec = ToolSpec(
+        name="memory_agent_recall",
+        safety=Safety.SAFE,
+        group="memory",
+        description="Search what you saved in your memory about this person and this work.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "Words that are probably in it."},
+                "limit": {"type": "integer", "description": f"How many at most; {_FOUND} if not given."},
+                "kind": {"type": "string", "enum": list(MemoryKind), "description": "Only memories of this kind."},
+            },
+            "required": ["query"],
+        },
+    )
+
+    def __init__(self, memories: Memories, clock: Clock) -> None:
+        self._memories = memories
+        self._clock = clock
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"search memory for {str(arguments.get('query', ''))[:_LINE]}"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        kind = str(arguments.get("kind") or "")
+        found = await self._memories.recall(
+            owner(context),
+            clean(str(arguments["query"])),
+            limit=max(1, min(_MOST_FOUND, int(arguments.get("limit") or _FOUND))),
+            kind=kind_of(kind) if kind else None,
+            now=self._clock.now(),
+        )
+        content = _json(results=[_told(memory) for memory in found], count=len(found), agent=context.speaker)
+        return ToolResult(content=content, taint=frozenset().union(*(memory.taint for memory in found)))
+
+
+class MemoryForget:
+    spec = ToolSpec(
+        name="memory_agent_forget",
+        safety=Safety.MODERATE,
+        group="memory",
+        description="Delete one entry of your memory for good.",
+        parameters={
+            "type": "object",
+            "properties": {"key": {"type": "string", "description": "The key it was saved under."}},
+            "required": ["key"],
+        },
+    )
+
+    def __init__(self, memories: Memories) -> None:
+        self._memories = memories
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"forget {arguments.get('key', '')}"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        key = _key(arguments["key"])
+        was_there = await self._memories.forget(owner(context), key)
+        message = f"{key} is forgotten." if was_there else f"Nothing was remembered under {key}."
+        return _json(status="forgotten", key=key, agent=context.speaker, message=message)
+
+
+def _key(value: Any) -> str:
+    """A key is one line without surplus spaces, so that it is found again however it was typed."""
+    key = " ".join(clean(str(value)).split())
+    if not key:
+        raise BadRequest("the key is empty", fix="Give the memory a short name.")
+    return key
+
+
+def _tags(value: Any) -> tuple[str, ...]:
+    tags = (" ".join(clean(str(tag)).split()) for tag in value or ())
+    return tuple(dict.fromkeys(tag for tag in tags if tag))
+
+
+def _told(memory: Memory) -> dict[str, Any]:
+    return {
+        "key": memory.key,
+        "kind": memory.kind,
+        "content": memory.content,
+        "tags": memory.tags,
+        "confidence": memory.confidence,
+        "use_count": memory.uses,
+        "created_at": datetime.fromtimestamp(memory.created_at, UTC).isoformat(timespec="seconds"),
+        "updated_at": datetime.fromtimestamp(memory.updated_at, UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _json(**fields: Any) -> str:
+    return msgspec.json.encode(fields).decode()

@@ -1,0 +1,180 @@
+"""Tools on the notes of a conversation: observe, reflect, and read what was noted."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import BadRequest, Conflict
+from moot.domain.note import NOTE_LENGTH, Note, NoteKind, Notes, span
+from moot.domain.ports import Clock, RunContext, Tool, ToolResult
+from moot.domain.prompt import Safety, ToolSpec
+from moot.domain.text import clean
+
+_LISTED = 20
+_MOST_LISTED = 100
+_LINE = 120
+
+# Has the engine condense what was observed and not yet reflected on; None when there is nothing.
+Reflect = Callable[[ConversationKey], Awaitable[Note | None]]
+
+
+def tools(*, notes: Notes, reflect: Reflect, clock: Clock) -> list[Tool]:
+    return [ObserveAdd(notes, clock), ObserveList(notes), ReflectNow(notes, reflect, clock), ReflectList(notes)]
+
+
+class ObserveAdd:
+    spec = ToolSpec(
+        name="observe_add",
+        safety=Safety.SAFE,
+        group="memory",
+        description="Note something about this conversation as it stands: what it is about, what was decided, "
+        "what is still open.",
+        parameters={
+            "type": "object",
+            "properties": {"content": {"type": "string", "description": "Two to five sentences."}},
+            "required": ["content"],
+        },
+    )
+
+    def __init__(self, notes: Notes, clock: Clock) -> None:
+        self._notes = notes
+        self._clock = clock
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"note: {str(arguments.get('content', ''))[:_LINE]}"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        note = Note(
+            kind=NoteKind.OBSERVATION,
+            content=_content(arguments["content"]),
+            first_seq=0,
+            last_seq=0,
+            taint=context.taint,
+        )
+        return _json(status="noted", **_told(await self._notes.add(context.key, note, now=self._clock.now())))
+
+
+class ObserveList:
+    spec = ToolSpec(
+        name="observe_list",
+        safety=Safety.SAFE,
+        group="memory",
+        description="Read the newest observations made in this conversation, oldest of them first.",
+        parameters={
+            "type": "object",
+            "properties": {"limit": {"type": "integer", "description": f"How many at most; {_LISTED} if not given."}},
+        },
+    )
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    def line(self, _arguments: dict[str, Any]) -> str:
+        return "read the observations"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        found = await self._notes.listed(context.key, NoteKind.OBSERVATION, limit=_limit(arguments))
+        return _list("observations", found)
+
+
+class ReflectNow:
+    spec = ToolSpec(
+        name="reflect_now",
+        safety=Safety.SAFE,
+        group="memory",
+        description="Condense the observations made since the last reflection into one. "
+        "Give the reflection yourself, or leave it out and it is written for you.",
+        parameters={
+            "type": "object",
+            "properties": {"content": {"type": "string", "description": "The reflection, in your words."}},
+        },
+    )
+
+    def __init__(self, notes: Notes, reflect: Reflect, clock: Clock) -> None:
+        self._notes = notes
+        self._reflect = reflect
+        self._clock = clock
+
+    def line(self, _arguments: dict[str, Any]) -> str:
+        return "reflect on what was observed"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        content = str(arguments.get("content") or "")
+        note = await (self._given(content, context) if content else self._reflect(context.key))
+        if note is None:
+            raise Conflict(
+                "nothing was observed since the last reflection", fix="Note something with observe_add first."
+            )
+        return ToolResult(content=_json(status="reflected", **_told(note)), taint=note.taint)
+
+    async def _given(self, content: str, context: RunContext) -> Note | None:
+        observations = (await self._notes.state(context.key)).open
+        if not observations:
+            return None
+        first, last = span(observations)
+        note = Note(
+            kind=NoteKind.REFLECTION,
+            content=_content(content),
+            first_seq=first,
+            last_seq=last,
+            taint=context.taint.union(*(each.taint for each in observations)),
+        )
+        return await self._notes.add(context.key, note, now=self._clock.now())
+
+
+class ReflectList:
+    spec = ToolSpec(
+        name="reflect_list",
+        safety=Safety.SAFE,
+        group="memory",
+        description="Read the newest reflections on this conversation, oldest of them first.",
+        parameters={
+            "type": "object",
+            "properties": {"limit": {"type": "integer", "description": f"How many at most; {_LISTED} if not given."}},
+        },
+    )
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    def line(self, _arguments: dict[str, Any]) -> str:
+        return "read the reflections"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        found = await self._notes.listed(context.key, NoteKind.REFLECTION, limit=_limit(arguments))
+        return _list("reflections", found)
+
+
+def _content(value: Any) -> str:
+    content = clean(str(value)).strip()
+    if not content:
+        raise BadRequest("the note is empty", fix="Say what is worth noting.")
+    if len(content) > NOTE_LENGTH:
+        raise BadRequest(f"the note has {len(content)} characters", fix=f"Say it in {NOTE_LENGTH} or fewer.")
+    return content
+
+
+def _limit(arguments: dict[str, Any]) -> int:
+    return max(1, min(_MOST_LISTED, int(arguments.get("limit") or _LISTED)))
+
+
+def _list(name: str, notes: list[Note]) -> ToolResult:
+    content = _json(**{name: [_told(note) for note in notes], "count": len(notes)})
+    return ToolResult(content=content, taint=frozenset().union(*(note.taint for note in notes)))
+
+
+def _told(note: Note) -> dict[str, Any]:
+    return {
+        "number": note.number,
+        "content": note.content,
+        "first_seq": note.first_seq,
+        "last_seq": note.last_seq,
+        "created_at": datetime.fromtimestamp(note.created_at, UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _json(**fields: Any) -> str:
+    return msgspec.json.encode(fields).decode()

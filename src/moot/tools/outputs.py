@@ -1,0 +1,161 @@
+"""Results that are too long for a model: kept on a shelf, shown shortened, and read in parts with tool_output_get."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import msgspec
+
+from moot.domain.errors import BadRequest, NotFound
+from moot.domain.ids import make_id
+from moot.domain.output import LINE_LENGTH, Output, Outputs, Page, is_binary, page, shorten
+from moot.domain.output_config import OutputConfig
+from moot.domain.ports import Clock, GateCall, RunContext, Tool, ToolResult
+from moot.domain.prompt import Safety, ToolSpec
+from moot.tools import output_search
+
+MODES = ("full", "range", "grep")
+SEARCH_SECONDS = 2.0
+_PATTERN_LENGTH = 1_000
+_RANGE_LINES = 100
+_MATCHES = 100
+_EXCERPT = 300
+
+
+def tools(*, outputs: Outputs, config: Callable[[], OutputConfig], clock: Clock) -> list[Tool]:
+    return [ToolOutputGet(outputs, config, clock)]
+
+
+class Shelve:
+    """What the gate does with a result over its budget: keep it, and show its beginning and end."""
+
+    def __init__(self, outputs: Outputs, config: Callable[[], OutputConfig], clock: Clock, rng: Random) -> None:
+        self._outputs = outputs
+        self._config = config
+        self._clock = clock
+        self._rng = rng
+
+    async def __call__(self, call: GateCall, result: ToolResult) -> ToolResult:
+        content = result.content
+        if is_binary(content):
+            told = f"(binary data, about {len(content)} bytes; none of it is shown or kept)"
+            return replace(result, content=told)
+        budget = self._config().budget_characters
+        # What is read from the shelf is bounded there; put back on it, it could never be read.
+        if len(content) <= budget or call.tool.spec.name == ToolOutputGet.spec.name:
+            return result
+        now = self._clock.now()
+        output = Output(
+            ref=make_id("out", now=now, rng=self._rng),
+            tool=call.tool.spec.name,
+            content=content[: self._config().max_characters],
+            taint=result.taint,
+            created_at=now,
+        )
+        await self._outputs.keep(call.context.key, output)
+        shown, _ = shorten(content, budget, ref=output.ref)
+        return replace(result, content=shown)
+
+
+class ToolOutputGet:
+    spec = ToolSpec(
+        name="tool_output_get",
+        safety=Safety.SAFE,
+        group="outputs",
+        description="Read more of a tool result that was too long to be shown whole. "
+        "Long results come in pages: read on at next_offset.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "ref": {"type": "string", "description": "The ref that stands where the result was cut."},
+                "mode": {
+                    "type": "string",
+                    "enum": list(MODES),
+                    "description": "full from the beginning (if not given), range of lines, or grep for a pattern.",
+                },
+                "offset": {"type": "integer", "description": "range: the first line, counted from 0."},
+                "limit": {"type": "integer", "description": f"range: how many lines; {_RANGE_LINES} if not given."},
+                "pattern": {"type": "string", "description": "grep: a regular expression, matched line by line."},
+            },
+            "required": ["ref"],
+        },
+    )
+
+    def __init__(self, outputs: Outputs, config: Callable[[], OutputConfig], clock: Clock) -> None:
+        self._outputs = outputs
+        self._config = config
+        self._clock = clock
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        how = f"grep {arguments['pattern']}" if arguments.get("pattern") else str(arguments.get("mode") or "full")
+        return f"read {arguments.get('ref', '')} ({how})"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        mode = str(arguments.get("mode") or "full")
+        if mode not in MODES:
+            raise BadRequest(f"{mode!r} is not a way to read a result", fix=f"Ways are: {', '.join(MODES)}.")
+        pattern = str(arguments.get("pattern") or "")
+        if mode == "grep" and not pattern:
+            raise BadRequest("missing pattern parameter", fix="Say what to look for.")
+        ref = str(arguments["ref"])
+        output = await self._outputs.get(context.key, ref, now=self._clock.now())
+        if output is None:
+            raise NotFound(f"there is no result {ref!r} here, or no longer", fix="Call the tool that made it again.")
+        if mode == "grep":
+            told = await _grep(output.content, pattern)
+        else:
+            told = await self._page(output.content, mode, arguments)
+        return ToolResult(content=msgspec.json.encode(told).decode(), taint=output.taint)
+
+    async def _page(self, content: str, mode: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        characters = self._config().budget_characters
+        if mode == "full":
+            offset, limit = 0, characters
+        else:
+            offset = max(0, int(arguments.get("offset") or 0))
+            limit = max(1, min(characters, int(arguments.get("limit") or _RANGE_LINES)))
+        # Lines are counted one by one: a thread of its own lets others go on meanwhile.
+        read: Page = await asyncio.to_thread(page, content, offset=offset, limit=limit, characters=characters)
+        told: dict[str, Any] = {"content": read.content}
+        if mode == "range" or read.next_offset:
+            told |= {"totalLines": read.total_lines, "offset": read.offset, "limit": read.lines}
+        if read.next_offset:
+            told["next_offset"] = read.next_offset
+        return told
+
+
+async def _grep(content: str, pattern: str) -> dict[str, Any]:
+    if len(pattern) > _PATTERN_LENGTH:
+        raise BadRequest(f"the pattern has {len(pattern)} characters", fix=f"At most {_PATTERN_LENGTH} are taken.")
+    answer = await asyncio.to_thread(_search, content, pattern)
+    if "error" in answer:
+        raise BadRequest(f"the pattern is not a regular expression: {answer['error']}", fix="Mend the pattern.")
+    return answer
+
+
+def _search(content: str, pattern: str) -> dict[str, Any]:
+    """Python's own matching cannot be stopped from outside, so it happens in a process that can."""
+    bounds = msgspec.json.encode(
+        {"pattern": pattern, "limit": _MATCHES, "excerpt": _EXCERPT, "line_length": LINE_LENGTH}
+    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", output_search.__file__],
+            input=bounds + b"\n" + content.encode("utf-8", "replace"),
+            capture_output=True,
+            timeout=SEARCH_SECONDS,
+            env={},
+            cwd="/",
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise BadRequest("the search took too long and was stopped", fix="Use a simpler pattern.") from None
+    try:
+        answer: dict[str, Any] = msgspec.json.decode(done.stdout)
+    except msgspec.DecodeError:
+        raise BadRequest("the search failed", fix="Use a simpler pattern, or read a range.") from None
+    return answer

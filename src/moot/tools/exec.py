@@ -1,0 +1,232 @@
+"""The tools that run shell commands, at once or in the background, in the sandbox."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from moot.domain.errors import BadRequest
+from moot.domain.ports import RunContext, Tool, ToolResult
+from moot.domain.prompt import Safety, Sink, ToolSpec
+from moot.domain.secret import Secrets, references, through_environment
+from moot.domain.shell import Classify, Level
+from moot.tools.exec_jobs import Job, Jobs
+from moot.tools.sandbox.process import Ending, Process
+from moot.tools.sandbox.sandbox import Command, Sandbox
+from moot.tools.sandbox.tape import Tape
+
+Redact = Callable[[str], str]
+
+# Text longer than this is read and cleaned on another thread.
+_LONG = 65_536
+# What is dropped at a cut, so that no secret is left in half.
+_MARGIN = 512
+
+_COMMAND = {
+    "type": "string",
+    "description": "What the shell is to run. Write {{secret:NAME}} where a stored secret belongs.",
+}
+_ID = {"type": "string", "description": "The id that exec_bg returned."}
+
+
+def tools(*, sandbox: Sandbox, jobs: Jobs, classify: Classify, redact: Redact, secrets: Secrets | None) -> list[Tool]:
+    """The family; `redact` takes every known secret out of a text."""
+    shell = _Shell(sandbox, classify, redact, secrets)
+    return [Exec(shell), ExecBackground(shell, jobs), ExecStatus(jobs), ExecStop(jobs)]
+
+
+class _Shell:
+    """What the two ways of running a command share."""
+
+    def __init__(self, sandbox: Sandbox, classify: Classify, redact: Redact, secrets: Secrets | None) -> None:
+        self.config = sandbox.config
+        self._sandbox = sandbox
+        self._classify = classify
+        self._redact = redact
+        self._secrets = secrets
+
+    def sinks(self) -> frozenset[Sink]:
+        """Inside the sandbox and without a network a command carries nothing anywhere."""
+        if self.config.mode == "none":
+            return frozenset({Sink.SHELL})
+        return frozenset({Sink.EGRESS}) if self.config.network else frozenset()
+
+    def where(self) -> str:
+        if self.config.mode == "none":
+            return "It runs without a sandbox"
+        reach = "can reach the network" if self.config.network else "has no network"
+        return f"It runs in a sandbox that {reach} and can write only in the working directory and /tmp"
+
+    def preview(self, command: str, context: RunContext) -> str:
+        verdict = self._classify(command)
+        doubt = f"\n{verdict.level}: {verdict.reason}" if verdict.level is not Level.OK else ""
+        return f"{command}\n\nin {context.cwd}\n{self.where()}.{doubt}"
+
+    async def start(self, command: str, context: RunContext, *, tool: str, ring: bool) -> tuple[Process, Redact]:
+        values: dict[str, str] = {}
+        if references(command):
+            if self._secrets is None:
+                raise BadRequest("there are no secrets here to refer to", fix="Run the command without {{secret:…}}.")
+            values = await self._secrets.resolve(command, context, tool=tool)
+        text, environment = through_environment(command, values)
+        tape = Tape(self.config.output_bytes, ring=ring)
+        wanted = Command(argv=self._sandbox.shell(text), cwd=context.cwd, environment=environment)
+        return await self._sandbox.start(wanted, tape=tape), _Cleaning(values, self._redact)
+
+
+class _Cleaning:
+    """Takes out what this very command was lent, then whatever else is known to be secret."""
+
+    def __init__(self, values: dict[str, str], redact: Redact) -> None:
+        self._values = sorted(values.items(), key=lambda pair: -len(pair[1]))
+        self._redact = redact
+
+    def __call__(self, text: str) -> str:
+        for token, value in self._values:
+            text = text.replace(value, token)
+        return self._redact(text)
+
+
+class Exec:
+    def __init__(self, shell: _Shell) -> None:
+        self._shell = shell
+        config = shell.config
+        self.spec = ToolSpec(
+            name="exec",
+            group="exec",
+            safety=Safety.DANGEROUS,
+            sinks=shell.sinks(),
+            description="Run a shell command and wait for what it prints. "
+            f"{shell.where()}. It is stopped after {config.timeout_seconds:g} seconds unless you say otherwise.",
+            parameters={
+                "type": "object",
+                "properties": {
+                    "command": _COMMAND,
+                    "timeout": {
+                        "type": "integer",
+                        "description": f"Seconds to wait, {config.longest_seconds:g} at most.",
+                    },
+                },
+                "required": ["command"],
+            },
+        )
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"$ {arguments.get('command', '')}"
+
+    async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
+        return self._shell.preview(arguments["command"], context)
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        config = self._shell.config
+        seconds = float(arguments.get("timeout", config.timeout_seconds))
+        if not 0 < seconds <= config.longest_seconds:
+            raise BadRequest(f"timeout must be between 1 and {config.longest_seconds:g} seconds")
+        process, redact = await self._shell.start(arguments["command"], context, tool="exec", ring=False)
+        process.limit(seconds)
+        ending = await process.over()
+        return _result(ending, await _printed(process.tape, redact), seconds)
+
+
+class ExecBackground:
+    def __init__(self, shell: _Shell, jobs: Jobs) -> None:
+        self._shell = shell
+        self._jobs = jobs
+        self.spec = ToolSpec(
+            name="exec_bg",
+            group="exec",
+            safety=Safety.DANGEROUS,
+            sinks=shell.sinks(),
+            description="Start a shell command in the background and get its id at once; exec_status tells how it is "
+            f"doing and exec_stop ends it. {shell.where()}. It ends with the daemon, and after "
+            f"{shell.config.background_seconds:g} seconds at the latest.",
+            parameters={"type": "object", "properties": {"command": _COMMAND}, "required": ["command"]},
+        )
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"$ {arguments.get('command', '')} &"
+
+    async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
+        return self._shell.preview(arguments["command"], context)
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        self._jobs.check_room(context.key)
+        command: str = arguments["command"]
+        process, redact = await self._shell.start(command, context, tool="exec_bg", ring=True)
+        process.limit(self._shell.config.background_seconds)
+        return self._jobs.add(context.key, command, process, redact).id
+
+
+class ExecStatus:
+    spec = ToolSpec(
+        name="exec_status",
+        group="exec",
+        safety=Safety.SAFE,
+        description="Tell whether a background command still runs, how it ended, and the newest of what it printed.",
+        parameters={"type": "object", "properties": {"id": _ID}, "required": ["id"]},
+    )
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"how is {arguments.get('id', '')} doing"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        return await _status(self._jobs.find(context.key, arguments["id"]))
+
+
+class ExecStop:
+    spec = ToolSpec(
+        name="exec_stop",
+        group="exec",
+        safety=Safety.DANGEROUS,
+        description="Stop a background command and everything it started.",
+        parameters={"type": "object", "properties": {"id": _ID}, "required": ["id"]},
+    )
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"stop {arguments.get('id', '')}"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        job = self._jobs.find(context.key, arguments["id"])
+        await job.process.end()
+        return await _status(job)
+
+
+async def _status(job: Job) -> str:
+    ending = job.process.ending
+    return msgspec.json.encode(
+        {
+            "id": job.id,
+            "command": job.command,
+            "done": ending is not None,
+            "exitCode": ending.exit_code if ending is not None else None,
+            "error": ending.reason if ending is not None else "",
+            "output": await _printed(job.process.tape, job.redact),
+            "startTime": job.start_time,
+        }
+    ).decode()
+
+
+async def _printed(tape: Tape, redact: Redact) -> str:
+    def read() -> str:
+        return redact(tape.text(margin=_MARGIN))
+
+    return await asyncio.to_thread(read) if tape.total > _LONG else read()
+
+
+def _result(ending: Ending, printed: str, seconds: float) -> ToolResult:
+    if ending.reason:
+        why = {
+            "timeout": f"The command was stopped after {seconds:g} seconds.",
+            "flood": "The command was stopped because it would not stop printing.",
+        }.get(ending.reason, "The command was stopped.")
+        return ToolResult(content=f"{why}\nOutput so far:\n{printed}", is_error=True)
+    if ending.exit_code:
+        return ToolResult(content=f"Command failed with exit code {ending.exit_code}\nOutput:\n{printed}")
+    return ToolResult(content=printed or "The command ended well and printed nothing.")

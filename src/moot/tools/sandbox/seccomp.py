@@ -1,0 +1,116 @@
+"""The system calls a sandboxed program does without, as a filter for the kernel (classic BPF)."""
+
+import errno
+import platform
+import struct
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
+_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24
+
+_X32 = 0x40000000
+# CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET, NEWTIME.
+_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000 | 0x80
+# Pushing characters into a terminal that someone else reads.
+_TERMINAL_TRICKS = (0x5412, 0x541C)
+# Unix, IPv4, IPv6, netlink. Others, such as vsock, do not stop at a network namespace.
+_FAMILIES = (1, 2, 10, 16)
+
+_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+# name: (x86_64, aarch64); None where there is no such call.
+_DENIED: dict[str, tuple[int | None, int | None]] = {
+    "acct": (163, 89),
+    "add_key": (248, 217),
+    "adjtimex": (159, 171),
+    "bpf": (321, 280),
+    "chroot": (161, 51),
+    "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112),
+    "delete_module": (176, 106),
+    "fanotify_init": (300, 262),
+    "finit_module": (313, 273),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fsopen": (430, 430),
+    "fspick": (433, 433),
+    "init_module": (175, 105),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425),
+    "ioperm": (173, None),
+    "iopl": (172, None),
+    "kcmp": (312, 272),
+    "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104),
+    "keyctl": (250, 219),
+    "lookup_dcookie": (212, 18),
+    "mbind": (237, 235),
+    "migrate_pages": (256, 238),
+    "mount": (165, 40),
+    "mount_setattr": (442, 442),
+    "move_mount": (429, 429),
+    "move_pages": (279, 239),
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    "open_tree": (428, 428),
+    "perf_event_open": (298, 241),
+    "pivot_root": (155, 41),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "reboot": (169, 142),
+    "request_key": (249, 218),
+    "setdomainname": (171, 162),
+    "sethostname": (170, 161),
+    "setns": (308, 268),
+    "settimeofday": (164, 170),
+    "swapoff": (168, 225),
+    "swapon": (167, 224),
+    "syslog": (103, 116),
+    "umount2": (166, 39),
+    "unshare": (272, 97),
+    "userfaultfd": (323, 282),
+    "vhangup": (153, 58),
+}
+_CLONE, _IOCTL, _SOCKET = (56, 220), (16, 29), (41, 198)
+_CLONE3 = 435
+
+
+def program(machine: str = "") -> bytes:
+    """The filter for this machine, or nothing where its calls are not known here."""
+    machine = machine or platform.machine()
+    architecture = _ARCHITECTURES.get(machine)
+    if architecture is None:
+        return b""
+    column = tuple(_ARCHITECTURES).index(machine)
+    code = [_op(_LOAD, _ARCHITECTURE), _op(_EQUAL, architecture, 1, 0), _op(_RETURN, _KILL), _op(_LOAD, _NUMBER)]
+    if machine == "x86_64":
+        code += [_op(_AT_LEAST, _X32, 0, 1), _refuse(errno.ENOSYS)]
+    for numbers in _DENIED.values():
+        number = numbers[column]
+        if number is not None:
+            code += [_op(_EQUAL, number, 0, 1), _refuse(errno.EPERM)]
+    # Its flags lie in memory, where a filter cannot look; the C library then falls back to clone.
+    code += [_op(_EQUAL, _CLONE3, 0, 1), _refuse(errno.ENOSYS)]
+    code += _when(_CLONE[column], _FIRST, [_op(_ANY_BIT, _NAMESPACES, 0, 1), _refuse(errno.EPERM)])
+    tricks = [step for trick in _TERMINAL_TRICKS for step in (_op(_EQUAL, trick, 0, 1), _refuse(errno.EPERM))]
+    code += _when(_IOCTL[column], _SECOND, tricks)
+    families = [step for family in _FAMILIES for step in (_op(_EQUAL, family, 0, 1), _op(_RETURN, _ALLOW))]
+    code += _when(_SOCKET[column], _FIRST, [*families, _refuse(errno.EAFNOSUPPORT)])
+    return b"".join([*code, _op(_RETURN, _ALLOW)])
+
+
+def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, if_true, if_false, value)
+
+
+def _refuse(error: int) -> bytes:
+    return _op(_RETURN, _ERROR | error)
+
+
+def _when(number: int, argument: int, body: list[bytes]) -> list[bytes]:
+    """Steps about one argument of one call; what they let through is allowed."""
+    steps = [_op(_LOAD, argument), *body, _op(_RETURN, _ALLOW)]
+    return [_op(_EQUAL, number, 0, len(steps)), *steps]

@@ -1,0 +1,201 @@
+"""Approvals at the terminal: in `moot ask`, in the chat and from the inbox, with a real daemon behind them."""
+
+import json
+import re
+
+import pytest
+
+from tests.daemon_process import CONFIG as PLAIN
+from tests.daemon_process import DaemonProcess
+from tests.terminal import Terminal, terminal
+
+CONFIG = (
+    PLAIN
+    + """
+[security.interceptor]
+sensitive_tools = ["set_title"]
+"""
+)
+
+SCRIPT = """
+[[rule]]
+match = "name it (?P<title>\\\\w+)"
+calls = [{ name = "set_title", arguments = { title = "The lighthouse" } }]
+after_tool = "Came of it: {result}"
+
+[[rule]]
+reply = "Heard: {user}"
+"""
+
+CONTROL_D = "\x04"
+
+
+def waiting(daemon: DaemonProcess, sender: str) -> list[dict[str, object]]:
+    return [ask for ask in daemon.cli_json("inbox")["data"] if ask["sender"] == sender]
+
+
+def ask_and_wait(daemon: DaemonProcess, sender: str) -> str:
+    """Let a run wait for an approval; its id."""
+    asked = daemon.cli("ask", "ada", "name it now", "--as", sender, "--json")
+    assert asked.returncode == 3, asked.stderr
+    document = json.loads(asked.stdout)
+    (ask,) = waiting(daemon, sender)
+    assert ask["ask_id"] == document["data"]["approvals"][0]["ask_id"]
+    return str(ask["ask_id"])
+
+
+def outcome(daemon: DaemonProcess, sender: str) -> str:
+    """The reply once the run has ended."""
+    with terminal(daemon.home, "chat", "ada", "--as", sender) as person:
+        person.wait_for("ada › Came of it:")
+        person.type(CONTROL_D)
+        person.wait_for_exit()
+    found = re.search(r"ada › (Came of it:.*)", person.seen)
+    assert found is not None
+    return found[1]
+
+
+def decide_in_ask(person: Terminal, typed: str) -> None:
+    person.wait_for("set_title waits for your approval")
+    person.wait_for("always writes the rule: allow any set_title for ada")
+    person.wait_for("o/r/a/d ›")
+    person.type(typed)
+
+
+@pytest.mark.parametrize(("key", "said"), [("o", "The title is now"), ("once", "The title is now"), ("d", "said no")])
+def test_ask_at_a_terminal_puts_the_approval_in_place(daemon: DaemonProcess, sender: str, key: str, said: str) -> None:
+    with terminal(daemon.home, "ask", "ada", "name it now", "--as", sender) as person:
+        decide_in_ask(person, key + "\n")
+        person.wait_for(said)
+        assert person.wait_for_exit() == 0
+    assert waiting(daemon, sender) == []
+
+
+def test_what_is_no_decision_decides_nothing_and_leaving_keeps_the_run_waiting(
+    daemon: DaemonProcess, sender: str
+) -> None:
+    with terminal(daemon.home, "ask", "ada", "name it now", "--as", sender) as person:
+        decide_in_ask(person, "yes please\n")
+        person.wait_for("o, r, a or d ›")
+        person.type(CONTROL_D)
+        person.wait_for("moot inbox approve ask-")
+        assert person.wait_for_exit() == 3
+
+    (ask,) = waiting(daemon, sender)
+    assert ask["kind"] == "approval"
+    assert daemon.cli("inbox", "deny", str(ask["ask_id"])).returncode == 0
+    assert "said no" in outcome(daemon, sender)
+
+
+def test_always_in_ask_writes_the_rule_it_showed_and_is_not_asked_again(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "ask", "ada", "name it now", "--as", sender) as person:
+        decide_in_ask(person, "a\n")
+        person.wait_for("The title is now")
+        assert person.wait_for_exit() == 0
+    assert daemon.cli("ask", "ada", "name it again", "--as", sender).returncode == 0
+
+    (rule,) = [rule for rule in daemon.cli_json("rules")["data"] if rule["sender"] == sender]
+    assert daemon.cli("rules", "rm", str(rule["number"])).returncode == 0
+    assert daemon.cli("rules", "rm", str(rule["number"])).returncode == 6
+    ask_id = ask_and_wait(daemon, sender)
+    assert daemon.cli("inbox", "deny", ask_id).returncode == 0
+
+
+def test_the_inbox_approves_once_and_a_second_answer_finds_nothing(daemon: DaemonProcess, sender: str) -> None:
+    ask_id = ask_and_wait(daemon, sender)
+
+    shown = daemon.cli("inbox", "show", ask_id)
+    stale = daemon.cli("inbox", "approve", ask_id, "--attempt", "9")
+    words = daemon.cli("inbox", "reply", ask_id, "yes")
+    approved = daemon.cli("inbox", "approve", ask_id)
+    again = daemon.cli("inbox", "approve", ask_id)
+
+    assert "The lighthouse" in shown.stdout
+    assert (stale.returncode, words.returncode) == (1, 2)
+    assert (approved.returncode, again.returncode) == (0, 6)
+    assert "The title is now: The lighthouse" in outcome(daemon, sender)
+
+
+def test_always_from_the_inbox_asks_before_it_writes(daemon: DaemonProcess, sender: str) -> None:
+    ask_id = ask_and_wait(daemon, sender)
+    refused = daemon.cli("inbox", "approve", ask_id, "--always")
+
+    with terminal(daemon.home, "inbox", "approve", ask_id, "--always") as person:
+        person.wait_for("This writes the rule: allow any set_title for ada with")
+        person.wait_for("Write it?")
+        person.type("n\n")
+        assert person.wait_for_exit() == 130
+    unchanged = waiting(daemon, sender)
+    with terminal(daemon.home, "inbox", "approve", ask_id, "--always") as person:
+        person.wait_for("Write it?")
+        person.type("y\n")
+        person.wait_for("Allowed from now on")
+        assert person.wait_for_exit() == 0
+
+    assert refused.returncode == 2
+    assert len(unchanged) == 1
+    assert "The title is now" in outcome(daemon, sender)
+
+
+def test_the_chat_shows_the_approval_and_a_key_decides_it(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "name it now") as person:
+        person.wait_for("⚠ set_title waits for you")
+        person.wait_on_screen("o once · r for this run · a always · d deny")
+        person.wait_on_screen("waiting for you")
+        person.type("o")
+        person.wait_for("✓ allowed")
+        person.wait_for("ada › Came of it: The title is now")
+        person.enter("name it again")
+        person.wait_for("⚠ set_title waits for you")
+        person.wait_on_screen("o once")
+        person.type("d")
+        person.wait_for("✗ denied")
+        person.wait_for("said no")
+        person.enter("ordinary words")
+        person.wait_for("ada › Heard: ordinary words")
+        person.type(CONTROL_D)
+        assert person.wait_for_exit() == 0
+
+
+def test_always_in_the_chat_takes_the_key_twice(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "name it now") as person:
+        person.wait_on_screen("o once")
+        person.type("a")
+        person.wait_on_screen("a again writes the rule: allow any set_title for ada")
+        assert len(waiting(daemon, sender)) == 1
+        person.type("a")
+        person.wait_for("✓ allowed")
+        person.wait_for("The title is now")
+        person.enter("name it again")
+        person.wait_for("ada › Came of it: The title is now")
+        person.type(CONTROL_D)
+        assert person.wait_for_exit() == 0
+
+
+def test_a_message_being_typed_is_not_a_decision(daemon: DaemonProcess, sender: str) -> None:
+    ask_id = ask_and_wait(daemon, sender)
+    with terminal(daemon.home, "chat", "ada", "--as", sender) as person:
+        person.wait_on_screen("o once")
+        person.type("hello ")
+        person.wait_on_screen("› hello")
+        person.type("oad")
+        person.wait_on_screen("› hello oad")
+        assert len(waiting(daemon, sender)) == 1
+        person.type("\x15")
+        assert daemon.cli("inbox", "approve", ask_id).returncode == 0
+        person.wait_for("✓ allowed")
+        person.type("\x03" + CONTROL_D)
+        person.wait_for_exit()
+
+
+def test_the_hook_chain_counts_what_it_did(daemon: DaemonProcess, sender: str) -> None:
+    ask_id = ask_and_wait(daemon, sender)
+    daemon.cli("inbox", "deny", ask_id)
+    outcome(daemon, sender)
+
+    chain = daemon.cli_json("agent", "hooks")["data"]
+    gate = next(hook for hook in chain if hook["name"] == "ApprovalGate")
+
+    assert gate["enabled"] is True
+    assert gate["counts"]["asked"] >= 1
+    assert gate["counts"]["denied"] >= 1

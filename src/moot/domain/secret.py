@@ -1,7 +1,7 @@
 """Secrets and keys: what is known of them, the references a model sees instead of them, and the ports to them. Pure."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,7 +10,7 @@ from moot.domain.ports import RunContext
 
 # Shorter values could not be kept out of logs and answers without tearing ordinary text apart.
 SHORTEST_SECRET = 4
-LONGEST_SECRET = 64 * 1024
+LONGEST_SECRET = 16 * 1024
 NAME_LENGTH = 64
 
 _NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_.-]{{0,{NAME_LENGTH - 1}}}")
@@ -141,6 +141,7 @@ class Known(Protocol):
     """Where values are told that must never be seen again."""
 
     def register(self, name: str, value: str) -> None: ...
+    def register_all(self, values: Mapping[str, str]) -> None: ...
     def forget(self, name: str) -> None: ...
 
 

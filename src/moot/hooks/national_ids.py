@@ -25,10 +25,15 @@ _ODD = dict(
 )  # fmt: skip
 _NO_NINO = frozenset(("BG", "GB", "NK", "KN", "TN", "NT", "ZZ"))
 _PHONE_DIGITS = range(9, 16)
+_SEPARATORS = str.maketrans("", "", " ()./-")
 
 
 def digits(text: str) -> str:
     return "".join(character for character in text if "0" <= character <= "9")
+
+
+def count_digits(text: str) -> int:
+    return len(text.translate(_SEPARATORS))
 
 
 def is_card(text: str) -> bool:
@@ -42,10 +47,9 @@ def luhn(number: str) -> bool:
 
 
 def is_phone(text: str) -> bool:
-    """Enough digits to be somebody's, and not a date, which has the same shape."""
+    """Enough digits to be somebody's: a date has fewer."""
     number = digits(text)
-    shortest = _PHONE_DIGITS.start - 1 if text.startswith("+") else _PHONE_DIGITS.start
-    return shortest <= len(number) < _PHONE_DIGITS.stop and len(set(number)) > 2
+    return len(number) in _PHONE_DIGITS and len(set(number)) > 2
 
 
 def is_ssn(text: str) -> bool:
@@ -59,7 +63,9 @@ def is_rrn(text: str) -> bool:
     number = digits(text)
     if not _is_date(number[:6], century=19 if number[6] in "1256" else 20):
         return False
-    weighed = sum(int(digit) * weight for digit, weight in zip(number, (2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5), strict=False))
+    weighed = sum(
+        int(digit) * weight for digit, weight in zip(number, (2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5), strict=False)
+    )
     return "-" in text or (11 - weighed % 11) % 10 == int(number[-1])
 
 

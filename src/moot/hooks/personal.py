@@ -25,13 +25,15 @@ _LOCAL_LENGTH = 64
 
 # Patterns that run over whole texts begin with a class of characters, which the engine skips to; one that began with
 # a look behind would be tried at every character. Rows of digits are found first and looked into by the rules.
-_ROW = re.compile(r"[0-9](?:(?:[ ./-]|\)[ -]?|[ .-]?\((?:0\))?)?[0-9]){7,}")
+_ROW = re.compile(r"[0-9][0-9 ()./-]{6,}[0-9]")
+# Inside one number there is never more than this between two digits; a row may be several.
+_GAP = re.compile(r"[./-] +|  +")
 _LETTERED: tuple[tuple[str, re.Pattern[str], Callable[[str], bool]], ...] = (
+    ("DNI", re.compile(r"[0-9]{8}-?[A-Za-z]"), ids.is_dni),
     ("DNI", re.compile(r"[XYZxyz]-?[0-9]{7}-?[A-Za-z]"), ids.is_dni),
     ("NINO", re.compile(r"[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D]"), ids.is_nino),
 )
-# Spain's, or the latter part of Italy's: both are found by their digits.
-_DIGITS_FIRST = re.compile(r"[0-9]{2}(?:[0-9]{6}-?[A-Za-z]|(?P<italian>[A-Za-z][0-9]{2}[A-Za-z][0-9]{3}[A-Za-z]))")
+_FISCAL_END = re.compile(r"[0-9]{2}[A-Za-z][0-9]{2}[A-Za-z][0-9]{3}[A-Za-z]")
 _FISCAL_NAME = 6
 _CORSICAN = re.compile(r"[12] ?[0-9]{2} ?[0-9]{2} ?2[AB] ?[0-9]{3} ?[0-9]{3} ?[0-9]{2}")
 
@@ -54,7 +56,7 @@ _RULES: tuple[tuple[str, int, re.Pattern[str], Callable[[str], bool]], ...] = (
     ("SSN", 9, _bounded(r"\d{3}([ -])\d{2}\1\d{4}"), ids.is_ssn),
     (
         "PHONE",
-        8,
+        9,
         _bounded(
             r"\+\d{1,3}(?:[ .-]?(?:\(0\))?\(?\d{1,5}\)?){2,7}"
             r"|\(\d{2,5}\) ?\d{3,4}[ .-]?\d{3,5}"
@@ -65,6 +67,7 @@ _RULES: tuple[tuple[str, int, re.Pattern[str], Callable[[str], bool]], ...] = (
         ids.is_phone,
     ),
 )
+_FEWEST = min(least for _, least, _, _ in _RULES)
 
 
 def find_personal(text: str) -> list[Finding]:
@@ -92,37 +95,36 @@ def _emails(text: str) -> Iterator[Finding]:
 def _lettered(text: str) -> Iterator[Finding]:
     for kind, pattern, proves in _LETTERED:
         for match in pattern.finditer(text):
-            if _stands_alone(text, match.start(), match.end()) and proves(match[0]):
-                yield Finding(kind, match[0], match.start(), match.end())
-    for match in _DIGITS_FIRST.finditer(text):
-        start, end = match.start() - (_FISCAL_NAME if match["italian"] else 0), match.end()
-        code = text[start:end] if start >= 0 else ""
-        proves = ids.is_fiscal if match["italian"] else ids.is_dni
-        if code and _stands_alone(text, start, end) and proves(code):
-            yield Finding("FISCAL" if match["italian"] else "DNI", code, start, end)
+            yield from _proven(kind, text, match.span(), proves)
+    for match in _FISCAL_END.finditer(text):
+        if match.start() >= _FISCAL_NAME:
+            yield from _proven("FISCAL", text, (match.start() - _FISCAL_NAME, match.end()), ids.is_fiscal)
     if "2A" in text or "2B" in text:
         for match in _CORSICAN.finditer(text):
-            if _stands_alone(text, match.start(), match.end()) and ids.is_nir(match[0]):
-                yield Finding("NIR", match[0], match.start(), match.end())
+            yield from _proven("NIR", text, match.span(), ids.is_nir)
+
+
+def _proven(kind: str, text: str, span: tuple[int, int], proves: Callable[[str], bool]) -> Iterator[Finding]:
+    start, end = span
+    before, after = text[start - 1 : start] if start else "", text[end : end + 1]
+    alone = not (before.isalnum() or before == "_" or after.isalnum() or after == "_")
+    if alone and proves(text[start:end]):
+        yield Finding(kind, text[start:end], start, end)
 
 
 def _numbers(text: str) -> Iterator[Finding]:
     for row in _ROW.finditer(text):
-        count = len(ids.digits(row[0]))
+        count = max(map(ids.count_digits, _GAP.split(row[0])))
+        if count < _FEWEST:
+            continue
         # A plus or a bracket may stand before the row; what stands behind it decides where a number ends.
-        start, end = max(0, row.start() - 1), row.end() + 2
-        if start < row.start() and text[start] not in "+(":
-            start = row.start()
-        if text[start - 1 : start] == "+":
+        start, end = row.start(), row.end() + 2
+        while start and row.start() - start < 2 and text[start - 1] in "+(":
             start -= 1
         for kind, least, pattern, proves in _RULES:
-            if count < least or (kind == "PHONE" and count == least and text[start] != "+"):
-                continue
-            for match in pattern.finditer(text, start, end):
-                if proves(match[0]):
-                    yield Finding(kind, match[0], match.start(), match.end())
-
-
-def _stands_alone(text: str, start: int, end: int) -> bool:
-    before, after = text[start - 1 : start] if start else "", text[end : end + 1]
-    return not (before.isalnum() or before == "_" or after.isalnum() or after == "_")
+            if count >= least:
+                yield from (
+                    Finding(kind, match[0], match.start(), match.end())
+                    for match in pattern.finditer(text, start, end)
+                    if proves(match[0])
+                )

@@ -2,17 +2,17 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 
+from moot.domain.secret import SHORTEST_SECRET
 from moot.hooks.encodings import encodings
 from moot.hooks.personal import PLACEHOLDER, Finding, find_personal
 
-# Text is looked through in steps of this many characters; every shape at least twice as long cannot slip between.
+# Text is looked through in pieces of this many characters; a shape at least this long cannot slip between.
 _GRAM = 8
+_LONG = 2 * _GRAM - 1
 _CHUNKS = re.compile(rf".{{1,{_GRAM}}}", re.DOTALL)
 _BREAKS = str.maketrans("", "", "\r\n")
-_WRAPPED = r"(?:\r?\n)?"
-_SHORTEST = 4
 
 
 class Redactor:
@@ -23,51 +23,57 @@ class Redactor:
     """
 
     def __init__(self) -> None:
+        # A value that was replaced or deleted stays known: copies of it may still be about.
         self._values: dict[str, str] = {}
+        self._shapes: dict[str, set[str]] = {}
         self._names: dict[str, str] = {}
         self._grams: frozenset[str] = frozenset()
         self._short: tuple[str, ...] = ()
-        self._exact: re.Pattern[str] | None = None
-        self._loose: re.Pattern[str] | None = None
+        self._compiled: re.Pattern[str] | None = None
         self.heads: dict[str, tuple[str, ...]] = {}
         self.stubs: frozenset[str] = frozenset()
-        # Raised by every change, so that a stream knows when to look again at what it holds.
-        self.count = 0
 
     # ---- what is known ---------------------------------------------------------------------------
 
     def register(self, name: str, value: str) -> None:
-        """From now on this value is seen as [SECRET:name]. One that is too short to be told from text is refused."""
+        """From now on this value is seen as [SECRET:name]. One that is too short to be told from text is let be."""
         self.register_all({name: value})
 
-    def register_all(self, values: dict[str, str]) -> None:
-        known = {name: value for name, value in values.items() if len(value) >= _SHORTEST}
-        if any(self._values.get(name) != value for name, value in known.items()):
-            self._values |= known
+    def register_all(self, values: Mapping[str, str]) -> None:
+        new = {
+            value: name for name, value in values.items() if len(value) >= SHORTEST_SECRET and value not in self._values
+        }
+        if new:
+            self._values |= new
             self._prepare()
 
     def forget(self, name: str) -> None:
-        if self._values.pop(name, None) is not None:
+        """Let go of everything known by this name."""
+        kept = {value: known for value, known in self._values.items() if known != name}
+        if len(kept) < len(self._values):
+            self._values = kept
             self._prepare()
 
     def _prepare(self) -> None:
+        self._shapes = {value: self._shapes.get(value) or encodings(value) for value in self._values}
         self._names = {}
-        for name, value in self._values.items():
-            for shape in encodings(value):
+        for value, name in self._values.items():
+            for shape in self._shapes[value]:
                 self._names.setdefault(shape, name)
-        shapes = sorted(self._names, key=len, reverse=True)
-        flat = {shape.translate(_BREAKS) for shape in shapes}
-        long = [shape for shape in flat if len(shape) >= 2 * _GRAM - 1]
-        self._short = tuple(sorted(shape for shape in flat if shape and len(shape) < 2 * _GRAM - 1))
-        self._grams = frozenset(shape[at : at + _GRAM] for shape in long for at in range(len(shape) - _GRAM + 1))
-        # Compiled when first needed: most texts never need them.
-        self._exact = self._loose = None
+                self._names.setdefault(shape.translate(_BREAKS), name)
+        flat = {shape.translate(_BREAKS) for shape in self._names}
+        self._short = tuple(sorted(shape for shape in flat if len(shape) < _LONG))
+        # Wherever the text is cut, one of the pieces lies whole in the first fifteen characters of the shape.
+        self._grams = frozenset(
+            shape[at : at + _GRAM] for shape in flat if len(shape) >= _LONG for at in range(_LONG - _GRAM + 1)
+        )
+        # Compiled when first needed: most texts never need it.
+        self._compiled = None
         heads: dict[str, list[str]] = {}
-        for shape in shapes:
+        for shape in self._names:
             heads.setdefault(shape[:_GRAM], []).append(shape)
         self.heads = {head: tuple(found) for head, found in heads.items()}
-        self.stubs = frozenset(shape[:end] for shape in shapes for end in range(1, min(_GRAM, len(shape))))
-        self.count += 1
+        self.stubs = frozenset(shape[:end] for shape in self._names for end in range(1, min(_GRAM, len(shape))))
 
     # ---- secrets ---------------------------------------------------------------------------------
 
@@ -75,20 +81,12 @@ class Redactor:
         """The text with every known secret as [SECRET:name]."""
         if not self._suspicious(text):
             return text
-        text = self._pattern().sub(lambda match: self._mark(match[0]), text)
-        if "\n" in text and self._suspicious(text):
-            # Encoded text is often broken into lines, in the middle of a secret.
-            text = self._wrapped_pattern().sub(lambda match: self._mark(match[0].translate(_BREAKS)), text)
-        return text
+        text = self._pattern().sub(lambda match: f"[SECRET:{self._names[match[0]]}]", text)
+        return self._unwrapped(text) if "\n" in text and self._suspicious(text) else text
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where secrets stand in the text."""
-        if not self._suspicious(text):
-            return []
-        return [match.span() for match in self._pattern().finditer(text)]
-
-    def holds_secret(self, text: str) -> bool:
-        return self.secrets(text) != text
+        return [match.span() for match in self._pattern().finditer(text)] if self._suspicious(text) else []
 
     def _suspicious(self, text: str) -> bool:
         if "\n" in text or "\r" in text:
@@ -97,19 +95,23 @@ class Redactor:
             return True
         return any(shape in text for shape in self._short)
 
-    def _mark(self, shape: str) -> str:
-        return f"[SECRET:{self._names[shape]}]"
+    def _unwrapped(self, text: str) -> str:
+        """Encoded text is often broken into lines, in the middle of a secret: look at it without the breaks."""
+        places = [at for at, character in enumerate(text) if character not in "\r\n"]
+        pieces: list[str] = []
+        done = 0
+        for match in self._pattern().finditer(text.translate(_BREAKS)):
+            start, end = places[match.start()], places[match.end() - 1] + 1
+            pieces += (text[done:start], f"[SECRET:{self._names[match[0]]}]")
+            done = end
+        return "".join((*pieces, text[done:]))
 
     def _pattern(self) -> re.Pattern[str]:
-        if self._exact is None:
-            self._exact = _any_of(map(re.escape, sorted(self._names, key=len, reverse=True)))
-        return self._exact
-
-    def _wrapped_pattern(self) -> re.Pattern[str]:
-        if self._loose is None:
-            single = sorted((shape for shape in self._names if shape == shape.translate(_BREAKS)), key=len, reverse=True)
-            self._loose = _any_of(_WRAPPED.join(map(re.escape, shape)) for shape in single)
-        return self._loose
+        if self._compiled is None:
+            shapes = sorted(self._names, key=len, reverse=True)
+            # An empty alternation would match everywhere.
+            self._compiled = re.compile("|".join(map(re.escape, shapes)) or r"(?!)")
+        return self._compiled
 
     def stream(self) -> "RedactedStream":
         return RedactedStream(self)
@@ -227,8 +229,3 @@ def _replaced(text: str, stand_in: Callable[[Finding], str]) -> str:
         pieces += (text[done : finding.start], stand_in(finding))
         done = finding.end
     return "".join((*pieces, text[done:]))
-
-
-def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
-    # An empty alternation would match everywhere.
-    return re.compile("|".join(patterns) or r"(?!)")

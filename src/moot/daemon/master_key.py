@@ -1,0 +1,212 @@
+"""The master key: in the keyring of the system, or in a file that only the owner can read. Made once, never replaced.
+
+`vault.key` in the data folder says where the key is. While it is there no other key is ever made, so that a keyring
+that happens to be locked cannot cost anybody their secrets.
+"""
+
+import asyncio
+import base64
+import binascii
+import os
+import secrets
+import stat
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from moot.daemon.paths import make_folder
+from moot.domain.errors import ConfigError, Unavailable
+
+KEY_BYTES = 32
+KEYRING = "moot"
+_FORM = "moot-vault-1"
+_KEYRING_SECONDS = 60.0
+_T = TypeVar("_T")
+
+
+class MasterKey:
+    """The key, looked up when first needed. `place` is what `vault.key` says, for people."""
+
+    def __init__(self, path: Path, *, place: str = "auto") -> None:
+        self._path = path
+        self._place = place
+        self._key: bytes | None = None
+
+    @property
+    def exists(self) -> bool:
+        return self._path.exists()
+
+    @property
+    def place(self) -> str:
+        """keyring, file, or none while there is no key yet."""
+        try:
+            return "keyring" if _read(self._path)[0] == "keyring" else "file"
+        except FileNotFoundError:
+            return "none"
+
+    async def get(self) -> bytes:
+        """The key, made if there is none. Unavailable when it is there and cannot be had."""
+        if self._key is None:
+            # A keyring talks to another process and may wait for a person; a lookup nobody waits for ends with us.
+            self._key = await _in_thread(lambda: _load(self._path, self._place))
+        return self._key
+
+
+def _load(path: Path, place: str) -> bytes:
+    try:
+        kind, text = _read(path)
+    except FileNotFoundError:
+        return _make(path, place)
+    return _from_keyring(text, path) if kind == "keyring" else _decoded(text, f"{path}")
+
+
+def _read(path: Path) -> tuple[str, str]:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    with os.fdopen(handle, encoding="ascii", errors="replace") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if not stat.S_ISREG(mode) or stat.S_IMODE(mode) & 0o077:
+            raise ConfigError(f"others can read {path}, which holds the master key", fix=f"Run: chmod 600 {path}")
+        form, _, rest = file.read(4096).strip().partition(" ")
+    kind, _, text = rest.partition(" ")
+    if form != _FORM or kind not in ("key", "keyring") or not text:
+        raise ConfigError(
+            f"{path} does not hold a master key", fix="Bring it back from a copy; without it no secret can be opened."
+        )
+    return kind, text
+
+
+def _make(path: Path, place: str) -> bytes:
+    key = secrets.token_bytes(KEY_BYTES)
+    text = base64.b64encode(key).decode()
+    line = f"{_FORM} key {text}"
+    if place != "file":
+        entry = f"vault-{secrets.token_hex(8)}"
+        if _kept_in_keyring(entry, text):
+            line = f"{_FORM} keyring {entry}"
+        elif place == "keyring":
+            raise Unavailable(
+                "there is no keyring that works for the master key",
+                fix="Install one (pip install 'moot[keyring]'), or set key = \"file\" under [vault].",
+            )
+    if _write_once(path, line):
+        return key
+    # Another process was faster; its key is the one.
+    return _load(path, place)
+
+
+def _write_once(path: Path, line: str) -> bool:
+    """Write the file whole or not at all, and never over another. False when there is one already."""
+    make_folder(path.parent)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(line + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return False
+        _sync(path.parent)
+    finally:
+        draft.unlink(missing_ok=True)
+    return True
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _decoded(text: str, place: str) -> bytes:
+    try:
+        key = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise ConfigError(
+            f"the master key in {place} is damaged",
+            fix="Bring it back from a copy; without it no secret can be opened.",
+        )
+    return key
+
+
+def _keyring() -> Any:
+    try:
+        import keyring  # noqa: PLC0415  an extra, and slow to import
+        import keyring.errors  # noqa: PLC0415
+    except ImportError:
+        return None
+    return keyring
+
+
+def _kept_in_keyring(entry: str, text: str) -> bool:
+    """Whether a keyring took the key and gives it back."""
+    keyring = _keyring()
+    if keyring is None:
+        return False
+    try:
+        keyring.set_password(KEYRING, entry, text)
+        return bool(keyring.get_password(KEYRING, entry) == text)
+    except keyring.errors.KeyringError:
+        return False
+    except Exception:  # noqa: BLE001  backends fail in ways of their own, and a file does as well
+        return False
+
+
+def _from_keyring(entry: str, path: Path) -> bytes:
+    keyring = _keyring()
+    if keyring is None:
+        raise Unavailable(
+            "the master key is in the keyring, and keyring is not installed", fix="Run: pip install 'moot[keyring]'"
+        )
+    try:
+        text = keyring.get_password(KEYRING, entry)
+    except Exception as error:  # noqa: BLE001  backends fail in ways of their own; none may show the key
+        raise Unavailable(
+            f"the keyring, which holds the master key, cannot be read: {type(error).__name__}",
+            fix="Unlock the keyring and try again.",
+        ) from None
+    if not text:
+        raise Unavailable(
+            f"the keyring has no entry {entry!r}, which {path} names as the master key",
+            fix="Log in as the user who made the secrets, or bring the entry back.",
+        )
+    return _decoded(text, f"the keyring's {entry!r}")
+
+
+async def _in_thread(work: Callable[[], _T]) -> _T:
+    """Run blocking work in a thread that nobody has to wait for, not even at the end of the process."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[_T] = loop.create_future()
+
+    def settle(result: _T | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        try:
+            result, error = work(), None
+        except Exception as caught:  # noqa: BLE001  it belongs to the caller
+            result, error = None, caught
+        try:
+            loop.call_soon_threadsafe(settle, result, error)
+        except RuntimeError:
+            # The loop is gone, and with it everyone who waited.
+            return
+
+    threading.Thread(target=run, name="master key", daemon=True).start()
+    try:
+        async with asyncio.timeout(_KEYRING_SECONDS):
+            return await future
+    except TimeoutError:
+        raise Unavailable("the keyring does not answer", fix="Unlock it, then try again.") from None

@@ -1,0 +1,183 @@
+"""Tools on data and keys: encrypt, decrypt into a reference, sign, hash. No key and no decrypted text is ever shown."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from moot.domain.errors import BadRequest
+from moot.domain.ports import RunContext, Tool
+from moot.domain.prompt import Safety, Sink, ToolSpec
+from moot.domain.redaction import SECRET_MARK
+from moot.domain.secret import KeyInfo, Keys, Secrets
+
+ALGORITHMS = ("sha256", "sha512")
+_SINKS = frozenset((Sink.SECRETS,))
+
+
+def tools(*, keys: Keys, secrets: Secrets) -> list[Tool]:
+    return [
+        CryptoEncrypt(keys, secrets),
+        CryptoDecrypt(keys),
+        CryptoSign(keys),
+        CryptoHash(),
+        CryptoKeys(keys),
+    ]
+
+
+class CryptoEncrypt:
+    spec = ToolSpec(
+        name="crypto_encrypt",
+        safety=Safety.DANGEROUS,
+        sinks=_SINKS,
+        group="crypto",
+        description="Encrypt text with a key of the vault. References such as {{secret:NAME}} in it are put in first. "
+        "The text is not written to the conversation.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "data": {"type": "string", "description": "The text to encrypt.", SECRET_MARK: True},
+                "keyId": {"type": "string", "description": "Which key; the default key if not given."},
+            },
+            "required": ["data"],
+        },
+    )
+
+    def __init__(self, keys: Keys, secrets: Secrets) -> None:
+        self._keys = keys
+        self._secrets = secrets
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        data = str(arguments["data"])
+        for token, value in (await self._secrets.resolve(data, context, tool=self.spec.name)).items():
+            data = data.replace(token, value)
+        return _json(success=True, ciphertext=await self._keys.encrypt(data, _key_id(arguments)))
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"encrypt with the key {_key_id(arguments) or 'default'}"
+
+
+class CryptoDecrypt:
+    spec = ToolSpec(
+        name="crypto_decrypt",
+        safety=Safety.DANGEROUS,
+        sinks=_SINKS,
+        group="crypto",
+        description="Decrypt what crypto_encrypt made. The answer is a reference, {{decrypt:ID}}, that becomes the "
+        "text where it is executed; it is good in this conversation for a few minutes. The text itself is never shown.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "ciphertext": {"type": "string", "description": "What crypto_encrypt returned, in base64."},
+                "keyId": {"type": "string", "description": "Which key; the default key if not given."},
+            },
+            "required": ["ciphertext"],
+        },
+    )
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        token = await self._keys.decrypt(str(arguments["ciphertext"]), _key_id(arguments), context)
+        note = "Use data as it stands in a command; it becomes the decrypted text when the command runs."
+        return _json(success=True, data=token, note=note)
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"decrypt with the key {_key_id(arguments) or 'default'}"
+
+
+class CryptoSign:
+    spec = ToolSpec(
+        name="crypto_sign",
+        safety=Safety.DANGEROUS,
+        sinks=_SINKS,
+        group="crypto",
+        description="Sign text with a signing key of the vault (Ed25519).",
+        parameters={
+            "type": "object",
+            "properties": {
+                "data": {"type": "string", "description": "The text to sign, exactly as it will be checked."},
+                "keyId": {"type": "string", "description": "Which key; the daemon's own if not given."},
+            },
+            "required": ["data"],
+        },
+    )
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        # References are signed as they stand: a signature of a secret would let its reader guess at the secret.
+        return _json(success=True, signature=await self._keys.sign(str(arguments["data"]), _key_id(arguments)))
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"sign with the key {_key_id(arguments) or 'local'}"
+
+    async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
+        return f"Signs this text:\n{arguments.get('data', '')}"
+
+
+class CryptoHash:
+    spec = ToolSpec(
+        name="crypto_hash",
+        safety=Safety.SAFE,
+        group="crypto",
+        description="Compute the hash of a text, in hexadecimal.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "data": {"type": "string", "description": "The text."},
+                "algorithm": {"type": "string", "enum": list(ALGORITHMS), "description": "sha256 if not given."},
+            },
+            "required": ["data"],
+        },
+    )
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        algorithm = str(arguments.get("algorithm") or ALGORITHMS[0])
+        if algorithm not in ALGORITHMS:
+            raise BadRequest(f"unsupported algorithm: {algorithm[:40]} (supported: {', '.join(ALGORITHMS)})")
+        digest = hashlib.new(algorithm, str(arguments["data"]).encode()).hexdigest()
+        return _json(success=True, hash=digest, algorithm=algorithm)
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"hash {len(str(arguments.get('data', '')))} characters"
+
+
+class CryptoKeys:
+    spec = ToolSpec(
+        name="crypto_keys",
+        safety=Safety.SAFE,
+        group="crypto",
+        description="List the keys of the vault: their ids and what they are for.",
+        parameters={"type": "object", "properties": {}},
+    )
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        found = await self._keys.listed()
+        return _json(keys=[_told(info) for info in found], count=len(found))
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return "list the keys"
+
+
+def _key_id(arguments: dict[str, Any]) -> str:
+    return str(arguments.get("keyId") or "")
+
+
+def _told(info: KeyInfo) -> dict[str, Any]:
+    return {
+        "id": info.id,
+        "name": info.name,
+        "type": info.type,
+        "createdAt": info.created_at,
+        "lastUsedAt": info.used_at,
+    }
+
+
+def _json(**fields: Any) -> str:
+    return msgspec.json.encode(fields).decode()

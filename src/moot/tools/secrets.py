@@ -1,0 +1,151 @@
+"""Tools on secrets. A model can store one and refer to it; no tool ever shows it one."""
+
+from typing import Any
+
+import msgspec
+
+from moot.domain.errors import BadRequest
+from moot.domain.ports import RunContext, Tool
+from moot.domain.prompt import Safety, Sink, ToolSpec
+from moot.domain.redaction import SECRET_MARK
+from moot.domain.secret import Holder, SecretInfo, Secrets, references
+
+_NAME = {"type": "string", "description": "The name of the secret, such as GITHUB_TOKEN."}
+_SINKS = frozenset((Sink.SECRETS,))
+
+
+def tools(*, secrets: Secrets) -> list[Tool]:
+    return [SecretsStore(secrets), SecretsGet(secrets), SecretsList(secrets), SecretsDelete(secrets)]
+
+
+class SecretsStore:
+    spec = ToolSpec(
+        name="secrets_store",
+        safety=Safety.DANGEROUS,
+        sinks=_SINKS,
+        group="secrets",
+        description="Put a secret value, such as a password or an API key, into the vault under a name. It replaces "
+        "one of the same name. The value is not written to the conversation and cannot be read back.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "name": _NAME,
+                "value": {
+                    "type": "string",
+                    "description": "The value, or a {{decrypt:…}} reference to one.",
+                    SECRET_MARK: True,
+                },
+            },
+            "required": ["name", "value"],
+        },
+    )
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        name, value = str(arguments["name"]), str(arguments["value"])
+        holder = Holder.of(context, self.spec.name)
+        if (found := references(value)) and found[0].token != value:
+            raise BadRequest("a value is either plain text or one reference, not both")
+        if found:
+            value = (await self._secrets.resolve(value, context, tool=self.spec.name))[value]
+        replaced = await self._secrets.store(name, value, holder)
+        return _json(success=True, message=f"The secret {name} is {'replaced' if replaced else 'stored'}.")
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"store the secret {arguments.get('name', '')}"
+
+    async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
+        name = str(arguments.get("name", ""))
+        if await _find(self._secrets, name):
+            return f"Replaces the value of the secret {name}. The old value is gone then."
+        return f"Stores a new secret {name}."
+
+
+class SecretsGet:
+    spec = ToolSpec(
+        name="secrets_get",
+        safety=Safety.DANGEROUS,
+        sinks=_SINKS,
+        group="secrets",
+        description="Get a reference to a stored secret, of the form {{secret:NAME}}. Write the reference where the "
+        "value belongs in a command for exec; it is put in when the command runs. The value itself is never shown.",
+        parameters={"type": "object", "properties": {"name": _NAME}, "required": ["name"]},
+    )
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        name = str(arguments["name"])
+        token = await self._secrets.reference(name, Holder.of(context, self.spec.name))
+        note = "Use value as it stands in a command; it becomes the secret when the command runs."
+        return _json(success=True, name=name, value=token, note=note)
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"refer to the secret {arguments.get('name', '')}"
+
+
+class SecretsList:
+    spec = ToolSpec(
+        name="secrets_list",
+        safety=Safety.SAFE,
+        group="secrets",
+        description="List the stored secrets: their names, when they were stored and how often they were used.",
+        parameters={"type": "object", "properties": {}},
+    )
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        found = await self._secrets.listed()
+        return _json(secrets=[_told(info) for info in found], count=len(found))
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return "list the secrets"
+
+
+class SecretsDelete:
+    spec = ToolSpec(
+        name="secrets_delete",
+        safety=Safety.DANGEROUS,
+        sinks=_SINKS,
+        group="secrets",
+        description="Delete a stored secret for good.",
+        parameters={"type": "object", "properties": {"name": _NAME}, "required": ["name"]},
+    )
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        name = str(arguments["name"])
+        await self._secrets.delete(name, Holder.of(context, self.spec.name))
+        return _json(success=True, message=f"The secret {name} is deleted.")
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"delete the secret {arguments.get('name', '')}"
+
+    async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
+        name = str(arguments.get("name", ""))
+        info = await _find(self._secrets, name)
+        return f"Deletes the secret {name}, used {info.uses} times." if info else f"There is no secret {name}."
+
+
+async def _find(secrets: Secrets, name: str) -> SecretInfo | None:
+    return next((info for info in await secrets.listed() if info.name == name), None)
+
+
+def _told(info: SecretInfo) -> dict[str, Any]:
+    return {
+        "name": info.name,
+        "createdAt": info.created_at,
+        "updatedAt": info.updated_at,
+        "accessCount": info.uses,
+    }
+
+
+def _json(**fields: Any) -> str:
+    return msgspec.json.encode(fields).decode()

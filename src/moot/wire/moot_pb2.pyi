@@ -49,7 +49,7 @@ APPROVAL: AgentEventKind
 APPROVAL_CLOSED: AgentEventKind
 
 class ClientMessage(_message.Message):
-    __slots__ = ("request_id", "send", "stream", "reply_to_ask", "list_active_conversations", "kill", "compact", "list_conversations", "list_agents", "get_agent", "ping", "reload", "get_stats", "subscribe_events", "hello", "get_history", "list_archives", "get_archive", "export", "delete", "get_usage", "recall", "list_tokens", "new_token", "revoke_token", "list_models", "test_model", "backup", "attach", "list_asks", "check", "decide_ask", "list_rules", "delete_rule", "list_hooks", "trust")
+    __slots__ = ("request_id", "send", "stream", "reply_to_ask", "list_active_conversations", "kill", "compact", "list_conversations", "list_agents", "get_agent", "ping", "reload", "get_stats", "subscribe_events", "hello", "get_history", "list_archives", "get_archive", "export", "delete", "get_usage", "recall", "list_tokens", "new_token", "revoke_token", "list_models", "test_model", "backup", "attach", "list_asks", "check", "decide_ask", "list_rules", "delete_rule", "list_hooks", "trust", "set_secret", "list_secrets", "remove_secret", "audit_secrets")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SEND_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
@@ -87,6 +87,10 @@ class ClientMessage(_message.Message):
     DELETE_RULE_FIELD_NUMBER: _ClassVar[int]
     LIST_HOOKS_FIELD_NUMBER: _ClassVar[int]
     TRUST_FIELD_NUMBER: _ClassVar[int]
+    SET_SECRET_FIELD_NUMBER: _ClassVar[int]
+    LIST_SECRETS_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_SECRET_FIELD_NUMBER: _ClassVar[int]
+    AUDIT_SECRETS_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     send: SendMsg
     stream: StreamMsg
@@ -123,7 +127,11 @@ class ClientMessage(_message.Message):
     delete_rule: DeleteRuleMsg
     list_hooks: ListHooksMsg
     trust: TrustMsg
-    def __init__(self, request_id: _Optional[int] = ..., send: _Optional[_Union[SendMsg, _Mapping]] = ..., stream: _Optional[_Union[StreamMsg, _Mapping]] = ..., reply_to_ask: _Optional[_Union[ReplyToAsk, _Mapping]] = ..., list_active_conversations: _Optional[_Union[ListActiveConversationsMsg, _Mapping]] = ..., kill: _Optional[_Union[KillMsg, _Mapping]] = ..., compact: _Optional[_Union[CompactMsg, _Mapping]] = ..., list_conversations: _Optional[_Union[ListConversationsMsg, _Mapping]] = ..., list_agents: _Optional[_Union[ListAgentsMsg, _Mapping]] = ..., get_agent: _Optional[_Union[GetAgentMsg, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., reload: _Optional[_Union[ReloadMsg, _Mapping]] = ..., get_stats: _Optional[_Union[GetStats, _Mapping]] = ..., subscribe_events: _Optional[_Union[SubscribeEvents, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., get_history: _Optional[_Union[GetHistoryMsg, _Mapping]] = ..., list_archives: _Optional[_Union[ListArchivesMsg, _Mapping]] = ..., get_archive: _Optional[_Union[GetArchiveMsg, _Mapping]] = ..., export: _Optional[_Union[ExportMsg, _Mapping]] = ..., delete: _Optional[_Union[DeleteMsg, _Mapping]] = ..., get_usage: _Optional[_Union[GetUsageMsg, _Mapping]] = ..., recall: _Optional[_Union[RecallMsg, _Mapping]] = ..., list_tokens: _Optional[_Union[ListTokensMsg, _Mapping]] = ..., new_token: _Optional[_Union[NewTokenMsg, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeTokenMsg, _Mapping]] = ..., list_models: _Optional[_Union[ListModelsMsg, _Mapping]] = ..., test_model: _Optional[_Union[TestModelMsg, _Mapping]] = ..., backup: _Optional[_Union[BackupMsg, _Mapping]] = ..., attach: _Optional[_Union[AttachMsg, _Mapping]] = ..., list_asks: _Optional[_Union[ListAsksMsg, _Mapping]] = ..., check: _Optional[_Union[CheckMsg, _Mapping]] = ..., decide_ask: _Optional[_Union[DecideAskMsg, _Mapping]] = ..., list_rules: _Optional[_Union[ListRulesMsg, _Mapping]] = ..., delete_rule: _Optional[_Union[DeleteRuleMsg, _Mapping]] = ..., list_hooks: _Optional[_Union[ListHooksMsg, _Mapping]] = ..., trust: _Optional[_Union[TrustMsg, _Mapping]] = ..., **kwargs) -> None: ...
+    set_secret: SetSecretMsg
+    list_secrets: ListSecretsMsg
+    remove_secret: RemoveSecretMsg
+    audit_secrets: AuditSecretsMsg
+    def __init__(self, request_id: _Optional[int] = ..., send: _Optional[_Union[SendMsg, _Mapping]] = ..., stream: _Optional[_Union[StreamMsg, _Mapping]] = ..., reply_to_ask: _Optional[_Union[ReplyToAsk, _Mapping]] = ..., list_active_conversations: _Optional[_Union[ListActiveConversationsMsg, _Mapping]] = ..., kill: _Optional[_Union[KillMsg, _Mapping]] = ..., compact: _Optional[_Union[CompactMsg, _Mapping]] = ..., list_conversations: _Optional[_Union[ListConversationsMsg, _Mapping]] = ..., list_agents: _Optional[_Union[ListAgentsMsg, _Mapping]] = ..., get_agent: _Optional[_Union[GetAgentMsg, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., reload: _Optional[_Union[ReloadMsg, _Mapping]] = ..., get_stats: _Optional[_Union[GetStats, _Mapping]] = ..., subscribe_events: _Optional[_Union[SubscribeEvents, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., get_history: _Optional[_Union[GetHistoryMsg, _Mapping]] = ..., list_archives: _Optional[_Union[ListArchivesMsg, _Mapping]] = ..., get_archive: _Optional[_Union[GetArchiveMsg, _Mapping]] = ..., export: _Optional[_Union[ExportMsg, _Mapping]] = ..., delete: _Optional[_Union[DeleteMsg, _Mapping]] = ..., get_usage: _Optional[_Union[GetUsageMsg, _Mapping]] = ..., recall: _Optional[_Union[RecallMsg, _Mapping]] = ..., list_tokens: _Optional[_Union[ListTokensMsg, _Mapping]] = ..., new_token: _Optional[_Union[NewTokenMsg, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeTokenMsg, _Mapping]] = ..., list_models: _Optional[_Union[ListModelsMsg, _Mapping]] = ..., test_model: _Optional[_Union[TestModelMsg, _Mapping]] = ..., backup: _Optional[_Union[BackupMsg, _Mapping]] = ..., attach: _Optional[_Union[AttachMsg, _Mapping]] = ..., list_asks: _Optional[_Union[ListAsksMsg, _Mapping]] = ..., check: _Optional[_Union[CheckMsg, _Mapping]] = ..., decide_ask: _Optional[_Union[DecideAskMsg, _Mapping]] = ..., list_rules: _Optional[_Union[ListRulesMsg, _Mapping]] = ..., delete_rule: _Optional[_Union[DeleteRuleMsg, _Mapping]] = ..., list_hooks: _Optional[_Union[ListHooksMsg, _Mapping]] = ..., trust: _Optional[_Union[TrustMsg, _Mapping]] = ..., set_secret: _Optional[_Union[SetSecretMsg, _Mapping]] = ..., list_secrets: _Optional[_Union[ListSecretsMsg, _Mapping]] = ..., remove_secret: _Optional[_Union[RemoveSecretMsg, _Mapping]] = ..., audit_secrets: _Optional[_Union[AuditSecretsMsg, _Mapping]] = ..., **kwargs) -> None: ...
 
 class SendMsg(_message.Message):
     __slots__ = ("agent", "content", "sender", "cwd", "guest", "client_message_id", "limits")
@@ -419,8 +427,34 @@ class TrustMsg(_message.Message):
     sender: str
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
 
+class SetSecretMsg(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
+class ListSecretsMsg(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RemoveSecretMsg(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class AuditSecretsMsg(_message.Message):
+    __slots__ = ("name", "limit")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    limit: int
+    def __init__(self, name: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
 class ServerMessage(_message.Message):
-    __slots__ = ("request_id", "error", "pong", "response", "stream", "active_conversations", "compact", "conversation_list", "agent_info", "agent_list", "stats", "agent_event", "welcome", "history", "archive_list", "archive", "exported", "imported", "deleted", "usage", "recalled", "token_list", "token_created", "model_list", "model_tested", "backed_up", "ask_list", "checked", "reloaded", "ask_decided", "rule_list", "hook_list")
+    __slots__ = ("request_id", "error", "pong", "response", "stream", "active_conversations", "compact", "conversation_list", "agent_info", "agent_list", "stats", "agent_event", "welcome", "history", "archive_list", "archive", "exported", "imported", "deleted", "usage", "recalled", "token_list", "token_created", "model_list", "model_tested", "backed_up", "ask_list", "checked", "reloaded", "ask_decided", "rule_list", "hook_list", "secret_set", "secret_list", "secret_audit")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PONG_FIELD_NUMBER: _ClassVar[int]
@@ -453,6 +487,9 @@ class ServerMessage(_message.Message):
     ASK_DECIDED_FIELD_NUMBER: _ClassVar[int]
     RULE_LIST_FIELD_NUMBER: _ClassVar[int]
     HOOK_LIST_FIELD_NUMBER: _ClassVar[int]
+    SECRET_SET_FIELD_NUMBER: _ClassVar[int]
+    SECRET_LIST_FIELD_NUMBER: _ClassVar[int]
+    SECRET_AUDIT_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     error: ErrorMsg
     pong: Pong
@@ -485,7 +522,10 @@ class ServerMessage(_message.Message):
     ask_decided: AskDecided
     rule_list: RuleList
     hook_list: HookList
-    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[_Union[ErrorMsg, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., response: _Optional[_Union[SendResponse, _Mapping]] = ..., stream: _Optional[_Union[StreamEvent, _Mapping]] = ..., active_conversations: _Optional[_Union[ActiveConversationList, _Mapping]] = ..., compact: _Optional[_Union[CompactResponse, _Mapping]] = ..., conversation_list: _Optional[_Union[ConversationList, _Mapping]] = ..., agent_info: _Optional[_Union[AgentInfo, _Mapping]] = ..., agent_list: _Optional[_Union[AgentList, _Mapping]] = ..., stats: _Optional[_Union[DaemonStats, _Mapping]] = ..., agent_event: _Optional[_Union[AgentEventMsg, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., history: _Optional[_Union[History, _Mapping]] = ..., archive_list: _Optional[_Union[ArchiveList, _Mapping]] = ..., archive: _Optional[_Union[ArchiveInfo, _Mapping]] = ..., exported: _Optional[_Union[Exported, _Mapping]] = ..., imported: _Optional[_Union[Imported, _Mapping]] = ..., deleted: _Optional[_Union[Deleted, _Mapping]] = ..., usage: _Optional[_Union[UsageList, _Mapping]] = ..., recalled: _Optional[_Union[Recalled, _Mapping]] = ..., token_list: _Optional[_Union[TokenList, _Mapping]] = ..., token_created: _Optional[_Union[TokenCreated, _Mapping]] = ..., model_list: _Optional[_Union[ModelList, _Mapping]] = ..., model_tested: _Optional[_Union[ModelTested, _Mapping]] = ..., backed_up: _Optional[_Union[BackedUp, _Mapping]] = ..., ask_list: _Optional[_Union[AskList, _Mapping]] = ..., checked: _Optional[_Union[Checked, _Mapping]] = ..., reloaded: _Optional[_Union[Reloaded, _Mapping]] = ..., ask_decided: _Optional[_Union[AskDecided, _Mapping]] = ..., rule_list: _Optional[_Union[RuleList, _Mapping]] = ..., hook_list: _Optional[_Union[HookList, _Mapping]] = ...) -> None: ...
+    secret_set: SecretSet
+    secret_list: SecretList
+    secret_audit: SecretAudit
+    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[_Union[ErrorMsg, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., response: _Optional[_Union[SendResponse, _Mapping]] = ..., stream: _Optional[_Union[StreamEvent, _Mapping]] = ..., active_conversations: _Optional[_Union[ActiveConversationList, _Mapping]] = ..., compact: _Optional[_Union[CompactResponse, _Mapping]] = ..., conversation_list: _Optional[_Union[ConversationList, _Mapping]] = ..., agent_info: _Optional[_Union[AgentInfo, _Mapping]] = ..., agent_list: _Optional[_Union[AgentList, _Mapping]] = ..., stats: _Optional[_Union[DaemonStats, _Mapping]] = ..., agent_event: _Optional[_Union[AgentEventMsg, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., history: _Optional[_Union[History, _Mapping]] = ..., archive_list: _Optional[_Union[ArchiveList, _Mapping]] = ..., archive: _Optional[_Union[ArchiveInfo, _Mapping]] = ..., exported: _Optional[_Union[Exported, _Mapping]] = ..., imported: _Optional[_Union[Imported, _Mapping]] = ..., deleted: _Optional[_Union[Deleted, _Mapping]] = ..., usage: _Optional[_Union[UsageList, _Mapping]] = ..., recalled: _Optional[_Union[Recalled, _Mapping]] = ..., token_list: _Optional[_Union[TokenList, _Mapping]] = ..., token_created: _Optional[_Union[TokenCreated, _Mapping]] = ..., model_list: _Optional[_Union[ModelList, _Mapping]] = ..., model_tested: _Optional[_Union[ModelTested, _Mapping]] = ..., backed_up: _Optional[_Union[BackedUp, _Mapping]] = ..., ask_list: _Optional[_Union[AskList, _Mapping]] = ..., checked: _Optional[_Union[Checked, _Mapping]] = ..., reloaded: _Optional[_Union[Reloaded, _Mapping]] = ..., ask_decided: _Optional[_Union[AskDecided, _Mapping]] = ..., rule_list: _Optional[_Union[RuleList, _Mapping]] = ..., hook_list: _Optional[_Union[HookList, _Mapping]] = ..., secret_set: _Optional[_Union[SecretSet, _Mapping]] = ..., secret_list: _Optional[_Union[SecretList, _Mapping]] = ..., secret_audit: _Optional[_Union[SecretAudit, _Mapping]] = ...) -> None: ...
 
 class ErrorMsg(_message.Message):
     __slots__ = ("code", "message", "type", "fix")
@@ -1283,3 +1323,57 @@ class HookList(_message.Message):
     HOOKS_FIELD_NUMBER: _ClassVar[int]
     hooks: _containers.RepeatedCompositeFieldContainer[HookInfo]
     def __init__(self, hooks: _Optional[_Iterable[_Union[HookInfo, _Mapping]]] = ...) -> None: ...
+
+class SecretSet(_message.Message):
+    __slots__ = ("name", "replaced")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REPLACED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    replaced: bool
+    def __init__(self, name: _Optional[str] = ..., replaced: _Optional[bool] = ...) -> None: ...
+
+class SecretInfo(_message.Message):
+    __slots__ = ("name", "created_at", "updated_at", "uses", "used_at")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    UPDATED_AT_FIELD_NUMBER: _ClassVar[int]
+    USES_FIELD_NUMBER: _ClassVar[int]
+    USED_AT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    created_at: float
+    updated_at: float
+    uses: int
+    used_at: float
+    def __init__(self, name: _Optional[str] = ..., created_at: _Optional[float] = ..., updated_at: _Optional[float] = ..., uses: _Optional[int] = ..., used_at: _Optional[float] = ...) -> None: ...
+
+class SecretList(_message.Message):
+    __slots__ = ("secrets", "key")
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    secrets: _containers.RepeatedCompositeFieldContainer[SecretInfo]
+    key: str
+    def __init__(self, secrets: _Optional[_Iterable[_Union[SecretInfo, _Mapping]]] = ..., key: _Optional[str] = ...) -> None: ...
+
+class SecretUseInfo(_message.Message):
+    __slots__ = ("name", "action", "agent", "sender", "run", "tool", "at")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    action: str
+    agent: str
+    sender: str
+    run: str
+    tool: str
+    at: float
+    def __init__(self, name: _Optional[str] = ..., action: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., run: _Optional[str] = ..., tool: _Optional[str] = ..., at: _Optional[float] = ...) -> None: ...
+
+class SecretAudit(_message.Message):
+    __slots__ = ("uses",)
+    USES_FIELD_NUMBER: _ClassVar[int]
+    uses: _containers.RepeatedCompositeFieldContainer[SecretUseInfo]
+    def __init__(self, uses: _Optional[_Iterable[_Union[SecretUseInfo, _Mapping]]] = ...) -> None: ...

@@ -91,12 +91,14 @@ class PageText:
             self._write("\n```" if self._markdown else "")
         elif self._markdown:
             self._close_mark(node, tag)
-        if tag in _BLOCKS:
+        if tag in _BLOCKS and tag not in _LINES:
             self._write(self._gap(tag))
 
     def _gap(self, tag: str) -> str:
-        """What parts a block from its neighbours; lists inside lists and rows stand close."""
-        return "\n" if tag in _LINES or (self._lists and tag in _LISTS) else "\n\n"
+        """What parts a block from its neighbours: rows stand close, and a list inside a list begins with its item."""
+        if tag in _LISTS and self._lists:
+            return ""
+        return "\n" if tag in _LINES else "\n\n"
 
     def _cell(self, tag: str) -> None:
         if tag == "tr":

@@ -7,6 +7,7 @@ from urllib.parse import urljoin
 
 from moot.domain.errors import Unavailable
 from moot.tools.page_text import PageText
+from moot.tools.result_page import results
 
 TITLE_LENGTH = 300
 # Longer than anything that is read at once; the rest of a page is not rendered.
@@ -44,9 +45,14 @@ class Readable:
 
 
 def readable(html: str, *, url: str, mode: str) -> Readable:
-    """Title and content of a page; `mode` is text, markdown or html. It may take a while: not for the event loop."""
-    tree = parse_html(html)
+    """Title and content of a page; `mode` is text, markdown, html, or results for a page of search results.
+
+    A hostile page can make this take for ever: it is called where that does no harm (see reader.py).
+    """
+    tree = _parse(html)
     title = _title(tree)
+    if mode == "results":
+        return Readable(title=title, content=results(tree))
     tree.strip_tags(list(_NOISE), recursive=True)
     for selector in _UNSEEN:
         for node in tree.css(selector):
@@ -83,7 +89,7 @@ def decode(body: bytes, *, charset: str = "") -> str:
         return body.decode("utf-8" if error.start > len(body) - 4 else "cp1252", "replace")
 
 
-def parse_html(html: str) -> Any:
+def _parse(html: str) -> Any:
     try:
         from selectolax.lexbor import LexborHTMLParser  # noqa: PLC0415  an extra
     except ImportError as error:

@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
-from urllib.parse import parse_qs, quote_plus, urlsplit
+from urllib.parse import quote_plus
 
 import msgspec
 
 from moot.domain.errors import ConfigError, Unavailable
 from moot.domain.web_config import SEARCH_PROVIDERS, WebConfig
-from moot.tools.readable import decode, parse_html
+from moot.tools.reader import read_page
 from moot.tools.safe_http import Answer, Request, SafeHttp
 
 Reveal = Callable[[str], Awaitable[str]]
@@ -124,31 +124,8 @@ class DuckDuckGo(_Provider):
 
     async def search(self, query: str, limit: int) -> list[Hit]:
         answer = await self._ask(Request(url=f"{self._home}/html/?q={quote_plus(query)}"))
-        return _from_page(decode(answer.body, charset=answer.charset), limit)
-
-
-def _from_page(html: str, limit: int) -> list[Hit]:
-    hits: list[Hit] = []
-    for result in parse_html(html).css(".result"):
-        link = result.css_first("a.result__a")
-        url = _behind(link.attributes.get("href") or "") if link is not None else ""
-        if not url:
-            continue
-        snippet = result.css_first(".result__snippet")
-        hits.append(Hit(title=_line(link.text()), url=url, snippet=_line(snippet.text() if snippet else "")))
-        if len(hits) == limit:
-            break
-    return hits
-
-
-def _behind(href: str) -> str:
-    """The address a result stands for; the page links to it by way of the provider. Empty for an advertisement."""
-    parts = urlsplit(href if "://" in href else f"https:{href}" if href.startswith("//") else href)
-    inner = parse_qs(parts.query).get("uddg", [""])[0]
-    target = inner or parts.geturl()
-    known = urlsplit(target)
-    is_theirs = (known.hostname or "").endswith("duckduckgo.com")
-    return target if known.scheme in ("http", "https") and known.hostname and not is_theirs else ""
+        page = await read_page(answer.body, url=answer.url, charset=answer.charset, mode="results")
+        return _hits(msgspec.json.decode(page.content), "snippet", limit)
 
 
 def _at(value: Any, key: str) -> Any:

@@ -1,6 +1,5 @@
 """The web for a model: fetch a page and read what it says, and search for pages."""
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -9,7 +8,8 @@ from moot.domain.errors import BadRequest
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.web_config import WebConfig
-from moot.tools.readable import Readable, decode, readable
+from moot.tools.readable import Readable, decode
+from moot.tools.reader import read_page
 from moot.tools.references import reveal as reveal_reference
 from moot.tools.safe_http import Answer, Request, SafeHttp
 from moot.tools.search import provider
@@ -77,9 +77,7 @@ class WebFetch:
 async def _read(answer: Answer, mode: str) -> Readable:
     kind = answer.media_type or _guess(answer.body)
     if kind in _HTML:
-        html = decode(answer.body, charset=answer.charset)
-        # Five megabytes of page take a moment, which belongs to nobody else.
-        return await asyncio.to_thread(readable, html, url=answer.url, mode=mode)
+        return await read_page(answer.body, url=answer.url, charset=answer.charset, mode=mode)
     if kind.startswith("text/") or kind in _TEXT or kind.endswith(("+json", "+xml")):
         return Readable(title="", content=decode(answer.body, charset=answer.charset))
     if not answer.body:

@@ -1,0 +1,30 @@
+"""docs/tools.md says what the tools of a daemon say, and every tool says enough."""
+
+import asyncio
+
+import pytest
+
+from moot.domain.prompt import Safety, ToolSpec
+from scripts.tooldoc import TARGET, document, live
+
+
+@pytest.fixture(scope="module")
+def specs(tmp_path_factory: pytest.TempPathFactory) -> list[ToolSpec]:
+    return asyncio.run(live(tmp_path_factory.mktemp("home")))
+
+
+def test_the_list_of_tools_is_current(specs: list[ToolSpec]) -> None:
+    assert TARGET.read_text(encoding="utf-8") == document(specs), "run: python scripts/tooldoc.py"
+
+
+def test_every_tool_says_what_it_is_for_and_belongs_to_a_family(specs: list[ToolSpec]) -> None:
+    assert [spec.name for spec in specs if not spec.group] == []
+    assert [spec.name for spec in specs if len(spec.description) < 20] == []
+    assert [spec.name for spec in specs if spec.sinks and spec.safety is Safety.SAFE] == []
+    undescribed = [
+        f"{spec.name}.{name}"
+        for spec in specs
+        for name in spec.parameters.get("required", ())
+        if name not in spec.parameters["properties"]
+    ]
+    assert undescribed == []

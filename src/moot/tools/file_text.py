@@ -1,0 +1,105 @@
+"""The text of files: what is text at all, lines and their numbers, edits by line, and differences. Pure."""
+
+import difflib
+from dataclasses import dataclass
+
+from moot.domain.errors import BadRequest
+
+_SNIFFED = 8192
+# Beyond this, comparing two texts line by line takes longer than a person will wait for an approval.
+_MOST_COMPARED_LINES = 4_000
+_MOST_COMPARED_BYTES = 400_000
+_MOST_SHOWN_LINES = 200
+_MOST_SHOWN_WIDTH = 400
+_CONTEXT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """Lines start..end, counted from 1, give way to the content."""
+
+    start: int
+    end: int
+    content: str
+
+
+def is_binary(data: bytes) -> bool:
+    return b"\0" in data[:_SNIFFED]
+
+
+def text_of(data: bytes) -> str:
+    """The text; bytes that are not UTF-8 are shown as \\xNN."""
+    return data.decode("utf-8", "backslashreplace")
+
+
+def lines_of(data: bytes) -> list[bytes]:
+    """Lines with their ends. A last line without one is a line too."""
+    lines = data.split(b"\n")
+    last = lines.pop()
+    whole = [line + b"\n" for line in lines]
+    return [*whole, last] if last else whole
+
+
+def count_lines(data: bytes) -> int:
+    return data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
+
+
+def numbered(lines: list[bytes], first: int) -> list[bytes]:
+    return [b"%6d\t%s" % (number, line) for number, line in enumerate(lines, first)]
+
+
+def edited(data: bytes, edit: Edit) -> bytes:
+    """The file after an edit; one line past the end appends. Line ends stay what they were."""
+    lines = lines_of(data)
+    total = len(lines)
+    if not 1 <= edit.start <= total + 1:
+        raise BadRequest(f"there is no line {edit.start}", fix=f"The file has {total} lines, counted from 1.")
+    if edit.end < edit.start:
+        raise BadRequest(
+            f"endLine {edit.end} comes before startLine {edit.start}", fix="Give the last line to replace."
+        )
+    if edit.end > max(total, edit.start):
+        raise BadRequest(f"there is no line {edit.end}", fix=f"The file has {total} lines, counted from 1.")
+    before, replaced, after = lines[: edit.start - 1], lines[edit.start - 1 : edit.end], lines[edit.end :]
+    newline = b"\r\n" if (replaced or before or [b""])[-1].endswith(b"\r\n") else b"\n"
+    content = edit.content.encode().replace(b"\r\n", b"\n").replace(b"\n", newline)
+    if before and not before[-1].endswith(b"\n"):
+        before[-1] += newline
+    if not content.endswith(newline) and (after or not replaced or replaced[-1].endswith(b"\n")):
+        content += newline
+    return b"".join([*before, content, *after])
+
+
+def difference(path: str, before: bytes | None, after: bytes | None) -> str:
+    """A unified diff that a person can read before agreeing; None stands for no file. Long ones are cut."""
+    old, new = before or b"", after or b""
+    if is_binary(old) or is_binary(new):
+        return f"{path}: {len(old)} bytes become {len(new)} bytes; this is not text"
+    old_lines, new_lines = _shown(old), _shown(new)
+    if len(old) + len(new) > _MOST_COMPARED_BYTES or len(old_lines) + len(new_lines) > _MOST_COMPARED_LINES:
+        return f"{path}: {len(old_lines)} lines become {len(new_lines)} lines; too many to show one by one"
+    names = ("/dev/null" if before is None else f"a/{path}", "/dev/null" if after is None else f"b/{path}")
+    lines = [_cut(line) for line in difflib.unified_diff(old_lines, new_lines, *names, lineterm="", n=_CONTEXT)]
+    if not lines:
+        return f"{path}: {_what_else(before, new)}"
+    more = len(lines) - _MOST_SHOWN_LINES
+    if more > 0:
+        lines = [*lines[:_MOST_SHOWN_LINES], f"… {more} more lines of this diff"]
+    return "\n".join(lines)
+
+
+def _what_else(before: bytes | None, new: bytes) -> str:
+    if before is None:
+        return "a new, empty file"
+    return "nothing changes" if before == new else "only line ends change"
+
+
+def _shown(data: bytes) -> list[str]:
+    return [text_of(line.rstrip(b"\r\n")) for line in lines_of(data)]
+
+
+def _cut(line: str) -> str:
+    """Cut after the comparison, so that a change far to the right still shows as one."""
+    if len(line) <= _MOST_SHOWN_WIDTH:
+        return line
+    return f"{line[:_MOST_SHOWN_WIDTH]} … {len(line) - _MOST_SHOWN_WIDTH} more characters"

@@ -1,0 +1,321 @@
+"""The file tools: read, list, write, edit, make, delete and describe, all beneath the run's working directory."""
+
+import asyncio
+import os
+import stat
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+import msgspec
+
+from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
+from moot.domain.files_config import FilesConfig
+from moot.domain.ports import RunContext, Tool
+from moot.domain.prompt import Safety, ToolSpec
+from moot.tools.beneath import Ground, Spot, told
+from moot.tools.file_change import check_removable, check_unchanged, check_writable, count, remove, replace
+from moot.tools.file_text import Edit, count_lines, difference, edited, is_binary, lines_of, numbered, text_of
+from moot.tools.off_limits import OffLimits
+
+_SHOWN_PATH = 120
+_PATH = {"type": "string", "description": "A path beneath the working directory."}
+
+
+def tools(*, off_limits: OffLimits, config: FilesConfig | None = None) -> list[Tool]:
+    """The seven file tools. `off_limits` are the folders and files of Moot itself."""
+    limits = config or FilesConfig()
+    kinds = (FsRead, FsList, FsWrite, FsEdit, FsMkdir, FsDelete, FsStat)
+    return [kind(off_limits, limits) for kind in kinds]
+
+
+def _spec(name: str, safety: Safety, description: str, **parameters: dict[str, Any]) -> ToolSpec:
+    """A file tool's spec. Parameters are required unless they say `optional`."""
+    properties = {"path": _PATH} | {
+        name: {key: value for key, value in form.items() if key != "optional"} for name, form in parameters.items()
+    }
+    required = ["path", *(name for name, form in parameters.items() if not form.get("optional"))]
+    schema = {"type": "object", "properties": properties, "required": required}
+    return ToolSpec(name=name, safety=safety, group="fs", description=description, parameters=schema)
+
+
+class _FileTool:
+    """A tool whose work is done in a thread, on handles beneath the working directory."""
+
+    spec: ClassVar[ToolSpec]
+    verb: ClassVar[str]
+
+    def __init__(self, off_limits: OffLimits, limits: FilesConfig) -> None:
+        self._off_limits = off_limits
+        self._limits = limits
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        return await asyncio.to_thread(self._do, arguments, context.cwd)
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"{self.verb} {_in_a_line(arguments.get('path', ''))}"
+
+    def _do(self, arguments: dict[str, Any], cwd: str) -> str:
+        with Ground(cwd, self._off_limits) as ground:
+            return self._on(ground, arguments)
+
+    def _on(self, ground: Ground, arguments: dict[str, Any]) -> str:
+        raise NotImplementedError
+
+    def _read(self, ground: Ground, spot: Spot, most: int) -> tuple[bytes, os.stat_result]:
+        file, status = ground.open_file(spot)
+        with told(spot.path), open(file, "rb", closefd=False) as reader:
+            data = reader.read(most + 1) if status.st_size <= most else b""
+        if status.st_size > most or len(data) > most:
+            raise TooLarge(
+                f"{spot.path} has {max(status.st_size, len(data))} bytes; at most {most} are read",
+                fix="Read a part of it with offset and limit, or search it with a command.",
+            )
+        return data, status
+
+    def _read_text(self, ground: Ground, spot: Spot, most: int) -> tuple[bytes, os.stat_result]:
+        data, status = self._read(ground, spot, most)
+        if is_binary(data):
+            raise BadRequest(f"{spot.path} is not text ({status.st_size} bytes)", fix="fs_stat describes it.")
+        return data, status
+
+
+class _FileChange(_FileTool):
+    """A tool that can show what it would change."""
+
+    async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
+        return await asyncio.to_thread(self._preview, arguments, context.cwd)
+
+    def _preview(self, arguments: dict[str, Any], cwd: str) -> str:
+        try:
+            with Ground(cwd, self._off_limits) as ground:
+                return self._show(ground, arguments)
+        except MootError as error:
+            return f"This will fail: {error.message}."
+
+    def _show(self, ground: Ground, arguments: dict[str, Any]) -> str:
+        raise NotImplementedError
+
+
+class FsRead(_FileTool):
+    verb = "read"
+    spec = _spec(
+        "fs_read",
+        Safety.SAFE,
+        "Read a text file, whole or a window of its lines. Ask for lineNumbers before an edit by line.",
+        offset={"type": "integer", "description": "First line of the window, counted from 1.", "optional": True},
+        limit={"type": "integer", "description": "How many lines at most.", "optional": True},
+        lineNumbers={"type": "boolean", "description": "Begin every line with its number.", "optional": True},
+    )
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        said = super().line(arguments)
+        first, most = arguments.get("offset"), arguments.get("limit")
+        if first is None and most is None:
+            return said
+        return f"{said}, from line {first or 1}" + (f", at most {most} lines" if most is not None else "")
+
+    def _on(self, ground: Ground, arguments: dict[str, Any]) -> str:
+        window = "offset" in arguments or "limit" in arguments
+        most = self._limits.window_bytes if window else self._limits.read_bytes
+        data, status = self._read_text(ground, ground.spot(arguments["path"]), most)
+        if not window:
+            lines = numbered(lines_of(data), 1) if arguments.get("lineNumbers") else [data]
+            return text_of(b"".join(lines))
+        lines = lines_of(data)
+        first, limit = arguments.get("offset", 1), arguments.get("limit", len(lines))
+        if first < 1 or limit < 0:
+            raise BadRequest(f"there is no window of {limit} lines from line {first}", fix="Lines are counted from 1.")
+        shown = lines[first - 1 : first - 1 + limit]
+        content = text_of(b"".join(numbered(shown, first) if arguments.get("lineNumbers") else shown))
+        if len(content) > self._limits.read_bytes:
+            raise TooLarge(f"these {len(shown)} lines are too long together", fix="Ask for fewer lines.")
+        answer = {"content": content, "totalLines": len(lines), "size": status.st_size, "offset": first, "limit": limit}
+        return _json(answer)
+
+
+class FsList(_FileTool):
+    verb = "list"
+    spec = _spec("fs_list", Safety.SAFE, "List what a folder contains; . is the working directory itself.")
+
+    def _on(self, ground: Ground, arguments: dict[str, Any]) -> str:
+        path = arguments["path"]
+        folder = ground.open_folder(ground.spot(path))
+        with told(path), os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+            listed = [_listed(path, entry) for entry in found[: self._limits.entries]]
+        if len(found) > len(listed):
+            listed.append({"more": len(found) - len(listed)})
+        return _json(listed)
+
+
+class FsWrite(_FileChange):
+    verb = "write"
+    spec = _spec(
+        "fs_write",
+        Safety.DANGEROUS,
+        "Write a file, whole: one that is there is replaced, missing folders are made.",
+        content={"type": "string", "description": "Everything the file shall contain."},
+    )
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"{super().line(arguments)} ({len(str(arguments.get('content', '')))} characters)"
+
+    def _on(self, ground: Ground, arguments: dict[str, Any]) -> str:
+        path, data = arguments["path"], _bytes(arguments["content"], self._limits.write_bytes)
+        if parent := os.path.dirname(path.rstrip("/")):
+            ground.make_folders(parent)
+        spot = ground.spot(path)
+        replace(spot, data)
+        return f"Wrote {len(data)} bytes to {_in_a_line(path)}."
+
+    def _show(self, ground: Ground, arguments: dict[str, Any]) -> str:
+        data = _bytes(arguments["content"], self._limits.write_bytes)
+        try:
+            spot = ground.spot(arguments["path"])
+        except NotFound:  # the folder is missing too, and will be made
+            return difference(arguments["path"], None, data)
+        status = spot.status()
+        check_writable(spot, status)
+        before = None if status is None else self._read(ground, spot, self._limits.window_bytes)[0]
+        return difference(arguments["path"], before, data)
+
+
+class FsEdit(_FileChange):
+    verb = "edit"
+    spec = _spec(
+        "fs_edit",
+        Safety.DANGEROUS,
+        "Replace a range of lines in a text file. A range that begins one past the last line appends.",
+        startLine={"type": "integer", "description": "First line to replace, counted from 1."},
+        endLine={"type": "integer", "description": "Last line to replace."},
+        content={"type": "string", "description": "What stands there instead."},
+    )
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"{super().line(arguments)}, lines {arguments.get('startLine')} to {arguments.get('endLine')}"
+
+    def _on(self, ground: Ground, arguments: dict[str, Any]) -> str:
+        spot, before, after, seen = self._edited(ground, arguments)
+        check_unchanged(spot, seen)
+        replace(spot, after)
+        return f"{_in_a_line(spot.path)} had {count_lines(before)} lines and now has {count_lines(after)}."
+
+    def _show(self, ground: Ground, arguments: dict[str, Any]) -> str:
+        spot, before, after, _ = self._edited(ground, arguments)
+        return difference(spot.path, before, after)
+
+    def _edited(self, ground: Ground, arguments: dict[str, Any]) -> tuple[Spot, bytes, bytes, os.stat_result]:
+        spot = ground.spot(arguments["path"])
+        before, seen = self._read_text(ground, spot, self._limits.read_bytes)
+        _bytes(arguments["content"], self._limits.write_bytes)
+        edit = Edit(start=arguments["startLine"], end=arguments["endLine"], content=arguments["content"])
+        return spot, before, edited(before, edit), seen
+
+
+class FsMkdir(_FileTool):
+    verb = "make folder"
+    spec = _spec("fs_mkdir", Safety.MODERATE, "Make a folder, and those above it that are missing.")
+
+    def _on(self, ground: Ground, arguments: dict[str, Any]) -> str:
+        ground.make_folders(arguments["path"])
+        return f"The folder {_in_a_line(arguments['path'])} is there."
+
+
+class FsDelete(_FileChange):
+    verb = "delete"
+    spec = _spec(
+        "fs_delete",
+        Safety.DANGEROUS,
+        "Delete a file, or a folder with everything in it. Of a link only the link itself goes.",
+    )
+
+    def _on(self, ground: Ground, arguments: dict[str, Any]) -> str:
+        gone = remove(ground, ground.spot(arguments["path"], follow=False))
+        return (
+            f"Deleted {_in_a_line(arguments['path'])}: {gone.files} files, {gone.folders} folders, {gone.size} bytes."
+        )
+
+    def _show(self, ground: Ground, arguments: dict[str, Any]) -> str:
+        spot = ground.spot(arguments["path"], follow=False)
+        status = check_removable(ground, spot)
+        if stat.S_ISDIR(status.st_mode):
+            with told(spot.path):
+                gone = count(spot, status)
+            return f"{spot.path}/ goes with {gone.files} files in {gone.folders} folders, {gone.size} bytes"
+        if not stat.S_ISREG(status.st_mode):
+            return f"{spot.path} goes ({stat.filemode(status.st_mode)}); what it leads to stays"
+        if status.st_size > self._limits.read_bytes:
+            return f"{spot.path} goes, {status.st_size} bytes"
+        return difference(spot.path, self._read(ground, spot, self._limits.read_bytes)[0], None)
+
+
+class FsStat(_FileTool):
+    verb = "look at"
+    spec = _spec("fs_stat", Safety.SAFE, "Say how large a file is, how many lines it has and when it was changed.")
+
+    def _on(self, ground: Ground, arguments: dict[str, Any]) -> str:
+        path = arguments["path"]
+        spot = ground.spot(path)
+        status = spot.status()
+        if status is None:
+            raise NotFound(f"{path} is not there", fix="fs_list shows what is there.")
+        lines = 0
+        if stat.S_ISREG(status.st_mode) and status.st_size <= self._limits.window_bytes:
+            data, status = self._read(ground, spot, self._limits.window_bytes)
+            lines = 0 if is_binary(data) else count_lines(data)
+        return _json(
+            {
+                "path": path,
+                "size": status.st_size,
+                "lines": lines,
+                "modTime": _time(status),
+                "isDir": stat.S_ISDIR(status.st_mode),
+                "permission": stat.filemode(status.st_mode),
+            }
+        )
+
+
+def _listed(path: str, entry: os.DirEntry[str]) -> dict[str, Any]:
+    name = _readable(entry.name)
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        # Gone since the folder was opened: it was there when asked.
+        return {"path": os.path.join(path, name), "name": name, "gone": True}
+    return {
+        "path": os.path.join(path, name),
+        "name": name,
+        "size": status.st_size,
+        "isDir": stat.S_ISDIR(status.st_mode),
+        "modTime": _time(status),
+        "mode": stat.filemode(status.st_mode),
+    }
+
+
+def _bytes(content: str, most: int) -> bytes:
+    try:
+        data = content.encode()
+    except UnicodeEncodeError:
+        raise BadRequest("the content holds half a character", fix="Send whole Unicode characters.") from None
+    if len(data) > most:
+        raise TooLarge(f"the content has {len(data)} bytes; at most {most} are written", fix="Write it in parts.")
+    return data
+
+
+def _readable(name: str) -> str:
+    """A file's name as text; bytes that are not UTF-8 are shown as \\xNN."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _in_a_line(path: object) -> str:
+    """A path for people: on one line, not too long, nothing that moves a cursor."""
+    shown = "".join(character if character.isprintable() else "�" for character in str(path))
+    return shown if len(shown) <= _SHOWN_PATH else f"…{shown[-_SHOWN_PATH:]}"
+
+
+def _time(status: os.stat_result) -> str:
+    return datetime.fromtimestamp(status.st_mtime, UTC).isoformat(timespec="seconds")
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

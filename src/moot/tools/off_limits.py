@@ -1,0 +1,80 @@
+"""Places that no tool may read or change, wherever they are reached from and whether or not they exist yet."""
+
+import os
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+# Device and inode: what a file is, whatever its path.
+Identity = tuple[int, int]
+
+# Windows into the kernel and the daemon's own process, environment included.
+_ALWAYS = ("/proc", "/sys", "/dev")
+_MOST_FILES = 20_000
+
+
+def identity(status: os.stat_result) -> Identity:
+    return status.st_dev, status.st_ino
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffLimits:
+    """Moot's own folders and files. A folder strictly inside `workspaces` can still be a working directory."""
+
+    places: Sequence[str] = ()
+    workspaces: str = ""
+
+    def identities(self, *, with_parents: bool = False) -> set[Identity]:
+        """What the places are at this moment; with everything above them if asked."""
+        found: set[Identity] = set()
+        for path in self._paths():
+            lineage = [path]
+            while with_parents and lineage[-1] != "/":
+                lineage.append(os.path.dirname(lineage[-1]))
+            found.update(known for each in lineage if (known := _known(each)) is not None)
+        return found
+
+    def reserves(self, folder: os.stat_result, name: str) -> bool:
+        """Whether making `name` in this folder would make one of the places."""
+        wanted = _plain(name)
+        return any(
+            _plain(os.path.basename(path)) == wanted and _known(os.path.dirname(path)) == identity(folder)
+            for path in self._paths()
+        )
+
+    def exempts(self, chain: Sequence[Identity]) -> bool:
+        """Whether a working directory, given by itself and all above it, is somebody's workspace."""
+        return bool(self.workspaces) and _known(self.workspaces) in chain[1:]
+
+    def owns(self, file: os.stat_result) -> bool:
+        """Whether one of the files in the places is this very file under another name. Unknown counts as yes."""
+        wanted = identity(file)
+        return any(known == wanted or count >= _MOST_FILES for count, known in enumerate(self._files()))
+
+    def _paths(self) -> list[str]:
+        """Each place as it is written and as it is after links: either may be what a stranger makes."""
+        written = [os.path.abspath(place) for place in (*self.places, *_ALWAYS)]
+        return list(dict.fromkeys([*written, *map(os.path.realpath, written)]))
+
+    def _files(self) -> Iterator[Identity]:
+        spared = os.path.realpath(self.workspaces) if self.workspaces else ""
+        for place in self.places:
+            if (known := _known(place)) is not None:
+                yield known
+            for folder, folders, files in os.walk(os.path.realpath(place)):
+                folders[:] = [name for name in folders if os.path.join(folder, name) != spared]
+                for name in files:
+                    if (known := _known(os.path.join(folder, name))) is not None:
+                        yield known
+
+
+def _known(path: str) -> Identity | None:
+    try:
+        return identity(os.stat(path))
+    except OSError:
+        return None
+
+
+def _plain(name: str) -> str:
+    """Names are compared as the least particular file system would."""
+    return unicodedata.normalize("NFC", name).casefold()

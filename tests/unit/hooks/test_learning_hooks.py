@@ -1,0 +1,338 @@
+"""The hooks after a call: what they write, that they never harm the call, and that nobody waits for them."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, generalise
+from moot.domain.learning_config import KnowledgeConfig
+from moot.domain.ports import GateCall, Hook, ToolResult
+from moot.domain.prompt import Sink, ToolSpec
+from moot.engine.supervisor import Supervisor
+from moot.hooks.backlog import BOUND, Backlog
+from moot.hooks.knowledge import KnowledgeSaver
+from moot.hooks.learning import LearningObserver
+from moot.hooks.publish import EventPublisher
+from moot.store.learnings import SqliteLearnings
+from moot.store.sqlite import SqliteStore
+from tests.unit.shelves import SetClock, context, gate_call, stored
+
+WEB = frozenset({"web"})
+
+
+class Named:
+    """A tool by its name, which takes a second."""
+
+    def __init__(self, name: str, **fields: Any) -> None:
+        self.spec = ToolSpec(name=name, description="d", parameters={"type": "object"}, **fields)
+
+    async def __call__(self, _arguments: dict[str, Any], _context: object) -> str:
+        raise AssertionError("it is not called here")
+
+
+class Kept:
+    """Remembers what it is told to write."""
+
+    def __init__(self) -> None:
+        self.lessons: list[Lesson] = []
+        self.items: list[Knowledge] = []
+
+    async def learn(self, lessons: Sequence[Lesson]) -> None:
+        self.lessons += lessons
+
+    async def know(self, items: Sequence[Knowledge], *, versions: int) -> None:
+        self.items += items
+
+
+class Broken:
+    async def learn(self, _lessons: Sequence[Lesson]) -> None:
+        raise RuntimeError("the disk is gone")
+
+    async def know(self, _items: Sequence[Knowledge], *, versions: int) -> None:
+        raise RuntimeError("the disk is gone")
+
+
+class Later:
+    """Keeps what is to be done later until it is time."""
+
+    def __init__(self) -> None:
+        self.work: list[Coroutine[Any, Any, None]] = []
+
+    def __call__(self, _name: str, work: Coroutine[Any, Any, None]) -> None:
+        self.work.append(work)
+
+    async def now(self) -> None:
+        while self.work:
+            await self.work.pop(0)
+
+
+async def finished(supervisor: Supervisor) -> None:
+    if supervisor._tasks:
+        await asyncio.wait(supervisor._tasks, timeout=10)
+
+
+def answers(result: ToolResult, clock: SetClock | None = None) -> Callable[[GateCall], Any]:
+    async def proceed(_call: GateCall) -> ToolResult:
+        if clock:
+            clock.at += 1.0
+        return result
+
+    return proceed
+
+
+def blank(text: str) -> str:
+    return text.replace("hunter2", "[redacted]")
+
+
+def observer(learnings: Any, later: Any, clock: SetClock | None = None) -> LearningObserver:
+    return LearningObserver(learnings=learnings, later=later, clock=clock or SetClock(), redact=blank)
+
+
+def saver(learnings: Any, later: Any, **fields: Any) -> KnowledgeSaver:
+    config = KnowledgeConfig(enabled=True, **fields)
+    return KnowledgeSaver(
+        learnings=learnings, config=lambda: config, later=later, clock=SetClock(), redact=blank
+    )  # fmt: skip
+
+
+OK = ToolResult(content="fine")
+BAD = ToolResult(content='no such file: "/home/ann/hunter2.txt"', is_error=True, taint=WEB)
+
+
+async def test_every_call_is_audited_and_its_result_passed_on_untouched() -> None:
+    kept, later, clock = Kept(), Later(), SetClock(5.0)
+    hook = observer(kept, later, clock)
+    for result in (OK, BAD):
+        assert await hook(gate_call(Named("fs_read")), answers(result, clock)) is result
+    assert kept.lessons == []
+    await later.now()
+    assert [lesson.record for lesson in kept.lessons] == [
+        CallRecord(
+            agent="ada", sender="user", run_id="run-1", call_id="call-1", tool="fs_read", ok=ok, seconds=1.0, at=at
+        )
+        for ok, at in ((True, 6.0), (False, 7.0))
+    ]
+
+
+async def test_a_failure_is_learnt_without_what_was_particular_to_it() -> None:
+    kept, later = Kept(), Later()
+    hook = observer(kept, later)
+    await hook(gate_call(Named("fs_read")), answers(BAD))
+    await later.now()
+    learnt = kept.lessons[0].failure
+    assert learnt is not None
+    assert (learnt.tool, learnt.pattern, learnt.category, learnt.taint) == (
+        "fs_read",
+        "no such file: <text>",
+        "not_found",
+        WEB,
+    )
+
+
+async def test_a_success_after_a_failure_in_the_same_run_proves_the_learning_once() -> None:
+    kept, later = Kept(), Later()
+    hook = observer(kept, later)
+    elsewhere = gate_call(Named("fs_read"), of=context(run_id="run-2"))
+    await hook(gate_call(Named("fs_read")), answers(BAD))
+    await hook(elsewhere, answers(OK))
+    await hook(gate_call(Named("fs_list")), answers(OK))
+    await hook(gate_call(Named("fs_read")), answers(OK))
+    await hook(gate_call(Named("fs_read")), answers(OK))
+    await later.now()
+    assert [lesson.overcome for lesson in kept.lessons] == [(), (), (), ("no such file: <text>",), ()]
+    assert hook.counts() == {
+        "observed": 5, "failures": 1, "overcome": 1, "written": 5, "dropped": 0, "failed": 0,
+    }  # fmt: skip
+
+
+async def test_a_call_that_was_killed_is_audited_and_stays_killed() -> None:
+    kept, later = Kept(), Later()
+    hook, published = observer(kept, later), []
+    publisher = EventPublisher(publish=lambda _call, record: published.append(record), clock=SetClock())
+
+    async def killed(_call: GateCall) -> ToolResult:
+        raise asyncio.CancelledError
+
+    for link in (hook, publisher):
+        with pytest.raises(asyncio.CancelledError):
+            await link(gate_call(Named("exec")), killed)
+    await later.now()
+    assert [(lesson.record.ok, lesson.failure) for lesson in kept.lessons] == [(False, None)]
+    assert [record.ok for record in published] == [False]
+
+
+async def test_results_of_reading_tools_are_kept_for_their_owner_without_secrets() -> None:
+    kept, later = Kept(), Later()
+    hook = saver(kept, later)
+    result = ToolResult(content="password: hunter2", taint=frozenset({"mcp"}))
+    assert await hook(gate_call(Named("web_fetch", taint="web")), answers(result)) is result
+    await later.now()
+    [item] = kept.items
+    assert (item.key, item.content, item.category) == (
+        "tool_result:ada:user:web_fetch",
+        "password: [redacted]",
+        "fact",
+    )
+    assert item.taint == {"web", "mcp"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "result"),
+    [
+        (Named("exec"), OK),
+        (Named("memory_agent_recall"), OK),
+        (Named("secrets_get"), OK),
+        (Named("search_vault", sinks=frozenset({Sink.SECRETS})), OK),
+        (Named("fs_read"), BAD),
+        (Named("fs_read"), ToolResult(content="  ")),
+        (Named("fs_read"), ToolResult(content="\ufffd" * 50)),
+    ],
+    ids=[
+        "a command",
+        "memory itself",
+        "a secret",
+        "a tool that reaches secrets",
+        "a failure",
+        "nothing",
+        "binary data",
+    ],
+)
+async def test_what_is_not_worth_keeping_is_not_kept(tool: Named, result: ToolResult) -> None:
+    kept, later = Kept(), Later()
+    await saver(kept, later)(gate_call(tool), answers(result))
+    await later.now()
+    assert kept.items == []
+
+
+async def test_a_long_result_is_kept_shortened_and_no_half_of_a_secret_with_it() -> None:
+    for place in range(0, 20_000, 37):
+        content = "x" * place + "hunter2" + "x" * (20_000 - place)
+        kept, later = Kept(), Later()
+        await saver(kept, later)(gate_call(Named("fs_read")), answers(ToolResult(content=content)))
+        await later.now()
+        [item] = kept.items
+        assert len(item.content) <= 4_096
+        assert "hunt" not in item.content
+        assert "ter2" not in item.content
+
+
+async def test_each_finished_call_is_published_with_how_long_it_took() -> None:
+    published: list[tuple[str, CallRecord]] = []
+    clock = SetClock(5.0)
+    hook = EventPublisher(publish=lambda call, record: published.append((call.id, record)), clock=clock)
+    await hook(gate_call(Named("fs_read")), answers(OK, clock))
+    await hook(gate_call(Named("fs_read")), answers(BAD, clock))
+    assert [(call, record.tool, record.ok, record.seconds) for call, record in published] == [
+        ("call-1", "fs_read", True, 1.0),
+        ("call-1", "fs_read", False, 1.0),
+    ]
+    assert hook.counts() == {"published": 2}
+
+
+def refuse(*_anything: Any) -> Any:
+    raise RuntimeError("no")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda supervisor: observer(Broken(), supervisor.start),
+        lambda supervisor: saver(Broken(), supervisor.start),
+        lambda _supervisor: observer(Kept(), refuse),
+        lambda _supervisor: saver(Kept(), refuse),
+        lambda _supervisor: LearningObserver(learnings=Kept(), later=refuse, clock=SetClock(), redact=refuse),
+        lambda _supervisor: EventPublisher(publish=refuse, clock=SetClock()),
+    ],
+    ids=["learning on a broken disk", "knowledge on one", "no later", "no later for knowledge", "redaction", "publish"],
+)
+async def test_a_hook_that_fails_does_not_fail_the_call(make: Callable[[Supervisor], Hook]) -> None:
+    supervisor = Supervisor()
+    hook = make(supervisor)
+    for result in (OK, BAD):
+        assert await hook(gate_call(Named("fs_read")), answers(result)) is result
+    await finished(supervisor)
+    counted = hook.counts()
+    assert counted.get("written", 0) == counted.get("published", 0) == 0
+
+
+async def test_a_backlog_is_bounded_written_in_order_and_by_one_task_at_a_time() -> None:
+    written: list[int] = []
+    sizes: list[int] = []
+
+    async def write(batch: Sequence[int]) -> None:
+        await asyncio.sleep(0)
+        written.extend(batch)
+        sizes.append(len(batch))
+
+    later = Later()
+    backlog: Backlog[int] = Backlog("numbers", write, later, batch=100)
+    for number in range(BOUND + 5):
+        backlog.put(number)
+    assert len(later.work) == 1
+    await later.now()
+    assert written == list(range(BOUND))
+    assert max(sizes) == 100
+    assert backlog.counts() == {"written": BOUND, "dropped": 5, "failed": 0}
+    backlog.put(7)
+    await later.now()
+    assert written[-1] == 7
+
+
+@stored
+async def test_the_hooks_write_to_the_store_behind_the_call(store: SqliteStore) -> None:
+    supervisor = Supervisor()
+    learnings = SqliteLearnings(store)
+    links: list[Hook] = [observer(learnings, supervisor.start), saver(learnings, supervisor.start)]
+    for link in links:
+        for result in (BAD, OK):
+            await link(gate_call(Named("fs_read")), answers(result))
+    await finished(supervisor)
+    audit, learnt, known = await store.read(
+        lambda db: (
+            db.execute("SELECT tool, ok FROM tool_audit ORDER BY number").fetchall(),
+            db.execute("SELECT error_pattern, confidence > 0.5, taint FROM learnings").fetchall(),
+            db.execute("SELECT key, version, content FROM knowledge").fetchall(),
+        )
+    )
+    assert audit == [("fs_read", 0), ("fs_read", 1)]
+    assert learnt == [("no such file: <text>", 1, "web")]
+    assert known == [("tool_result:ada:user:fs_read", 1, "fine")]
+
+
+@pytest.mark.parametrize(
+    ("error", "pattern", "category"),
+    [
+        ("file not found: /a/b c", "file not found: <path> c", "not_found"),
+        ("connection to 10.0.0.1:8080 refused", "connection to <n>.<n>.<n>.<n>:<id> refused", "network"),
+        ("exec took too long and was stopped.\nsecond line", "exec took too long and was stopped.", "timeout"),
+        ("missing path parameter", "missing path parameter", "arguments"),
+        ("mail to ann@example.org failed", "mail to <address> failed", "other"),
+        ("GET https://example.org/x?token=1 gave 404", "GET <url> gave <n>", "other"),
+        ("Permission denied: 'x.txt'", "Permission denied: <text>", "permission"),
+        ("run-01jx2v3k4m failed", "run-<id> failed", "other"),
+        ("", "<nothing was said>", "other"),
+    ],
+)
+def test_errors_that_differ_in_particulars_have_one_pattern(error: str, pattern: str, category: str) -> None:
+    learnt = failure("t", error)
+    assert (learnt.pattern, learnt.category) == (pattern, category)
+    assert learnt.diagnosis
+
+
+@given(st.text(max_size=300))
+def test_a_general_line_has_no_digit_and_stays_as_it_is(line: str) -> None:
+    general = generalise(line)
+    assert not any(character.isdecimal() for character in general)
+    assert "\n" not in general
+
+
+def test_a_hostile_error_takes_no_time_to_generalise() -> None:
+    started = time.perf_counter()
+    for hostile in ("/" * 9_000, "a." * 5_000, "'" * 9_000, "@" * 9_000, "a@" * 4_000, "_" * 9_000, "-a." * 3_000):
+        failure("t", hostile)
+    assert time.perf_counter() - started < 1.0

@@ -1,0 +1,90 @@
+"""What tests of tools and hooks over the store share: a fresh store, a clock that is set, and a run to call from."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from moot.domain.ask import Question
+from moot.domain.conversation import ConversationKey
+from moot.domain.message import assistant
+from moot.domain.ports import GateCall, RunContext, Tool, ToolResult
+from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.store.sqlite import SqliteStore, open_store
+
+ADA = ConversationKey("ada", "user")
+ADA_WITH_EVE = ConversationKey("ada", "eve")
+BOB = ConversationKey("bob", "user")
+DAY = 86_400.0
+
+
+class SetClock:
+    """Time as the test says it is."""
+
+    def __init__(self, at: float = 1_000_000.0) -> None:
+        self.at = at
+
+    def now(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at
+
+
+def stored(test: Callable[[SqliteStore], Awaitable[None]]) -> Callable[[Path], None]:
+    """Run an async test on a fresh store; whatever it did, the store must be sound."""
+
+    async def scenario(path: Path) -> None:
+        async with asyncio.timeout(30):
+            store = await open_store(path / "moot.db")
+            try:
+                await test(store)
+                assert await store.check() == []
+            finally:
+                await store.close()
+
+    def run(tmp_path: Path) -> None:
+        asyncio.run(scenario(tmp_path))
+
+    run.__name__ = test.__name__
+    return run
+
+
+async def talk(store: SqliteStore, key: ConversationKey = ADA, *, turns: int = 1) -> None:
+    """Have a conversation: two messages a turn."""
+    loaded = await store.load(key)
+    before = loaded.conversation.last_seq if loaded else 0
+    for number in range(before, before + turns):
+        run_id = f"{key.agent}-{key.sender}-{number}"
+        await store.begin(RunRequest(id=run_id, key=key, speaker=key.agent, content=f"question {number}"), now=1.0)
+        end = RunEnd(outcome=Outcome.COMPLETED)
+        await store.end(key, run_id, end, [assistant(f"answer {number}")], now=1.0)
+
+
+async def _nobody(questions: Sequence[Question]) -> str:
+    raise AssertionError(f"nobody was to be asked: {questions}")
+
+
+def context(key: ConversationKey = ADA, *, taint: frozenset[str] = frozenset(), run_id: str = "run-1") -> RunContext:
+    return RunContext(
+        run_id=run_id, key=key, speaker=key.agent, cwd="/", emit=lambda _event: None, ask=_nobody, taint=taint
+    )
+
+
+def gate_call(tool: Tool, arguments: dict[str, Any] | None = None, of: RunContext | None = None) -> GateCall:
+    return GateCall(id="call-1", tool=tool, arguments=arguments or {}, context=of or context())
+
+
+def by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
+    return {tool.spec.name: tool for tool in tools}
+
+
+async def told(tool: Tool, arguments: dict[str, Any], of: RunContext | None = None) -> Any:
+    """What a tool answers, as a value."""
+    return json.loads((await answered(tool, arguments, of)).content)
+
+
+async def answered(tool: Tool, arguments: dict[str, Any], of: RunContext | None = None) -> ToolResult:
+    said = await tool(arguments, of or context())
+    return said if isinstance(said, ToolResult) else ToolResult(content=said)

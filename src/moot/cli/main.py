@@ -34,6 +34,7 @@ COMMANDS: dict[str, Entry] = {
     "reply": Entry(TALK, "moot.cli.talk:reply", "Answer the question a run is waiting on."),
     "inbox": Entry(TALK, "moot.cli.inbox:inbox", "What waits for you: questions and approvals."),
     "rules": Entry(TALK, "moot.cli.rules:rules", "List and take back what you allowed for good."),
+    "trust": Entry(TALK, "moot.cli.trust:trust", "Trust what strangers said in a conversation so far."),
     "kill": Entry(TALK, "moot.cli.talk:kill", "Stop the run in flight."),
     "compact": Entry(TALK, "moot.cli.talk:compact", "Turn the history into an archive now."),
     "history": Entry(REMEMBER, "moot.cli.memory:history", "Show a conversation."),

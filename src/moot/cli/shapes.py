@@ -23,6 +23,7 @@ def message(entry: pb.HistoryMessage) -> dict[str, Any]:
         "is_error": entry.is_error,
         "thinking": entry.thinking,
         "archive": entry.archive,
+        "taint": entry.taint,
     }
     return shape | {key: value for key, value in extra.items() if value}
 
@@ -40,7 +41,8 @@ def archive(info: pb.ArchiveInfo) -> dict[str, Any]:
 
 
 def conversation(info: pb.ConversationInfo) -> dict[str, Any]:
-    return {
+    """One conversation; `taint` is there while the agent sees words of strangers in it."""
+    shape: dict[str, Any] = {
         "agent": info.agent,
         "sender": info.sender,
         "title": info.title,
@@ -51,6 +53,7 @@ def conversation(info: pb.ConversationInfo) -> dict[str, Any]:
         "created_at": info.created_at,
         "updated_at": info.updated_at,
     }
+    return shape | ({"taint": info.taint} if info.taint else {})
 
 
 def spend(info: pb.UsageInfo) -> dict[str, Any]:

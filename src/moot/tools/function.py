@@ -226,7 +226,8 @@ class _Signature:
 
 
 def _is_context(kind: Any) -> bool:
-    return kind is RunContext or (typing.get_origin(kind) is UnionType and RunContext in typing.get_args(kind))
+    is_union = typing.get_origin(kind) in (typing.Union, UnionType)
+    return kind is RunContext or (is_union and RunContext in typing.get_args(kind))
 
 
 def _default(parameter: inspect.Parameter) -> tuple[Any, ...]:

@@ -288,3 +288,13 @@ def test_the_hook_chain_is_shown_in_its_order_with_what_each_did(
     assert first.split() == ["1", "SecurityFilter", "pre-execute", "on", "2", "blocked,", "40", "passed"]
     assert second.split() == ["2", "ApprovalGate", "pre-execute", "off", "nothing"]
     assert document(capsys)["data"][0]["counts"] == {"blocked": 2, "passed": 40}
+
+
+def test_trust_names_the_conversation(serving: Serving, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving() as server:
+        code = run(["trust", "ada", "--as", "me", "--json"])
+
+    sent = server.wait_for("trust").trust
+    assert code == 0
+    assert (sent.agent, sent.sender) == ("ada", "me")
+    assert document(capsys)["data"] == {"agent": "ada", "trusted": True}

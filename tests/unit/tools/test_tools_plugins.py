@@ -81,6 +81,39 @@ def test_every_file_of_the_folder_gives_its_tools(folder: Path) -> None:
     assert say(loaded, "one", "x") == "word: x"
 
 
+def test_types_written_as_text_are_understood(folder: Path) -> None:
+    text = """
+from __future__ import annotations
+from dataclasses import dataclass
+from typing import Optional
+from moot.tools import RunContext, tool
+
+@dataclass
+class Inner:
+    word: str
+
+@dataclass
+class Outer:
+    inner: Inner
+
+@tool
+def nested(text: str, outer: Outer | None = None, context: Optional[RunContext] = None) -> str:
+    'Say.'
+    return f"{text} {outer.inner.word if outer else ''} {context.speaker}"
+"""
+    write(folder, "a.py", text)
+
+    loaded = load(folder)
+
+    assert flaws(loaded) == []
+    inner = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+    assert loaded.tools[0].spec.parameters["properties"] == {
+        "text": {"type": "string"},
+        "outer": {"type": "object", "properties": {"inner": inner}, "required": ["inner"]},
+    }
+    assert say(loaded, "nested", "x") == "x  ada"
+
+
 def test_no_folder_is_no_tools(tmp_path: Path) -> None:
     assert names(load(tmp_path / "tools")) == []
 

@@ -1,0 +1,21 @@
+"""moot trust: take what strangers said in a conversation so far as if it had been said by its owner."""
+
+import click
+
+from moot.cli import output, safe
+from moot.cli.connect import ask_daemon
+from moot.cli.options import conversation
+from moot.wire import moot_pb2 as pb
+
+
+@click.command()
+@conversation
+@output.json_option
+def trust(agent: str, sender: str) -> None:
+    """Trust what the web, MCP servers and others said in the conversation with AGENT so far.
+
+    Their words no longer make calls ask that would not ask without them. What comes later counts again.
+    """
+    ask_daemon(pb.ClientMessage(trust=pb.TrustMsg(agent=agent, sender=sender)))
+    said = f"What was said with {safe.line(agent)} so far is trusted."
+    output.emit({"agent": agent, "trusted": True}, render=lambda _: said)

@@ -1,4 +1,4 @@
-"""The shapes in which one secret may turn up: as it is, as base64, hex, URL-encoded, escaped in JSON. Pure."""
+"""The shapes in which one secret may turn up: as it is, as base64, hex, URL-encoded, escaped in JSON or by Python. Pure."""
 
 import base64
 import json
@@ -29,6 +29,8 @@ def _escaped(text: str) -> Iterator[str]:
     for safe in ("", "/"):
         for shape in (quote(text, safe=safe), quote_plus(text, safe=safe)):
             yield from (shape, _lower_escapes(shape))
+    # Errors and logs show values the way Python writes them.
+    yield from (repr(text)[1:-1], ascii(text)[1:-1], repr(text.encode())[2:-1])
     for ascii_only in (True, False):
         # Arguments of a tool are JSON inside JSON by the time they are written down.
         once = json.dumps(text, ensure_ascii=ascii_only)[1:-1]

@@ -1,5 +1,8 @@
 """The shelf of keys: each sealed, with what may be told of it. Nothing here can open one."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import apsw
 
 from moot.domain.errors import Conflict
@@ -47,6 +50,6 @@ def _listed(db: apsw.Connection) -> list[KeyInfo]:
     ]
 
 
-def _info(row: apsw.SQLiteValues) -> KeyInfo:
+def _info(row: Sequence[Any]) -> KeyInfo:
     key_id, name, kind, created_at, used_at = row
-    return KeyInfo(id=str(key_id), name=str(name), type=str(kind), created_at=created_at, used_at=used_at)  # type: ignore[arg-type]
+    return KeyInfo(id=key_id, name=name, type=kind, created_at=created_at, used_at=used_at)

@@ -12,6 +12,7 @@ import secrets
 import stat
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,11 +40,13 @@ class MasterKey:
 
     @property
     def place(self) -> str:
-        """keyring, file, or none while there is no key yet."""
+        """keyring, file, none while there is no key yet, or broken."""
         try:
             return "keyring" if _read(self._path)[0] == "keyring" else "file"
         except FileNotFoundError:
             return "none"
+        except (OSError, ConfigError):
+            return "broken"
 
     async def get(self) -> bytes:
         """The key, made if there is none. Unavailable when it is there and cannot be had."""
@@ -58,6 +61,11 @@ def _load(path: Path, place: str) -> bytes:
         kind, text = _read(path)
     except FileNotFoundError:
         return _make(path, place)
+    except OSError as error:
+        raise Unavailable(
+            f"{path}, which says where the master key is, cannot be read: {error.strerror}",
+            fix="Put the real file there, yours and readable.",
+        ) from error
     return _from_keyring(text, path) if kind == "keyring" else _decoded(text, f"{path}")
 
 
@@ -80,8 +88,8 @@ def _make(path: Path, place: str) -> bytes:
     key = secrets.token_bytes(KEY_BYTES)
     text = base64.b64encode(key).decode()
     line = f"{_FORM} key {text}"
+    entry = f"vault-{secrets.token_hex(8)}"
     if place != "file":
-        entry = f"vault-{secrets.token_hex(8)}"
         if _kept_in_keyring(entry, text):
             line = f"{_FORM} keyring {entry}"
         elif place == "keyring":
@@ -89,9 +97,15 @@ def _make(path: Path, place: str) -> bytes:
                 "there is no keyring that works for the master key",
                 fix="Install one (pip install 'moot[keyring]'), or set key = \"file\" under [vault].",
             )
-    if _write_once(path, line):
-        return key
+    try:
+        if _write_once(path, line):
+            return key
+    except OSError as error:
+        raise Unavailable(
+            f"{path} cannot be written: {error.strerror}", fix="Free some space, or make the folder yours."
+        ) from error
     # Another process was faster; its key is the one.
+    _drop_from_keyring(entry)
     return _load(path, place)
 
 
@@ -157,6 +171,13 @@ def _kept_in_keyring(entry: str, text: str) -> bool:
         return False
     except Exception:  # noqa: BLE001  backends fail in ways of their own, and a file does as well
         return False
+
+
+def _drop_from_keyring(entry: str) -> None:
+    keyring = _keyring()
+    if keyring is not None:
+        with suppress(Exception):
+            keyring.delete_password(KEYRING, entry)
 
 
 def _from_keyring(entry: str, path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""The shapes in which one secret may turn up: as it is, as base64, hex, URL-encoded, escaped in JSON or by Python. Pure."""
+"""The shapes in which one secret may turn up: as it is, as base64, hex, URL-encoded, escaped as in JSON. Pure."""
 
 import base64
 import json

@@ -73,7 +73,7 @@ def _save(db: apsw.Connection, owner: ConversationKey, memory: Memory, max_entri
         (number, _owner_word(owner), memory.key, memory.content, " ".join(memory.tags)),
     )
     if before is None:
-        _prune(db, owner, max_entries, now, keep=number)
+        _make_room(db, owner, max_entries, now, keep=number)
     return before is None
 
 
@@ -95,15 +95,25 @@ def _forget(db: apsw.Connection, owner: ConversationKey, key: str) -> bool:
     return number is not None
 
 
+def _make_room(db: apsw.Connection, owner: ConversationKey, max_entries: int, now: float, *, keep: int) -> None:
+    """Measuring everything takes milliseconds, so one in a hundred goes at once and the next saves cost nothing."""
+    if _count(db, owner) > max_entries:
+        _prune(db, owner, max_entries - max_entries // 100, now, keep=keep)
+
+
+def _count(db: apsw.Connection, owner: ConversationKey) -> int:
+    return int(db.execute(f"SELECT count(*) FROM memories WHERE {_OWN}", owner).get)
+
+
 def _prune(db: apsw.Connection, owner: ConversationKey, max_entries: int, now: float, *, keep: int = 0) -> int:
     """Let go of the least useful. What was saved this moment is not measured against the rest yet."""
-    count = int(db.execute(f"SELECT count(*) FROM memories WHERE {_OWN}", owner).get)
-    over = count - max(0, max_entries)
+    over = _count(db, owner) - max(0, max_entries)
     if over <= 0:
         return 0
+    measured = db.execute(f"SELECT number, confidence, uses, updated_at, used_at FROM memories WHERE {_OWN}", owner)
     candidates = [
-        (usefulness(memory, now), number)
-        for number, memory in map(_memory, db.execute(f"SELECT {_COLUMNS} FROM memories WHERE {_OWN}", owner))
+        (usefulness(Memory(key="", content="", confidence=sure, uses=uses, updated_at=at, used_at=used), now), number)
+        for number, sure, uses, at, used in measured
         if number != keep
     ]
     doomed = [number for _, number in sorted(candidates)[:over]]
@@ -145,7 +155,7 @@ def _by_words(db: apsw.Connection, owner: ConversationKey, words: Sequence[str])
     ).fetchall()
     if not hits:
         return {}
-    documents = int(db.execute(f"SELECT count(*) FROM memories WHERE {_OWN}", owner).get)
+    documents = _count(db, owner)
     # A row's counts come after four bytes of length; the first is that of the owner's word.
     lengths = {number: int.from_bytes(counts[:4], "little") for number, counts in hits}
     average = sum(lengths.values()) / len(lengths)

@@ -172,6 +172,15 @@ async def test_a_full_memory_lets_go_of_another_and_never_of_what_is_being_saved
 
 
 @stored
+async def test_one_in_a_hundred_goes_at_once(store: SqliteStore) -> None:
+    memories = SqliteMemories(store)
+    for number in range(201):
+        await save(memories, f"{number}", "boat", most=200, at=NOW + number)
+    left = await memories.recall(ADA, "boat", limit=500, now=NOW)
+    assert {memory.key for memory in left} == {f"{number}" for number in range(3, 201)}
+
+
+@stored
 async def test_what_is_forgotten_leaves_nothing_in_the_index(store: SqliteStore) -> None:
     memories = SqliteMemories(store)
     await save(memories, "x", "boat")

@@ -60,7 +60,7 @@ class Toolbox:
                 reach("tool.after")
                 return ToolOutput(_bounded(said))
         except MootError as error:
-            return ToolOutput(_bounded(f"{error.message}. {error.fix}".strip()), is_error=True)
+            return ToolOutput(_bounded(error.sentence), is_error=True)
         except TimeoutError:
             return ToolOutput(f"{call.name} took too long and was stopped.", is_error=True)
         except asyncio.CancelledError:

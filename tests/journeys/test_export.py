@@ -216,3 +216,12 @@ async def test_deleting_one_conversation_leaves_the_others(
             await talk.say("ada", "hello", name)
         await talk.ask(delete=pb.DeleteMsg(agent="ada", sender=f"{sender}:1", confirm=True))
         assert len(await talk.told("ada", f"{sender}:2")) == 2
+
+
+@pytest.mark.parametrize("text", ["", "not json at all\n{broken", "[1, 2]"])
+async def test_a_file_without_a_message_makes_no_conversation(daemon: DaemonProcess, sender: str, text: str) -> None:
+    async with daemon.client() as talk:
+        with pytest.raises(BadRequest):
+            await talk.import_(text, agent="ada", sender=sender)
+        with pytest.raises(NotFound):
+            await talk.history("ada", sender)

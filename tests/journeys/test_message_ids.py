@@ -177,3 +177,14 @@ async def test_an_id_that_cannot_be_one_is_refused(daemon: DaemonProcess, provid
             with pytest.raises(BadRequest, match="client message id"):
                 await talk.say("ada", "hello", sender, client_message_id=unfit)
         assert await talk.conversations(sender=sender) == []
+
+
+async def test_one_id_is_one_message(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+    provider.program({"text": "the one answer"})
+    async with daemon.client() as talk:
+        await talk.say("ada", "hello", sender, client_message_id="m1")
+        with pytest.raises(Conflict):
+            await talk.send("ada", "something else", sender, client_message_id="m1")
+        with pytest.raises(Conflict):
+            await talk.send("ada", "hello", sender, client_message_id="m1", guest="bob")
+        assert len(await talk.told("ada", sender)) == 2

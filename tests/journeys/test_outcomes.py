@@ -47,14 +47,32 @@ async def test_a_run_stops_at_its_limit_on_time(daemon: DaemonProcess, provider:
 
 
 async def test_a_run_stops_at_its_limit_on_tokens(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
-    provider.program({**titled(1), "usage": {"prompt": 60, "completion": 10}}, {**titled(2), "usage": {"prompt": 40}})
+    provider.program({**titled(1), "usage": {"prompt": 60, "completion": 10}}, {**titled(2), "usage": {"prompt": 80}})
     async with daemon.client() as talk:
-        said = await talk.say("ada", "go", sender, limits=pb.RunLimits(tokens=100))
+        said = await talk.say("ada", "go", sender, limits=pb.RunLimits(tokens=200))
         assert (said.outcome, said.ended.limit, said.ended.steps) == ("limit", "tokens", 2)
-        assert said.ended.usage.total == 115
-    # The model is never allowed to write more than is left.
+    # The model is never allowed to write more than is left, nor asked what the limit has no room for.
     bounds = [body.get("max_tokens", body.get("max_completion_tokens")) for body in provider.bodies()]
-    assert bounds == [100, 30]
+    assert bounds == [200, 130]
+
+
+async def test_a_prompt_with_no_room_under_the_limit_on_tokens_is_not_sent(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        said = await talk.say("ada", "go", sender, limits=pb.RunLimits(tokens=1))
+        assert (said.outcome, said.ended.limit, said.ended.steps) == ("limit", "tokens", 0)
+    assert provider.bodies() == []
+
+
+async def test_a_reply_that_took_more_tokens_than_allowed_is_kept_and_told(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    provider.program({"text": "Long.", "usage": {"prompt": 20, "completion": 400}})
+    async with daemon.client() as talk:
+        said = await talk.say("ada", "go", sender, limits=pb.RunLimits(tokens=200))
+        assert (said.outcome, said.ended.limit, said.text) == ("limit", "tokens", "Long.")
+        assert await talk.told("ada", sender) == [("user", "", "go"), ("assistant", "", "Long.")]
 
 
 async def test_a_run_stops_at_its_limit_on_spend(daemon: DaemonProcess, provider: Provider, sender: str) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from hashlib import sha256
+from pathlib import Path
 from random import Random, SystemRandom
 
 from moot.agents.registry import Registry
@@ -91,6 +92,10 @@ class Daemon:
             self.registry.refresh_if_changed()
         return self.registry.get(name)
 
+    def flaw(self, name: str) -> str:
+        """What is wrong with the file of an agent that cannot be used."""
+        return next((str(flaw) for flaw in self.registry.flaws if Path(flaw.path).parent.name == name), "")
+
     def reload(self) -> list[str]:
         """Read configuration and agents again; what is broken keeps its last good version and is told."""
         if self.config.reload():
@@ -155,7 +160,13 @@ class Daemon:
         )
 
     def _serving(self) -> Serving:
-        doors = Doors(agents=self.agent, config=lambda: self.config.current, clock=self.clock, rng=self.rng)
+        doors = Doors(
+            agents=self.agent,
+            flaw=self.flaw,
+            config=lambda: self.config.current,
+            clock=self.clock,
+            rng=self.rng,
+        )
         talk = Talk(doors=doors, runs=self.runs, asks=self.asks, clock=self.clock)
         records = Records(store=self.store, runs=self.runs, doors=doors, clock=self.clock)
         house = House(

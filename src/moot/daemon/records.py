@@ -113,6 +113,9 @@ class Records:
             principal.demand_owner("import a file of this machine")
         jsonl = await asyncio.to_thread(_file_text, asked.path) if asked.path else asked.jsonl
         imported = await asyncio.to_thread(import_lines, jsonl, agent=asked.agent, sender=asked.sender)
+        if not imported.messages:
+            told = imported.skipped[0] if imported.skipped else "it is empty"
+            raise BadRequest(f"there is no message to import: {told}", fix="Give a file that `moot export` wrote.")
         agent, sender = imported.conversation.key
         # A file may name no sender, and then it is the caller's own; one it names must be the caller's too.
         key = ConversationKey(self._doors.agent(agent).name, principal.sender(sender))

@@ -44,8 +44,8 @@ class Talk:
         await self._follow(feed, reply)
 
     async def kill(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        self._runs.kill(self._key(message.kill, principal))
-        reply.send(pb.ServerMessage(pong=pb.Pong()))
+        stopped = self._runs.kill(self._key(message.kill, principal))
+        reply.send(pb.ServerMessage(pong=pb.Pong(stopped=stopped)))
 
     async def compact(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         archive = await self._runs.compact(self._key(message.compact, principal))

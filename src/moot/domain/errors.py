@@ -24,6 +24,11 @@ class MootError(Exception):
         self.message = message
         self.fix = fix
 
+    @property
+    def sentence(self) -> str:
+        """What is wrong and what to do, as one line for a person or a model."""
+        return f"{self.message.rstrip('.')}. {self.fix}" if self.fix else self.message
+
 
 class BadRequest(MootError):
     code = 400

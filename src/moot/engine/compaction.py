@@ -54,7 +54,7 @@ class Compaction:
             title=title_of(summary),
             summary=summary,
             archived_at=self._clock.now(),
-            model=model.name,
+            model=model.model,
             usage=usage,
             cost=model.cost(usage),
             taint=_strangers(history, entries),

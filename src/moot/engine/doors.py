@@ -18,9 +18,16 @@ NAME_LENGTH = 256
 
 class Doors:
     def __init__(
-        self, *, agents: Callable[[str], Agent | None], config: Callable[[], Config], clock: Clock, rng: Random
+        self,
+        *,
+        agents: Callable[[str], Agent | None],
+        flaw: Callable[[str], str],
+        config: Callable[[], Config],
+        clock: Clock,
+        rng: Random,
     ) -> None:
         self._agents = agents
+        self._flaw = flaw
         self._config = config
         self._clock = clock
         self._rng = rng
@@ -55,8 +62,14 @@ class Doors:
     def agent(self, name: str) -> Agent:
         agent = self._agents(name) if name else None
         if agent is None:
-            raise NotFound(f"there is no agent {name!r}", fix="See which there are with `moot agents`.")
+            raise self._no_agent(name)
         return agent
+
+    def _no_agent(self, name: str) -> NotFound:
+        flaw = self._flaw(name)
+        if flaw:
+            return NotFound(f"the agent {name!r} cannot be used: {flaw}", fix="Mend its file.")
+        return NotFound(f"there is no agent {name!r}", fix="See which there are with `moot agents`.")
 
     def _check_guest(self, primary: str, guest: str) -> None:
         if guest == primary:
@@ -65,7 +78,7 @@ class Doors:
                 fix="Leave the guest out, or name another agent.",
             )
         if self._agents(guest) is None:
-            raise NotFound(f"there is no agent {guest!r} to be a guest", fix="See which there are with `moot agents`.")
+            raise self._no_agent(guest)
 
     def _check_content(self, content: str) -> None:
         if not content.strip():

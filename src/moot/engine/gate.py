@@ -78,7 +78,7 @@ class _Execution:
             async with self._deadline:
                 return await self._tried(call)
         except MootError as error:
-            return ToolResult(content=clean(f"{error.message}. {error.fix}".strip()), is_error=True)
+            return ToolResult(content=clean(error.sentence), is_error=True)
         except TimeoutError:
             return ToolResult(content=f"{call.tool.spec.name} took too long and was stopped.", is_error=True)
         except asyncio.CancelledError:
@@ -132,7 +132,7 @@ class Toolbox:
         try:
             return await self._gate.pass_through(passing, deadline)
         except MootError as error:
-            return ToolResult(content=f"{error.message}. {error.fix}".strip(), is_error=True)
+            return ToolResult(content=error.sentence, is_error=True)
 
 
 def _arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any] | str:

@@ -150,9 +150,12 @@ class Loop:
         specs = toolbox.specs() if turn.model.tools is not ToolSupport.NONE else ()
         repetition = Repetition()
         refused: Reply | None = None
+        if turn.limits.spend is not None and not await turn.model.priced():
+            raise _no_price(turn.model)
         await self._take_up(turn, progress, toolbox, deadline)
         while True:
             limit = exceeded(turn.limits, steps=progress.steps, usage=progress.usage, cost=progress.cost)
+            limit = limit or self._too_long(turn, progress)
             if limit:
                 return progress.end(Outcome.LIMIT, limit=limit), []
             await self._make_room(turn)
@@ -183,6 +186,14 @@ class Loop:
             step.discard()
         progress.step = None
         return reply
+
+    def _too_long(self, turn: Turn, progress: Progress) -> str:
+        """Whether the prompt alone would take more tokens than are left."""
+        tokens = turn.limits.tokens
+        if tokens is None:
+            return ""
+        instruction = len(turn.agent.instruction) // 4
+        return "tokens" if progress.usage.total + turn.history.estimated_tokens() + instruction >= tokens else ""
 
     def _prompt(self, turn: Turn, progress: Progress, specs: tuple[ToolSpec, ...], refused: Reply | None) -> Prompt:
         tail: tuple[Message, ...] = ()
@@ -229,10 +240,14 @@ class Loop:
                 TextEnded(turn.request.speaker),
             ):
                 turn.emit(event)
-        outcome = judge(text, used_tools=progress.used_tools)
+        outcome, limit = judge(text, used_tools=progress.used_tools), ""
+        tokens = turn.limits.tokens
+        if outcome is Outcome.COMPLETED and tokens is not None and progress.usage.total > tokens:
+            # What was said is kept; that it took more than it was allowed is told.
+            outcome, limit = Outcome.LIMIT, "tokens"
         error = "The reply was cut off at the model's output limit." if reply.truncated else ""
         said = Message(role=Role.ASSISTANT, content=text, agent=turn.request.guest, thinking=tuple(reply.thinking))
-        return progress.end(outcome, error=error, content=text), [said] if text.strip() else []
+        return progress.end(outcome, error=error, limit=limit, content=text), [said] if text.strip() else []
 
     async def _act(self, turn: Turn, progress: Progress, toolbox: Toolbox, reply: Reply, deadline: Deadline) -> None:
         """Record the calls, make them, record their results. Nothing runs before its intent is on disk."""
@@ -330,3 +345,10 @@ class Loop:
             logger.warning("automatic compaction of %s failed: %s", history.key, error)
             return
         turn.emit(Compacted(archive.number, archive.title))
+
+
+def _no_price(model: Model) -> ModelError:
+    return ModelError(
+        f"the price of {model.model} is not known, so a limit on spend cannot be kept",
+        fix=f"Set price_prompt and price_completion in [models.{model.name}], or take the limit away.",
+    )

@@ -41,6 +41,7 @@ class Runs:
         async with self._arrivals.setdefault(request.key, asyncio.Lock()):
             known = self._by_client_id.get((request.key, request.client_message_id))
             if known is not None:
+                _same_message(known.request, request)
                 return known.feed
             await self._place(ticket, request)
         if ticket.stored is not None:
@@ -145,6 +146,8 @@ class Runs:
         """Admit a message; one that may have come before is replayed, or run again on what is there."""
         message_id = request.client_message_id
         earlier = await self._w.store.find_run(request.key, message_id) if message_id else None
+        if earlier is not None:
+            _same_message(earlier.request, request)
         if earlier is not None and _settled(earlier):
             _replay(ticket.feed, earlier)
             return
@@ -197,6 +200,15 @@ class Runs:
         self._count += 1
         if self._count % _TRIM_EVERY == 0:
             self.histories.trim(self.busy)
+
+
+def _same_message(earlier: RunRequest | None, request: RunRequest) -> None:
+    """One id is one message: a retry says the same to the same speaker."""
+    if earlier is not None and (earlier.content, earlier.speaker) != (request.content, request.speaker):
+        raise Conflict(
+            f"another message was sent under the id {request.client_message_id!r}",
+            fix="Give every new message its own id.",
+        )
 
 
 def _settled(run: Run) -> bool:

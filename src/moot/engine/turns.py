@@ -82,7 +82,7 @@ class Turns:
         except Exception as error:
             # Whatever went wrong here, a run that has begun gets its outcome.
             logger.exception("run %s failed outside its loop", request.id)
-            told = sentence(error) if isinstance(error, MootError) else f"Something went wrong inside: {error!r}"
+            told = error.sentence if isinstance(error, MootError) else f"Something went wrong inside: {error!r}"
             end, messages = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=told), []
         if ticket.suspended:
             ticket.fail(
@@ -153,7 +153,7 @@ class Turns:
         try:
             model = self._w.model(agent)
         except MootError as error:
-            return RunEnd(outcome=Outcome.MODEL_ERROR, error=sentence(error)), []
+            return RunEnd(outcome=Outcome.MODEL_ERROR, error=error.sentence), []
         recorder = Recorder(
             store=self._w.store,
             history=history,
@@ -185,7 +185,7 @@ class Turns:
             await progress.recorder.settle()
         except MootError as error:
             self._histories.drop(ticket.key)
-            return progress.end(Outcome.INTERNAL_ERROR, error=sentence(error)), []
+            return progress.end(Outcome.INTERNAL_ERROR, error=error.sentence), []
         return end, [*progress.close_calls(), *messages]
 
     def _verdict(self, ticket: Ticket, task: "asyncio.Task[Ending | Exception]", progress: Progress) -> Ending:
@@ -196,9 +196,9 @@ class Turns:
             return result
         if isinstance(result, StoreError):
             self._histories.drop(ticket.key)
-            return progress.end(Outcome.INTERNAL_ERROR, error=sentence(result)), []
+            return progress.end(Outcome.INTERNAL_ERROR, error=result.sentence), []
         if isinstance(result, MootError):
-            return progress.end(Outcome.MODEL_ERROR, error=sentence(result)), []
+            return progress.end(Outcome.MODEL_ERROR, error=result.sentence), []
         logger.error("run failed inside", exc_info=result)
         told = f"Something went wrong inside ({type(result).__name__}); the daemon's log has the cause."
         return progress.end(Outcome.INTERNAL_ERROR, error=told), []
@@ -256,7 +256,3 @@ async def guarded(work: Coroutine[Any, Any, T]) -> T | Exception:
         return await work
     except Exception as error:  # noqa: BLE001 — handed on as a value, never dropped
         return error
-
-
-def sentence(error: MootError) -> str:
-    return f"{error.message}. {error.fix}" if error.fix else error.message

@@ -26,7 +26,7 @@ from moot.models.anthropic_wire import (
 from moot.models.calls import Calls
 from moot.models.keys import Key
 from moot.models.openai_wire import encode_text
-from moot.models.prices import prepare, price
+from moot.models.prices import is_known, prepare, price
 from moot.models.refusals import from_stream
 from moot.models.scrub import one_line
 from moot.models.speech import Speech
@@ -80,6 +80,9 @@ class AnthropicModel:
 
     def cost(self, usage: Usage) -> float:
         return price(self.config, usage).dollars
+
+    async def priced(self) -> bool:
+        return await is_known(self.config)
 
     async def close(self) -> None:
         """Nothing to close: the connections are shared."""

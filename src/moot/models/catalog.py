@@ -63,7 +63,7 @@ class Catalog:
             if config.provider == "local":
                 return _local_problem(config, self._data_dir)
         except MootError as error:
-            return f"{error.message} {error.fix}".strip()
+            return error.sentence
         return ""
 
     async def close(self) -> None:

@@ -106,6 +106,9 @@ class LocalModel:
     def cost(self, usage: Usage) -> float:
         return 0.0
 
+    async def priced(self) -> bool:
+        return True
+
     async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
         self._users += 1
         self._stop_idle_timer()

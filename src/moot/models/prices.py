@@ -1,5 +1,6 @@
 """What a model's tokens cost. Never raises: an unknown price is no reason to stop a run."""
 
+import asyncio
 import ipaddress
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +31,13 @@ def price(config: ModelConfig, usage: Usage) -> Price:
             dollars=(usage.prompt * config.price_prompt + usage.completion * config.price_completion) / _MILLION
         )
     return FREE if _is_free(config) else _looked_up(config, usage)
+
+
+async def is_known(config: ModelConfig) -> bool:
+    """Whether the price is known; the table is looked up in a thread, since it may still have to be loaded."""
+    if config.price_prompt or config.price_completion or _is_free(config):
+        return True
+    return (await asyncio.to_thread(_looked_up, config, Usage(prompt=1))).known
 
 
 def prepare(config: ModelConfig) -> None:

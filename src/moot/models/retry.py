@@ -102,6 +102,9 @@ class Retry:
     def cost(self, usage: Usage) -> float:
         return self.inner.cost(usage)
 
+    async def priced(self) -> bool:
+        return await self.inner.priced()
+
     async def close(self) -> None:
         await self.inner.close()
 

@@ -138,6 +138,9 @@ class ScriptedModel:
     def cost(self, usage: Usage) -> float:
         return price(self.config, usage).dollars
 
+    async def priced(self) -> bool:
+        return True
+
     async def close(self) -> None:
         """Nothing is held open."""
 

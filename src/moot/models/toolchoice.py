@@ -69,6 +69,9 @@ class ToolChoice:
     def cost(self, usage: Usage) -> float:
         return self.inner.cost(usage)
 
+    async def priced(self) -> bool:
+        return await self.inner.priced()
+
     async def close(self) -> None:
         await self.inner.close()
 

@@ -152,6 +152,8 @@ async def linger(chunks: AsyncGenerator[bytes, None]) -> None:
 def _say(error: Exception) -> str:
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return f"no connection within {CONNECT_SECONDS:g} seconds"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "its answer broke off"
     return one_line(str(error)) or type(error).__name__
 
 

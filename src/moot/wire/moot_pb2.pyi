@@ -540,8 +540,10 @@ class ErrorMsg(_message.Message):
     def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., type: _Optional[str] = ..., fix: _Optional[str] = ...) -> None: ...
 
 class Pong(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("stopped",)
+    STOPPED_FIELD_NUMBER: _ClassVar[int]
+    stopped: bool
+    def __init__(self, stopped: _Optional[bool] = ...) -> None: ...
 
 class TokenUsage(_message.Message):
     __slots__ = ("prompt", "completion", "total", "cache_hit", "cache_miss", "reasoning")

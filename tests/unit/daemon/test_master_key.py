@@ -96,7 +96,7 @@ async def test_a_locked_keyring_is_an_error_and_never_a_new_key(tmp_path: Path, 
 async def test_a_keyring_that_was_asked_for_and_does_not_work_is_an_error(tmp_path: Path, no_keyring: None) -> None:
     with pytest.raises(Unavailable, match="no keyring"):
         await MasterKey(tmp_path / "vault.key", place="keyring").get()
-    assert list(tmp_path.iterdir()) == []
+    assert os.listdir(tmp_path) == []
 
 
 async def test_a_key_that_others_can_read_is_not_used(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ async def test_of_many_at_once_all_get_the_same_key(tmp_path: Path) -> None:
     async with asyncio.TaskGroup() as group:
         keys = [group.create_task(MasterKey(tmp_path / "vault.key", place="file").get()) for _ in range(16)]
     assert len({task.result() for task in keys}) == 1
-    assert [each.name for each in tmp_path.iterdir()] == ["vault.key"]
+    assert os.listdir(tmp_path) == ["vault.key"]
 
 
 def test_of_many_processes_at_once_all_get_the_same_key(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from moot.domain.config import ModelConfig
 from moot.domain.usage import Usage
-from moot.models.prices import FREE, UNKNOWN, is_own, price
+from moot.models.prices import FREE, UNKNOWN, is_known, is_own, price
 
 MILLION = Usage(prompt=1_000_000, completion=1_000_000)
 
@@ -64,7 +64,7 @@ def test_the_table_is_loaded_aside_and_only_for_models_that_cost_something() -> 
     program = """
 import sys, threading
 from moot.domain.config import ModelConfig
-from moot.models.prices import prepare
+from moot.models.prices import is_known, prepare
 prepare(ModelConfig(name="a", provider="openai", model="x", base_url="http://localhost/v1"))
 assert threading.active_count() == 1
 prepare(ModelConfig(name="b", provider="openai", model="x"))
@@ -76,3 +76,14 @@ assert "genai_prices" in sys.modules
 """
 
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+async def test_whether_a_price_is_known_can_be_asked() -> None:
+    assert await is_known(ModelConfig(name="m", provider="openai", model="x", base_url="http://127.0.0.1:1/v1"))
+    assert await is_known(
+        ModelConfig(name="m", provider="openai", model="gpt-4o", base_url="https://api.openai.com/v1")
+    )
+    assert not await is_known(
+        ModelConfig(name="m", provider="openai", model="nobody-knows", base_url="https://far.example")
+    )
+    assert await is_known(ModelConfig(name="m", provider="openai", base_url="https://far.example", price_prompt=1.0))

@@ -38,7 +38,8 @@ def main() -> None:
     except ImportError:
         pass
     else:
-        resource.setrlimit(resource.RLIMIT_CPU, (5, 5))
+        resource.setrlimit(resource.RLIMIT_CPU, (3, 3))
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
     # Lines end with \n and nothing else, as they are counted when a range is read.
     sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")  # type: ignore[union-attr]
     bounds = json.loads(sys.stdin.readline())

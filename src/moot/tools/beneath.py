@@ -7,7 +7,7 @@ import stat
 import struct
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from types import TracebackType
@@ -22,6 +22,7 @@ _BENEATH = 0x08
 _MOST_LINKS = 40
 _MOST_TRIES = 64
 _MOST_PARENTS = 1024
+_MOST_NAMES = 128
 # A handle that can only be looked from, where the system has such a thing.
 _PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
@@ -105,13 +106,26 @@ class Ground:
         """Make a folder and those above it, as far as they are not there."""
         parts = self._relative(path).split("/")
         for count in range(1, len(parts) + 1):
-            spot = self.spot("/".join(parts[:count]))
-            status = spot.status()
-            if status is None:
-                with told(path):
-                    os.mkdir(spot.name, dir_fd=spot.folder)
-            elif not stat.S_ISDIR(status.st_mode):
-                raise Conflict(f"{'/'.join(parts[:count])} is not a folder", fix="Choose another path.")
+            with self.passing():
+                self._make_folder(self.spot("/".join(parts[:count])))
+
+    def _make_folder(self, spot: Spot) -> None:
+        status = spot.status()
+        if status is not None and not stat.S_ISDIR(status.st_mode):
+            raise Conflict(f"{spot.path} is not a folder", fix="Choose another path.")
+        if status is None:
+            with told(spot.path), suppress(FileExistsError):
+                os.mkdir(spot.name, dir_fd=spot.folder)
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """Close what is opened in here at its end, so that many files do not take many handles."""
+        kept, self._opened = self._opened, ExitStack()
+        try:
+            yield
+        finally:
+            self._opened.close()
+            self._opened = kept
 
     def open_file(self, spot: Spot) -> tuple[int, os.stat_result]:
         """Open a regular file for reading. The caller closes nothing."""
@@ -157,6 +171,8 @@ class Ground:
             os.fsencode(path)
         except UnicodeEncodeError:
             raise BadRequest(f"{path!r} is not a path", fix=_STAY) from None
+        if path.count("/") > _MOST_NAMES:
+            raise BadRequest(f"{path[:80]}… has too many parts", fix="Use a shorter path.")
         top = self._path.rstrip("/")
         if path.rstrip("/") == top:
             return "."
@@ -207,18 +223,16 @@ class Ground:
             raise _off_limits(spot.path)
 
     def _upwards(self, folder: int) -> Iterator[int]:
-        """The folder, its parent and so on, up to the root of the file system."""
-        yield folder
-        with ExitStack() as climbed:
-            below = identity(os.fstat(folder))
+        """The folder, its parent and so on, up to the root of the file system. Each is open until the next."""
+        with ExitStack() as held:
             for _ in range(_MOST_PARENTS):
-                folder = os.open("..", _PLACE, dir_fd=folder)
-                climbed.callback(os.close, folder)
-                here = identity(os.fstat(folder))
-                if here == below:
-                    return
-                below = here
                 yield folder
+                here = identity(os.fstat(folder))
+                folder = os.open("..", _PLACE, dir_fd=folder)
+                held.close()
+                held.callback(os.close, folder)
+                if identity(os.fstat(folder)) == here:
+                    return
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
 
     def _keep(self, descriptor: int) -> int:

@@ -1,0 +1,59 @@
+"""A skill is a folder with instructions an agent can take up: SKILL.md, and perhaps scripts and references."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from moot.domain.ports import RunContext, ToolResult
+
+SKILL_FILE = "SKILL.md"
+NAME_LENGTH = 64
+DESCRIPTION_LENGTH = 1024
+ALLOWED_NAME = "lower-case letters a-z, digits and single hyphens between them, at most 64"
+
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_BLANK = re.compile(r"\{\{\s*([a-z][a-z0-9_]{0,31})\s*\}\}")
+
+
+class SkillType(StrEnum):
+    """What calling a skill does: give its body, fill in its body, or run its script."""
+
+    INSTRUCTION = "instruction"
+    TEMPLATE = "template"
+    SCRIPT = "script"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skill:
+    """`taint` names the strangers whose words its maker had read; `script` is a path inside the folder."""
+
+    name: str
+    description: str
+    body: str
+    type: SkillType = SkillType.INSTRUCTION
+    script: str = ""
+    folder: str = ""
+    taint: frozenset[str] = frozenset()
+
+    def blanks(self) -> list[str]:
+        """The names a template wants filled in, in the order they come."""
+        return list(dict.fromkeys(_BLANK.findall(self.body))) if self.type is SkillType.TEMPLATE else []
+
+    def filled(self, values: dict[str, str]) -> str:
+        """The body with its blanks filled. What is filled in is not looked at again."""
+        return _BLANK.sub(lambda match: values.get(match[1], match[0]), self.body)
+
+
+class RunScript(Protocol):
+    async def __call__(self, path: str, args: Sequence[str], context: RunContext) -> str | ToolResult:
+        """Run a skill's script in the sandbox and say what came of it."""
+        ...
+
+
+def check_name(name: str) -> str:
+    """Why this cannot be a skill's name; empty when it can."""
+    if len(name) <= NAME_LENGTH and _NAME.fullmatch(name):
+        return ""
+    return f"the name {ascii(name[:80])} is not allowed; use {ALLOWED_NAME}"

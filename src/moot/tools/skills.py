@@ -1,0 +1,384 @@
+"""The skill tools: list, view, create and import skills, and one tool for each skill on the shelf."""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from moot.domain.errors import BadRequest, Forbidden, MootError, NotFound
+from moot.domain.ports import RunContext, Tool, ToolResult
+from moot.domain.prompt import Safety, ToolSpec
+from moot.domain.skill import DESCRIPTION_LENGTH, NAME_LENGTH, SKILL_FILE, RunScript, Skill, SkillType, check_name
+from moot.domain.skill_config import SkillConfig
+from moot.domain.text import clean
+from moot.tools.beneath import Ground
+from moot.tools.file_text import difference, is_binary, text_of
+from moot.tools.off_limits import OffLimits
+from moot.tools.skill_archive import Member, Members, gather, split
+from moot.tools.skill_file import Broken, parse_skill, write_skill
+from moot.tools.skill_shelf import Skills
+
+_TOOL_NAME_LENGTH = 64
+_MOST_ARGUMENTS = 64
+_MOST_SHOWN = 12
+_MOST_DEFINITION = 131_072
+_SHEBANG = re.compile(r"#![^\n]*\b(python|node|ruby|perl)")
+_ENDINGS = {"python": ".py", "node": ".js", "ruby": ".rb", "perl": ".pl"}
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+def tools(*, skills: Skills, off_limits: OffLimits, config: SkillConfig | None = None) -> list[Tool]:
+    """The four tools on the shelf itself. Imports are read beneath the run's working directory."""
+    return [
+        ListSkills(skills),
+        ViewSkill(skills),
+        CreateSkill(skills),
+        ImportSkill(skills, off_limits, config or SkillConfig()),
+    ]
+
+
+class SkillTools:
+    """The tools `skill_<name>`, one for each skill; they follow the shelf as it changes."""
+
+    def __init__(self, skills: Skills, run_script: RunScript) -> None:
+        self._skills = skills
+        self._run_script = run_script
+        self._known: list[Skill] = []
+        self._tools: list[Tool] = []
+
+    def current(self) -> list[Tool]:
+        """The tools as of now. Looks at the folder, and builds anew only what changed."""
+        self._skills.refresh_if_changed()
+        skills = self._skills.all()
+        if skills != self._known:
+            self._known = skills
+            self._tools = [self._made(skill) for skill in skills]
+        return self._tools
+
+    def _made(self, skill: Skill) -> Tool:
+        if skill.type is SkillType.SCRIPT:
+            return ScriptSkill(skill, self._skills, self._run_script)
+        return TextSkill(skill, self._skills)
+
+
+class ListSkills:
+    spec = ToolSpec(
+        name="list_skills",
+        safety=Safety.SAFE,
+        group="skill",
+        description="List the skills that can be used, with what each is for.",
+        parameters={
+            "type": "object",
+            "properties": {"summary": {"type": "boolean", "description": "Names and descriptions only."}},
+        },
+    )
+
+    def __init__(self, skills: Skills) -> None:
+        self._skills = skills
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        return await asyncio.to_thread(self._list, bool(arguments.get("summary")))
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return "list skills"
+
+    def _list(self, summary: bool) -> ToolResult:
+        self._skills.refresh_if_changed()
+        skills = self._skills.all()
+        listed: list[dict[str, Any]] = []
+        for skill in skills:
+            entry: dict[str, Any] = {"name": skill.name, "description": skill.description}
+            if not summary:
+                entry |= {"type": skill.type.value, "tool": tool_name(skill.name), "files": self._skills.files(skill)}
+            listed.append(entry)
+        taint = frozenset[str]().union(*(skill.taint for skill in skills))
+        answer: dict[str, Any] = {"skills": listed, "count": len(listed)}
+        if self._skills.flaws:
+            answer["flaws"] = [str(flaw) for flaw in self._skills.flaws]
+        return ToolResult(content=_json(answer), taint=taint)
+
+
+class ViewSkill:
+    spec = ToolSpec(
+        name="view_skill",
+        safety=Safety.SAFE,
+        group="skill",
+        description="Read a skill: its SKILL.md, or one of the files beside it.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "description": "The skill's name."},
+                "path": {"type": "string", "description": f"A file in the skill's folder; {SKILL_FILE} if not given."},
+            },
+            "required": ["name"],
+        },
+    )
+
+    def __init__(self, skills: Skills) -> None:
+        self._skills = skills
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        return await asyncio.to_thread(self._view, arguments["name"], arguments.get("path") or SKILL_FILE)
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        path = arguments.get("path")
+        return f"view skill {_in_a_line(arguments.get('name', ''))}" + (f", {_in_a_line(path)}" if path else "")
+
+    def _view(self, name: str, path: str) -> ToolResult:
+        self._skills.refresh_if_changed()
+        skill = self._skills.get(name)
+        if skill is None:
+            raise NotFound(f"there is no skill {name!r}", fix="list_skills shows those there are.")
+        data = self._skills.read(skill, path)
+        if is_binary(data):
+            raise BadRequest(f"{path} is not text ({len(data)} bytes)")
+        answer: dict[str, Any] = {"name": name, "path": path, "content": text_of(data)}
+        if path == SKILL_FILE:
+            answer["files"] = self._skills.files(skill)
+        return ToolResult(content=_json(answer), taint=skill.taint)
+
+
+class CreateSkill:
+    spec = ToolSpec(
+        name="create_skill",
+        safety=Safety.MODERATE,
+        group="skill",
+        description="Keep something you learned to do as a skill: instructions to follow, a template with "
+        "{{blanks}} to fill in, or a script to run.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "name": {
+                    "type": "string",
+                    "description": f"Lower-case letters, digits and hyphens, at most {NAME_LENGTH}.",
+                },
+                "description": {
+                    "type": "string",
+                    "description": f"What it does and when to use it, at most {DESCRIPTION_LENGTH} characters.",
+                },
+                "type": {"type": "string", "enum": [kind.value for kind in SkillType]},
+                "definition": {
+                    "type": "string",
+                    "description": "The instructions, the template, or the script with its #! line.",
+                },
+            },
+            "required": ["name", "description", "type", "definition"],
+        },
+    )
+
+    def __init__(self, skills: Skills) -> None:
+        self._skills = skills
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        members = _drafted(arguments)
+        skill = await asyncio.to_thread(self._skills.add, members, taint=context.taint)
+        message = f"The skill is kept. From the next turn on it is the tool {tool_name(skill.name)}."
+        return _json({"status": "active", "name": skill.name, "message": message})
+
+    async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
+        try:
+            members = _drafted(arguments)
+            await asyncio.to_thread(self._skills.check, members)
+        except MootError as error:
+            return f"This will fail: {error.message}."
+        return _shown(members)
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"create {_in_a_line(arguments.get('type', ''))} skill {_in_a_line(arguments.get('name', ''))}"
+
+
+class ImportSkill:
+    spec = ToolSpec(
+        name="import_skill",
+        safety=Safety.MODERATE,
+        group="skill",
+        description="Take up the skills in a folder or an archive (.zip, .tar.gz) of the working directory. "
+        "Their scripts are not run.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "url": {"type": "string", "description": "Path of the folder or archive."},
+                "skill_name": {"type": "string", "description": "Take only the skill of this name."},
+            },
+            "required": ["url"],
+        },
+    )
+
+    def __init__(self, skills: Skills, off_limits: OffLimits, config: SkillConfig) -> None:
+        self._skills = skills
+        self._off_limits = off_limits
+        self._config = config
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        if not self._config.allow_import:
+            raise Forbidden("importing skills is switched off", fix="The owner can set skills.allow_import.")
+        wanted = str(arguments.get("skill_name") or "")
+        found = await asyncio.to_thread(self._found, arguments["url"], context.cwd, wanted)
+        return await asyncio.to_thread(self._take, found, context.taint)
+
+    async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
+        wanted = str(arguments.get("skill_name") or "")
+        try:
+            found = await asyncio.to_thread(self._found, arguments["url"], context.cwd, wanted)
+        except MootError as error:
+            return f"This will fail: {error.message}."
+        return "\n".join(_shown(members) for members in found)
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"import skills from {_in_a_line(arguments.get('url', ''))}"
+
+    def _found(self, url: str, cwd: str, wanted: str) -> list[Members]:
+        path = url.removeprefix("file://")
+        if _URL.match(path):
+            raise BadRequest("skills are imported from a path, not from the network", fix="Download it first.")
+        with Ground(cwd, self._off_limits) as ground:
+            skills = split(gather(ground, ground.spot(path), self._config))
+        found = [members for members in skills.values() if not wanted or _name_of(members) == wanted]
+        if not found:
+            raise NotFound(
+                f"there is no skill{f' {wanted!r}' if wanted else ''} in {path}", fix="A skill has a SKILL.md."
+            )
+        return found
+
+    def _take(self, found: Sequence[Members], taint: frozenset[str]) -> str:
+        imported: list[str] = []
+        skipped: list[str] = []
+        refused: MootError | None = None
+        for members in found:
+            try:
+                imported.append(self._skills.add(members, taint=taint).name)
+            except MootError as error:
+                refused = error
+                skipped.append(error.message)
+        if refused is not None and not imported:
+            raise refused
+        return _json({"status": "imported", "skills": imported, "count": len(imported), "skipped": skipped})
+
+
+class TextSkill:
+    """A skill that is read: its body, with the blanks of a template filled in."""
+
+    def __init__(self, skill: Skill, skills: Skills) -> None:
+        self._skill = skill
+        self._skills = skills
+        blanks = skill.blanks()
+        properties: dict[str, Any] = {name: {"type": "string"} for name in blanks}
+        if not blanks:
+            properties = {"topic": {"type": "string", "description": "What you want to use it for."}}
+        parameters = {"type": "object", "properties": properties, "required": blanks}
+        self.spec = _skill_spec(skill, Safety.SAFE, parameters)
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        skill = self._skill
+        content = (
+            skill.filled({name: str(value) for name, value in arguments.items()}) if skill.blanks() else skill.body
+        )
+        files = await asyncio.to_thread(self._skills.files, skill)
+        if files:
+            content = f"{content}\n\nBeside it, in {skill.folder}, for view_skill: {', '.join(files)}"
+        return ToolResult(content=content, taint=skill.taint)
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"take up the skill {self._skill.name}"
+
+
+class ScriptSkill:
+    """A skill that is run: its script, by the sandbox."""
+
+    def __init__(self, skill: Skill, skills: Skills, run_script: RunScript) -> None:
+        self._skill = skill
+        self._skills = skills
+        self._run_script = run_script
+        arguments = {"type": "array", "items": {"type": "string"}, "description": "What the script is called with."}
+        parameters = {"type": "object", "properties": {"args": arguments}, "required": []}
+        self.spec = _skill_spec(skill, Safety.DANGEROUS, parameters)
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        path = f"{self._skill.folder}/{self._skill.script}"
+        said = await self._run_script(path, _strings(arguments), context)
+        if isinstance(said, str):
+            return ToolResult(content=said, taint=self._skill.taint)
+        return ToolResult(content=said.content, is_error=said.is_error, taint=said.taint | self._skill.taint)
+
+    async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
+        data = await asyncio.to_thread(self._skills.read, self._skill, self._skill.script)
+        return f"{self.line(arguments)}\n{difference(self._skill.script, None, data)}"
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        given = arguments.get("args")
+        shown = " ".join(map(_in_a_line, given)) if isinstance(given, list) else ""
+        return f"run the skill {self._skill.name} {shown}".rstrip()
+
+
+def tool_name(skill: str) -> str:
+    """The tool of a skill; a name longer than providers take is cut and told apart by its digest."""
+    name = f"skill_{skill}"
+    if len(name) <= _TOOL_NAME_LENGTH:
+        return name
+    digest = hashlib.sha256(skill.encode()).hexdigest()[:8]
+    return f"{name[: _TOOL_NAME_LENGTH - 9]}-{digest}"
+
+
+def _skill_spec(skill: Skill, safety: Safety, parameters: dict[str, Any]) -> ToolSpec:
+    # A description stands in every prompt, where no taint can be told: a stranger's is kept out of it.
+    description = "A skill made from what strangers wrote; view_skill shows it." if skill.taint else skill.description
+    return ToolSpec(
+        name=tool_name(skill.name), description=description, parameters=parameters, safety=safety, group="skill"
+    )
+
+
+def _drafted(arguments: dict[str, Any]) -> Members:
+    """The files of a skill as its maker describes it."""
+    name, definition = arguments["name"], clean(arguments["definition"])
+    if reason := check_name(name):
+        raise BadRequest(reason)
+    if len(definition) > _MOST_DEFINITION:
+        raise BadRequest(f"the definition has {len(definition)} characters; at most {_MOST_DEFINITION} are taken")
+    try:
+        kind = SkillType(arguments["type"])
+    except ValueError:
+        raise BadRequest(f"type is one of {', '.join(SkillType)}") from None
+    description = " ".join(clean(arguments["description"]).split())
+    if kind is not SkillType.SCRIPT:
+        skill = Skill(name=name, description=description, body=definition, type=kind)
+        return {SKILL_FILE: Member(write_skill(skill))}
+    text = definition if definition.startswith("#!") else f"#!/bin/sh\n{definition}"
+    language = _SHEBANG.match(text)
+    script = f"scripts/run{_ENDINGS[language[1]] if language else '.sh'}"
+    body = f"Runs `{script}`."
+    skill = Skill(name=name, description=description, body=body, type=kind, script=script)
+    return {SKILL_FILE: Member(write_skill(skill)), script: Member(text.encode(), executable=True)}
+
+
+def _shown(members: Members) -> str:
+    """The files of a skill for a person to read before agreeing; the instructions first."""
+    paths = sorted(members, key=lambda path: (path != SKILL_FILE, path))
+    shown = [difference(path, None, members[path].data) for path in paths[:_MOST_SHOWN]]
+    rest = [f"… and {len(paths) - _MOST_SHOWN} more files"] if len(paths) > _MOST_SHOWN else []
+    return "\n".join([*shown, *rest])
+
+
+def _name_of(members: Members) -> str:
+    try:
+        return parse_skill(members[SKILL_FILE].data).name
+    except Broken:
+        return ""
+
+
+def _strings(arguments: dict[str, Any]) -> list[str]:
+    given = arguments.get("args") or []
+    if len(given) > _MOST_ARGUMENTS or not all(isinstance(value, str) and "\0" not in value for value in given):
+        raise BadRequest(f"args must be at most {_MOST_ARGUMENTS} texts")
+    return list(given)
+
+
+def _in_a_line(text: object) -> str:
+    shown = "".join(character if character.isprintable() else "�" for character in str(text))
+    return shown if len(shown) <= 120 else f"{shown[:120]}…"
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

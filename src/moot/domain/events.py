@@ -68,6 +68,16 @@ class ToolFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolExecuted:
+    """A call has passed the gate: for those who watch, beside what it came to."""
+
+    call_id: str
+    name: str
+    ok: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class ToolsCompleted:
     pass
 
@@ -137,6 +147,7 @@ Event = (
     | ThinkingEnded
     | ToolsStarted
     | ToolFinished
+    | ToolExecuted
     | ToolsCompleted
     | AskOpened
     | AskClosed

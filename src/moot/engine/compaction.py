@@ -2,16 +2,16 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import aclosing
 
 from moot.domain.agent import Agent
 from moot.domain.conversation import Archive
 from moot.domain.errors import Conflict, ModelError
 from moot.domain.message import Entry, Message, Role, user
-from moot.domain.ports import Clock, Finished, Model, Store, TextDelta
+from moot.domain.ports import Clock, Model, Store
 from moot.domain.prompt import Prompt, Transcript
-from moot.domain.text import COMPACTION_MARK, TagStripper, clean, defuse, title_of
+from moot.domain.text import COMPACTION_MARK, defuse, title_of
 from moot.domain.usage import Usage
+from moot.engine.completion import complete
 from moot.engine.framing import summary_message
 from moot.engine.history import History, render
 from moot.failpoint import reach
@@ -80,7 +80,7 @@ class Compaction:
                 tail=(user(_ASK),),
                 max_tokens=max(256, int(model.window * _REPLY_SHARE)),
             )
-            summary, spent = await _complete(model, prompt)
+            summary, spent = await complete(model, prompt)
             usage += spent
         if not summary.strip():
             raise ModelError("the model wrote no summary; the history is unchanged", fix="Try `moot compact` again.")
@@ -93,20 +93,6 @@ def _strangers(history: History, entries: Sequence[Entry]) -> frozenset[str]:
     for entry in entries:
         found |= entry.message.taint
     return found
-
-
-async def _complete(model: Model, prompt: Prompt) -> tuple[str, Usage]:
-    pieces: list[str] = []
-    stripper = TagStripper()
-    usage = Usage()
-    async with aclosing(model.stream(prompt)) as events:
-        async for event in events:
-            if isinstance(event, TextDelta):
-                pieces.append(stripper.feed(clean(event.text)))
-            elif isinstance(event, Finished) and event.usage is not None:
-                usage = event.usage
-    pieces.append(stripper.finish())
-    return "".join(pieces).strip(), usage
 
 
 def _stretches(messages: Sequence[Message], window: int) -> list[list[Message]]:

@@ -25,6 +25,7 @@ from moot.domain.events import (
     ThinkingChunk,
     ThinkingEnded,
     ThinkingStarted,
+    ToolExecuted,
     ToolFinished,
     ToolsCompleted,
     ToolsStarted,
@@ -142,6 +143,7 @@ _Rare = (
     | RunStarted
     | ToolsStarted
     | ToolFinished
+    | ToolExecuted
     | ToolsCompleted
     | AskOpened
     | AskClosed
@@ -164,6 +166,10 @@ def _fill_rare(out: pb.StreamEvent, event: _Rare) -> None:  # noqa: C901, PLR091
             out.tool_start.CopyFrom(pb.ToolStartEvent(calls=[tool_call(call) for call in calls]))
         case ToolFinished():
             out.tool_result.CopyFrom(_tool_result(event))
+        case ToolExecuted(call_id, name, ok, seconds):
+            out.tool_executed.CopyFrom(
+                pb.ToolExecutedEvent(call_id=clean(call_id), name=clean(name), ok=ok, seconds=seconds)
+            )
         case ToolsCompleted():
             out.tools_complete.SetInParent()
         case AskOpened(ask):
@@ -354,6 +360,9 @@ def _fill_feed(out: pb.AgentEventMsg, event: Event) -> None:  # noqa: C901, PLR0
             out.tool_calls.extend(tool_call(call) for call in calls)
         case ToolFinished(call_id, name, output):
             out.kind, out.tool_output, out.tool_is_error = pb.TOOL_RESULT, clean(output), event.is_error
+            out.tool_calls.add(name=clean(name), call_id=clean(call_id))
+        case ToolExecuted(call_id, name):
+            out.kind, out.content = pb.TOOL_EXECUTED, "ok" if event.ok else "failed"
             out.tool_calls.add(name=clean(name), call_id=clean(call_id))
         case ToolsCompleted():
             out.kind = pb.TOOLS_COMPLETE

@@ -166,7 +166,6 @@ CREATE TABLE mcp_pins (
     server       TEXT    NOT NULL,
     tool         TEXT    NOT NULL,
     digest       TEXT    NOT NULL,
-    subject      TEXT    NOT NULL,
     pinned_at    REAL    NOT NULL,
     PRIMARY KEY (server, tool)
 ) STRICT;

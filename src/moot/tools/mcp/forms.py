@@ -1,0 +1,86 @@
+"""A server that wants to know something of a person: its form as questions, and the answers as its form wants them."""
+
+from typing import Any
+
+from moot.domain.ask import Option, Question
+from moot.domain.ports import AskHuman
+from moot.domain.text import clean, defuse
+
+MOST_FIELDS = 8
+MOST_OPTIONS = 24
+_DECLINE = Option(label="Decline", description="Give the server nothing.")
+_NEVER = "Never give a server a password or a key this way."
+
+Answers = dict[str, Any]
+
+
+class Declined(Exception):
+    """The person said no, or what they said does not fit the form."""
+
+
+async def fill(ask: AskHuman, *, server: str, message: str, schema: dict[str, Any]) -> Answers:
+    """Ask for each field in turn. Raises Declined, and MootError when nobody answers."""
+    said = f"The MCP server {server} asks: {_words(message, 1000)}"
+    fields = schema.get("properties")
+    if not isinstance(fields, dict) or not fields:
+        await _confirm(ask, said, server=server, accept="Accept")
+        return {}
+    if len(fields) > MOST_FIELDS:
+        raise Declined(f"it asked for more than {MOST_FIELDS} things")
+    answers: Answers = {}
+    for name, described in fields.items():
+        field = described if isinstance(described, dict) else {}
+        question = Question(
+            question=f"{said}\n{_label(name, field)}. {_NEVER}",
+            header=f"mcp {server}"[:12],
+            options=(*_options(field), _DECLINE),
+        )
+        answer = (await ask([question])).strip()
+        if answer.casefold() == _DECLINE.label.casefold():
+            raise Declined("the person declined")
+        answers[name] = _value(answer, field)
+    return answers
+
+
+async def visit(ask: AskHuman, *, server: str, message: str, url: str) -> None:
+    """Ask a person to do something on a page; nothing is opened for them."""
+    said = f"The MCP server {server} asks you to open {_words(url, 1000)}: {_words(message, 1000)}"
+    await _confirm(ask, said, server=server, accept="Done")
+
+
+async def _confirm(ask: AskHuman, said: str, *, server: str, accept: str) -> None:
+    question = Question(question=said, header=f"mcp {server}"[:12], options=(Option(label=accept), _DECLINE))
+    if (await ask([question])).strip().casefold() != accept.casefold():
+        raise Declined("the person declined")
+
+
+def _label(name: str, field: dict[str, Any]) -> str:
+    title = _words(str(field.get("title") or name), 100)
+    more = _words(str(field.get("description") or ""), 400)
+    return f"{title}: {more}" if more else title
+
+
+def _options(field: dict[str, Any]) -> tuple[Option, ...]:
+    if field.get("type") == "boolean":
+        return (Option(label="Yes"), Option(label="No"))
+    choices = field.get("enum")
+    if isinstance(choices, list):
+        return tuple(Option(label=_words(str(choice), 100)) for choice in choices[:MOST_OPTIONS])
+    return ()
+
+
+def _value(answer: str, field: dict[str, Any]) -> Any:
+    kind = field.get("type", "string")
+    choices = field.get("enum")
+    if isinstance(choices, list) and answer not in map(str, choices):
+        raise Declined("the answer is none of the choices")
+    try:
+        if kind == "boolean":
+            return {"yes": True, "true": True, "no": False, "false": False}[answer.casefold()]
+        return {"string": str, "integer": int, "number": float}[str(kind)](answer)
+    except (KeyError, ValueError) as error:
+        raise Declined(f"the answer is not of type {kind}") from error
+
+
+def _words(text: str, length: int) -> str:
+    return defuse(clean(" ".join(text.split())))[:length]

@@ -1,0 +1,26 @@
+"""An MCP server over streamable HTTP: the SDK's transport on a client that bounds every answer."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+_READ_SECONDS = 300.0
+
+
+@asynccontextmanager
+async def http_transport(url: str, headers: Mapping[str, str], *, seconds: float) -> AsyncIterator[tuple[Any, Any]]:
+    """The two streams the SDK talks through. Redirects are followed within the server's own origin alone."""
+    import httpx2  # noqa: PLC0415  comes with the extra
+    from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415  an extra, and slow to import
+
+    from moot.tools.mcp.bounded import BoundedTransport  # noqa: PLC0415  imports the extra
+
+    client = httpx2.AsyncClient(
+        headers={**headers, "Accept-Encoding": "identity"},
+        timeout=httpx2.Timeout(seconds, read=_READ_SECONDS),
+        transport=BoundedTransport(),
+        trust_env=False,
+        follow_redirects=False,
+    )
+    async with client, streamable_http_client(url, http_client=client) as streams:
+        yield streams

@@ -1,0 +1,167 @@
+"""A live connection to one MCP server, held by a task of its own from its beginning to its end."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from moot import __version__
+from moot.domain.errors import MootError, Unavailable
+from moot.tools.mcp.offers import MOST_TOOLS, Listed
+
+Streams = AbstractAsyncContextManager[tuple[Any, Any]]
+# What a server asks of a person, in the SDK's words, and the SDK's answer to it.
+Elicit = Callable[[Any], Awaitable[Any]]
+
+_MOST_PAGES = 32
+
+
+class Link:
+    """`hold` connects and stays until `drop`; everything else may be called from any task once `opened` says so."""
+
+    def __init__(self, streams: Callable[["Link"], Streams], elicit: Elicit, *, seconds: float) -> None:
+        self._streams = streams
+        self._seconds = seconds
+        self._elicit = elicit
+        self._over = asyncio.Event()
+        self._opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        # Nobody may be waiting any more when it fails.
+        self._opened.add_done_callback(lambda future: future.cancelled() or future.exception())
+        self.stale = True
+
+    @property
+    def alive(self) -> bool:
+        return not self._over.is_set()
+
+    def drop(self) -> None:
+        self._over.set()
+
+    async def opened(self) -> None:
+        """Wait for the connection. Raises MootError with what came in the way."""
+        await asyncio.shield(self._opened)
+
+    async def hold(self) -> None:
+        try:
+            client_class, info = _sdk()
+            client = client_class(
+                _screened(self._streams(self)),
+                client_info=info,
+                cache=None,
+                elicitation_callback=self._asked,
+                message_handler=self._noticed,
+            )
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(self._seconds):
+                    connected = await stack.enter_async_context(client)
+                self._opened.set_result(connected)
+                await self._over.wait()
+        except TimeoutError:
+            self._failed(Unavailable(f"it did not answer within {self._seconds:g} seconds"))
+        except MootError as error:
+            self._failed(error)
+        except Exception as error:  # noqa: BLE001  a stranger's program can fail in any way, and all mean the same
+            self._failed(Unavailable(_said(error)))
+        finally:
+            self._over.set()
+            if not self._opened.done():
+                self._opened.set_exception(Unavailable("it was closed before it answered"))
+
+    def _failed(self, error: MootError) -> None:
+        if not self._opened.done():
+            self._opened.set_exception(error)
+
+    async def tools(self) -> list[Listed]:
+        """Everything the server lists, up to more than is taken."""
+        found: list[Listed] = []
+        cursor: str | None = None
+        self.stale = False
+        for _ in range(_MOST_PAGES):
+            page = await self._opened.result().list_tools(cursor=cursor)
+            found += [
+                Listed(name=tool.name, description=tool.description or "", schema=tool.input_schema)
+                for tool in page.tools
+            ]
+            cursor = page.next_cursor
+            if cursor is None or len(found) > MOST_TOOLS:
+                break
+        return found[: MOST_TOOLS + 1]
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        return await self._opened.result().call_tool(tool, arguments)
+
+    async def _asked(self, _context: Any, params: Any) -> Any:
+        return await self._elicit(params)
+
+    async def _noticed(self, message: Any) -> None:
+        if getattr(message, "method", "") == "notifications/tools/list_changed":
+            self.stale = True
+
+
+@asynccontextmanager
+async def _screened(streams: Streams) -> AsyncIterator[tuple[Any, Any]]:
+    async with streams as (read, write):
+        yield _Screen(read), write
+
+
+class _Screen:
+    """Takes the schemas of results out of what a server lists.
+
+    The SDK would check every result against them, with patterns that the server chose: one of those can keep the event
+    loop busy for ever, and what a result looks like is of no use to us.
+    """
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    @property
+    def last_context(self) -> Any:
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> Any:
+        return _without_output_schemas(await self._inner.receive())
+
+    def __aiter__(self) -> "_Screen":
+        return self
+
+    async def __anext__(self) -> Any:
+        return _without_output_schemas(await self._inner.__anext__())
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> "_Screen":
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> Any:
+        return await self._inner.__aexit__(*error)
+
+
+def _without_output_schemas(item: Any) -> Any:
+    result = getattr(getattr(item, "message", None), "result", None)
+    listed = result.get("tools") if isinstance(result, dict) else None
+    for tool in listed if isinstance(listed, list) else ():
+        if isinstance(tool, dict):
+            tool.pop("outputSchema", None)
+    return item
+
+
+def _sdk() -> tuple[Any, Any]:
+    try:
+        from mcp import Client  # noqa: PLC0415  an extra, and slow to import
+        from mcp_types import Implementation  # noqa: PLC0415
+    except ImportError as error:
+        raise Unavailable(
+            "MCP servers need a part that is not installed", fix="Run: pip install 'moot[mcp]'"
+        ) from error
+    # What a server sends is not for our log, and neither are the addresses with what may be in them.
+    for name in ("mcp", "client", "httpx2", "httpcore2"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return Client, Implementation(name="moot", version=__version__)
+
+
+def _said(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

@@ -1,0 +1,139 @@
+"""What a server says of its tools, made fit for a model: named by us, bounded, defused, and known by a digest. Pure."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from moot.domain.mcp import McpConfig, Offer, OfferState
+from moot.domain.prompt import Sink, ToolSpec
+from moot.domain.text import clean, defuse
+
+PREFIX = "mcp__"
+NAME_LENGTH = 64
+DESCRIPTION_LENGTH = 2000
+SCHEMA_BYTES = 32 * 1024
+SCHEMA_DEPTH = 24
+MOST_TOOLS = 128
+
+SERVER_NAME = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
+SERVER_NAME_LENGTH = 24
+_UNFIT = re.compile(r"[^A-Za-z0-9_-]")
+_HASH = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A tool as its server lists it."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A listed tool after inspection; `spec` is there when it can be shown to a model at all."""
+
+    offer: Offer
+    spec: ToolSpec | None
+
+
+def known(config: McpConfig, listed: Iterable[Listed], pins: dict[str, str]) -> list[Known]:
+    """Every tool with what is to be thought of it. One without a pin is taken as it is: the caller pins it."""
+    found: list[Known] = []
+    taken: set[str] = set()
+    for number, tool in enumerate(listed):
+        name = model_name(config.name, tool.name)
+        digest = digest_of(tool)
+        reason = "it is one tool too many" if number >= MOST_TOOLS else _flaw(tool)
+        if not reason and name in taken:
+            reason = "another tool of this server has the same name"
+        taken.add(name)
+        changed = not reason and pins.get(tool.name, digest) != digest
+        state = OfferState.REFUSED if reason else OfferState.CHANGED if changed else OfferState.READY
+        offer = Offer(
+            server=config.name,
+            tool=tool.name,
+            name=name,
+            description=_words(tool.description, DESCRIPTION_LENGTH),
+            digest=digest,
+            state=state,
+            reason=reason or ("its description or parameters changed since it was approved" if changed else ""),
+        )
+        found.append(Known(offer=offer, spec=None if reason else _spec(config, offer, tool)))
+    return found
+
+
+def model_name(server: str, tool: str) -> str:
+    """mcp__server__tool in the characters models take; a name that had to be bent ends in a hash of what it was."""
+    fit = _UNFIT.sub("_", tool)
+    name = f"{PREFIX}{server}__{fit}"
+    if fit == tool and len(name) <= NAME_LENGTH:
+        return name
+    mark = hashlib.sha256(tool.encode(errors="surrogatepass")).hexdigest()[:_HASH]
+    return f"{name[: NAME_LENGTH - _HASH - 1]}_{mark}"
+
+
+def digest_of(tool: Listed) -> str:
+    """Changes with everything a model is told of the tool, and with nothing else."""
+    told = json.dumps([tool.name, tool.description, tool.schema], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def _flaw(tool: Listed) -> str:
+    if not tool.name or len(tool.name) > 256:
+        return "it has no usable name"
+    if _depth(tool.schema) > SCHEMA_DEPTH:
+        return "its parameters are nested too deeply"
+    if tool.schema.get("type", "object") != "object" or not isinstance(tool.schema.get("properties", {}), dict):
+        return "its parameters are not those of an object"
+    if not all(isinstance(entry, dict) for entry in tool.schema.get("properties", {}).values()):
+        return "its parameters are not described"
+    required = tool.schema.get("required", [])
+    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
+        return "its required parameters are not a list of names"
+    if len(json.dumps(tool.schema)) > SCHEMA_BYTES:
+        return f"its parameters take more than {SCHEMA_BYTES // 1024} KiB"
+    return ""
+
+
+def _spec(config: McpConfig, offer: Offer, tool: Listed) -> ToolSpec:
+    return ToolSpec(
+        name=offer.name,
+        description=f"(From the MCP server {config.name}, in its own words) {offer.description}",
+        parameters={"properties": {}, **_defused(tool.schema), "type": "object"},
+        safety=config.tools.get(tool.name, config.safety),
+        sinks=frozenset({Sink.EGRESS}) if config.egress else frozenset(),
+        taint="mcp",
+        group="mcp",
+    )
+
+
+def _words(text: str, length: int) -> str:
+    said = defuse(clean(text))
+    return said if len(said) <= length else said[:length] + " …"
+
+
+def _depth(value: Any) -> int:
+    """How deep the value goes, counted without recursion."""
+    deepest, level = 0, [value]
+    while level and deepest <= SCHEMA_DEPTH:
+        deepest += 1
+        level = [
+            inner
+            for one in level
+            for inner in (one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())
+        ]
+    return deepest
+
+
+def _defused(value: Any) -> Any:
+    """The same schema, with nothing in its words that only the daemon may write. Its depth is known to be small."""
+    if isinstance(value, str):
+        return defuse(clean(value))
+    if isinstance(value, dict):
+        return {defuse(clean(str(key))): _defused(inner) for key, inner in value.items()}
+    return [_defused(inner) for inner in value] if isinstance(value, list) else value

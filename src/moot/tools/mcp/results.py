@@ -1,0 +1,37 @@
+"""What a server's tool gave back, as text: everything else in it is only named. Pure."""
+
+import json
+from typing import Any
+
+from moot.domain.ports import ToolResult
+from moot.domain.text import clean
+
+MOST_CHARACTERS = 256_000
+
+
+def as_text(result: Any) -> ToolResult:
+    """`result` is the SDK's CallToolResult."""
+    pieces: list[str] = []
+    room = MOST_CHARACTERS
+    for block in result.content:
+        piece = clean(_block(block))
+        pieces.append(piece[:room])
+        room -= len(piece)
+        if room <= 0:
+            pieces.append(f"… more than {MOST_CHARACTERS} characters; the rest was cut")
+            break
+    if not pieces and result.structured_content is not None:
+        pieces.append(clean(json.dumps(result.structured_content, ensure_ascii=False))[:MOST_CHARACTERS])
+    return ToolResult(content="\n".join(pieces) or "(it gave nothing back)", is_error=bool(result.is_error))
+
+
+def _block(block: Any) -> str:
+    if block.type == "text":
+        return str(block.text)
+    if block.type == "resource":
+        text = getattr(block.resource, "text", None)
+        return text if isinstance(text, str) else f"[a file that is not text: {str(block.resource.uri)[:500]}]"
+    if block.type == "resource_link":
+        return f"[a link: {str(block.uri)[:500]}]"
+    kind = str(getattr(block, "mime_type", "") or "of an unknown kind")[:80]
+    return f"[{str(block.type)[:40]}, {kind}: left out, only text is taken]"

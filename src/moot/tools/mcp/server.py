@@ -1,0 +1,260 @@
+"""One MCP server: connected when needed, reconnected with patience, its tools pinned and called within bounds."""
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from moot.domain.errors import Forbidden, MootError, Unavailable
+from moot.domain.mcp import McpConfig, McpPins, Offer, OfferState
+from moot.domain.ports import Clock, RunContext, ToolResult
+from moot.tools.mcp import forms
+from moot.tools.mcp.http import http_transport
+from moot.tools.mcp.link import Link
+from moot.tools.mcp.offers import Known, known
+from moot.tools.mcp.results import as_text
+from moot.tools.mcp.stdio import Command, scrubbed, stdio_transport
+from moot.tools.references import is_reference, reveal
+
+# The Supervisor's: it owns the task that holds a connection.
+Start = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
+
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 60.0
+_CLOSE_SECONDS = 5.0
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """A call in flight, so that a question of the server's finds the run it belongs to."""
+
+    context: RunContext
+    deadline: asyncio.Timeout
+    seconds: float
+
+
+_CURRENT: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("mcp_call", default=None)
+
+
+class McpServer:
+    def __init__(self, config: McpConfig, *, pins: McpPins, start: Start, clock: Clock) -> None:
+        self.config = config
+        self._pins = pins
+        self._start = start
+        self._clock = clock
+        self._connecting = asyncio.Lock()
+        self._link: Link | None = None
+        self._holding: asyncio.Task[None] | None = None
+        self._known: dict[str, Known] = {}
+        self._calls: set[_Call] = set()
+        self._failures = 0
+        self._not_before = 0.0
+        self._problem = "" if config.enabled else "it is switched off"
+        self._said = ""
+        self._secrets: list[str] = []
+
+    # ---- what people and the daemon see -----------------------------------------------------------
+
+    @property
+    def problem(self) -> str:
+        """Why none of its tools can be used; empty when they can, or nobody has tried yet."""
+        return self._problem
+
+    def known(self) -> list[Known]:
+        return list(self._known.values())
+
+    async def refresh(self, *, again: bool = False) -> None:
+        """Connect if need be and take the list of tools. `again` does not wait out the pause after a failure."""
+        if again:
+            self._not_before = 0.0
+        link = await self._connected()
+        await self._list(link)
+
+    async def approve(self, tool: str = "") -> list[Offer]:
+        """Agree to what changed, in one tool or in all. Gives what was agreed to."""
+        await self.refresh(again=True)
+        changed = [one.offer for one in self._known.values() if one.offer.state is OfferState.CHANGED]
+        agreed = [offer for offer in changed if tool in ("", offer.tool, offer.name)]
+        if agreed:
+            digests = {offer.tool: offer.digest for offer in agreed}
+            await self._pins.pin(self.config.name, digests, now=self._clock.now())
+            await self._list(await self._connected())
+        return agreed
+
+    async def close(self) -> None:
+        link, holding, self._link, self._holding = self._link, self._holding, None, None
+        if link is not None:
+            link.drop()
+        if holding is not None:
+            _, waiting = await asyncio.wait([holding], timeout=_CLOSE_SECONDS)
+            for task in waiting:
+                task.cancel()
+
+    # ---- calling ----------------------------------------------------------------------------------
+
+    async def call(self, tool: str, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        link = await self._connected()
+        if link.stale:
+            await self._list(link)
+        self._demand_ready(tool)
+        try:
+            async with asyncio.timeout(self.config.call_seconds) as deadline:
+                call = _Call(context, deadline, self.config.call_seconds)
+                self._calls.add(call)
+                token = _CURRENT.set(call)
+                try:
+                    return as_text(await link.call(tool, arguments))
+                finally:
+                    _CURRENT.reset(token)
+                    self._calls.discard(call)
+        except TimeoutError as error:
+            raise self._unavailable(f"did not answer within {self.config.call_seconds:g} seconds") from error
+        except MootError:
+            raise
+        except Exception as error:  # noqa: BLE001  a stranger's program can fail in any way, and all mean the same
+            return self._broken(link, error)
+
+    def _demand_ready(self, tool: str) -> None:
+        one = self._known.get(tool)
+        if one is None:
+            raise Unavailable(f"the MCP server {self.config.name} no longer offers this tool")
+        if one.offer.state is not OfferState.READY:
+            raise Forbidden(
+                f"this tool is switched off: {one.offer.reason}",
+                fix=f"The owner can look at it with `moot mcp test {self.config.name}` and agree to it with"
+                f" `moot mcp approve {self.config.name}`.",
+            )
+
+    def _broken(self, link: Link, error: Exception) -> ToolResult:
+        code = getattr(error, "code", None)
+        if isinstance(code, int) and link.alive and code != _CONNECTION_CLOSED:
+            # The server itself said no; that is an answer.
+            return ToolResult(content=str(error)[:2000], is_error=True)
+        link.drop()
+        raise self._unavailable("broke off while it was at work; whether it did anything is not known") from error
+
+    def _unavailable(self, what: str) -> Unavailable:
+        return Unavailable(f"the MCP server {self.config.name} {what}", fix="Try again later, or do without it.")
+
+    # ---- connecting -------------------------------------------------------------------------------
+
+    async def _connected(self) -> Link:
+        if not self.config.enabled:
+            raise self._unavailable("is switched off")
+        async with self._connecting:
+            if self._link is not None and self._link.alive:
+                return self._link
+            wait = self._not_before - self._clock.monotonic()
+            if wait > 0:
+                raise self._unavailable(f"is not there; it is tried again in {wait:.0f} seconds")
+            return await self._connect()
+
+    async def _connect(self) -> Link:
+        self._said = ""
+        link = Link(self._streams, self._asked, seconds=self.config.connect_seconds)
+        self._link = link
+        self._holding = self._start(f"mcp {self.config.name}", link.hold())
+        try:
+            await link.opened()
+            self._failures = 0
+            self._problem = ""
+            await self._list(link)
+        except MootError as error:
+            link.drop()
+            self._failures += 1
+            pause = min(FIRST_PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE)
+            self._not_before = self._clock.monotonic() + pause
+            self._problem = self._explained(error)
+            raise self._unavailable(f"cannot be used: {error.message}") from error
+        return link
+
+    def _explained(self, error: MootError) -> str:
+        said = " ".join(self._said.split())
+        for secret in self._secrets:
+            said = said.replace(secret, "…")
+        return f"{error.message}. {error.fix}".strip() + (f" It said: {said[-500:]}" if said else "")
+
+    def _streams(self, link: Link) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+        return self._over_stdio(link) if self.config.command else self._over_http()
+
+    @asynccontextmanager
+    async def _over_stdio(self, link: Link) -> Any:
+        def told(text: str) -> None:
+            self._said = text
+
+        command = Command(
+            argv=(self.config.command, *self.config.args),
+            env=scrubbed(await self._revealed("env", self.config.env)),
+            cwd=self.config.cwd,
+            told=told,
+            ended=link.drop,
+        )
+        async with stdio_transport(command) as streams:
+            yield streams
+
+    @asynccontextmanager
+    async def _over_http(self) -> Any:
+        headers = await self._revealed("headers", self.config.headers)
+        async with http_transport(self.config.url, headers, seconds=self.config.connect_seconds) as streams:
+            yield streams
+
+    async def _revealed(self, key: str, values: Any) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name, value in values.items():
+            found[name] = value
+            if is_reference(value):
+                found[name] = await reveal(value, place=f"[mcp.{self.config.name}] {key}.{name}")
+                self._secrets.append(found[name])
+        return found
+
+    # ---- listing ----------------------------------------------------------------------------------
+
+    async def _list(self, link: Link) -> None:
+        """Take the list and judge it by the pins; what is seen for the first time is pinned as it is."""
+        try:
+            async with asyncio.timeout(self.config.connect_seconds):
+                listed = await link.tools()
+        except Exception as error:
+            link.drop()
+            raise self._unavailable("did not say what tools it has") from error
+        pins = await self._pins.pins(self.config.name)
+        found = known(self.config, listed, pins)
+        ready = {one.offer.tool: one.offer.digest for one in found if one.offer.state is OfferState.READY}
+        fresh = {tool: digest for tool, digest in ready.items() if tool not in pins}
+        if fresh:
+            await self._pins.pin(self.config.name, fresh, now=self._clock.now())
+        self._known = {one.offer.tool: one for one in reversed(found)}
+
+    # ---- questions of the server ------------------------------------------------------------------
+
+    async def _asked(self, params: Any) -> Any:
+        """Pass a server's question on to the person of the run that called it; without one, nobody answers."""
+        from mcp_types import ElicitResult  # noqa: PLC0415  an extra, and slow to import
+
+        call = _CURRENT.get() or (next(iter(self._calls)) if len(self._calls) == 1 else None)
+        if call is None:
+            return ElicitResult(action="cancel")
+        # Waiting for a person is not the server's time.
+        call.deadline.reschedule(None)
+        try:
+            content = await self._answered(call, params)
+            return ElicitResult(action="accept", content=content)
+        except forms.Declined:
+            return ElicitResult(action="decline")
+        except MootError:
+            return ElicitResult(action="cancel")
+        finally:
+            call.deadline.reschedule(asyncio.get_running_loop().time() + call.seconds)
+
+    async def _answered(self, call: _Call, params: Any) -> Any:
+        ask, server = call.context.ask, self.config.name
+        if getattr(params, "mode", "form") == "url":
+            await forms.visit(ask, server=server, message=params.message, url=str(params.url))
+            return None
+        return await forms.fill(ask, server=server, message=params.message, schema=params.requested_schema)
+
+
+# The SDK's code for a connection that ended; repeated here because the SDK is imported only when needed.
+_CONNECTION_CLOSED = -32000

@@ -1,0 +1,105 @@
+"""All configured MCP servers, and their tools as tools of ours."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from moot.domain.errors import MootError, NotFound
+from moot.domain.mcp import McpConfig, McpPins, Offer, OfferState
+from moot.domain.ports import Clock, RunContext, Tool, ToolResult
+from moot.domain.prompt import ToolSpec
+from moot.tools.mcp.server import McpServer, Start
+
+
+class McpTool:
+    """A tool of a server. It is only ever called through the gate, like every other."""
+
+    def __init__(self, server: McpServer, tool: str, spec: ToolSpec) -> None:
+        self._server = server
+        self._tool = tool
+        self.spec = spec
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"{self._server.config.name}: {self._tool[:80]} {str(arguments)[:200]}"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        return await self._server.call(self._tool, arguments, context)
+
+
+class McpServers:
+    """Nothing is started before `refresh`, or before a tool is called that was known already."""
+
+    def __init__(self, configs: Mapping[str, McpConfig], *, pins: McpPins, start: Start, clock: Clock) -> None:
+        self._pins = pins
+        self._start = start
+        self._clock = clock
+        self._servers = {name: self._server(config) for name, config in configs.items()}
+
+    def _server(self, config: McpConfig) -> McpServer:
+        return McpServer(config, pins=self._pins, start=self._start, clock=self._clock)
+
+    def names(self) -> list[str]:
+        return list(self._servers)
+
+    def config(self, name: str) -> McpConfig:
+        return self._named(name).config
+
+    def tools(self) -> list[Tool]:
+        """The tools that can be used now."""
+        return [
+            McpTool(server, one.offer.tool, one.spec)
+            for server in self._servers.values()
+            for one in server.known()
+            if one.spec is not None and one.offer.state is OfferState.READY
+        ]
+
+    def offers(self, name: str) -> list[Offer]:
+        """Everything the server was last seen to offer, whether it can be used or not."""
+        return sorted((one.offer for one in self._named(name).known()), key=lambda offer: offer.tool)
+
+    def problem(self, name: str) -> str:
+        """Why the server cannot be used; empty when nothing is known against it."""
+        return self._named(name).problem
+
+    async def refresh(self, name: str = "") -> None:
+        """Connect and list: one server, raising what goes wrong, or all of them, where `problem` tells it."""
+        if name:
+            await self._named(name).refresh(again=True)
+            return
+        async with asyncio.TaskGroup() as group:
+            for server in self._servers.values():
+                group.create_task(_quietly(server))
+
+    async def approve(self, name: str, tool: str = "") -> list[Offer]:
+        """Agree to what changed in one tool of a server, or in all of them."""
+        return await self._named(name).approve(tool)
+
+    async def replace(self, configs: Mapping[str, McpConfig]) -> None:
+        """Take up another configuration: servers that are the same stay connected, the others are closed."""
+        gone = [server for name, server in self._servers.items() if configs.get(name) != server.config]
+        kept = {name: server for name, server in self._servers.items() if server not in gone}
+        self._servers = {name: kept.get(name) or self._server(config) for name, config in configs.items()}
+        await _close(gone)
+
+    async def close(self) -> None:
+        await _close(list(self._servers.values()))
+
+    def _named(self, name: str) -> McpServer:
+        server = self._servers.get(name)
+        if server is None:
+            raise NotFound(f"there is no MCP server {name!r}", fix="`moot mcp list` shows those there are.")
+        return server
+
+
+async def _quietly(server: McpServer) -> None:
+    try:
+        await server.refresh()
+    except MootError:
+        # `problem` says it to whoever asks.
+        return
+
+
+async def _close(servers: list[McpServer]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for server in servers:
+            group.create_task(server.close())

@@ -1,0 +1,152 @@
+"""An MCP server as a child process: a line of JSON at a time, bounded, and the whole process group dies with it."""
+
+import asyncio
+import functools
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from moot.domain.errors import Unavailable
+
+MAX_LINE = 8 * 1024 * 1024
+# A server is given its own variables and what any program needs; nothing else of the daemon's environment.
+INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
+_POLITE_SECONDS = 1.0
+_REAP_SECONDS = 2.0
+_TAIL = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What to start. `told` is given the end of what it wrote to stderr; `ended` is called when it speaks no more."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str
+    told: Callable[[str], None]
+    ended: Callable[[], None]
+
+
+def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: os.environ[name] for name in INHERITED if name in os.environ} | dict(env)
+
+
+@asynccontextmanager
+async def stdio_transport(command: Command) -> AsyncIterator[tuple[Any, Any]]:
+    """The two streams the SDK talks through."""
+    import anyio  # noqa: PLC0415  comes with the extra
+
+    process = await _spawn(command)
+    incoming_in, incoming = anyio.create_memory_object_stream[Any](0)
+    outgoing, outgoing_out = anyio.create_memory_object_stream[Any](0)
+    try:
+        async with incoming_in, incoming, outgoing, outgoing_out, anyio.create_task_group() as group:
+            group.start_soon(_hear, process, incoming_in, command)
+            group.start_soon(_say, process, outgoing_out)
+            group.start_soon(_overhear, process, command)
+            try:
+                yield incoming, outgoing
+            finally:
+                group.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _end(process)
+
+
+async def _spawn(command: Command) -> asyncio.subprocess.Process:
+    program = shutil.which(command.argv[0], path=command.env.get("PATH"))
+    if program is None:
+        raise Unavailable(f"there is no program {command.argv[0]!r}", fix="Install it, or give its whole path.")
+    watched = await asyncio.to_thread(_dies_with_us)
+    try:
+        return await asyncio.create_subprocess_exec(
+            *watched,
+            program,
+            *command.argv[1:],
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=dict(command.env),
+            cwd=command.cwd or None,
+            start_new_session=True,
+            limit=MAX_LINE,
+        )
+    except (OSError, ValueError) as error:
+        raise Unavailable(
+            f"{command.argv[0]!r} cannot be started: {error}", fix="Check command, args and cwd."
+        ) from error
+
+
+@functools.cache
+def _dies_with_us() -> tuple[str, ...]:
+    """A prefix that has the kernel kill the server when the daemon dies, even by kill -9; empty where there is none."""
+    found = shutil.which("setpriv")
+    if found is None:
+        return ()
+    prefix = (found, "--pdeathsig", "KILL", "--")
+    with suppress(OSError, subprocess.SubprocessError):
+        if subprocess.run([*prefix, "true"], capture_output=True, timeout=5, check=False).returncode == 0:
+            return prefix
+    return ()
+
+
+async def _hear(process: asyncio.subprocess.Process, incoming: Any, command: Command) -> None:
+    import anyio  # noqa: PLC0415  comes with the extra
+    from mcp.shared.message import SessionMessage  # noqa: PLC0415  an extra, and slow to import
+    from mcp_types import jsonrpc_message_adapter  # noqa: PLC0415
+
+    assert process.stdout is not None
+    try:
+        while line := await process.stdout.readline():
+            try:
+                message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+            except ValueError:
+                # Something printed to stdout by mistake; a request that it was to answer will time out.
+                continue
+            await incoming.send(message)
+    except ValueError:
+        command.told(f"it sent a line longer than {MAX_LINE // 1024 // 1024} MiB")
+    except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        pass
+    finally:
+        incoming.close()
+        command.ended()
+
+
+async def _say(process: asyncio.subprocess.Process, outgoing: Any) -> None:
+    assert process.stdin is not None
+    with suppress(OSError):
+        async for message in outgoing:
+            process.stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+            await process.stdin.drain()
+
+
+async def _overhear(process: asyncio.subprocess.Process, command: Command) -> None:
+    """Keep the end of what it writes to stderr: that is where a server says why it cannot start."""
+    assert process.stderr is not None
+    tail = b""
+    with suppress(OSError):
+        while piece := await process.stderr.read(4096):
+            tail = (tail + piece)[-_TAIL:]
+            command.told(tail.decode(errors="replace"))
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Ask it to go, then end everything in its group, also what outlived it there."""
+    assert process.stdin is not None
+    process.stdin.close()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_POLITE_SECONDS):
+            await process.wait()
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_REAP_SECONDS):
+            await process.wait()
+    # A descendant that left the group may still hold the pipes; they are closed on our side all the same.
+    process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001

@@ -1,0 +1,86 @@
+"""An MCP server of the tests beside the parts that talk to it: pins in a real store, tasks under a real supervisor."""
+
+import json
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from moot.domain.mcp import McpConfig
+from moot.domain.ports import ToolResult
+from moot.engine.supervisor import Supervisor
+from moot.store.mcp_pins import SqliteMcpPins
+from moot.store.sqlite import open_store
+from moot.tools.mcp.servers import McpServers
+from tests.web_server import context, nobody
+
+SCRIPT = Path(__file__).with_name("mcp_server.py")
+
+
+class Time:
+    """The real clock, which a test can move on."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def now(self) -> float:
+        return time.time() + self.ahead
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead
+
+
+def tool(name: str, description: str = "does it", **properties: Any) -> dict[str, Any]:
+    return {"name": name, "description": description, "inputSchema": {"type": "object", "properties": properties}}
+
+
+class Kit:
+    def __init__(self, folder: Path, servers: McpServers, clock: Time) -> None:
+        self.folder = folder
+        self.servers = servers
+        self.clock = clock
+
+    def offer(self, *tools: dict[str, Any], **state: Any) -> None:
+        write_state(self.folder, *tools, **state)
+
+    async def call(self, name: str, arguments: dict[str, Any] | None = None, *, ask: Any = nobody) -> ToolResult:
+        found = next(tool for tool in self.servers.tools() if tool.spec.name == name)
+        result = await found(arguments or {}, context(ask=ask))
+        assert isinstance(result, ToolResult)
+        return result
+
+
+def write_state(folder: Path, *tools: dict[str, Any], **state: Any) -> Path:
+    path = folder / "state.json"
+    path.write_text(json.dumps({"tools": list(tools), **state}), encoding="utf-8")
+    return path
+
+
+def command(folder: Path, **values: Any) -> McpConfig:
+    defaults: dict[str, Any] = {
+        "name": "box",
+        "command": sys.executable,
+        "args": (str(SCRIPT), str(folder / "state.json")),
+    }
+    return McpConfig(**(defaults | values))
+
+
+@asynccontextmanager
+async def kit(
+    folder: Path, *tools: dict[str, Any], state: dict[str, Any] | None = None, **config: Any
+) -> AsyncIterator[Kit]:
+    """One server named box, not connected yet."""
+    write_state(folder, *tools, **(state or {}))
+    store = await open_store(folder / "moot.db")
+    supervisor = Supervisor()
+    clock = Time()
+    configured = command(folder, **config)
+    servers = McpServers({configured.name: configured}, pins=SqliteMcpPins(store), start=supervisor.start, clock=clock)
+    try:
+        yield Kit(folder, servers, clock)
+    finally:
+        await servers.close()
+        await supervisor.stop()
+        await store.close()

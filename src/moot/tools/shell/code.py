@@ -1,0 +1,289 @@
+"""Programs that carry another program in their words: shells, interpreters, find, awk, editors of streams. Pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+
+from moot.domain.shell import Verdict
+from moot.tools.shell import paths
+from moot.tools.shell.rules import INTERPRETERS, SHELLS, danger, doubt, operands
+from moot.tools.shell.stage import Stage
+from moot.tools.shell.words import UNKNOWN
+
+Carried = Verdict | str | list[str]
+
+_STDIN = re.compile(r"-|/dev/stdin|/proc/\w+/fd/\d+|/dev/fd/\d+")
+_CODE_OPTIONS = {
+    "python": "c",
+    "perl": "eE",
+    "ruby": "e",
+    "node": "ep",
+    "nodejs": "ep",
+    "php": "r",
+    "lua": "e",
+    "bun": "e",
+}
+_QUOTED = re.compile(r"'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"|`([^`]*)`")
+_CALLS_SHELL = re.compile(
+    r"\b(os\.(system|popen|execute|exec[lv]p?e?|spawn\w*)|subprocess\.|commands\.get|child_process|execSync|spawnSync|shell_exec|passthru"
+    r"|proc_open|popen|IO\.popen|Kernel\.(system|exec)|Open3|pty\.spawn|Deno\.(run|Command))|\b(system|exec|qx)\b\s*[(\"'/{]|`"
+)
+_CONNECTS = re.compile(
+    r"\bsocket\b|IO::Socket|TCPSocket|net\.(connect|Socket|createConnection)|fsockopen|dup2|/dev/tcp"
+)
+_DISGUISES = re.compile(
+    r"(exec|eval|compile|Function|loads)\s*\(.*(b64|base64|decode|urlopen|requests|zlib|fromhex|atob|Buffer|unhexlify|marshal|chr\()"
+    r"|__import__|getattr\(\s*__builtins__|pickle\.loads|marshal\.loads|vm\.run",
+    re.DOTALL,
+)
+_REMOVES = re.compile(
+    r"rmtree|os\.(remove|unlink|rmdir|removedirs)|fs\.(rm|unlink|rmdir)|FileUtils\.rm|unlink|rmSync|remove_tree"
+)
+_PLAIN = re.compile(r"[\w./~*@%+=:-]+")
+_FORKS = re.compile(r"(while|for|loop|until).*\bfork\b|\bfork\b.*\bwhile\b|fork while fork", re.DOTALL)
+_FOR_WRITING = re.compile(r"['\"][wax]b?\+?['\"]|write")
+_WRITES = re.compile(r"open\(|write_text|writeFile|File\.write|file_put_contents")
+_AWK_RUNS = re.compile(
+    r'system\s*\(\s*"((?:[^"\\]|\\.)*)"|"((?:[^"\\]|\\.)*)"\s*\|\s*(?:getline|&)|\|\s*"((?:[^"\\]|\\.)*)"'
+)
+
+
+def reads_code(name: str, arguments: Sequence[str]) -> bool:
+    """Whether it runs what comes in from elsewhere: it was given no script of its own."""
+    if name in ("source", "."):
+        return any(_STDIN.fullmatch(word) or UNKNOWN in word for word in arguments[:1])
+    if name in SHELLS:
+        if _code_option(arguments, "c") is not None:
+            return False
+        named = operands(arguments)
+        return (
+            not named
+            or _STDIN.fullmatch(named[0]) is not None
+            or UNKNOWN in named[0]
+            or any(re.fullmatch(r"-[a-z]*s[a-z]*", word) for word in arguments)
+        )
+    if name in INTERPRETERS:
+        letters = _CODE_OPTIONS.get(name, "e")
+        if (
+            _code_option(arguments, letters) is not None
+            or "-m" in arguments
+            or any(w in ("-V", "--version", "-v", "-h", "--help") for w in arguments)
+        ):
+            return False
+        named = operands(arguments)
+        return not named or _STDIN.fullmatch(named[0]) is not None
+    return False
+
+
+def seems_code_loader(name: str, stage: Stage) -> Iterator[Verdict]:
+    """A shell or interpreter whose script is made by another program, or lies at a place only the run knows."""
+    made = stage.made_by
+    if made and (name in SHELLS or name in ("source", ".") or stage.fetches):
+        yield danger(f"{name} runs what another program prints")
+    elif made:
+        yield doubt(f"{name} runs what another program prints")
+    elif stage.fetches:
+        yield danger(f"{name} runs what was fetched or decoded")
+    elif name in SHELLS and stage.input is None and any(UNKNOWN in word for word in stage.words[1:]):
+        yield doubt(f"{name} runs a file that is known only when it runs")
+
+
+def carried(name: str, arguments: list[str]) -> Iterator[Carried]:
+    """The programs in its words: a text for the shell, the words of a command, or a verdict where it is neither."""
+    if name in SHELLS:
+        code = _code_option(arguments, "c")
+        if code is not None:
+            yield code
+        elif any(re.fullmatch(r"-[a-z]*p[a-z]*", word) for word in arguments):
+            yield danger(f"{name} keeps another's rights")
+    elif name == "eval":
+        yield " ".join(arguments)
+    elif name in INTERPRETERS:
+        code = _code_option(arguments, _CODE_OPTIONS.get(name, "e"))
+        if code is not None:
+            yield from foreign(name, code)
+    elif name in _CARRIERS:
+        yield from _CARRIERS[name](arguments)
+
+
+def foreign(name: str, code: str) -> Iterator[Carried]:
+    """Code of another language: not parsed, but searched for what it could be used for."""
+    if UNKNOWN in code and code.strip(UNKNOWN + " ") == "":
+        yield danger(f"{name} runs a text that is known only when it runs")
+    if _DISGUISES.search(code):
+        yield danger(f"the {name} code hides what it does")
+    if name == "tclsh" and re.search(r"\bexec\b", code):
+        yield danger("the Tcl code runs other programs")
+    if _FORKS.search(code):
+        yield danger(f"the {name} code starts itself again and again")
+    yield from _effects(name, code)
+
+
+def _effects(name: str, code: str) -> Iterator[Carried]:
+    literals = ["".join(found) for found in _QUOTED.findall(code)]
+    runs = _CALLS_SHELL.search(code) is not None
+    if _CONNECTS.search(code) and (runs or "dup2" in code or "exec" in code or "pty" in code):
+        yield danger(f"the {name} code hands a shell to another machine")
+    elif _CONNECTS.search(code):
+        yield doubt(f"the {name} code opens a connection")
+    if runs:
+        yield doubt(f"the {name} code runs other programs")
+        yield from (literal for literal in literals if " " in literal or literal.isalpha())
+        if literals and all(_PLAIN.fullmatch(literal) for literal in literals):
+            yield " ".join(literals)
+    yield from _touched(name, code, literals)
+    if _REMOVES.search(code) and re.search(r"expanduser|HOME|homedir|Path\.home", code):
+        yield danger(f"the {name} code removes the home")
+
+
+def _touched(name: str, code: str, literals: list[str]) -> Iterator[Verdict]:
+    removes = _REMOVES.search(code) is not None
+    writes = _WRITES.search(code) is not None
+    for literal in literals:
+        settled = paths.system(literal) or paths.starting(literal)
+        if removes and (settled or paths.root_like(literal)):
+            yield danger(f"the {name} code removes {literal[:60]}")
+        if paths.secret(literal):
+            yield danger(f"the {name} code reads {literal[:60]}")
+        if writes and (paths.device(literal) or settled and _FOR_WRITING.search(code)):
+            yield danger(f"the {name} code writes to {literal[:60]}")
+
+
+def _code_option(arguments: Sequence[str], letters: str) -> str | None:
+    """The word after -c, also when other letters stand with it."""
+    for index, word in enumerate(arguments):
+        if word in ("--command", "--eval", "--print", "--run"):
+            return arguments[index + 1] if index + 1 < len(arguments) else ""
+        if re.fullmatch(rf"-[A-Za-z0-9]*[{letters}]", word):
+            return arguments[index + 1] if index + 1 < len(arguments) else ""
+        if (
+            word.startswith("-")
+            and len(word) > 2
+            and word[1] in letters
+            and letters != "ep"
+            and not word.startswith("--")
+        ):
+            return word[2:]
+        if not word.startswith(("-", "+")):
+            return None
+    return None
+
+
+# ---- the rest of those who carry ---------------------------------------------------------------
+
+
+def _find(arguments: list[str]) -> Iterator[Carried]:
+    starts = _starts(arguments)
+    wide = any(paths.root_like(start) or paths.system(start) for start in starts)
+    if "-delete" in arguments:
+        if wide:
+            yield danger("removes what it finds in the system or the whole home")
+        elif len(arguments) <= len(starts) + 1:
+            yield doubt("removes everything it finds")
+    for index, word in enumerate(arguments):
+        if word in ("-exec", "-execdir", "-ok", "-okdir"):
+            inner = list(takewhile(lambda part: part not in (";", "+"), arguments[index + 1 :]))
+            for start in starts:
+                found = start if wide else f"{start.rstrip('/')}/x"
+                yield [part.replace("{}", found) for part in inner]
+        if word in ("-fprintf", "-fprint", "-fls"):
+            yield ["touch", *arguments[index + 1 : index + 2]]
+
+
+def _starts(arguments: list[str]) -> list[str]:
+    before = takewhile(lambda word: not word.startswith(("-", "(", "!")) or word in ("-L", "-H", "-P"), arguments)
+    return [word for word in before if not word.startswith("-")] or ["."]
+
+
+def _awk(arguments: list[str]) -> Iterator[Carried]:
+    for word in operands(arguments)[:1]:
+        for groups in _AWK_RUNS.findall(word):
+            yield next((group for group in groups if group), "")
+        if re.search(r"system\s*\(\s*[^\"\s]", word) or re.search(r"\$\d+\s*\|\s*getline", word):
+            yield danger("awk runs a text that is known only when it runs")
+
+
+def _sed(arguments: list[str]) -> Iterator[Carried]:
+    for word in operands(arguments)[:1]:
+        runs = re.match(r"^[\d,$/\w]*?e\s+(.+)$", word)
+        if runs:
+            yield runs[1]
+        if re.search(r"s([^\w\s]).*\1.*\1[gimp\d]*e[gimp\d]*$", word):
+            yield danger("sed runs what it makes")
+        for target in re.findall(r"(?:^|[;\s/\d])[wW]\s+(\S+)", word):
+            yield ["touch", target]
+
+
+def _ssh(arguments: list[str]) -> Iterator[Carried]:
+    named = operands(arguments)
+    if len(named) > 1:
+        yield " ".join(named[1:])
+
+
+def _first(arguments: list[str]) -> Iterator[Carried]:
+    if arguments and not arguments[0].startswith("-"):
+        yield arguments[0]
+
+
+def _joined(arguments: list[str]) -> Iterator[Carried]:
+    if named := operands(arguments):
+        yield " ".join(named)
+
+
+def _aliases(arguments: list[str]) -> Iterator[Carried]:
+    for word in arguments:
+        if "=" in word:
+            yield word.partition("=")[2]
+
+
+def _script(arguments: list[str]) -> Iterator[Carried]:
+    code = _code_option(arguments, "c")
+    if code is not None:
+        yield code
+
+
+def _git(arguments: list[str]) -> Iterator[Carried]:
+    if "foreach" in arguments:
+        yield " ".join(arguments[arguments.index("foreach") + 1 :])
+    if arguments[:2] == ["bisect", "run"]:
+        yield arguments[2:]
+    if "--exec" in arguments or "-x" in arguments and "rebase" in arguments:
+        place = arguments.index("--exec") if "--exec" in arguments else arguments.index("-x")
+        yield " ".join(arguments[place + 1 : place + 2])
+
+
+def _container(arguments: list[str]) -> Iterator[Carried]:
+    if arguments and arguments[0] in ("exec", "run"):
+        named = operands(arguments[1:])
+        if len(named) > 1 and named[1] in SHELLS:
+            yield named[1:] if "-c" not in arguments else [named[1], "-c", *arguments[arguments.index("-c") + 1 :]]
+
+
+def _source(arguments: list[str]) -> Iterator[Carried]:
+    for word in arguments[:1]:
+        if paths.connection(word) or _STDIN.fullmatch(word):
+            yield danger("runs what comes in from elsewhere")
+        elif word == UNKNOWN:
+            yield doubt("runs a file that is known only when it runs")
+
+
+_CARRIERS = {
+    "find": _find,
+    "fd": _find,
+    "awk": _awk,
+    "gawk": _awk,
+    "mawk": _awk,
+    "nawk": _awk,
+    "sed": _sed,
+    "gsed": _sed,
+    "ssh": _ssh,
+    "trap": _first,
+    "watch": _joined,
+    "alias": _aliases,
+    "script": _script,
+    "git": _git,
+    "docker": _container,
+    "podman": _container,
+    "source": _source,
+    ".": _source,
+}

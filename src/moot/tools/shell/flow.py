@@ -1,0 +1,174 @@
+"""What flows where in a shell command: through pipes, into files that are run later, out to the network. Pure."""
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+
+from moot.domain.shell import Verdict
+from moot.tools.shell import paths
+from moot.tools.shell.code import reads_code
+from moot.tools.shell.rules import DECODERS, FETCHERS, INTERPRETERS, SHELLS, danger, doubt, operands, option_value
+from moot.tools.shell.stage import Stage, names_in
+from moot.tools.shell.words import UNKNOWN, Node, Variables, ansi, every, text
+
+_TELLING = frozenset({"env", "printenv", "history", "set", "export", "declare", "compgen", "ps"})
+_REMOVING = frozenset({"rm", "shred", "unlink", "rmdir", "truncate", "mv", "chmod", "chown"})
+_UNPACKERS = frozenset({"tar", "bsdtar", "cpio", "unzip"})
+_PACKING = frozenset({"tar", "zip", "cat", "find", "gzip", "base64", "7z"})
+
+
+class Flow:
+    """The pipes of a script, and the files in it that were fetched or decoded."""
+
+    def __init__(self, root: Node, variables: Variables) -> None:
+        self._root = root
+        self._variables = variables
+        self._fetched: set[str] = set()
+        for node in every(root, "command"):
+            self._fetched.update(_downloads(Stage.of(node, variables)))
+        for node in every(root, "redirected_statement"):
+            if any(name in FETCHERS or name in DECODERS for name in names_in(node, variables)):
+                for redirect in every(node, "file_redirect"):
+                    target = redirect.child_by_field_name("destination")
+                    if target is not None and ">" in text(redirect):
+                        self._fetched.add(paths.place(variables.word(target)))
+        self._unpacked = False
+        self._written: dict[str, str] = {}
+        for node in every(root, "command"):
+            stage = Stage.of(node, variables)
+            said = _printed(stage)
+            if said is not None:
+                self._written.update({paths.place(target): said for target in stage.outputs})
+        self._fetched -= {"/dev/null", "", ".", UNKNOWN}
+
+    def chains(self) -> Iterator[list[Stage]]:
+        """Each pipe, as the commands in it, from the source to the end."""
+        for node in every(self._root, "pipeline"):
+            before = node.parent
+            stages: list[Stage] = []
+            if before is not None and before.type == "heredoc_redirect":
+                stages += self._stages(before.parent.child_by_field_name("body"))
+            for child in node.named_children:
+                stages += self._stages(child)
+            yield stages
+
+    def _stages(self, node: Node | None) -> list[Stage]:
+        return [Stage.of(command, self._variables) for command in every(node, "command")] if node is not None else []
+
+    def judge_use(self, words: Sequence[str]) -> Iterator[Verdict]:
+        """Something that was fetched or decoded a moment ago is run, or made ready to be."""
+        name = posixpath.basename(words[0])
+        if self._unpacked and "/" in words[0] and not words[0].startswith("/"):
+            yield danger(f"runs {words[0]}, which may have been fetched just before")
+        if paths.place(words[0]) in self._fetched:
+            yield danger(f"runs {words[0]}, which was fetched or decoded just before")
+        code = re.sub(r"[\d.]+$", "", name) in INTERPRETERS or name in SHELLS or name in ("source", ".", "chmod")
+        if code and any(paths.place(word) in self._fetched for word in words[1:]):
+            yield danger("runs what was fetched or decoded just before")
+
+    def scripts(self, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """The texts written here that these words run: the name of what runs them, and the text."""
+        name = posixpath.basename(words[0])
+        ran = [words[0]] if "/" in words[0] else operands(words[1:])[:1]
+        runner = name if name in INTERPRETERS else "sh"
+        if "/" in words[0] or name in SHELLS or name in INTERPRETERS or name in ("source", "."):
+            yield from (
+                (runner, self._written[paths.place(word)]) for word in ran if paths.place(word) in self._written
+            )
+
+    def tells_away(self) -> Iterator[Verdict]:
+        """The environment is put into a word, and something here reaches the network."""
+        stages = self._stages(self._root)
+        told = [inner for stage in stages for inner in stage.told]
+        if any(stage.name in FETCHERS for stage in stages) and any(
+            stage.name in _TELLING and not operands(stage.arguments) and stage.name != "ps" for stage in told
+        ):
+            yield danger("sends the environment to another machine")
+
+    def judge_chain(self, stages: list[Stage]) -> tuple[list[Verdict], list[tuple[str, str]]]:
+        """What is to be said of a pipe, and the scripts that are known to go through it."""
+        verdicts: list[Verdict] = []
+        scripts: list[tuple[str, str]] = []
+        for index, stage in enumerate(stages[1:], start=1):
+            before = stages[:index]
+            if (
+                stage.words[0].endswith("xargs")
+                and stage.name in _REMOVING
+                and any(_wide(earlier) for earlier in before)
+            ):
+                verdicts.append(danger("does away with what it finds in the system or the whole home"))
+            if stage.name in _UNPACKERS and any(earlier.name in FETCHERS for earlier in before):
+                self._unpacked = True
+            if stage.name in FETCHERS:
+                verdicts += _carried_away(before, stage)
+            if _runs_input(stage):
+                said, script = _fed(before, stage)
+                verdicts += said
+                scripts += script
+            if stage.name in ("tee", "xargs") and any(name in SHELLS for name in stage.made_by):
+                verdicts.append(danger("feeds a shell through a side door"))
+        return verdicts, scripts
+
+
+def _wide(stage: Stage) -> bool:
+    named = [word for word in stage.arguments if paths.root_like(word) or paths.system(word)]
+    return stage.name in ("find", "fd", "ls", "locate", "du") and bool(named)
+
+
+def _runs_input(stage: Stage) -> bool:
+    return reads_code(stage.name, stage.arguments) and stage.input is None or stage.name in ("at", "batch")
+
+
+def _fed(before: list[Stage], stage: Stage) -> tuple[list[Verdict], list[tuple[str, str]]]:
+    """A shell or an interpreter at the end of a pipe."""
+    names = [earlier.name for earlier in before]
+    if any(name in FETCHERS or name in DECODERS for name in names):
+        return [danger(f"{stage.name} runs what was fetched or decoded")], []
+    said = _printed(before[0]) if len(before) == 1 else None
+    shell = stage.name in SHELLS or stage.name in ("source", ".")
+    if said is not None and UNKNOWN not in said:
+        return [], [(stage.name, said)]
+    if shell and names != ["cat"]:
+        return [danger(f"{stage.name} runs what {names[-1]} prints")], []
+    return [doubt(f"{stage.name} runs what {names[-1]} prints")], []
+
+
+def _printed(stage: Stage) -> str | None:
+    """What a command prints, where its words tell."""
+    if stage.name == "echo":
+        words = [word for word in stage.arguments if not re.fullmatch(r"-[neE]+", word)]
+        return ansi(" ".join(words)) if "-e" in stage.arguments else " ".join(words)
+    if stage.name == "printf" and stage.arguments:
+        return ansi(" ".join(stage.arguments).replace("%s", " "))
+    if stage.name == "cat" and not stage.arguments:
+        return stage.input
+    return None
+
+
+def _carried_away(before: list[Stage], stage: Stage) -> Iterator[Verdict]:
+    for earlier in before:
+        if earlier.name in _TELLING and (earlier.name != "ps" or stage.name in ("nc", "ncat")):
+            yield danger(f"sends what {earlier.name} tells to another machine")
+        elif earlier.name in _PACKING and any(
+            paths.root_like(word) or paths.secret(word) for word in earlier.arguments
+        ):
+            yield danger("sends everything there is to another machine")
+    if stage.name in ("curl", "wget", "ssh") and any(
+        word in ("-T", "@-", "-F", "--upload-file") for word in stage.arguments
+    ):
+        yield doubt("sends what it is given to another machine")
+
+
+def _downloads(stage: Stage) -> Iterator[str]:
+    if stage.name not in ("curl", "wget", "aria2c", "scp"):
+        return
+    named = operands(stage.arguments)
+    target = option_value(stage.arguments, "-o", "--output", "--output-document") or (
+        option_value(stage.arguments, "-O") if stage.name == "wget" else ""
+    )
+    if target:
+        yield paths.place(target)
+    elif stage.name != "curl" or any(
+        re.fullmatch(r"-[a-zA-Z]*O[a-zA-Z]*|--remote-name", word) for word in stage.arguments
+    ):
+        yield from (posixpath.basename(word.partition("?")[0]) for word in named if "/" in word)

@@ -1,0 +1,152 @@
+"""Which paths in a shell command matter: the system, the home, devices, secrets, what starts by itself. Pure."""
+
+import posixpath
+import re
+from fnmatch import fnmatchcase
+
+from moot.tools.shell.words import UNKNOWN
+
+_SYSTEM = ("bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "proc", "root", "run", "sbin", "sys",
+           "usr", "var", "System", "Library", "private")  # fmt: skip
+_OWNER = "/home/-"
+_DISTINCT = ("boot", "dev", "etc", "home", "proc", "root", "sys", "usr", "var")
+_ROOTS = (*_SYSTEM, "mnt", "media", "srv", "opt", "Users", "Volumes", "Applications")
+_FREE = ("/tmp", "/var/tmp", "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/shm", "/dev/fd",
+         "/dev/zero", "/dev/full", "/var/folders", "/private/tmp")  # fmt: skip
+# In the home: started by a login, a shell, a desktop or a program that is used every day.
+_STARTING = (
+    "~/.bashrc", "~/.bash_profile", "~/.bash_login", "~/.bash_logout", "~/.bash_aliases", "~/.profile", "~/.zshrc",
+    "~/.zshenv", "~/.zprofile", "~/.zlogin", "~/.kshrc", "~/.cshrc", "~/.tcshrc", "~/.config/fish/*", "~/.inputrc",
+    "~/.ssh", "~/.ssh/*", "~/.config/autostart/*", "~/.config/systemd/*", "~/.xinitrc", "~/.xprofile", "~/.xsession",
+    "~/.gitconfig", "~/.config/git/*", "~/.vimrc", "~/.config/nvim/*", "~/.pam_environment", "~/.local/bin/*",
+    "~/bin/*",
+    "~/Library/LaunchAgents/*", "~/.npmrc", "~/.pip/pip.conf", "~/.config/pip/pip.conf", "~/.config/moot*",
+    "~/.bash_history",
+    "~/.zsh_history", "~/.python_history", "~/.tmux.conf", "~/.pythonrc*", "~/.local/share/applications/*",
+)  # fmt: skip
+_SECRET = (
+    "~/.ssh/*", "~/.ssh", "~/.aws", "~/.aws/*", "~/.azure/*", "~/.kube", "~/.kube/*", "~/.docker/config.json",
+    "~/.netrc",
+    "~/.npmrc", "~/.pypirc", "~/.git-credentials", "~/.config/gh/*", "~/.config/gcloud*", "~/.gnupg", "~/.gnupg/*",
+    "~/.password-store*", "~/.cargo/credentials*", "~/.gem/credentials", "~/.m2/settings.xml", "~/.pgpass", "~/.my.cnf",
+    "~/.vault-token", "~/.terraform.d/*", "~/.config/op*", "~/.bash_history", "~/.zsh_history", "~/.mozilla*",
+    "~/.config/google-chrome*", "~/.config/chromium*", "~/.local/share/keyrings*", "~/.config/moot*",
+    "~/.local/share/moot*",
+    "~/.local/state/moot*", "/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*", "/etc/krb5.keytab",
+    "/proc/*/environ", "/proc/*/mem", "/proc/kcore", "/dev/mem", "/dev/kmem", "/run/docker.sock",
+    "/var/run/docker.sock",
+    "/run/secrets/*", "/var/run/secrets/*", "~/.config/rclone/*", "~/.config/composer/auth.json", "~/.nuget/*",
+)  # fmt: skip
+_SECRET_NAMES = (
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    "authorized_keys",
+    "wallet.dat",
+    ".netrc",
+    ".git-credentials",
+)
+_PRIVATE_NAMES = (".env", ".env.local", ".env.production", ".npmrc", ".pypirc", "credentials.json", "secrets.yml")
+
+
+def place(word: str) -> str:
+    """A path in one spelling: no doubled or trailing slashes, no dots, the home as ~."""
+    path = re.sub(r"^file://", "", word)
+    path = re.sub(r"^~[a-z_][\w-]*", "~", path)
+    path = re.sub(r"^/(?:home|Users)/[^/*?]+(?=/|$)", "~", path)
+    path = re.sub(r"^/root(?=/|$)", "~", path)
+    if path == "~" or path.startswith("~/"):
+        # What climbs out of the home must not seem to stay in it.
+        path = re.sub(rf"^{_OWNER}(?=/|$)", "~", posixpath.normpath(_OWNER + path[1:]))
+    path = posixpath.normpath(path) if path else ""
+    path = "/" + path.lstrip("/") if path.startswith("/") else path
+    climb = re.match(r"^(?:~/)?((?:\.\./)+)(.*)$", path)
+    # Few projects have an etc two floors up, but many have a lib or a bin.
+    if climb and climb[2].split("/")[0] in (_DISTINCT if climb[1].count("/") < 4 else _SYSTEM):
+        return place("/" + climb[2]) if climb[1].count("/") > 1 else path
+    return path
+
+
+def root_like(word: str) -> bool:
+    """The whole machine, a whole tree of the system, or the whole home."""
+    path = place(word)
+    bare = re.sub(r"(/(\*|\.\*|\.\[!\.\]\*|\{\*,\.\*\}))+$", "", path) or "/"
+    if bare in ("/", "~", "..") or re.fullmatch(r"(\.\./?)+", bare):
+        return True
+    if bare.startswith(UNKNOWN):
+        # With the variable empty this is the root.
+        return bare != path or word.startswith(UNKNOWN + "/") and word.rstrip("/*") == UNKNOWN
+    parts = bare.split("/")
+    return bare.startswith("/") and len(parts) == 2 and (_matches(parts[1], _ROOTS) or UNKNOWN in parts[1])
+
+
+def system(word: str) -> bool:
+    """Something that belongs to the machine, by whatever spelling or pattern."""
+    path = place(word)
+    if not path.startswith("/") or free(path):
+        return False
+    first = path.split("/")[1]
+    return path == "/" or _matches(first, _SYSTEM) or first.startswith(UNKNOWN)
+
+
+def free(path: str) -> bool:
+    return any(path == known or path.startswith(known + "/") for known in _FREE)
+
+
+def home(word: str) -> bool:
+    return place(word).split("/")[0] == "~"
+
+
+def starting(word: str) -> bool:
+    """Run or read by itself later: a shell's start file, a desktop's, a hook."""
+    path = place(word)
+    if _any(path, _STARTING) or posixpath.basename(path) in ("authorized_keys", "sitecustomize.py", "usercustomize.py"):
+        return True
+    return ".git/hooks/" in path + "/" and not path.endswith(".sample") or path.endswith(".git/config")
+
+
+def secret(word: str) -> bool:
+    """A credential, or a file that holds some."""
+    for part in re.split(r"[=@:,]", word) if "://" not in word else [word]:
+        path = place(part)
+        name = posixpath.basename(path)
+        if path and not path.endswith(".pub") and (_any(path, _SECRET) or _matches(name, _SECRET_NAMES, names=True)):
+            return True
+    return False
+
+
+def private(word: str) -> bool:
+    """A file of a project that often holds credentials."""
+    return posixpath.basename(place(word.lstrip("@"))) in _PRIVATE_NAMES
+
+
+def device(word: str) -> bool:
+    path = place(word)
+    if free(path):
+        return False
+    return path.startswith(("/dev/", "/sys/", "/proc/sys", "/proc/sysrq")) or path in ("/dev", "/sys")
+
+
+def connection(word: str) -> bool:
+    """Bash's own way to the network."""
+    return re.match(r"^/dev/(tcp|udp)/", place(word)) is not None or word.startswith("/inet/")
+
+
+def _any(path: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(path, pattern) or path + "/*" == pattern or _reaches(path, pattern) for pattern in patterns)
+
+
+def _reaches(path: str, pattern: str) -> bool:
+    """Whether a path that is itself a pattern could be the known one."""
+    if not re.search(r"[*?\[]", path) or path.count("/") != pattern.count("/") or path in ("/*", "~/*"):
+        return False
+    return fnmatchcase(pattern.rstrip("*"), path) and len(re.sub(r"[*?\[\]]", "", path)) > 3
+
+
+def _matches(part: str, known: tuple[str, ...], *, names: bool = False) -> bool:
+    if part in known:
+        return True
+    if not re.search(r"[*?\[]", part):
+        return False
+    return any(fnmatchcase(name, part) for name in known) and (not names or len(part.strip("*")) > 3)

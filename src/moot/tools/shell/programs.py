@@ -1,0 +1,259 @@
+"""What particular programs do with their words: the network, lasting changes, traces, other programs' code. Pure."""
+
+import re
+from collections.abc import Iterator
+
+from moot.domain.shell import Verdict
+from moot.tools.shell import paths
+from moot.tools.shell.rules import Words, danger, doubt, has, operands, option_value, reads, rule, writes
+from moot.tools.shell.words import UNKNOWN
+
+_TUNNELS = re.compile(r"^-[A-Za-z]*[RDLw]|ProxyCommand|LocalCommand|PermitLocalCommand|KnownHostsCommand")
+_GIT_RUNS = re.compile(
+    r"^(core\.(hookspath|sshcommand|fsmonitor|pager|editor|askpass|gitproxy)|alias\..*|credential\..*|.*\.command"
+    r"|diff\.external|.*\.textconv|filter\..*|pager\..*|sequence\.editor|gpg\.program|include\.path|url\..*)$",
+    re.IGNORECASE,
+)
+_ESCAPES = re.compile(
+    r"--privileged|--pid[= ]host|--(net|network)[= ]host|--cap-add|-v ?/:|--volume[= ]/:|src=/,|source=/,|docker\.sock"
+)
+_SYSTEMCTL_LOOKS = ("status", "show", "cat", "list-", "is-", "get-default", "help", "--version")
+
+
+@rule("curl", "wget", "http", "https", "xh", "fetch", "aria2c")
+def _fetching(arguments: Words) -> Iterator[Verdict]:
+    target = option_value(arguments, "-o", "--output", "-O", "--output-document", "-P", "--directory-prefix")
+    if target:
+        yield from writes(target)
+    if has(arguments, "", "--use-askpass") or any(word.startswith("--config=/dev") for word in arguments):
+        yield danger("runs what it is told elsewhere")
+    for index, word in enumerate(arguments):
+        sent = arguments[index + 1] if word in _SENDING and index + 1 < len(arguments) else ""
+        sent = sent or (word.partition("=")[2] if word.partition("=")[0] in _SENDING else "")
+        if paths.secret(sent.lstrip("@")) or "file://" in word and paths.secret(word):
+            yield danger("sends credentials away")
+        elif word in ("-T", "--upload-file", "-F", "--form") or word.startswith("--post-file") or sent.startswith("@"):
+            yield doubt("sends a file away")
+    for word in arguments:
+        if word.startswith("file://"):
+            yield from reads(word[7:])
+
+
+_SENDING = frozenset({"-d", "--data", "--data-binary", "--data-raw", "--data-urlencode", "-F", "--form", "-T", "-H",
+                      "--upload-file", "--post-file", "--body-file", "--json"})  # fmt: skip
+
+
+@rule("nc", "ncat", "netcat")
+def _raw_network(arguments: Words) -> Iterator[Verdict]:
+    if has(arguments, "z") and not has(arguments, "lec"):
+        yield doubt("probes another machine")
+    else:
+        yield danger("opens a raw connection or a listener")
+
+
+@rule("ssh", "autossh")
+def _tunnel(arguments: Words) -> Iterator[Verdict]:
+    if any(_TUNNELS.search(word) for word in arguments):
+        yield danger("opens a tunnel or runs a program to connect")
+
+
+@rule("openssl")
+def _openssl(arguments: Words) -> Iterator[Verdict]:
+    if arguments and arguments[0] in ("s_server", "s_client"):
+        yield danger("opens a raw connection or a listener")
+
+
+@rule("dig", "nslookup", "host", "ping", "traceroute")
+def _lookup(arguments: Words) -> Iterator[Verdict]:
+    if any(UNKNOWN in word for word in arguments):
+        yield danger("may carry data away in the name it asks for")
+
+
+@rule("kill")
+def _kill(arguments: Words) -> Iterator[Verdict]:
+    targets = [word for index, word in enumerate(arguments) if not (index == 0 and re.match(r"-[A-Z0-9s]", word))]
+    if arguments[:1] == ["-1"] and len(arguments) == 1 or any(word in ("-1", "0", "1") for word in targets):
+        yield danger("ends everything it may end")
+    elif any(re.fullmatch(r"-\d+", word) for word in targets):
+        yield doubt("ends a whole group of programs")
+
+
+@rule("pkill", "killall")
+def _kill_by_name(arguments: Words) -> Iterator[Verdict]:
+    named = operands(arguments)
+    if has(arguments, "uUvG", "--euid", "--uid", "--inverse", "--user") or any(
+        re.fullmatch(r"[.*^$]+", word) for word in named
+    ):
+        yield danger("ends everything it may end")
+    if any(re.search(r"sshd|systemd|init|dockerd|moot|auditd|syslog", word) for word in named):
+        yield danger("ends what the machine needs")
+
+
+@rule("crontab")
+def _crontab(arguments: Words) -> Iterator[Verdict]:
+    if not has(arguments, "l"):
+        yield danger("changes what runs by itself")
+
+
+@rule("systemctl", "service", "rc-service", "sv", "loginctl", "initctl")
+def _services(arguments: Words) -> Iterator[Verdict]:
+    named = operands(arguments)
+    if named and not any(word.startswith(_SYSTEMCTL_LOOKS) for word in named):
+        yield danger("changes what the machine runs")
+
+
+@rule("history", "fc")
+def _history(arguments: Words) -> Iterator[Verdict]:
+    if has(arguments, "cdwra"):
+        yield danger("changes the record of what was done")
+
+
+@rule("journalctl", "dmesg", "logrotate", "wevtutil", "ausearch")
+def _journal(arguments: Words) -> Iterator[Verdict]:
+    words = " ".join(arguments)
+    if re.search(r"--(vacuum|rotate|flush|clear|force)|(^| )-[a-z]*[Ccf]( |$)(?!.*-u)", words) and "-fu" not in words:
+        yield danger("changes the machine's logs")
+
+
+@rule("set", "shopt")
+def _shell_options(arguments: Words) -> Iterator[Verdict]:
+    if "history" in arguments and ("+o" in arguments or "-u" in arguments):
+        yield danger("stops recording what is done")
+
+
+@rule("unset")
+def _unset(arguments: Words) -> Iterator[Verdict]:
+    if any(word.startswith("HIST") for word in arguments):
+        yield danger("stops recording what is done")
+
+
+@rule("sysctl")
+def _sysctl(arguments: Words) -> Iterator[Verdict]:
+    if has(arguments, "wp", "--write", "--load", "--system") or any("=" in word for word in arguments):
+        yield danger("changes the kernel's settings")
+
+
+@rule("git")
+def _git(arguments: Words) -> Iterator[Verdict]:
+    words = list(arguments)
+    for index, word in enumerate(words):
+        setting = words[index + 1] if word == "-c" and index + 1 < len(words) else ""
+        if setting and _GIT_RUNS.match(setting.partition("=")[0]) and "=" in setting:
+            yield danger("lets git run a program")
+        if word.startswith(("--upload-pack", "--receive-pack", "--exec=", "ext::", "--exec-path=")):
+            yield danger("lets git run a program")
+    verb = next((word for word in words if not word.startswith("-")), "")
+    rest = words[words.index(verb) + 1 :] if verb else []
+    if verb == "config" and any(_GIT_RUNS.match(word) for word in rest) and len(operands(rest)) > 1:
+        yield danger("lets git run a program from now on")
+    if verb == "push" and has(rest, "f", "--force", "--mirror", "--delete") or verb == "clean" and has(rest, "fx"):
+        yield doubt("throws away what may be nowhere else")
+    if verb in ("reset", "checkout") and "--hard" in rest or verb in ("filter-branch", "filter-repo", "update-ref"):
+        yield doubt("throws away what may be nowhere else")
+
+
+@rule("tar", "bsdtar")
+def _archive(arguments: Words) -> Iterator[Verdict]:
+    if any(word.startswith(("--checkpoint-action", "--to-command", "--use-compress", "--rsh-command", "--info-script"))
+           for word in arguments) or "-I" in arguments:  # fmt: skip
+        yield danger("lets tar run a program")
+    folder = option_value(arguments, "--directory") or _after(arguments, "-C")
+    first = arguments[0] if arguments else ""
+    if folder and ("x" in first or has(arguments, "x", "--extract", "--get")):
+        yield from writes(folder)
+    if ("c" in first.lstrip("-") or has(arguments, "c", "--create")) and any(
+        paths.root_like(word) for word in arguments[1:]
+    ):
+        yield doubt("packs up everything")
+
+
+@rule("unzip", "7z", "7za")
+def _unpack(arguments: Words) -> Iterator[Verdict]:
+    if folder := option_value(arguments, "-d"):
+        yield from writes(folder)
+
+
+@rule("zip")
+def _zip(arguments: Words) -> Iterator[Verdict]:
+    if has(arguments, "", "--unzip-command") or "-TT" in arguments:
+        yield danger("lets zip run a program")
+
+
+@rule("rsync")
+def _rsync(arguments: Words) -> Iterator[Verdict]:
+    named = operands(arguments)
+    if named:
+        yield from writes(named[-1])
+        if has(arguments, "", "--delete") and paths.root_like(named[-1]):
+            yield danger(f"removes what is in {named[-1]}")
+    command = option_value(arguments, "-e", "--rsh")
+    if command and command.split()[:1] not in (["ssh"], [UNKNOWN]):
+        yield danger("lets rsync run a program")
+    if any(":" in word for word in named):
+        yield doubt("copies to or from another machine")
+
+
+@rule("vim", "vi", "nvim", "ex", "ed", "emacs", "nano", "view", "less", "more", "man")
+def _editors(arguments: Words) -> Iterator[Verdict]:
+    if any(re.search(r"(^|[:+\s])!|:!|system\(|py(thon)?3? |shell-command|--eval|-P$", word) for word in arguments):
+        yield danger("lets an editor run a program")
+    for target in operands(arguments):
+        yield from writes(target) if not paths.system(target) else ()
+
+
+@rule("docker", "podman", "nerdctl")
+def _containers(arguments: Words) -> Iterator[Verdict]:
+    words = " ".join(arguments)
+    if _ESCAPES.search(words):
+        yield danger("gives a container the machine")
+    elif arguments and arguments[0] in ("run", "exec", "push", "rm", "rmi", "system", "volume", "kill", "stop"):
+        yield doubt("starts, ends or publishes containers")
+
+
+@rule("npm", "yarn", "pnpm", "pip", "pip3", "cargo", "twine", "gem", "poetry", "uv")
+def _packages(arguments: Words) -> Iterator[Verdict]:
+    words = " ".join(arguments)
+    if re.search(r"(^| )(publish|upload|push|login|adduser|owner|token)( |$)", words):
+        yield doubt("publishes a package or signs in")
+    if re.search(r"--(extra-)?index-url|--registry|(install|add|i) .*(https?|git\+\w+)://|--trusted-host| -i ", words):
+        yield doubt("installs from a place of its own choosing")
+
+
+@rule("awk", "gawk", "mawk", "nawk")
+def _awk(arguments: Words) -> Iterator[Verdict]:
+    if any("/inet/" in word for word in arguments):
+        yield danger("opens a connection to another machine")
+
+
+@rule("alias")
+def _alias(arguments: Words) -> Iterator[Verdict]:
+    if any(re.match(r"(sudo|su|ssh|ls|cd|rm|git)=", word) for word in arguments):
+        yield doubt("gives an everyday command another meaning")
+
+
+@rule("python -m")
+def _modules(arguments: Words) -> Iterator[Verdict]:
+    module = arguments[0] if arguments else ""
+    if module == "moot" or module.startswith("moot."):
+        yield danger("would let Moot be its own owner")
+    if module in ("http.server", "SimpleHTTPServer", "pyftpdlib", "smtpd", "uvicorn", "gunicorn"):
+        yield doubt("listens for other machines")
+    if module in ("pip",):
+        yield from _packages(arguments[1:])
+
+
+@rule("enable")
+def _enable(arguments: Words) -> Iterator[Verdict]:
+    if has(arguments, "f"):
+        yield danger("loads code into the shell")
+
+
+@rule("ulimit")
+def _limits(arguments: Words) -> Iterator[Verdict]:
+    if "unlimited" in arguments:
+        yield doubt("lifts a bound")
+
+
+def _after(arguments: Words, option: str) -> str:
+    words = list(arguments)
+    return words[words.index(option) + 1] if option in words[:-1] else ""

@@ -1,0 +1,308 @@
+"""What a single command means, by its name and words: nothing, a doubt, or a danger. Pure."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from moot.domain.shell import Level, Verdict
+from moot.tools.shell import paths
+from moot.tools.shell.words import UNKNOWN
+
+Words = Sequence[str]
+
+
+def _set(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+SHELLS = _set("sh bash dash zsh ksh ash fish csh tcsh mksh rbash pwsh")
+INTERPRETERS = _set("python perl ruby node nodejs php lua tclsh deno bun Rscript")
+FETCHERS = _set(
+    "curl wget fetch aria2c http https xh nc ncat netcat socat ftp tftp lynx w3m scp sftp ssh telnet lwp-request GET "
+    "axel gsutil dig nslookup host"
+)
+DECODERS = _set(
+    "base64 base32 basenc xxd uudecode openssl gunzip zcat gzip bzcat xzcat xz zstd tr rev gpg uncompress od hexdump"
+)
+PASSWORDS = (
+    "npm token", "gh auth token", "gcloud auth print", "git credential", "secret-tool", "pass show", "keyring get",
+    "security find", "docker login", "gpg --export-secret", "aws configure get", "kubectl get secret",
+    "kubectl config view", "az account get", "op read", "vault kv get", "vault read", "heroku auth:token",
+)  # fmt: skip
+
+_ALWAYS = {
+    "takes another's rights": "sudo doas su pkexec runuser gosu su-exec sudoedit visudo newgrp sg nsenter unshare "
+    "chroot setcap capsh setpriv systemd-nspawn machinectl",
+    "writes to a disk as such": "wipefs blkdiscard fdisk sfdisk cfdisk gdisk sgdisk parted mkswap hdparm cryptsetup "
+    "lvremove vgremove pvremove lvcreate badblocks nvme debugfs tune2fs resize2fs e2fsck fsck mke2fs dumpe2fs "
+    "partprobe losetup dmsetup zpool zfs mdadm shred srm wipe",
+    "changes accounts": "useradd userdel usermod groupadd groupdel groupmod adduser deluser passwd chpasswd gpasswd "
+    "chsh chage vipw vigr",
+    "stops or changes the machine": "shutdown reboot halt poweroff init telinit kexec insmod rmmod modprobe swapoff "
+    "swapon mount umount killall5 setenforce auditctl iptables ip6tables nft ufw firewall-cmd ebtables hostnamectl "
+    "timedatectl grub-install update-grub efibootmgr mkinitcpio update-initramfs depmod dkms apparmor_parser "
+    "aa-disable chattr",
+    "starts something by itself later": "at batch systemd-run update-rc.d chkconfig launchctl anacron incrontab",
+    "opens the machine to the network": "socat ngrok cloudflared chisel frpc frps localtunnel lt bore rathole ligolo "
+    "gost tor msfconsole msfvenom sshuttle openvpn wg-quick",
+    "is a tool for breaking in": "hydra medusa john hashcat mimikatz responder ettercap bettercap arpspoof airmon-ng",
+    "would let Moot be its own owner": "moot",
+}
+_BY_NAME = {name: reason for reason, names in _ALWAYS.items() for name in names.split()}
+_ASKING = {
+    "reaches other machines": "ssh sftp scp ftp tftp telnet nmap masscan tcpdump tshark mosh rclone",
+    "ends other programs": "killall pkill skill xkill",
+    "installs for the whole machine": "apt apt-get dnf yum pacman zypper apk brew snap flatpak dpkg rpm",
+    "debugs other programs": "gdb strace ltrace bpftrace perf",
+}
+_ASK_BY_NAME = {name: reason for reason, names in _ASKING.items() for name in names.split()}
+_LOOKING = _set(
+    "ls stat test [ [[ echo printf du file mkdir realpath dirname basename cd pushd chmod tree wc ssh-keygen readlink "
+    "true :"
+)
+
+
+def judge(name: str, arguments: Words) -> Iterator[Verdict]:
+    """Every thought about one command that has no wrapper around it any more."""
+    if reason := _BY_NAME.get(name):
+        yield _danger(f"{name} {reason}")
+    if name.startswith(("mkfs", "fsck.")):
+        yield _danger(f"{name} writes to a disk as such")
+    if reason := _ASK_BY_NAME.get(name):
+        yield _doubt(f"{name} {reason}")
+    if rule := _RULES.get(name):
+        yield from rule(arguments)
+    yield from _credentials(name, arguments)
+
+
+def writes(target: str) -> Iterator[Verdict]:
+    """A file is written, made or replaced."""
+    if paths.connection(target):
+        yield _danger("opens a connection to another machine")
+    elif paths.device(target):
+        yield _danger(f"writes to {_shown(target)}")
+    elif paths.starting(target):
+        yield _danger(f"writes to {_shown(target)}, which is run or read by itself later")
+    elif paths.system(target):
+        yield _danger(f"writes to {_shown(target)}, which belongs to the system")
+    elif paths.secret(target):
+        yield _danger(f"writes to {_shown(target)}, where credentials are kept")
+
+
+def reads(target: str) -> Iterator[Verdict]:
+    if paths.connection(target):
+        yield _danger("opens a connection to another machine")
+    elif paths.secret(target):
+        yield _danger(f"reads {_shown(target)}, where credentials are kept")
+
+
+def operands(arguments: Words) -> list[str]:
+    """The words that are not options."""
+    if "--" in arguments:
+        cut = list(arguments).index("--")
+        return [word for word in arguments[:cut] if not _option(word)] + list(arguments[cut + 1 :])
+    return [word for word in arguments if not _option(word)]
+
+
+def has(arguments: Words, letters: str, *names: str) -> bool:
+    """Whether one of these short or long options is there, alone or among others."""
+    for word in arguments:
+        if word == "--":
+            return False
+        if word.startswith("--"):
+            if word.partition("=")[0] in names:
+                return True
+        elif _option(word) and any(letter in word[1:] for letter in letters):
+            return True
+    return False
+
+
+def _option(word: str) -> bool:
+    return len(word) > 1 and word.startswith("-")
+
+
+def _danger(reason: str) -> Verdict:
+    return Verdict(Level.DANGEROUS, reason)
+
+
+def _doubt(reason: str) -> Verdict:
+    return Verdict(Level.ASK, reason)
+
+
+def _shown(word: str) -> str:
+    return word.replace(UNKNOWN, "…")[:80]
+
+
+def _credentials(name: str, arguments: Words) -> Iterator[Verdict]:
+    spoken = " ".join([name, *arguments])
+    if (
+        any(spoken.startswith(known) for known in PASSWORDS)
+        or "_authToken" in spoken
+        and name in ("npm", "yarn", "pnpm")
+    ):
+        yield _danger(f"{name} prints credentials")
+    if name in _LOOKING:
+        return
+    for word in arguments:
+        if paths.secret(word) and not word.startswith("-"):
+            yield (_doubt if name in ("ssh", "ssh-add") else _danger)(f"{name} reads {_shown(word)}")
+        elif paths.private(word) and name not in ("touch", "rm", "git"):
+            yield _doubt(f"{name} reads {_shown(word)}, which may hold credentials")
+
+
+# ---- removing, moving, changing ---------------------------------------------------------------
+
+
+def _removing(arguments: Words) -> Iterator[Verdict]:
+    everything = has(arguments, "rR", "--recursive")
+    if has(arguments, "", "--no-preserve-root"):
+        yield _danger("removes the root of the file system")
+    for target in operands(arguments):
+        yield from _removed(target, everything=everything)
+
+
+def _removed(target: str, *, everything: bool) -> Iterator[Verdict]:
+    path = paths.place(target)
+    if paths.root_like(target) and (everything or "*" in target):
+        yield _danger(f"removes {_shown(target)} whole")
+    elif paths.system(target) or paths.starting(target):
+        yield _danger(f"removes {_shown(target)}, which belongs to the system or starts by itself")
+    elif everything and target.startswith(UNKNOWN) and "/" in target:
+        yield _danger(f"removes {_shown(target)}, which is the root while the variable is empty")
+    elif everything and (paths.home(target) or UNKNOWN in target or path in (".", "*", ".*")):
+        yield _doubt(f"removes {_shown(target)} and all in it")
+    elif everything and path.endswith(".git"):
+        yield _doubt("removes a repository's history")
+
+
+def _moving(arguments: Words) -> Iterator[Verdict]:
+    named = operands(arguments)
+    for source in named[:-1]:
+        if paths.root_like(source) or paths.system(source) or paths.starting(source):
+            yield _danger(f"moves {_shown(source)} away")
+    yield from _copying(arguments)
+
+
+def _copying(arguments: Words) -> Iterator[Verdict]:
+    named = operands(arguments)
+    into = _value(arguments, "-t", "--target-directory")
+    for target in [into] if into else named[-1:] if len(named) > 1 else []:
+        yield from writes(target)
+    for source in named:
+        if source == "/dev/zero" or paths.device(source):
+            yield _danger(f"reads {_shown(source)} as a file")
+
+
+def _linking(arguments: Words) -> Iterator[Verdict]:
+    named = operands(arguments)
+    yield from writes(named[-1]) if len(named) > 1 else ()
+    for source in named[:-1]:
+        if paths.root_like(source) or paths.secret(source):
+            yield _danger(f"makes another name for {_shown(source)}")
+
+
+def _into_all(arguments: Words) -> Iterator[Verdict]:
+    for target in operands(arguments):
+        yield from writes(target)
+        if paths.root_like(target):
+            yield _danger(f"changes {_shown(target)}")
+
+
+def _modes(arguments: Words) -> Iterator[Verdict]:
+    named = [word for word in arguments if not re.fullmatch(r"-[RfvchPHL]+|--[a-z-]+(=.*)?", word)]
+    mode, targets = (named[0] if named else ""), named[1:]
+    if (
+        re.search(r"[ugoa]*\+[rwxX]*[s]", mode)
+        or re.fullmatch(r"0?[2467][0-7]{3}", mode)
+        or re.search(r"=[rwx]*s", mode)
+    ):
+        yield _danger("lets others run a program with its owner's rights")
+    everything = has(arguments, "R", "--recursive")
+    for target in targets:
+        if paths.system(target) or everything and paths.root_like(target):
+            yield _danger(f"changes who may use {_shown(target)}")
+        elif everything and UNKNOWN in target:
+            yield _doubt(f"changes who may use {_shown(target)}")
+
+
+def _owners(arguments: Words) -> Iterator[Verdict]:
+    named = operands(arguments)
+    if named and re.match(r"(root|0)?(:(root|0))?$", named[0]) and named[0] != "":
+        yield _danger("gives files to root")
+    for target in named[1:]:
+        if paths.system(target) or paths.root_like(target):
+            yield _danger(f"changes who owns {_shown(target)}")
+
+
+def _disk(arguments: Words) -> Iterator[Verdict]:
+    given = dict(word.split("=", 1) for word in arguments if "=" in word)
+    for target in (given.get("of", ""), given.get("if", "")):
+        if target and (paths.device(target) or target.startswith("/dev/" + UNKNOWN)) and not target.endswith("random"):
+            yield _danger(f"copies from or to {_shown(target)} as such")
+    yield from writes(given.get("of", "x"))
+    if re.match(r"/dev/(zero|u?random|full)", given.get("if", "")) and "count" not in given:
+        yield _danger("writes until the disk is full")
+
+
+def _in_place(arguments: Words) -> Iterator[Verdict]:
+    if has([word for word in arguments if not word.startswith("--")], "i") or has(arguments, "", "--in-place"):
+        for target in operands(arguments)[1:] or operands(arguments):
+            yield from writes(target)
+
+
+def _value(arguments: Words, *names: str) -> str:
+    """What follows an option, in the next word or in the same."""
+    for index, word in enumerate(arguments):
+        for name in names:
+            if word == name and index + 1 < len(arguments):
+                return arguments[index + 1]
+            if name.startswith("--") and word.startswith(name + "="):
+                return word[len(name) + 1 :]
+            if not name.startswith("--") and word.startswith(name) and len(word) > 2 and not word.startswith("--"):
+                return word[2:]
+    return ""
+
+
+_RULES: dict[str, Callable[[Words], Iterator[Verdict]]] = {
+    "rm": _removing,
+    "rmdir": _removing,
+    "unlink": _removing,
+    "trash": _removing,
+    "mv": _moving,
+    "rename": _moving,
+    "cp": _copying,
+    "install": _copying,
+    "rsync": _copying,
+    "scp": _copying,
+    "ln": _linking,
+    "link": _linking,
+    "tee": _into_all,
+    "truncate": _into_all,
+    "touch": _into_all,
+    "mkfifo": _into_all,
+    "mknod": _into_all,
+    "fallocate": _into_all,
+    "split": lambda arguments: _into_all(operands(arguments)[1:]),
+    "sponge": _into_all,
+    "chmod": _modes,
+    "setfacl": _owners,
+    "chown": _owners,
+    "chgrp": _owners,
+    "dd": _disk,
+    "dcfldd": _disk,
+    "sed": _in_place,
+    "perl": _in_place,
+}
+
+
+def rule(*names: str) -> Callable[[Callable[[Words], Iterator[Verdict]]], Callable[[Words], Iterator[Verdict]]]:
+    """Name the commands a rule is about; a name has at most one rule."""
+
+    def keep(function: Callable[[Words], Iterator[Verdict]]) -> Callable[[Words], Iterator[Verdict]]:
+        for name in names:
+            _RULES[name] = function
+        return function
+
+    return keep
+
+
+danger, doubt, option_value = _danger, _doubt, _value

@@ -1,0 +1,88 @@
+"""One command of a script, with the words it has and what is given to it. Pure."""
+
+import re
+from dataclasses import dataclass, field
+
+from moot.tools.shell.rules import DECODERS, FETCHERS
+from moot.tools.shell.words import Node, Variables, every, text
+from moot.tools.shell.wrappers import unwrap
+
+
+@dataclass(slots=True)
+class Stage:
+    """One command with what comes into it. `input` is the text given to it here, where that is known."""
+
+    words: list[str]
+    input: str | None = None
+    # The names of commands whose output is its script or one of its words.
+    made_by: list[str] = field(default_factory=list)
+    # The commands whose output stands among its words.
+    told: list["Stage"] = field(default_factory=list)
+    # The files its output goes to.
+    outputs: list[str] = field(default_factory=list)
+
+    @property
+    def fetches(self) -> bool:
+        return any(name in FETCHERS or name in DECODERS for name in self.made_by)
+
+    @property
+    def name(self) -> str:
+        inner = unwrap(self.words)
+        return re.sub(r"^(python|perl|ruby|node|php|lua)[\d.]+$", r"\1", inner[0].rpartition("/")[2]) if inner else ""
+
+    @property
+    def arguments(self) -> list[str]:
+        return unwrap(self.words)[1:]
+
+    @classmethod
+    def of(cls, node: Node, variables: Variables) -> "Stage":
+        """A `command` node, with the redirections around it."""
+        words: list[str] = []
+        made: list[str] = []
+        name = node.child_by_field_name("name")
+        parts = [*(name.named_children if name is not None else ()), *node.children_by_field_name("argument")]
+        for part in parts:
+            words += variables.words(part)
+            for inner in every(part, "process_substitution"):
+                made += names_in(inner, variables)
+        told = [cls.of(inner, variables) for part in parts for inner in _substituted(part)]
+        stage = cls(words, _given(node, variables), made, told, _outputs(node, variables))
+        here = node.parent
+        if here is not None and here.type == "redirected_statement":
+            stage.input = _given(here, variables) if stage.input is None else stage.input
+            stage.outputs += _outputs(here, variables)
+            for redirect in here.children_by_field_name("redirect"):
+                for inner in every(redirect, "process_substitution"):
+                    stage.made_by += names_in(inner, variables)
+        for redirect in every(node, "herestring_redirect"):
+            for inner in every(redirect, "command_substitution"):
+                stage.made_by += names_in(inner, variables)
+        return stage
+
+
+def names_in(node: Node, variables: Variables) -> list[str]:
+    return [Stage.of(command, variables).name for command in every(node, "command")]
+
+
+def _substituted(node: Node) -> list[Node]:
+    return [command for part in every(node, "command_substitution") for command in every(part, "command")]
+
+
+def _outputs(node: Node, variables: Variables) -> list[str]:
+    found = []
+    for redirect in node.children_by_field_name("redirect"):
+        target = redirect.child_by_field_name("destination") if redirect.type == "file_redirect" else None
+        if target is not None and target.type != "number" and ">" in text(redirect).lstrip("0123456789&")[:2]:
+            found.append(variables.word(target))
+    return found
+
+
+def _given(node: Node, variables: Variables) -> str | None:
+    """The text of a here-document or a here-string that belongs to this node."""
+    for child in node.named_children:
+        if child.type == "herestring_redirect" and child.named_children:
+            return variables.word(child.named_children[-1])
+        if child.type == "heredoc_redirect":
+            bodies = [part for part in child.named_children if part.type == "heredoc_body"]
+            return text(bodies[0]) if bodies else ""
+    return None

@@ -1,0 +1,133 @@
+"""What the words of a shell command come to, as far as that can be known before it runs. Pure."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+# Stands for what only the running shell knows: an expansion, a substitution.
+UNKNOWN = "\x00"
+
+# A node of the parser; its library has no types for us to lean on at import time.
+Node = Any
+
+_KNOWN = {"HOME": "~", "PWD": ".", "TMPDIR": "/tmp", "OLDPWD": UNKNOWN}
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
+_ANSI = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL)
+_BRACES = re.compile(r"^(.*?)\{([^{}]*,[^{}]*)\}(.*)$", re.DOTALL)
+
+
+class Variables:
+    """What the variables of a script can hold: one value that is always the same, or nothing that can be relied on."""
+
+    def __init__(self, root: Node, outer: "Variables | None" = None) -> None:
+        self._values: dict[str, set[str]] = {}
+        self._outer = outer
+        for node in every(root, "variable_assignment"):
+            name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+            if name is not None:
+                self._add(text(name), self.word(value) if value is not None else "")
+        for node in every(root, "for_statement"):
+            name = node.child_by_field_name("variable")
+            for value in node.children_by_field_name("value"):
+                self._add(text(name), self.word(value))
+
+    def _add(self, name: str, value: str) -> None:
+        self._values.setdefault(name, set()).add(value)
+
+    def value(self, name: str) -> str:
+        values = self._values.get(name)
+        if values is None:
+            return self._outer.value(name) if self._outer is not None else _KNOWN.get(name, UNKNOWN)
+        return next(iter(values)) if len(values) == 1 else UNKNOWN
+
+    def assigned(self) -> dict[str, set[str]]:
+        return self._values
+
+    def word(self, node: Node) -> str:
+        """The word a node stands for, with UNKNOWN where it cannot be told."""
+        match node.type:
+            case "word" | "number" | "variable_name" | "special_variable_name" | "extglob_pattern" | "regex":
+                return re.sub(
+                    r"\\(\n|.)", lambda found: "" if found[1] == "\n" else found[1], text(node), flags=re.DOTALL
+                )
+            case "raw_string":
+                return text(node)[1:-1]
+            case "ansi_c_string":
+                return ansi(text(node)[2:-1])
+            case "string" | "translated_string":
+                return self._string(node)
+            case "concatenation" | "command_name":
+                return "".join(self._pieces(node, node.start_byte, node.end_byte))
+            case "simple_expansion" | "expansion":
+                plain = re.fullmatch(r"\$(\w+)|\$\{(\w+)\}", text(node))
+                return self.value(plain[1] or plain[2]) if plain else self._altered(node)
+            case "string_content" | "heredoc_content":
+                return re.sub(r'\\([\\"$`\n])', lambda found: found[1].strip("\n"), text(node))
+            case _:
+                return UNKNOWN
+
+    def words(self, node: Node) -> list[str]:
+        """The words a node becomes: braces multiply them, and an expansion without quotes is split."""
+        word = self.word(node)
+        if node.type in ("simple_expansion", "expansion") and UNKNOWN not in word:
+            return word.split() or [word]
+        if node.type in ("word", "concatenation"):
+            return list(_braced(word))
+        return [word]
+
+    def _altered(self, node: Node) -> str:
+        """An expansion with a twist: unknown, but a part of the home is as dear as the home."""
+        found = re.match(r"\$\{(\w+)", text(node))
+        return "~" if found and self.value(found[1]) == "~" else UNKNOWN
+
+    def _string(self, node: Node) -> str:
+        start = node.start_byte + (2 if text(node).startswith("$") else 1)
+        return "".join(self._pieces(node, start, node.end_byte - 1))
+
+    def _pieces(self, node: Node, start: int, end: int) -> Iterator[str]:
+        """The children in order, and whatever stands between them as it is."""
+        source: bytes = node.text
+        done = start
+        for child in node.named_children:
+            if child.start_byte > done:
+                yield source[done - node.start_byte : child.start_byte - node.start_byte].decode(errors="replace")
+            yield self.word(child)
+            done = child.end_byte
+        if done < end:
+            yield source[done - node.start_byte : end - node.start_byte].decode(errors="replace")
+
+
+def text(node: Node) -> str:
+    raw: bytes = node.text
+    return raw.decode(errors="replace")
+
+
+def every(node: Node, *kinds: str) -> Iterator[Node]:
+    """The nodes of these kinds, in the order they stand."""
+    waiting = [node]
+    while waiting:
+        here = waiting.pop()
+        if here.type in kinds:
+            yield here
+        waiting.extend(reversed(here.named_children))
+
+
+def ansi(escaped: str) -> str:
+    """What $'…' holds."""
+
+    def one(found: re.Match[str]) -> str:
+        for group, radix in ((1, 16), (2, 16), (3, 16), (4, 8)):
+            if found[group] is not None:
+                return chr(min(int(found[group], radix), 0x10FFFF))
+        return _ESCAPES.get(found[5], found[5])
+
+    return _ANSI.sub(one, escaped)
+
+
+def _braced(word: str, depth: int = 0) -> Iterator[str]:
+    found = _BRACES.match(word)
+    if found is None or depth > 6:
+        yield word
+        return
+    for part in found[2].split(","):
+        yield from _braced(found[1] + part + found[3], depth + 1)

@@ -1,0 +1,266 @@
+"""What to think of a shell command, by the shell's own grammar. What cannot be read is dangerous."""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from moot.domain.secret import references
+from moot.domain.shell import Level, Verdict
+from moot.tools.shell import paths, rules
+from moot.tools.shell import programs as _programs  # noqa: F401  its rules join those of `rules`
+from moot.tools.shell.code import carried, foreign, reads_code, seems_code_loader
+from moot.tools.shell.flow import Flow
+from moot.tools.shell.stage import Stage
+from moot.tools.shell.words import UNKNOWN, Node, Variables, every, text
+from moot.tools.shell.wrappers import assignments, unwrap
+
+LONGEST = 65_536
+_DEEPEST = 8
+_RANK = {Level.OK: 0, Level.ASK: 1, Level.DANGEROUS: 2}
+_NAME = re.compile(r"[\w./+@~%:-]+|\[\[?|!|\{|\}")
+_TOUCHING = ("rm", "rmdir", "unlink", "mv", "cp", "ln", "install", "chmod", "chown", "chgrp", "tee", "truncate", "find")
+    "rm",
+    "rmdir",
+    "unlink",
+    "mv",
+    "cp",
+    "ln",
+    "install",
+    "chmod",
+    "chown",
+    "chgrp",
+    "tee",
+    "truncate",
+    "sed",
+    "find",
+)
+# Characters that are not seen, or that turn the order of what is seen.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00a0\u2028\u2029]")
+_LOADERS = re.compile(
+    r"^(LD_(PRELOAD|AUDIT)|DYLD_INSERT_LIBRARIES|BASH_ENV|ENV|PROMPT_COMMAND|GIT_(SSH|SSH_COMMAND|EXTERNAL_DIFF|ASKPASS|PROXY_"
+    r"COMMAND)|SSH_ASKPASS|PERL5OPT|PERL5DB|PYTHONSTARTUP|RUBYOPT|HISTFILE|HISTSIZE|HISTFILESIZE|SHELLOPTS|PS4|LESSOPEN)$"
+)
+
+
+def classify(command: str) -> Verdict:
+    """The worst that is to be said of a command."""
+    if len(command) > LONGEST:
+        return Verdict(Level.DANGEROUS, "it is too long to be judged")
+    if _UNSEEN.search(command):
+        return Verdict(Level.DANGEROUS, "it holds characters that are not seen")
+    for reference in reversed(references(command)):
+        command = f"{command[: reference.start]}MOOT_SECRET{command[reference.end :]}"
+    try:
+        return _worst(_Reading(command, depth=0, outer=None).verdicts())
+    except ImportError:
+        return Verdict(Level.DANGEROUS, "there is no parser to judge it with; run: pip install 'moot[exec]'")
+
+
+def _worst(verdicts: Sequence[Verdict]) -> Verdict:
+    return max(verdicts, key=lambda verdict: _RANK[verdict.level], default=Verdict(Level.OK))
+
+
+@cache
+def _parser() -> Any:
+    import tree_sitter  # noqa: PLC0415  an extra, and not everybody runs commands
+    import tree_sitter_bash  # noqa: PLC0415
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+
+
+class _Reading:
+    """One script: the command itself, or a text inside it that a shell will run."""
+
+    def __init__(self, script: str, *, depth: int, outer: Variables | None) -> None:
+        self._depth = depth
+        self._root: Node = _parser().parse(script.encode(errors="replace")).root_node
+        self._variables = Variables(self._root, outer)
+        self._flow = Flow(self._root, self._variables)
+        self._found: list[Verdict] = []
+        # Where the script has gone; what it names from there on is named from there.
+        self._cwd = ""
+
+    def verdicts(self) -> list[Verdict]:
+        if self._depth > _DEEPEST:
+            return [rules.danger("it is nested too deeply to be judged")]
+        if self._root.has_error:
+            return [rules.danger("it cannot be read as a shell command")]
+        for chain in self._flow.chains():
+            self._pipeline(chain)
+        self._say(*self._flow.tells_away())
+        readers = self._readers()
+        for node in every(self._root, *readers):
+            readers[node.type](node)
+        return self._found
+
+    def _readers(self) -> dict[str, Any]:
+        return {
+            "command": self._command,
+            "declaration_command": self._declaration,
+            "unset_command": self._declaration,
+            "variable_assignment": self._assignment,
+            "file_redirect": self._redirect,
+            "function_definition": self._function,
+            "while_statement": self._loop,
+            "c_style_for_statement": self._loop,
+        }
+
+    def _command(self, node: Node) -> None:
+        stage = Stage.of(node, self._variables)
+        for assigned in assignments(stage.words):
+            self._check_variable(*assigned.split("=", 1))
+        self._simple(unwrap(stage.words), stage)
+
+    def _simple(self, words: Sequence[str], stage: Stage) -> None:
+        if not words:
+            return
+        if UNKNOWN in words[0]:
+            self._say(rules.danger("what it runs is known only when it runs"))
+        elif not _NAME.fullmatch(words[0]) or not words[0].isascii():
+            self._say(rules.danger("the name of what it runs is disguised"))
+        else:
+            self._program(_named(words[0]), list(words[1:]), stage)
+            self._say(*self._flow.judge_use(words))
+            for runner, script in self._flow.scripts(words):
+                self._run(runner, script, stage)
+
+    def _program(self, name: str, arguments: list[str], stage: Stage) -> None:
+        self._say(*rules.judge(name, arguments))
+        if name == "python" and "-m" in arguments:
+            self._say(*rules.judge("python -m", arguments[arguments.index("-m") + 1 :]))
+        inners = [*carried(name, arguments)]
+        if name in ("cd", "pushd"):
+            self._cwd = (rules.operands(arguments) or ["~"])[0]
+        elif name in _TOUCHING and self._went_far():
+            placed = [self._placed(word) for word in arguments]
+            self._say(*rules.judge(name, placed))
+            inners += carried(name, placed)
+        for inner in inners:
+            self._carried(inner, stage)
+        if reads_code(name, arguments):
+            self._say(*seems_code_loader(name, stage))
+            if stage.input is not None:
+                self._run(name, stage.input, stage)
+        self._say(*_floods(name, arguments, stage), *_ends_all(name, stage))
+
+    def _run(self, runner: str, script: str, stage: Stage) -> None:
+        if runner in rules.INTERPRETERS:
+            for inner in foreign(runner, script):
+                self._carried(inner, stage)
+        else:
+            self._script(script)
+
+    def _carried(self, inner: "Verdict | str | list[str]", stage: Stage) -> None:
+        if isinstance(inner, Verdict):
+            self._say(inner)
+        elif isinstance(inner, str):
+            self._script(inner)
+        else:
+            self._simple(unwrap(inner), stage)
+
+    def _script(self, script: str) -> None:
+        if not script.strip():
+            return
+        if script.strip() == UNKNOWN:
+            self._say(rules.danger("it runs a text that is known only when it runs"))
+            return
+        known = script.replace(UNKNOWN, "${MOOT_UNKNOWN}")
+        self._say(*_Reading(known, depth=self._depth + 1, outer=self._variables).verdicts())
+
+    def _pipeline(self, stages: list[Stage]) -> None:
+        verdicts, scripts = self._flow.judge_chain(stages)
+        self._say(*verdicts)
+        for runner, script in scripts:
+            self._run(runner, script, stages[-1])
+
+    def _declaration(self, node: Node) -> None:
+        words = [word for child in node.named_children for word in self._variables.words(child)]
+        self._say(*rules.judge(text(node).split()[0], words))
+
+    def _assignment(self, node: Node) -> None:
+        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        self._check_variable(text(name), self._variables.word(value) if value is not None else "")
+
+    def _check_variable(self, name: str, value: str) -> None:
+        if _LOADERS.match(name):
+            self._say(rules.danger(f"{name} makes other programs run something, or hides what was done"))
+        elif (
+            name == "PATH"
+            and re.match(r"^(\.|/tmp|/dev/shm|~/\.|\x00:)", value)
+            and not value.startswith("~/.local/bin")
+        ):
+            self._say(rules.doubt("it puts other programs in the place of known ones"))
+        elif name == "NODE_OPTIONS" and "require" in value:
+            self._say(rules.danger("NODE_OPTIONS makes other programs run something"))
+
+    def _redirect(self, node: Node) -> None:
+        target = node.child_by_field_name("destination")
+        if target is None or target.type in ("number", "process_substitution"):
+            return
+        operator = next((child.type for child in node.children if not child.is_named), ">")
+        word = self._placed(self._variables.word(target))
+        self._say(*(rules.reads(word) if operator in ("<", "<&") else rules.writes(word)))
+
+    def _function(self, node: Node) -> None:
+        name = text(node.child_by_field_name("name"))
+        calls = [text(part) for part in every(node, "command_name")]
+        if name in calls and (any(every(node, "pipeline")) or _in_background(node)):
+            self._say(rules.danger("it starts itself again and again"))
+
+    def _loop(self, node: Node) -> None:
+        condition = node.child_by_field_name("condition")
+        endless = condition is None or text(condition).strip(" ;") in (
+            "true",
+            ":",
+            "[ 1 ]",
+            "[[ 1 ]]",
+            "((1))",
+            "test 1",
+        )
+        if endless and _in_background(node):
+            self._say(rules.danger("it starts programs without end"))
+
+    def _went_far(self) -> bool:
+        return bool(self._cwd) and (paths.root_like(self._cwd) or paths.system(self._cwd))
+
+    def _placed(self, word: str) -> str:
+        """A name as it is from where the script has gone, where that matters."""
+        if word.startswith(("-", "/", "~", UNKNOWN)) or not self._went_far():
+            return word
+        return f"{self._cwd.rstrip('/')}/{word}"
+
+    def _say(self, *verdicts: Verdict) -> None:
+        self._found.extend(verdicts)
+
+
+def _floods(name: str, arguments: list[str], stage: Stage) -> Iterator[Verdict]:
+    endless = (
+        name == "yes" or name == "cat" and any(re.match(r"/dev/(zero|u?random|full)$", word) for word in arguments)
+    )
+    if endless and any(not target.startswith("/dev/") for target in stage.outputs):
+        yield rules.danger("writes until the disk is full")
+
+
+def _ends_all(name: str, stage: Stage) -> Iterator[Verdict]:
+    told = [inner.name for inner in stage.told]
+    if name == "kill" and "ps" in told and "grep" not in told and "pgrep" not in told:
+        yield rules.danger("ends everything it may end")
+    for inner in stage.told if name == "kill" else ():
+        if inner.name == "pgrep" and rules.has(inner.arguments, "uU") and len(rules.operands(inner.arguments)) < 2:
+            yield rules.danger("ends everything somebody runs")
+
+
+def _in_background(node: Node) -> bool:
+    waiting = [node]
+    while waiting:
+        here = waiting.pop()
+        if any(child.type == "&" for child in here.children):
+            return True
+        waiting.extend(here.named_children)
+    return False
+
+
+def _named(word: str) -> str:
+    name = word.rpartition("/")[2] or word
+    return re.sub(r"^(python|perl|ruby|node|php|lua|pip)[\d.]+$", r"\1", name)

@@ -126,7 +126,7 @@ class Exec:
         process, redact = await self._shell.start(arguments["command"], context, tool="exec", ring=False)
         process.limit(seconds)
         ending = await process.over()
-        return _result(ending, await _printed(process.tape, redact), seconds)
+        return result(ending, await printed(process.tape, redact), seconds)
 
 
 class ExecBackground:
@@ -207,20 +207,20 @@ async def _status(job: Job) -> str:
             "done": ending is not None,
             "exitCode": ending.exit_code if ending is not None else None,
             "error": ending.reason if ending is not None else "",
-            "output": await _printed(job.process.tape, job.redact),
+            "output": await printed(job.process.tape, job.redact),
             "startTime": job.start_time,
         }
     ).decode()
 
 
-async def _printed(tape: Tape, redact: Redact) -> str:
+async def printed(tape: Tape, redact: Redact) -> str:
     def read() -> str:
         return redact(tape.text(margin=_MARGIN))
 
     return await asyncio.to_thread(read) if tape.total > _LONG else read()
 
 
-def _result(ending: Ending, printed: str, seconds: float) -> ToolResult:
+def result(ending: Ending, printed: str, seconds: float) -> ToolResult:
     if ending.reason:
         why = {
             "timeout": f"The command was stopped after {seconds:g} seconds.",

@@ -19,22 +19,9 @@ LONGEST = 65_536
 _DEEPEST = 8
 _RANK = {Level.OK: 0, Level.ASK: 1, Level.DANGEROUS: 2}
 _NAME = re.compile(r"[\w./+@~%:-]+|\[\[?|!|\{|\}")
-_TOUCHING = ("rm", "rmdir", "unlink", "mv", "cp", "ln", "install", "chmod", "chown", "chgrp", "tee", "truncate", "find")
-    "rm",
-    "rmdir",
-    "unlink",
-    "mv",
-    "cp",
-    "ln",
-    "install",
-    "chmod",
-    "chown",
-    "chgrp",
-    "tee",
-    "truncate",
-    "sed",
-    "find",
-)
+_TOUCHING = (
+    "rm", "rmdir", "unlink", "mv", "cp", "ln", "install", "chmod", "chown", "chgrp", "tee", "truncate", "sed", "find",
+)  # fmt: skip
 # Characters that are not seen, or that turn the order of what is seen.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00a0\u2028\u2029]")
 _LOADERS = re.compile(
@@ -55,6 +42,23 @@ def classify(command: str) -> Verdict:
         return _worst(_Reading(command, depth=0, outer=None).verdicts())
     except ImportError:
         return Verdict(Level.DANGEROUS, "there is no parser to judge it with; run: pip install 'moot[exec]'")
+
+
+def classify_script(script: str) -> Verdict:
+    """The same for a file: its first line says whose language it is; without one it is the shell's."""
+    first, _, rest = script.partition("\n")
+    runner = _named(re.sub(r"^#!\s*(\S*/env\s+(-S\s*)?)?", "", first).split(" ")[0]) if first.startswith("#!") else "sh"
+    if runner in rules.INTERPRETERS:
+        found = [inner if isinstance(inner, Verdict) else _said(inner) for inner in foreign(runner, rest)]
+        return _worst(found)
+    if runner not in rules.SHELLS:
+        return Verdict(Level.DANGEROUS, f"it is written for {runner[:40]}, which cannot be judged")
+    return classify(rest if first.startswith("#!") else script)
+
+
+def _said(inner: str | list[str]) -> Verdict:
+    """What code in another language would have a shell do."""
+    return classify(inner if isinstance(inner, str) else " ".join(inner))
 
 
 def _worst(verdicts: Sequence[Verdict]) -> Verdict:

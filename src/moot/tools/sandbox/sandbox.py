@@ -36,6 +36,8 @@ class Command:
     argv: tuple[str, ...]
     cwd: str
     environment: Mapping[str, str] = field(default_factory=dict)
+    # A folder this command may read though it is hidden from others; it sees it as view.LENT.
+    lent: str = ""
 
 
 class Sandbox:
@@ -122,12 +124,7 @@ class Sandbox:
         if self._filter:
             kept.append(_memory(self._filter, stack))
             options += ["--seccomp", str(kept[-1])]
-        options += view.arguments(
-            standing,
-            protected=self._protected,
-            readable=self.config.readable,
-            tmp=self.config.temporary_bytes,
-        )
+        options += view.arguments(standing, protected=self._protected, config=self.config, lent=command.lent)
         # Not on the command line, which a sandboxed program can read: it would tell what is hidden and where.
         kept.append(_memory("\0".join(options).encode(), stack))
         return [report.path, "--args", str(kept[-1]), "--", python, "-I", "-S", view.INSIDE, *words], kept

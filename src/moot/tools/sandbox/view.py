@@ -3,11 +3,12 @@
 import os
 import pwd
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from moot.domain.errors import Forbidden, NotFound
+from moot.domain.sandbox_config import SandboxConfig
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store", "/gnu/store")
 # Never a place to write, not even as a working directory.
@@ -34,6 +35,8 @@ _KERNEL_FILES = ("/proc/sysrq-trigger", "/proc/mtrr", "/proc/kcore", "/proc/kmsg
 # What git runs by itself, outside the sandbox, when the person next uses it.
 _GIT = (".git/hooks", ".git/config")
 INSIDE = "/.moot/inside.py"
+# Where a folder lies that is lent to one command.
+LENT = "/.moot/lent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +81,10 @@ def _refuse_own(path: str, protected: Sequence[Path], workspaces: Path | None) -
             raise Forbidden(f"{path} belongs to Moot itself", fix="Work in another folder.")
 
 
-def arguments(standing: Standing, *, protected: Sequence[Path], readable: Sequence[str], tmp: int) -> list[str]:
+def arguments(standing: Standing, *, protected: Sequence[Path], config: SandboxConfig, lent: str = "") -> list[str]:
     """The mounts, in order, as bubblewrap takes them."""
-    seen = [*_system(), *(("--ro-bind", path, path) for path in _readable(readable))]
+    tmp = config.temporary_bytes
+    seen = [*_system(), *(("--ro-bind", path, path) for path in _readable(config.readable))]
     roots = [destination for kind, _, destination in seen if kind != "--symlink"]
     mounts = [part for mount in seen for part in mount]
     mounts += ["--proc", "/proc", *_kernel(), "--dev", "/dev", "--size", str(tmp), "--tmpfs", "/dev/shm"]
@@ -95,6 +99,8 @@ def arguments(standing: Standing, *, protected: Sequence[Path], readable: Sequen
     else:
         mounts += ["--dir", standing.path]
     mounts += ["--ro-bind", str(Path(__file__).with_name("inside.py")), INSIDE]
+    mounts += ["--ro-bind", lent, LENT] if lent else []
+    mounts += ["--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve"] if config.network else []
     return [*mounts, "--remount-ro", "/", "--chdir", standing.path]
 
 
@@ -122,47 +128,50 @@ def _sealed(root: str, paths: Sequence[Path], *, hide: bool) -> list[str]:
     """Close each path beneath the root, by the names it has now and by the names that lead to it.
 
     A folder on the way is mounted on itself: what is a mount can be neither renamed nor replaced from inside, so
-    nothing can be put in the place of a closed path. One that is not there yet is made, since only what exists can be
-    closed; where that fails, the folder it would appear in is closed to writing.
+    nothing can be put in the place of a closed path. Where a path is not there yet, or is reached by a link, the folder
+    it stands in is closed to writing. Folders on the way to it are made: only what exists can be closed.
     """
-    mounts: list[str] = []
-    pinned: set[str] = set()
+    ways: dict[str, str] = {}
+    ends: list[str] = []
     for path in paths:
-        for name in dict.fromkeys((os.path.abspath(path), os.path.realpath(path))):
-            if name != root and beneath(name, root):
-                mounts += _closed(root, name, pinned, hide=hide)
-    return mounts
-
-
-def _closed(root: str, name: str, pinned: set[str], *, hide: bool) -> list[str]:
+        names = dict.fromkeys((os.path.abspath(path), os.path.realpath(path)))
+        ends += [name for name in names if name != root and beneath(name, root) and _walked(root, name, ways)]
     mounts: list[str] = []
-    for folder in _steps(root, name):
-        parent = os.path.dirname(folder)
-        if os.path.islink(folder) or not (_there(folder) if hide else os.path.exists(folder)):
-            return [*mounts, "--ro-bind", parent, parent]
-        if folder == name:
-            return [*mounts, *(_hidden([name]) if hide else ["--ro-bind", name, name])]
-        if folder not in pinned:
-            pinned.add(folder)
-            mounts += ["--bind", folder, folder]
-    return mounts
+    shut: list[str] = []
+    for folder in sorted(ways):
+        if any(beneath(folder, done) for done in shut):
+            continue
+        if ways[folder] == "--ro-bind":
+            shut.append(folder)
+        # The root was mounted from an open descriptor, and stays that mount.
+        mounts += ["--remount-ro", root] if folder == root else [ways[folder], folder, folder]
+    ends = [end for end in dict.fromkeys(ends) if not any(end != other and beneath(end, other) for other in ends)]
+    return mounts + (_hidden(ends) if hide else [part for end in ends for part in ("--ro-bind", end, end)])
 
 
-def _there(folder: str) -> bool:
-    try:
-        os.mkdir(folder, 0o700)
-    except FileExistsError:
-        return True
-    except OSError:
-        return False
+def _walked(root: str, name: str, ways: dict[str, str]) -> bool:
+    """Note what must be done to the folders between the root and the path; whether it is there to be closed itself."""
+    step = root
+    parts = os.path.relpath(name, root).split(os.sep)
+    for number, part in enumerate(parts, start=1):
+        parent, step = step, os.path.join(step, part)
+        last = number == len(parts)
+        if os.path.islink(step) or not (os.path.lexists(step) if last else _made(step)):
+            ways[parent] = "--ro-bind"
+            return False
+        if not last:
+            ways.setdefault(step, "--bind")
     return True
 
 
-def _steps(root: str, name: str) -> Iterator[str]:
-    step = root
-    for part in os.path.relpath(name, root).split(os.sep):
-        step = os.path.join(step, part)
-        yield step
+def _made(folder: str) -> bool:
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        return os.path.isdir(folder)
+    except OSError:
+        return False
+    return True
 
 
 def _hidden(paths: Iterable[str]) -> list[str]:

@@ -1,0 +1,76 @@
+"""SecurityFilter: stops blocked tools and dangerous commands before anything else, and takes secrets out of results."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from moot.domain.ports import GateCall, Proceed, ToolResult
+from moot.domain.shell import Classify, Level, Verdict
+
+# Longer texts are looked through on another thread.
+_LONG = 16_384
+
+
+class SecurityFilter:
+    """`blocked` are patterns of tool names; `classify` judges commands and `classify_script` the scripts of skills."""
+
+    name = "SecurityFilter"
+    phase = "pre-execute"
+
+    def __init__(
+        self,
+        *,
+        classify: Classify,
+        redact: Callable[[str], str],
+        classify_script: Classify | None = None,
+        blocked: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        self._classify = classify
+        self._classify_script = classify_script or classify
+        self._redact = redact
+        self._blocked = blocked
+        self._counts: Counter[str] = Counter()
+
+    def counts(self) -> dict[str, int]:
+        return dict(self._counts)
+
+    async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
+        name = call.tool.spec.name
+        if any(fnmatchcase(name, pattern) for pattern in self._blocked()):
+            self._counts["blocked"] += 1
+            return _refused(f"tool '{name}' is blocked by security policy")
+        verdict = await self._judge(call)
+        if verdict.level is Level.DANGEROUS:
+            self._counts["dangerous"] += 1
+            return _refused(
+                f"The command was not run: {verdict.reason}. It is blocked by the security filter and cannot be "
+                "approved; reach the goal in another way, or tell the person what to run."
+            )
+        self._counts["doubtful" if verdict.level is Level.ASK else "passed"] += 1
+        return await self._redacted(await proceed(call))
+
+    async def _judge(self, call: GateCall) -> Verdict:
+        name, arguments = call.tool.spec.name, call.arguments
+        if name in ("exec", "exec_bg"):
+            judge, text = self._classify, arguments.get("command", "")
+        elif name == "create_skill" and arguments.get("type") == "script":
+            judge, text = self._classify_script, arguments.get("definition", "")
+        else:
+            return Verdict(Level.OK)
+        if not isinstance(text, str):
+            return Verdict(Level.DANGEROUS, "it is not a text")
+        return await asyncio.to_thread(judge, text) if len(text) > _LONG else judge(text)
+
+    async def _redacted(self, result: ToolResult) -> ToolResult:
+        content = result.content
+        cleaned = await asyncio.to_thread(self._redact, content) if len(content) > _LONG else self._redact(content)
+        if cleaned == content:
+            return result
+        self._counts["redacted"] += 1
+        return replace(result, content=cleaned)
+
+
+def _refused(sentence: str) -> ToolResult:
+    return ToolResult(content=sentence, is_error=True)

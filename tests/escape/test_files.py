@@ -273,6 +273,14 @@ def test_a_link_in_place_of_moots_folder_does_not_open_a_way(scene: Scene) -> No
     assert list((scene.cwd / "trap").iterdir()) == []
 
 
+def test_the_place_a_dangling_link_of_moots_leads_to_is_refused(scene: Scene) -> None:
+    scene.moot.mkdir()
+    (scene.moot / "config.toml").symlink_to("../innocent.toml")
+    with pytest.raises(Forbidden):
+        scene.hands("fs_write", path="innocent.toml", content="owned")
+    assert not (scene.cwd / "innocent.toml").exists()
+
+
 def test_a_folder_that_holds_moots_files_is_not_deleted(scene: Scene) -> None:
     (scene.cwd / "p").mkdir()
     places = scene.cwd / "p/q/data"

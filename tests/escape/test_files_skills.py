@@ -198,6 +198,10 @@ async def test_a_folder_with_a_link_out_is_refused(scene: Scene) -> None:
     with pytest.raises(MootError):
         await scene.take("evil")
     (source / "loot").unlink()
+    (source / "loot").symlink_to("SKILL.md")
+    with pytest.raises(MootError):
+        await scene.take("evil")
+    (source / "loot").unlink()
     os.mkfifo(source / "loot")
     with pytest.raises(MootError):
         await scene.take("evil")

@@ -214,7 +214,6 @@ from moot.tools.mcp.servers import McpServers
 class Pins:
     async def pins(self, server): return {{}}
     async def pin(self, server, digests, *, now): pass
-    async def forget(self, server): pass
 
 class Clock:
     now = monotonic = staticmethod(time.monotonic)

@@ -18,9 +18,6 @@ class SqliteMcpPins:
         rows = [(server, tool, digest, now) for tool, digest in digests.items()]
         await self._store.write(lambda db: _pin(db, rows), "mcp pin")
 
-    async def forget(self, server: str) -> None:
-        await self._store.write(lambda db: _forget(db, server), "mcp forget")
-
 
 def _pins(db: apsw.Connection, server: str) -> dict[str, str]:
     return dict(db.execute("SELECT tool, digest FROM mcp_pins WHERE server = ?", (server,)))
@@ -32,7 +29,3 @@ def _pin(db: apsw.Connection, rows: list[tuple[str, str, str, float]]) -> None:
         " ON CONFLICT (server, tool) DO UPDATE SET digest = ?3, pinned_at = ?4",
         rows,
     )
-
-
-def _forget(db: apsw.Connection, server: str) -> None:
-    db.execute("DELETE FROM mcp_pins WHERE server = ?", (server,))

@@ -33,7 +33,7 @@ _NOT_PUBLIC_V6 = tuple(
 # The middle of an ISATAP address; the IPv4 address of the tunnel's end follows it.
 _ISATAP = (0x00005EFE, 0x02005EFE)
 
-_ALLOWED = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<four>[0-9.]+))(?P<bits>/\d{1,3})?:(?P<port>\d{1,5})")
+_ALLOWED = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<four>[0-9.]+))(?P<bits>/[0-9]{1,3})?:(?P<port>[0-9]{1,5})")
 
 
 class AddressRules(Protocol):
@@ -46,8 +46,11 @@ class PublicOnly:
     """Public addresses on the usual ports, and the private ones that a person has listed."""
 
     def __init__(self, *, ports: Iterable[int], allow_private: Iterable[str] = ()) -> None:
+        entries = tuple(allow_private)
+        if reason := misfit(entries):
+            raise ConfigError(f"allow_private {reason}", fix="Correct [web] in config.toml.")
         self._ports = frozenset(ports)
-        self._allowed = [_allowed(entry) for entry in allow_private]
+        self._allowed = [_allowed(entry) for entry in entries]
 
     def allows(self, host: str, port: int) -> bool:
         address = parse(host)
@@ -89,14 +92,18 @@ def reads_as_number(host: str) -> bool:
     return last.isdigit() or re.fullmatch(r"0x[0-9a-f]*", last) is not None
 
 
+def misfit(entries: Iterable[str]) -> str:
+    """What is wrong with a list of allowed addresses; empty when nothing is."""
+    for entry in entries:
+        try:
+            _allowed(entry)
+        except ValueError:
+            return f'has {ascii(entry)[:80]}; write entries such as "127.0.0.1:8080", "10.0.0.0/8:443" or "[::1]:80"'
+    return ""
+
+
 def _allowed(entry: str) -> tuple[_Network, int]:
     match = _ALLOWED.fullmatch(entry.strip())
-    try:
-        if match is None or not 0 < int(match["port"]) < 65536:
-            raise ValueError(entry)
-        return ipaddress.ip_network((match["six"] or match["four"]) + (match["bits"] or "")), int(match["port"])
-    except ValueError as error:
-        raise ConfigError(
-            f"allow_private has {ascii(entry)[:80]}, which is not an address with a port",
-            fix='Write entries such as "127.0.0.1:8080", "10.0.0.0/8:443" or "[::1]:8080".',
-        ) from error
+    if match is None or not 0 < int(match["port"]) < 65536:
+        raise ValueError(entry)
+    return ipaddress.ip_network((match["six"] or match["four"]) + (match["bits"] or "")), int(match["port"])

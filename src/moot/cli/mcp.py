@@ -1,0 +1,169 @@
+"""moot mcp: servers of tools that are not ours. Adding and removing changes config.toml; the daemon does the rest."""
+
+import re
+from contextlib import suppress
+from typing import Any
+
+import click
+
+from moot.cli import mcp_edit, output, safe
+from moot.cli.config_edit import write_config
+from moot.cli.connect import ask_daemon, paths
+from moot.client.errors import Unreachable
+from moot.daemon.config_mcp import mcp_from
+from moot.domain.errors import BadRequest, ConfigError, Unavailable
+from moot.domain.prompt import Safety
+from moot.wire import moot_pb2 as pb
+
+_SECRET_NAME = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
+
+
+@click.group()
+def mcp() -> None:
+    """Use tools of MCP servers: add, list, rm, test, approve."""
+
+
+@mcp.command(context_settings={"ignore_unknown_options": False})
+@click.argument("name")
+@click.argument("command", nargs=-1)
+@click.option("--url", default="", help="The address of a server over streamable HTTP, instead of a command.")
+@click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="A variable; the value may be env:VARIABLE.")
+@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; likewise.")
+@click.option("--cwd", default="", help="The folder the command is started in.")
+@click.option(
+    "--safety",
+    type=click.Choice([safety.value for safety in Safety]),
+    help="How much harm its tools can do. Default: dangerous.",
+)
+@output.json_option
+def add(name: str, command: tuple[str, ...], **options: Any) -> None:
+    """Add the server NAME: `moot mcp add files -- npx some-server --flag`, or with --url.
+
+    Its tools are named mcp__NAME__tool, and ask before they run unless --safety says otherwise.
+    """
+    table: dict[str, Any] = {"command": command[0], "args": list(command[1:])} if command else {}
+    table |= {key: value for key, value in options.items() if key in ("url", "cwd", "safety") and value}
+    table |= {key: _pairs(options[key]) for key in ("env", "headers") if options[key]}
+    plain = {key: value for key, value in table.items() if key not in ("env", "headers")}
+    _, problems = mcp_from(name, table, {**plain, "args": tuple(plain.get("args", ()))})
+    if problems:
+        raise BadRequest("; ".join(reason for _, reason in problems), fix="`moot mcp add --help` shows how it is done.")
+    write_config(paths().config, mcp_edit.with_server(mcp_edit.read(paths().config), name, table))
+    told = _reload()
+    output.emit(
+        {"name": name, "config": str(paths().config), "reloaded": told},
+        render=lambda _: f"Added {name} to {paths().config}. `moot mcp test {name}` shows its tools.",
+    )
+
+
+@mcp.command("list")
+@output.json_option
+def list_servers() -> None:
+    """List the servers and how many tools of each can be used."""
+    found = _ask(pb.ListMcpMsg())
+
+    def render(_: Any) -> str:
+        rows = [[info.name, _state(info), _count(info), info.target] for info in found]
+        return output.table(["NAME", "STATE", "TOOLS", "TARGET"], rows) or "No MCP server yet; see `moot mcp add`."
+
+    output.emit([_shape(info) for info in found], render=render)
+
+
+@mcp.command()
+@click.argument("name")
+@output.json_option
+def rm(name: str) -> None:
+    """Take the server NAME out of the configuration and stop it."""
+    write_config(paths().config, mcp_edit.without_server(mcp_edit.read(paths().config), name))
+    told = _reload()
+    output.emit({"name": name, "removed": True, "reloaded": told}, render=lambda _: f"Removed {safe.line(name)}.")
+
+
+@mcp.command()
+@click.argument("name")
+@output.json_option
+def test(name: str) -> None:
+    """Connect to the server NAME now and show its tools, changed ones too."""
+    with output.progress(f"Asking {safe.line(name)}"):
+        (info,) = _ask(pb.ListMcpMsg(name=name, connect=True))
+    if info.problem:
+        raise Unavailable(f"{info.name} cannot be used: {info.problem}", fix="Mend it in config.toml and test again.")
+
+    def render(_: Any) -> str:
+        rows = [[tool.name, tool.state, tool.safety, tool.reason or tool.description] for tool in info.tools]
+        return output.table(["TOOL", "STATE", "SAFETY", "WHAT"], rows) or f"{safe.line(info.name)} offers no tools."
+
+    output.emit(_shape(info), render=render)
+
+
+@mcp.command()
+@click.argument("name")
+@click.argument("tool", default="")
+@output.json_option
+def approve(name: str, tool: str) -> None:
+    """Agree to what changed in the tools of NAME, or in TOOL alone. Look at it first with `moot mcp test`."""
+    request = pb.ApproveMcpMsg(name=name, tool=tool)
+    agreed = list(ask_daemon(pb.ClientMessage(approve_mcp=request)).mcp_approved.tools)
+    output.emit(
+        {"name": name, "approved": agreed},
+        render=lambda _: f"Approved: {safe.line(', '.join(agreed))}." if agreed else "Nothing has changed.",
+    )
+
+
+def _ask(request: pb.ListMcpMsg) -> list[pb.McpServerInfo]:
+    return list(ask_daemon(pb.ClientMessage(list_mcp=request)).mcp_list.servers)
+
+
+def _reload() -> bool:
+    """Let a daemon that runs know; one that does not reads the file when it starts."""
+    with suppress(Unreachable):
+        ask_daemon(pb.ClientMessage(reload=pb.ReloadMsg()), start=False)
+        return True
+    return False
+
+
+def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise BadRequest("variables and headers are written NAME=VALUE", fix="For one: --env LEVEL=debug")
+        if _SECRET_NAME.search(name) and not value.startswith(("env:", "keyring:")):
+            # The value is not repeated: it is likely the secret itself.
+            raise ConfigError(
+                f"{name} looks like a secret, which does not belong in the configuration",
+                fix=f"Put it into an environment variable of the daemon and write {name}=env:THAT_VARIABLE.",
+            )
+        found[name] = value
+    return found
+
+
+def _state(info: pb.McpServerInfo) -> str:
+    if not info.enabled:
+        return "off"
+    changed = any(tool.state == "changed" for tool in info.tools)
+    return info.problem or ("changed, see `moot mcp test`" if changed else "ready" if info.tools else "not asked yet")
+
+
+def _count(info: pb.McpServerInfo) -> str:
+    return f"{sum(tool.state == 'ready' for tool in info.tools)} of {len(info.tools)}"
+
+
+def _shape(info: pb.McpServerInfo) -> dict[str, Any]:
+    return {
+        "name": info.name,
+        "target": info.target,
+        "enabled": info.enabled,
+        "problem": info.problem,
+        "tools": [
+            {
+                "tool": tool.tool,
+                "name": tool.name,
+                "description": tool.description,
+                "state": tool.state,
+                "reason": tool.reason,
+                "safety": tool.safety,
+            }
+            for tool in info.tools
+        ],
+    }

@@ -19,29 +19,38 @@ from moot.daemon import tcp, unix
 from moot.daemon.config import ConfigFile
 from moot.daemon.connection import Listener, Serving
 from moot.daemon.handlers import Handlers
-from moot.daemon.hands import Hands
+from moot.daemon.hands import Hands, Parts
 from moot.daemon.house import Facts, House
 from moot.daemon.inbox import Inbox
 from moot.daemon.log import start_logging
+from moot.daemon.mcp import McpRequests
 from moot.daemon.paths import Paths, make_folder
 from moot.daemon.principal import Principals
 from moot.daemon.records import Records
+from moot.daemon.secrets import SecretRequests
 from moot.daemon.talk import Talk
 from moot.domain.agent import Agent
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, StoreError
+from moot.domain.message import user
+from moot.domain.note import Note
 from moot.domain.ports import Model
+from moot.domain.prompt import Prompt, Transcript
 from moot.engine.approvals import Approvals
 from moot.engine.asks import Asks
 from moot.engine.compaction import Compaction
+from moot.engine.completion import complete
 from moot.engine.doors import Doors
 from moot.engine.loop import Loop
+from moot.engine.notes import Complete, Reflections
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor, every
 from moot.engine.turns import Wiring
 from moot.failpoint import reach
+from moot.hooks.redaction import LogRedaction, Redactor
 from moot.models.catalog import Catalog
 from moot.store.approvals import StoredApprovals
+from moot.store.notes import SqliteNotes
 from moot.store.sqlite import SqliteStore, open_store
 
 logger = logging.getLogger(__name__)
@@ -63,7 +72,7 @@ class SystemClock:
 class Daemon:
     """Everything that lives while the daemon runs."""
 
-    def __init__(self, paths: Paths, store: SqliteStore) -> None:
+    def __init__(self, paths: Paths, store: SqliteStore, redactor: Redactor) -> None:
         self.paths = paths
         self.store = store
         self.clock = SystemClock()
@@ -79,7 +88,23 @@ class Daemon:
         self.facts = Facts(started=self.clock.monotonic())
         self.asks = Asks(clock=self.clock, rng=self.rng)
         self.approvals = Approvals(store=StoredApprovals(store), clock=self.clock)
-        self.hands = Hands(store=store, approvals=self.approvals, config=self.config, clock=self.clock)
+        self.redactor = redactor
+        self.reflections = Reflections(
+            notes=SqliteNotes(store), store=store, clock=self.clock, config=lambda: self.config.current.hands.memory
+        )
+        self.hands = Hands(
+            Parts(
+                paths=paths,
+                store=store,
+                approvals=self.approvals,
+                config=self.config,
+                redactor=redactor,
+                reflect=self.reflect,
+                later=self.supervisor.start,
+                clock=self.clock,
+                rng=self.rng,
+            )
+        )
         self.runs = self._engine()
         self.principals = Principals(store, self.clock)
         self.serving = self._serving()
@@ -92,6 +117,23 @@ class Daemon:
             self.registry.refresh_if_changed()
         return self.registry.get(name)
 
+    async def reflect(self, key: ConversationKey) -> Note | None:
+        return await self.reflections.reflect(key, self._completion(key))
+
+    async def grow(self, key: ConversationKey) -> None:
+        """After a turn: note what the conversation has come to, where that is wanted."""
+        if self.config.current.hands.memory.observe_every:
+            await self.reflections.grow(key, self._completion(key))
+
+    def _completion(self, key: ConversationKey) -> Complete:
+        async def completed(instructions: str, text: str) -> str:
+            agent = self.agent(key.agent)
+            model = self.model(agent.model if agent is not None else "")
+            prompt = Prompt(system=(instructions,), transcript=Transcript([user(text)]), max_tokens=1024)
+            return (await complete(model, prompt))[0]
+
+        return completed
+
     def flaw(self, name: str) -> str:
         """What is wrong with the file of an agent that cannot be used."""
         return next((str(flaw) for flaw in self.registry.flaws if Path(flaw.path).parent.name == name), "")
@@ -102,7 +144,19 @@ class Daemon:
             self._outgoing.append(self.catalog)
             self.catalog = self._new_catalog()
         self.registry.reload()
-        return [str(flaw) for flaw in (*self.config.flaws, *self.registry.flaws)]
+        self.hands.reload()
+        self.know_keys()
+        return [str(flaw) for flaw in (*self.config.flaws, *self.registry.flaws, *self.hands.flaws)]
+
+    def know_keys(self) -> None:
+        """Let no log or result show an API key the daemon uses."""
+        references = [model.api_key for model in self.config.current.models.values()]
+        references.append(self.config.current.hands.web.api_key)
+        for reference in references:
+            variable = reference.removeprefix("env:")
+            value = os.environ.get(variable, "") if reference.startswith("env:") else ""
+            if value:
+                self.redactor.register(variable, value)
 
     def model(self, name: str) -> Model:
         return self.catalog.get(name)
@@ -120,6 +174,8 @@ class Daemon:
             outgoing, self._outgoing = self._outgoing, []
             for catalog in outgoing:
                 await catalog.close()
+        with suppress(StoreError):
+            await self.hands.tidy()
 
     def workspace(self, key: ConversationKey) -> str:
         """A conversation's own folder, for when nobody names another. The name cannot collide or escape."""
@@ -156,6 +212,7 @@ class Daemon:
                 workspace=self.workspace,
                 clock=self.clock,
                 supervisor=self.supervisor,
+                grow=self.grow,
             )
         )
 
@@ -182,7 +239,9 @@ class Daemon:
             facts=self.facts,
         )
         inbox = Inbox(asks=self.asks, approvals=self.approvals, gate=self.hands.gate)
-        handlers = Handlers(talk=talk, records=records, house=house, inbox=inbox)
+        secrets = SecretRequests(vault=self.hands.vault, master=self.hands.master)
+        mcp = McpRequests(self.hands.servers)
+        handlers = Handlers(talk=talk, records=records, house=house, inbox=inbox, secrets=secrets, mcp=mcp)
         serving = Serving(handlers=handlers, tasks=self.supervisor, principals=self.principals)
         self.facts.connections = lambda: len(serving.connections)
         return serving
@@ -199,17 +258,20 @@ class Daemon:
 
 
 @asynccontextmanager
-async def running(paths: Paths) -> AsyncIterator[Daemon]:
+async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
     """A whole daemon with its doors open. Leaving drains it."""
     async with AsyncExitStack() as stack:
         _lock(paths, stack)
         store = await open_store(paths.store)
         stack.push_async_callback(store.close)
-        daemon = Daemon(paths, store)
-        for flaw in (*daemon.config.flaws, *daemon.registry.flaws):
+        daemon = Daemon(paths, store, redactor)
+        daemon.know_keys()
+        for flaw in (*daemon.config.flaws, *daemon.registry.flaws, *daemon.hands.flaws):
             logger.warning("%s", flaw)
         stack.push_async_callback(daemon.supervisor.stop)
         stack.push_async_callback(daemon.close_models)
+        stack.push_async_callback(daemon.hands.close)
+        await daemon.hands.start()
         await daemon.recover()
         listeners: list[Listener] = [await unix.listen(paths.socket, daemon.serving)]
         stack.push_async_callback(_close_doors, daemon, listeners)
@@ -262,7 +324,8 @@ def _lock(paths: Paths, stack: AsyncExitStack) -> None:
 
 def serve(paths: Paths) -> int:
     """Run the daemon in the foreground until a signal ends it."""
-    start_logging(paths)
+    redactor = Redactor()
+    start_logging(paths, LogRedaction(redactor))
     try:
         import uvloop  # noqa: PLC0415 — not there on every system
 
@@ -270,10 +333,10 @@ def serve(paths: Paths) -> int:
     except ImportError:
         runner = asyncio.Runner()
     with runner:
-        return runner.run(_serve(paths))
+        return runner.run(_serve(paths, redactor))
 
 
-async def _serve(paths: Paths) -> int:
+async def _serve(paths: Paths, redactor: Redactor) -> int:
     stop, now = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -284,7 +347,7 @@ async def _serve(paths: Paths) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
-    async with running(paths) as daemon:
+    async with running(paths, redactor) as daemon:
         loop.add_signal_handler(signal.SIGHUP, daemon.reload)
         _settle_heap()
         _say_ready(daemon)

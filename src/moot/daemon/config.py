@@ -9,9 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from moot.daemon.config_hands import INTERCEPTOR_KEYS
+from moot.daemon.config_hands import SECTIONS as HANDS_SECTIONS
 from moot.daemon.config_keys import (
     COMPACTION_KEYS,
-    INTERCEPTOR_KEYS,
     LIMIT_KEYS,
     LISTEN_KEYS,
     MODEL_KEYS,
@@ -19,13 +20,24 @@ from moot.daemon.config_keys import (
     TOP_KEYS,
     Key,
 )
+from moot.daemon.config_mcp import MCP_KEYS, MCP_TABLES, mcp_from
 from moot.daemon.config_models import check_model, model_from
 from moot.daemon.toml_lines import KeyPath, key_lines, line_of
 from moot.domain.agent import Flaw
 from moot.domain.config import CompactionConfig, Config, ListenConfig, ModelConfig, default_config
 from moot.domain.errors import ConfigError
+from moot.domain.files_config import FilesConfig
 from moot.domain.gate_config import InterceptorConfig
+from moot.domain.hands_config import HandsConfig
+from moot.domain.learning_config import KnowledgeConfig
+from moot.domain.mcp import McpConfig
+from moot.domain.memory_config import MemoryConfig
+from moot.domain.output_config import OutputConfig
 from moot.domain.run import Limits
+from moot.domain.sandbox_config import SandboxConfig
+from moot.domain.skill_config import SkillConfig
+from moot.domain.vault_config import VaultConfig
+from moot.domain.web_config import WebConfig
 
 MAX_BYTES = 1_048_576
 _AT_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)")
@@ -149,7 +161,7 @@ class Reading:
 
     def config(self, document: dict[str, Any]) -> Config:
         defaults = default_config()
-        top = self._table((), document, TOP_KEYS, beside=SECTIONS)
+        top = self._table((), document, TOP_KEYS, beside=(*SECTIONS, *HANDS_SECTIONS, "mcp"))
         models = dict(defaults.models)
         models |= self._models(self._section(document, "models"), defaults.models)
         default_model = top.pop("default_model", defaults.default_model)
@@ -162,7 +174,7 @@ class Reading:
             limits=self._limits(document, defaults.limits),
             compaction=CompactionConfig(**self._plain(document, "compaction", COMPACTION_KEYS)),
             listen=ListenConfig(**self._plain(document, "listen", LISTEN_KEYS)),
-            interceptor=InterceptorConfig(**self._nested(document, "security", "interceptor", INTERCEPTOR_KEYS)),
+            hands=self._hands(document),
             **top,
         )
 
@@ -193,6 +205,34 @@ class Reading:
 
     def _plain(self, document: dict[str, Any], name: str, keys: tuple[Key, ...]) -> dict[str, Any]:
         return self._table((name,), self._section(document, name), keys)
+
+    def _hands(self, document: dict[str, Any]) -> HandsConfig:
+        sections = {name: self._plain(document, name, keys) for name, keys in HANDS_SECTIONS.items()}
+        return HandsConfig(
+            interceptor=InterceptorConfig(**self._nested(document, "security", "interceptor", INTERCEPTOR_KEYS)),
+            sandbox=SandboxConfig(**sections["sandbox"]),
+            files=FilesConfig(**sections["files"]),
+            skills=SkillConfig(**sections["skills"]),
+            web=WebConfig(**sections["web"]),
+            vault=VaultConfig(**sections["vault"]),
+            memory=MemoryConfig(**sections["memory"]),
+            outputs=OutputConfig(**sections["outputs"]),
+            knowledge=KnowledgeConfig(**sections["knowledge"]),
+            mcp=MappingProxyType(self._mcp(self._section(document, "mcp"))),
+        )
+
+    def _mcp(self, tables: dict[str, Any]) -> dict[str, McpConfig]:
+        found: dict[str, McpConfig] = {}
+        for name, table in tables.items():
+            path = ("mcp", name)
+            if not isinstance(table, dict):
+                self._error(path, f"`{name}` must be a table: [mcp.{name}]")
+                continue
+            values = self._table(path, table, MCP_KEYS, beside=tuple(MCP_TABLES))
+            found[name], problems = mcp_from(name, table, values)
+            for key, reason in problems:
+                self._error((*path, key), reason)
+        return found
 
     def _nested(self, document: dict[str, Any], outer: str, name: str, keys: tuple[Key, ...]) -> dict[str, Any]:
         """The values of [outer.name]."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from moot.domain.config import PROVIDERS
-from moot.domain.gate_config import POLICIES
 
 _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):(\d{1,5})")
 _REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|keyring:[^\s:][^\s]*")
@@ -57,32 +56,32 @@ def _found(value: object) -> str:
     return next((name for kind, name in names.items() if isinstance(value, kind)), "a date or time")
 
 
-def _between(low: float, high: float) -> Callable[[float], str]:
+def between(low: float, high: float) -> Callable[[float], str]:
     def check(value: float) -> str:
         return "" if low <= value <= high else f"must be between {low:g} and {high:g}"
 
     return check
 
 
-def _at_least(low: float) -> Callable[[float], str]:
+def at_least(low: float) -> Callable[[float], str]:
     def check(value: float) -> str:
         return "" if math.isfinite(value) and value >= low else f"must be {low:g} or more"
 
     return check
 
 
-def _above_zero(value: float) -> str:
+def above_zero(value: float) -> str:
     return "" if math.isfinite(value) and value > 0 else "must be more than 0"
 
 
-def _one_of(*words: str) -> Callable[[str], str]:
+def one_of(*words: str) -> Callable[[str], str]:
     def check(value: str) -> str:
         return "" if value in words else f"must be one of {', '.join(words)}, not {ascii(value)}"
 
     return check
 
 
-def _reference(value: str) -> str:
+def reference(value: str) -> str:
     if not value or _REFERENCE.fullmatch(value):
         return ""
     return (
@@ -113,71 +112,56 @@ def _is_loopback(host: str) -> bool:
 
 TOP_KEYS = (
     Key("default_model", str, "The model of agents that name none.", "smollm2"),
-    Key("ask_seconds", float, "How long a question to you stays open.", "3600", _above_zero),
-    Key("tool_seconds", float, "How long one tool call may take.", "600", _above_zero),
-    Key("max_content_bytes", int, "The longest message that is taken.", "1048576", _between(1, 15 * 1024 * 1024)),
-    Key("queue_bound", int, "How many messages may wait in one conversation.", "32", _between(1, 10_000)),
+    Key("ask_seconds", float, "How long a question to you stays open.", "3600", above_zero),
+    Key("tool_seconds", float, "How long one tool call may take.", "600", above_zero),
+    Key("max_content_bytes", int, "The longest message that is taken.", "1048576", between(1, 15 * 1024 * 1024)),
+    Key("queue_bound", int, "How many messages may wait in one conversation.", "32", between(1, 10_000)),
 )
 
 MODEL_KEYS = (
-    Key("provider", str, "Which wire it speaks: " + ", ".join(PROVIDERS) + ".", "", _one_of(*PROVIDERS)),
+    Key("provider", str, "Which wire it speaks: " + ", ".join(PROVIDERS) + ".", "", one_of(*PROVIDERS)),
     Key("base_url", str, "Where the server is. Empty is the provider's own address.", ""),
     Key("model", str, "The provider's name of the model; for `local`, a model that was pulled or a .gguf file.", ""),
-    Key("api_key", str, 'Where the key is: "env:VARIABLE" or "keyring:NAME". Never the key itself.', "", _reference),
-    Key("window", int, "Tokens the model can see; 0 is what is known of the model.", "0", _at_least(0)),
-    Key("max_output_tokens", int, "Tokens of one reply; 0 is the provider's choice.", "0", _at_least(0)),
+    Key("api_key", str, 'Where the key is: "env:VARIABLE" or "keyring:NAME". Never the key itself.', "", reference),
+    Key("window", int, "Tokens the model can see; 0 is what is known of the model.", "0", at_least(0)),
+    Key("max_output_tokens", int, "Tokens of one reply; 0 is the provider's choice.", "0", at_least(0)),
     Key(
         "tools",
         str,
         "How tools are offered: `native`, `schema` (the model answers in JSON) or `none`; empty is what is known.",
         "",
-        _one_of("", "native", "schema", "none"),
+        one_of("", "native", "schema", "none"),
     ),
-    Key("idle_seconds", float, "How long the server may be silent before the call fails.", "120", _above_zero),
-    Key("retries", int, "How often a call that failed before its first word is repeated.", "3", _between(0, 20)),
-    Key("thinking_tokens", int, "Tokens the model may think before it answers; 0 is none.", "0", _at_least(0)),
-    Key("price_prompt", float, "US dollars for a million prompt tokens; 0 is the known price.", "0", _at_least(0)),
+    Key("idle_seconds", float, "How long the server may be silent before the call fails.", "120", above_zero),
+    Key("retries", int, "How often a call that failed before its first word is repeated.", "3", between(0, 20)),
+    Key("thinking_tokens", int, "Tokens the model may think before it answers; 0 is none.", "0", at_least(0)),
+    Key("price_prompt", float, "US dollars for a million prompt tokens; 0 is the known price.", "0", at_least(0)),
     Key(
         "price_completion",
         float,
         "US dollars for a million reply tokens; 0 is the known price.",
         "0",
-        _at_least(0),
+        at_least(0),
     ),
     Key("script", str, "For `scripted`: the file with its replies, relative to this file's folder.", ""),
-    Key("threads", int, "For `local`: processor threads; 0 is all cores but one.", "0", _between(0, 1024)),
+    Key("threads", int, "For `local`: processor threads; 0 is all cores but one.", "0", between(0, 1024)),
 )
 
 LIMIT_KEYS = (
-    Key("steps", int, "Model calls of one run; 0 is no limit.", "50", _at_least(0)),
-    Key("seconds", float, "Duration of one run; 0 is no limit.", "1800", _at_least(0)),
-    Key("tokens", int, "Tokens of one run; 0 is no limit.", "0", _at_least(0)),
-    Key("spend", float, "US dollars of one run; 0 is no limit.", "0", _at_least(0)),
+    Key("steps", int, "Model calls of one run; 0 is no limit.", "50", at_least(0)),
+    Key("seconds", float, "Duration of one run; 0 is no limit.", "1800", at_least(0)),
+    Key("tokens", int, "Tokens of one run; 0 is no limit.", "0", at_least(0)),
+    Key("spend", float, "US dollars of one run; 0 is no limit.", "0", at_least(0)),
 )
 
 COMPACTION_KEYS = (
     Key("auto", bool, "Compact a history by itself when it fills the model's window.", "true"),
-    Key("threshold", float, "The part of the window that is full then.", "0.8", _between(0.1, 0.95)),
+    Key("threshold", float, "The part of the window that is full then.", "0.8", between(0.1, 0.95)),
 )
 
 LISTEN_KEYS = (
     Key("http", str, 'HTTP and WebSocket, as "host:port" on loopback; "off" is none.', "", _address),
     Key("tcp", str, 'Protobuf frames on TCP, as "host:port" on loopback; "off" is none.', "", _address),
-)
-
-INTERCEPTOR_KEYS = (
-    Key("enabled", bool, "Ask you before a tool does something that could do harm.", "true"),
-    Key(
-        "policy",
-        str,
-        "Which tools ask: `dangerous` ones, `all`, only those `configured` as sensitive, or `none`.",
-        "dangerous",
-        _one_of(*POLICIES),
-    ),
-    Key("exempt_tools", tuple, "Tools that do not ask, as names or patterns such as `fs_*`.", "[]"),
-    Key("sensitive_tools", tuple, "Tools that always ask.", "[]"),
-    Key("approval_seconds", float, "How long an approval stays open.", "86400", _above_zero),
-    Key("unattended", bool, "Nobody is there to ask: refuse at once what would be asked.", "false"),
 )
 
 SECTIONS = ("models", "limits", "compaction", "listen", "security")

@@ -5,8 +5,10 @@ from collections.abc import Awaitable, Callable
 from moot.daemon.connection import Reply
 from moot.daemon.house import House
 from moot.daemon.inbox import Inbox
+from moot.daemon.mcp import McpRequests
 from moot.daemon.principal import Principal
 from moot.daemon.records import Records
+from moot.daemon.secrets import SecretRequests
 from moot.daemon.talk import Talk
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
@@ -15,7 +17,9 @@ Handler = Callable[[pb.ClientMessage, Principal, Reply], Awaitable[None]]
 
 
 class Handlers:
-    def __init__(self, *, talk: Talk, records: Records, house: House, inbox: Inbox) -> None:
+    def __init__(
+        self, *, talk: Talk, records: Records, house: House, inbox: Inbox, secrets: SecretRequests, mcp: McpRequests
+    ) -> None:
         self.table: dict[str, Handler] = {
             "send": talk.send,
             "stream": talk.stream,
@@ -47,6 +51,12 @@ class Handlers:
             "delete_rule": inbox.delete_rule,
             "list_hooks": inbox.list_hooks,
             "trust": records.trust,
+            "set_secret": secrets.set_secret,
+            "list_secrets": secrets.list_secrets,
+            "remove_secret": secrets.remove_secret,
+            "audit_secrets": secrets.audit_secrets,
+            "list_mcp": mcp.list_mcp,
+            "approve_mcp": mcp.approve_mcp,
             "get_stats": house.get_stats,
             "reload": house.reload,
             "backup": house.backup,

@@ -1,31 +1,196 @@
 """The hands of the daemon: its tools and the hook chain in front of them, chosen and joined here."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
 
 from moot.daemon.config import ConfigFile
-from moot.domain.ports import Clock, GateCall, Hook, Tool, ToolResult
+from moot.daemon.master_key import MasterKey
+from moot.daemon.paths import Paths
+from moot.daemon.vault import Keychain, Vault
+from moot.domain.agent import Flaw
+from moot.domain.conversation import ConversationKey
+from moot.domain.events import ToolExecuted
+from moot.domain.hands_config import HandsConfig
+from moot.domain.learning import CallRecord
+from moot.domain.note import Note
+from moot.domain.ports import Clock, GateCall, Hook, Tool
 from moot.engine.approvals import Approvals
 from moot.engine.gate import Gate
 from moot.hooks.approval import ApprovalGate
+from moot.hooks.knowledge import KnowledgeSaver
+from moot.hooks.learning import LearningObserver
+from moot.hooks.publish import EventPublisher
+from moot.hooks.redaction import Redactor
+from moot.hooks.security import SecurityFilter
+from moot.store.keys import KeyShelf
+from moot.store.learnings import SqliteLearnings
+from moot.store.mcp_pins import SqliteMcpPins
+from moot.store.memories import SqliteMemories
+from moot.store.notes import SqliteNotes
+from moot.store.outputs import SqliteOutputs
+from moot.store.secrets import SecretShelf
 from moot.store.sqlite import SqliteStore
+from moot.store.tasks import SqliteTasks
+from moot.tools import crypto, exec, files, memory, notes, outputs, secrets, skills, tasks, web
 from moot.tools.ask import AskUser
 from moot.tools.conversation import Recall, SetTitle
+from moot.tools.exec_jobs import Jobs
+from moot.tools.exec_script import ScriptRunner
+from moot.tools.mcp.servers import McpServers
+from moot.tools.off_limits import OffLimits
+from moot.tools.plugins import Plugins
+from moot.tools.sandbox.sandbox import Sandbox
+from moot.tools.shell_grammar import classify, classify_script
+from moot.tools.skill_shelf import Skills
+from moot.tools.skills import SkillTools
 
-RESULT_CHARACTERS = 64_000
+Later = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the hands are built from."""
+
+    paths: Paths
+    store: SqliteStore
+    approvals: Approvals
+    config: ConfigFile
+    redactor: Redactor
+    reflect: Callable[[ConversationKey], Coroutine[Any, Any, Note | None]]
+    later: Later
+    clock: Clock
+    rng: Random
 
 
 class Hands:
-    def __init__(self, *, store: SqliteStore, approvals: Approvals, config: ConfigFile, clock: Clock) -> None:
-        built_in: list[Tool] = [SetTitle(store), AskUser(), Recall(store, clock)]
-        self._tools = {tool.spec.name: tool for tool in built_in}
-        hooks: list[Hook] = []
-        if config.current.interceptor.enabled:
-            hooks.append(ApprovalGate(approvals, lambda: config.current.interceptor))
-        self.gate = Gate(tools=self.tools, hooks=hooks, budget=_cut)
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        config = self._config()
+        self.shelf = SqliteOutputs(parts.store, config.outputs)
+        self.master = MasterKey(parts.paths.data / "vault.key", place=config.vault.key)
+        self.vault = Vault(
+            secrets=SecretShelf(parts.store),
+            master=self.master,
+            known=parts.redactor,
+            clock=parts.clock,
+            decrypted_seconds=config.vault.decrypted_seconds,
+        )
+        self.sandbox = Sandbox(config.sandbox, protected=self._own_places(), workspaces=parts.paths.workspaces)
+        self.skills = Skills(parts.paths.config.parent / "skills")
+        self._scripts = SkillTools(self.skills, self._runner())
+        self.servers = self._mcp_servers(config)
+        self._built_in = {tool.spec.name: tool for tool in self._families(config)}
+        self.plugins = Plugins(parts.paths.config.parent / "tools", taken=self._built_in)
+        self.gate = Gate(tools=self.tools, hooks=self._hooks(config), budget=self._shelve())
+
+    @property
+    def flaws(self) -> tuple[Flaw, ...]:
+        return (*self.plugins.flaws, *self.skills.flaws)
 
     def tools(self) -> Mapping[str, Tool]:
-        return self._tools
+        """All tools as of now. What was added never takes the name of what is built in."""
+        added = [*self._scripts.current(), *self.plugins.tools, *self.servers.tools()]
+        return {**self._built_in, **{tool.spec.name: tool for tool in added if tool.spec.name not in self._built_in}}
+
+    def reload(self) -> None:
+        self.plugins.reload()
+        self.skills.reload()
+
+    async def start(self) -> None:
+        await self.vault.start()
+        self._parts.later("list MCP tools", self.servers.refresh())
+
+    async def close(self) -> None:
+        await self.servers.close()
+
+    def _runner(self) -> ScriptRunner:
+        redact = self._parts.redactor.secrets
+        return ScriptRunner(sandbox=self.sandbox, classify_script=classify_script, redact=redact)
+
+    def _mcp_servers(self, config: HandsConfig) -> McpServers:
+        parts = self._parts
+        return McpServers(config.mcp, pins=SqliteMcpPins(parts.store), start=parts.later, clock=parts.clock)
+
+    async def tidy(self) -> None:
+        await self.shelf.expire(now=self._parts.clock.now())
+
+    def _config(self) -> HandsConfig:
+        return self._parts.config.current.hands
+
+    def _own_places(self) -> list[Path]:
+        """Moot's own files: no tool touches them, also where they do not exist yet."""
+        paths = self._parts.paths
+        beside = paths.config.parent
+        return [paths.config, paths.agents, beside / "tools", beside / "skills", paths.data, paths.run, paths.logs]
+
+    def _families(self, config: HandsConfig) -> list[Tool]:
+        """The everyday ones first: a small model is offered the first dozen."""
+        parts = self._parts
+        off_limits = OffLimits(
+            places=[str(place) for place in self._own_places()], workspaces=str(parts.paths.workspaces)
+        )
+        jobs = Jobs(most=config.sandbox.background_jobs)
+        keychain = Keychain(keys=KeyShelf(parts.store), vault=self.vault, clock=parts.clock)
+        return [
+            AskUser(),
+            SetTitle(parts.store),
+            Recall(parts.store, parts.clock),
+            *files.tools(off_limits=off_limits, config=config.files),
+            *exec.tools(
+                sandbox=self.sandbox,
+                jobs=jobs,
+                classify=classify,
+                redact=parts.redactor.secrets,
+                secrets=self.vault,
+            ),
+            *web.tools(config.web),
+            *memory.tools(
+                memories=SqliteMemories(parts.store), config=lambda: self._config().memory, clock=parts.clock
+            ),
+            *notes.tools(notes=SqliteNotes(parts.store), reflect=parts.reflect, clock=parts.clock),
+            *tasks.tools(tasks=SqliteTasks(parts.store), clock=parts.clock, rng=parts.rng),
+            *outputs.tools(outputs=self.shelf, config=lambda: self._config().outputs, clock=parts.clock),
+            *secrets.tools(secrets=self.vault),
+            *crypto.tools(keys=keychain, secrets=self.vault),
+            *skills.tools(skills=self.skills, off_limits=off_limits, config=config.skills),
+        ]
+
+    def _hooks(self, config: HandsConfig) -> list[Hook]:
+        """The chain, outermost first. What comes after the tool is wrapped inside out: learning sees a result first."""
+        parts = self._parts
+        hooks: list[Hook] = [
+            SecurityFilter(
+                classify=classify,
+                classify_script=classify_script,
+                redact=parts.redactor.secrets,
+                blocked=lambda: self._config().interceptor.blocked_tools,
+            )
+        ]
+        if config.interceptor.enabled:
+            hooks.append(ApprovalGate(parts.approvals, lambda: self._config().interceptor))
+        hooks.append(EventPublisher(publish=_publish, clock=parts.clock))
+        if config.knowledge.enabled:
+            learnings = SqliteLearnings(parts.store)
+            redact = parts.redactor.for_log
+            hooks += [
+                KnowledgeSaver(
+                    learnings=learnings,
+                    config=lambda: self._config().knowledge,
+                    later=parts.later,
+                    clock=parts.clock,
+                    redact=redact,
+                ),
+                LearningObserver(learnings=learnings, later=parts.later, clock=parts.clock, redact=redact),
+            ]
+        return hooks
+
+    def _shelve(self) -> outputs.Shelve:
+        return outputs.Shelve(self.shelf, lambda: self._config().outputs, self._parts.clock, self._parts.rng)
 
 
-async def _cut(call: GateCall, result: ToolResult) -> ToolResult:  # noqa: ARG001
-    return result
+def _publish(call: GateCall, record: CallRecord) -> None:
+    call.context.emit(ToolExecuted(record.call_id, record.tool, record.ok, record.seconds))

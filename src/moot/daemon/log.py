@@ -25,8 +25,8 @@ class _Lines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if record.exc_info:
-            line["trace"] = self.formatException(record.exc_info)
+        if record.exc_text:
+            line["trace"] = record.exc_text
         return msgspec.json.encode(line).decode()
 
 
@@ -54,11 +54,14 @@ class _Console(QueueHandler):
                 sys.stderr.write(f"{record.getMessage()}\n")
 
 
-def start_logging(paths: Paths) -> None:
+def start_logging(paths: Paths, redaction: logging.Filter) -> None:
     make_folder(paths.logs)
     lines = RotatingFileHandler(paths.log, maxBytes=_BYTES, backupCount=_KEPT, encoding="utf-8")
     lines.setFormatter(_Lines())
     console = _Console()
     console.setLevel(logging.WARNING)
+    # Each handler redacts by itself: a filter on a logger does not see what its children log.
+    for handler in (lines, console):
+        handler.addFilter(redaction)
     logging.basicConfig(level=logging.INFO, handlers=[lines, console], force=True)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)

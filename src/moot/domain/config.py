@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from moot.domain.gate_config import InterceptorConfig
+from moot.domain.hands_config import HandsConfig
 from moot.domain.run import Limits
 
 PROVIDERS = ("openai", "anthropic", "local", "scripted")
@@ -58,7 +58,7 @@ class Config:
     tool_seconds: float = 600.0
     max_content_bytes: int = 1_048_576
     queue_bound: int = 32
-    interceptor: InterceptorConfig = field(default_factory=InterceptorConfig)
+    hands: HandsConfig = field(default_factory=HandsConfig)
 
 
 def default_config() -> Config:

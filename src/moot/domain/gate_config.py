@@ -12,6 +12,7 @@ class InterceptorConfig:
     enabled: bool = True
     policy: str = "dangerous"
     exempt_tools: tuple[str, ...] = ()
+    blocked_tools: tuple[str, ...] = ()
     sensitive_tools: tuple[str, ...] = ()
     approval_seconds: float = 86_400.0
     # Nobody is there to ask: what would be asked is refused at once.

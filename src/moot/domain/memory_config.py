@@ -9,6 +9,7 @@ class MemoryConfig:
 
     # Beyond this many memories of one agent with one sender, the least useful are let go.
     max_entries: int = 1_000
-    # An observation is made after this many new messages, a reflection over this many observations.
-    observe_every: int = 40
+    # An observation is made after this many new messages, a reflection over this many observations. It takes a model
+    # call that nobody asked for, so it is off until somebody does.
+    observe_every: int = 0
     reflect_every: int = 5

@@ -12,7 +12,7 @@ class WebConfig:
 
     `provider` is who answers web_search; nobody does by default. `base_url` is the provider's address where it is not
     its own, `api_key` only ever a reference: `env:VAR` or `keyring:NAME`. `allow_private` lists addresses off the
-    public internet that may be reached all the same, each with its port: "127.0.0.1:8080", "10.0.0.0/8:443", "[::1]:80".
+    public internet that may be reached all the same, each with its port: "127.0.0.1:8080", "10.0.0.0/8:443".
     """
 
     provider: str = ""

@@ -148,11 +148,15 @@ def _arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any] | str:
 
 def _mismatch(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:
     required: Sequence[str] = spec.parameters.get("required", ())
-    for parameter in required:
-        if arguments.get(parameter) in (None, ""):
-            return f"missing {parameter} parameter"
     properties: dict[str, dict[str, Any]] = spec.parameters.get("properties", {})
+    for parameter in required:
+        value = arguments.get(parameter)
+        # Nothing at all is a value only where a schema says so: the content of an empty file.
+        if value is None or (value == "" and properties.get(parameter, {}).get("minLength") != 0):
+            return f"missing {parameter} parameter"
     for parameter, value in arguments.items():
+        if value is None and parameter not in required:
+            continue
         expected = _TYPES.get(properties.get(parameter, {}).get("type", ""))
         wrong_bool = isinstance(value, bool) and expected is not None and bool not in expected
         if expected is not None and (wrong_bool or not isinstance(value, expected)):

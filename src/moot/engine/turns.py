@@ -42,6 +42,8 @@ class Wiring:
     workspace: Callable[[ConversationKey], str]
     clock: Clock
     supervisor: Supervisor
+    # What may follow a turn, beside the next: notes on the conversation.
+    grow: Callable[[ConversationKey], Coroutine[Any, Any, None]]
 
     def agent(self, name: str) -> Agent:
         agent = self.agents(name)
@@ -94,6 +96,8 @@ class Turns:
         reach("end.recorded")
         emit(RunEnded(request.speaker, end))
         reach("end.sent")
+        if end.outcome is Outcome.COMPLETED:
+            self._w.supervisor.start("grow", self._w.grow(request.key))
 
     async def settle_owed(self) -> None:
         """Write the ends that the disk refused before."""

@@ -11,6 +11,7 @@ from moot.domain.shell import Classify, Level, Verdict
 
 # Longer texts are looked through on another thread.
 _LONG = 16_384
+_LONG_COMMAND = 1_024
 
 
 class SecurityFilter:
@@ -61,7 +62,7 @@ class SecurityFilter:
             return Verdict(Level.OK)
         if not isinstance(text, str):
             return Verdict(Level.DANGEROUS, "it is not a text")
-        return await asyncio.to_thread(judge, text) if len(text) > _LONG else judge(text)
+        return await asyncio.to_thread(judge, text) if len(text) > _LONG_COMMAND else judge(text)
 
     async def _redacted(self, result: ToolResult) -> ToolResult:
         content = result.content

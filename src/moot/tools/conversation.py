@@ -7,7 +7,7 @@ from typing import Any
 from moot.domain.conversation import Recollection
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry
-from moot.domain.ports import Clock, RunContext, Store
+from moot.domain.ports import Clock, RunContext, Store, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.text import TITLE_LENGTH, defuse
 
@@ -41,6 +41,10 @@ class SetTitle:
         return f"The title is now: {title}"
 
 
+def _strangers(found: Recollection) -> frozenset[str]:
+    return found.archive.taint.union(*(entry.message.taint for entry in found.entries))
+
+
 class Recall:
     spec = ToolSpec(
         name="recall",
@@ -61,12 +65,13 @@ class Recall:
         self._store = store
         self._clock = clock
 
-    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str | ToolResult:
         limit = max(1, min(20, int(arguments.get("limit") or _FOUND)))
         found = await self._store.recall(context.key, str(arguments["query"]), limit=limit, now=self._clock.now())
         if not found:
             return "Nothing in the archives matches."
-        return "\n\n".join(_told(recollection, primary=context.key.agent) for recollection in found)
+        told = "\n\n".join(_told(recollection, primary=context.key.agent) for recollection in found)
+        return ToolResult(content=told, taint=frozenset().union(*(_strangers(each) for each in found)))
 
 
 def _told(recollection: Recollection, *, primary: str) -> str:

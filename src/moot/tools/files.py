@@ -154,7 +154,7 @@ class FsWrite(_FileChange):
         "fs_write",
         Safety.DANGEROUS,
         "Write a file, whole: one that is there is replaced, missing folders are made.",
-        content={"type": "string", "description": "Everything the file shall contain."},
+        content={"type": "string", "minLength": 0, "description": "Everything the file shall contain."},
     )
 
     def line(self, arguments: dict[str, Any]) -> str:
@@ -188,7 +188,7 @@ class FsEdit(_FileChange):
         "Replace a range of lines in a text file. A range that begins one past the last line appends.",
         startLine={"type": "integer", "description": "First line to replace, counted from 1."},
         endLine={"type": "integer", "description": "Last line to replace."},
-        content={"type": "string", "description": "What stands there instead."},
+        content={"type": "string", "minLength": 0, "description": "What stands there instead."},
     )
 
     def line(self, arguments: dict[str, Any]) -> str:

@@ -17,6 +17,8 @@ from moot.tools.shell.wrappers import assignments, unwrap
 
 LONGEST = 65_536
 _DEEPEST = 8
+_DEEPEST_TREE = 60
+_MOST_NODES = 10_000
 _RANK = {Level.OK: 0, Level.ASK: 1, Level.DANGEROUS: 2}
 _NAME = re.compile(r"[\w./+@~%:-]+|\[\[?|!|\{|\}")
 _TOUCHING = (
@@ -79,8 +81,7 @@ class _Reading:
     def __init__(self, script: str, *, depth: int, outer: Variables | None) -> None:
         self._depth = depth
         self._root: Node = _parser().parse(script.encode(errors="replace")).root_node
-        self._variables = Variables(self._root, outer)
-        self._flow = Flow(self._root, self._variables)
+        self._outer = outer
         self._found: list[Verdict] = []
         # Where the script has gone; what it names from there on is named from there.
         self._cwd = ""
@@ -88,8 +89,12 @@ class _Reading:
     def verdicts(self) -> list[Verdict]:
         if self._depth > _DEEPEST:
             return [rules.danger("it is nested too deeply to be judged")]
+        if _tangled(self._root):
+            return [rules.danger("it is too tangled to be judged")]
         if self._root.has_error:
             return [rules.danger("it cannot be read as a shell command")]
+        self._variables = Variables(self._root, self._outer)
+        self._flow = Flow(self._root, self._variables)
         for chain in self._flow.chains():
             self._pipeline(chain)
         self._say(*self._flow.tells_away())
@@ -146,6 +151,8 @@ class _Reading:
             self._say(*seems_code_loader(name, stage))
             if stage.input is not None:
                 self._run(name, stage.input, stage)
+        if name == "exec" and stage.fetches:
+            self._say(rules.danger("reads what was fetched or decoded as its commands"))
         self._say(*_floods(name, arguments, stage), *_ends_all(name, stage))
 
     def _run(self, runner: str, script: str, stage: Stage) -> None:
@@ -191,7 +198,7 @@ class _Reading:
             self._say(rules.danger(f"{name} makes other programs run something, or hides what was done"))
         elif (
             name == "PATH"
-            and re.match(r"^(\.|/tmp|/dev/shm|~/\.|\x00:)", value)
+            and re.match(r"^(\.?:|\.$|/tmp|/dev/shm|~/\.|\x00:)", value)
             and not value.startswith("~/.local/bin")
         ):
             self._say(rules.doubt("it puts other programs in the place of known ones"))
@@ -214,13 +221,19 @@ class _Reading:
 
     def _loop(self, node: Node) -> None:
         condition = node.child_by_field_name("condition")
-        endless = condition is None or text(condition).strip(" ;") in (
-            "true",
-            ":",
-            "[ 1 ]",
-            "[[ 1 ]]",
-            "((1))",
-            "test 1",
+        never = text(node).startswith("until") and condition is not None and text(condition).strip(" ;") == "false"
+        endless = (
+            never
+            or condition is None
+            or text(condition).strip(" ;")
+            in (
+                "true",
+                ":",
+                "[ 1 ]",
+                "[[ 1 ]]",
+                "((1))",
+                "test 1",
+            )
         )
         if endless and _in_background(node):
             self._say(rules.danger("it starts programs without end"))
@@ -253,6 +266,18 @@ def _ends_all(name: str, stage: Stage) -> Iterator[Verdict]:
     for inner in stage.told if name == "kill" else ():
         if inner.name == "pgrep" and rules.has(inner.arguments, "uU") and len(rules.operands(inner.arguments)) < 2:
             yield rules.danger("ends everything somebody runs")
+
+
+def _tangled(root: Node) -> bool:
+    """Deeper or larger than anybody writes: reading it would take long, and that may be its purpose."""
+    waiting, seen = [(root, 0)], 0
+    while waiting:
+        node, depth = waiting.pop()
+        seen += 1
+        if depth > _DEEPEST_TREE or seen > _MOST_NODES:
+            return True
+        waiting.extend((child, depth + 1) for child in node.named_children)
+    return False
 
 
 def _in_background(node: Node) -> bool:

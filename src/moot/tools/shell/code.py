@@ -25,14 +25,17 @@ _CODE_OPTIONS = {
 }
 _QUOTED = re.compile(r"'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"|`([^`]*)`")
 _CALLS_SHELL = re.compile(
-    r"\b(os\.(system|popen|execute|exec[lv]p?e?|spawn\w*)|subprocess\.|commands\.get|child_process|execSync|spawnSync|shell_exec|passthru"
-    r"|proc_open|popen|IO\.popen|Kernel\.(system|exec)|Open3|pty\.spawn|Deno\.(run|Command))|\b(system|exec|qx)\b\s*[(\"'/{]|`"
+    r"\b(os\.(system|popen|execute|exec[lv]p?e?|spawn\w*)|subprocess|commands\.get|child_process|execSync|spawnSync"
+    r"|shell_exec|passthru|proc_open|popen|IO\.popen|Kernel\.(system|exec)|Open3|pty\.spawn|Deno\.(run|Command))"
+    r"|\b(system|exec|qx)\b\s*[(\"'/{]|`"
 )
 _CONNECTS = re.compile(
     r"\bsocket\b|IO::Socket|TCPSocket|net\.(connect|Socket|createConnection)|fsockopen|dup2|/dev/tcp"
 )
 _DISGUISES = re.compile(
-    r"(exec|eval|compile|Function|loads)\s*\(.*(b64|base64|decode|urlopen|requests|zlib|fromhex|atob|Buffer|unhexlify|marshal|chr\()"
+    r"(exec|eval|compile|Function|loads)\s*\(.*"
+    r"(b64|base64|decode|urlopen|requests|zlib|fromhex|atob|Buffer|unhexlify|marshal|chr\()"
+    r"|\b(eval|exec)\b.*(http|LWP|URI|urlopen|\.get\(|recv)|http.*\b(eval|exec)\b"
     r"|__import__|getattr\(\s*__builtins__|pickle\.loads|marshal\.loads|vm\.run",
     re.DOTALL,
 )
@@ -40,7 +43,7 @@ _REMOVES = re.compile(
     r"rmtree|os\.(remove|unlink|rmdir|removedirs)|fs\.(rm|unlink|rmdir)|FileUtils\.rm|unlink|rmSync|remove_tree"
 )
 _PLAIN = re.compile(r"[\w./~*@%+=:-]+")
-_FORKS = re.compile(r"(while|for|loop|until).*\bfork\b|\bfork\b.*\bwhile\b|fork while fork", re.DOTALL)
+_FORKS = re.compile(r"(while|for|loop|until).*\bfork\b|\bfork\b.*\b(while|for)\b", re.DOTALL)
 _FOR_WRITING = re.compile(r"['\"][wax]b?\+?['\"]|write")
 _WRITES = re.compile(r"open\(|write_text|writeFile|File\.write|file_put_contents")
 _AWK_RUNS = re.compile(
@@ -253,10 +256,11 @@ def _git(arguments: list[str]) -> Iterator[Carried]:
 
 
 def _container(arguments: list[str]) -> Iterator[Carried]:
-    if arguments and arguments[0] in ("exec", "run"):
-        named = operands(arguments[1:])
-        if len(named) > 1 and named[1] in SHELLS:
-            yield named[1:] if "-c" not in arguments else [named[1], "-c", *arguments[arguments.index("-c") + 1 :]]
+    if arguments[:1] in (["exec"], ["run"]):
+        for index, word in enumerate(arguments[2:], start=2):
+            if word in SHELLS or word in ("rm", "dd", "chmod", "chown", "mv", "nc", "curl"):
+                yield arguments[index:]
+                return
 
 
 def _source(arguments: list[str]) -> Iterator[Carried]:

@@ -7,7 +7,17 @@ from collections.abc import Iterator, Sequence
 from moot.domain.shell import Verdict
 from moot.tools.shell import paths
 from moot.tools.shell.code import reads_code
-from moot.tools.shell.rules import DECODERS, FETCHERS, INTERPRETERS, SHELLS, danger, doubt, operands, option_value
+from moot.tools.shell.rules import (
+    DECODERS,
+    FETCHERS,
+    INTERPRETERS,
+    SHELLS,
+    danger,
+    doubt,
+    judge,
+    operands,
+    option_value,
+)
 from moot.tools.shell.stage import Stage, names_in
 from moot.tools.shell.words import UNKNOWN, Node, Variables, ansi, every, text
 
@@ -79,10 +89,11 @@ class Flow:
     def tells_away(self) -> Iterator[Verdict]:
         """The environment is put into a word, and something here reaches the network."""
         stages = self._stages(self._root)
-        told = [inner for stage in stages for inner in stage.told]
-        if any(stage.name in FETCHERS for stage in stages) and any(
-            stage.name in _TELLING and not operands(stage.arguments) and stage.name != "ps" for stage in told
-        ):
+        if not any(stage.name in FETCHERS for stage in stages):
+            return
+        told = [stage for part in every(self._root, "command_substitution") for stage in self._stages(part)]
+        told += [stage for stage in stages if stage.outputs]
+        if any(stage.name in _TELLING and not operands(stage.arguments) and stage.name != "ps" for stage in told):
             yield danger("sends the environment to another machine")
 
     def judge_chain(self, stages: list[Stage]) -> tuple[list[Verdict], list[tuple[str, str]]]:
@@ -91,12 +102,7 @@ class Flow:
         scripts: list[tuple[str, str]] = []
         for index, stage in enumerate(stages[1:], start=1):
             before = stages[:index]
-            if (
-                stage.words[0].endswith("xargs")
-                and stage.name in _REMOVING
-                and any(_wide(earlier) for earlier in before)
-            ):
-                verdicts.append(danger("does away with what it finds in the system or the whole home"))
+            verdicts += _given_words(before, stage)
             if stage.name in _UNPACKERS and any(earlier.name in FETCHERS for earlier in before):
                 self._unpacked = True
             if stage.name in FETCHERS:
@@ -105,9 +111,22 @@ class Flow:
                 said, script = _fed(before, stage)
                 verdicts += said
                 scripts += script
-            if stage.name in ("tee", "xargs") and any(name in SHELLS for name in stage.made_by):
-                verdicts.append(danger("feeds a shell through a side door"))
         return verdicts, scripts
+
+
+def _given_words(before: list[Stage], stage: Stage) -> Iterator[Verdict]:
+    """What xargs will make of what it is given, and who else is fed through a side door."""
+    if stage.name == "tee" and any(name in SHELLS for name in stage.made_by):
+        yield danger("feeds a shell through a side door")
+    if not any(word.endswith(("xargs", "parallel")) for word in stage.words[:4]):
+        return
+    names = [earlier.name for earlier in before]
+    if stage.name in _REMOVING and any(_wide(earlier) for earlier in before):
+        yield danger("does away with what it finds in the system or the whole home")
+    if stage.name == "kill" and "ps" in names and not {"grep", "awk", "rg"} & set(names):
+        yield danger("ends everything it may end")
+    for word in (_printed(before[0]) or "").split() if len(before) == 1 else ():
+        yield from judge(stage.name, [argument.replace(UNKNOWN, word) for argument in stage.arguments])
 
 
 def _wide(stage: Stage) -> bool:

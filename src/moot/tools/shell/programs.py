@@ -16,6 +16,7 @@ _GIT_RUNS = re.compile(
 )
 _ESCAPES = re.compile(
     r"--privileged|--pid[= ]host|--(net|network)[= ]host|--cap-add|-v ?/:|--volume[= ]/:|src=/,|source=/,|docker\.sock"
+    r"|(-v ?|--volume[= ]|src=|source=)/(etc|usr|var|bin|lib|root|home|boot|dev|sys|proc|run)\b"
 )
 _SYSTEMCTL_LOOKS = ("status", "show", "cat", "list-", "is-", "get-default", "help", "--version")
 
@@ -45,8 +46,9 @@ _SENDING = frozenset({"-d", "--data", "--data-binary", "--data-raw", "--data-url
 
 @rule("nc", "ncat", "netcat")
 def _raw_network(arguments: Words) -> Iterator[Verdict]:
+    near = any(word in ("localhost", "127.0.0.1", "::1") for word in arguments)
     if has(arguments, "z") and not has(arguments, "lec"):
-        yield doubt("probes another machine")
+        yield from () if near else [doubt("probes another machine")]
     else:
         yield danger("opens a raw connection or a listener")
 
@@ -238,8 +240,22 @@ def _modules(arguments: Words) -> Iterator[Verdict]:
         yield danger("would let Moot be its own owner")
     if module in ("http.server", "SimpleHTTPServer", "pyftpdlib", "smtpd", "uvicorn", "gunicorn"):
         yield doubt("listens for other machines")
-    if module in ("pip",):
+    if module == "pty":
+        yield danger("opens a shell of its own")
+    if module == "pip":
         yield from _packages(arguments[1:])
+
+
+@rule("php")
+def _php(arguments: Words) -> Iterator[Verdict]:
+    if has(arguments, "S"):
+        yield doubt("listens for other machines")
+
+
+@rule("hash")
+def _hash(arguments: Words) -> Iterator[Verdict]:
+    if has(arguments, "p"):
+        yield danger("puts another program in the place of a known one")
 
 
 @rule("enable")

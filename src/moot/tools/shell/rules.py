@@ -43,7 +43,8 @@ _ALWAYS = {
     "aa-disable chattr",
     "starts something by itself later": "at batch systemd-run update-rc.d chkconfig launchctl anacron incrontab",
     "opens the machine to the network": "socat ngrok cloudflared chisel frpc frps localtunnel lt bore rathole ligolo "
-    "gost tor msfconsole msfvenom sshuttle openvpn wg-quick",
+    "telnetd sshd dropbear xinetd inetd vsftpd gost tor msfconsole msfvenom sshuttle openvpn wg-quick",
+    "reads what other programs hold in memory": "gcore",
     "is a tool for breaking in": "hydra medusa john hashcat mimikatz responder ettercap bettercap arpspoof airmon-ng",
     "would let Moot be its own owner": "moot",
 }
@@ -67,7 +68,7 @@ def judge(name: str, arguments: Words) -> Iterator[Verdict]:
         yield _danger(f"{name} {reason}")
     if name.startswith(("mkfs", "fsck.")):
         yield _danger(f"{name} writes to a disk as such")
-    if reason := _ASK_BY_NAME.get(name):
+    if (reason := _ASK_BY_NAME.get(name)) and list(arguments) not in (["-V"], ["--version"], ["--help"]):
         yield _doubt(f"{name} {reason}")
     if rule := _RULES.get(name):
         yield from rule(arguments)

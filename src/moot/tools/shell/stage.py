@@ -35,37 +35,44 @@ class Stage:
         return unwrap(self.words)[1:]
 
     @classmethod
+    def plain(cls, node: Node, variables: Variables) -> "Stage":
+        """A `command` node by its words alone."""
+        return cls([word for part in _parts(node) for word in variables.words(part)])
+
+    @classmethod
     def of(cls, node: Node, variables: Variables) -> "Stage":
-        """A `command` node, with the redirections around it."""
-        words: list[str] = []
-        made: list[str] = []
-        name = node.child_by_field_name("name")
-        parts = [*(name.named_children if name is not None else ()), *node.children_by_field_name("argument")]
-        for part in parts:
-            words += variables.words(part)
+        """A `command` node, with the redirections around it and the commands inside its words."""
+        stage = cls.plain(node, variables)
+        stage.input = _given(node, variables)
+        stage.outputs = _outputs(node, variables)
+        for part in _parts(node):
             for inner in every(part, "process_substitution"):
-                made += names_in(inner, variables)
-        told = [cls.of(inner, variables) for part in parts for inner in _substituted(part)]
-        stage = cls(words, _given(node, variables), made, told, _outputs(node, variables))
+                stage.made_by += names_in(inner, variables)
+            for inner in every(part, "command_substitution"):
+                stage.told += [cls.plain(command, variables) for command in every(inner, "command")]
         here = node.parent
         if here is not None and here.type == "redirected_statement":
-            stage.input = _given(here, variables) if stage.input is None else stage.input
-            stage.outputs += _outputs(here, variables)
-            for redirect in here.children_by_field_name("redirect"):
-                for inner in every(redirect, "process_substitution"):
-                    stage.made_by += names_in(inner, variables)
+            stage._redirected(here, variables)
         for redirect in every(node, "herestring_redirect"):
             for inner in every(redirect, "command_substitution"):
                 stage.made_by += names_in(inner, variables)
         return stage
 
+    def _redirected(self, around: Node, variables: Variables) -> None:
+        self.input = _given(around, variables) if self.input is None else self.input
+        self.outputs += _outputs(around, variables)
+        for redirect in around.children_by_field_name("redirect"):
+            for inner in every(redirect, "process_substitution"):
+                self.made_by += names_in(inner, variables)
+
+
+def _parts(node: Node) -> list[Node]:
+    name = node.child_by_field_name("name")
+    return [*(name.named_children if name is not None else ()), *node.children_by_field_name("argument")]
+
 
 def names_in(node: Node, variables: Variables) -> list[str]:
-    return [Stage.of(command, variables).name for command in every(node, "command")]
-
-
-def _substituted(node: Node) -> list[Node]:
-    return [command for part in every(node, "command_substitution") for command in every(part, "command")]
+    return [Stage.plain(command, variables).name for command in every(node, "command")]
 
 
 def _outputs(node: Node, variables: Variables) -> list[str]:

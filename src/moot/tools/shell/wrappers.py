@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Sequence
+from itertools import dropwhile
 
 from moot.tools.shell.words import UNKNOWN
 
@@ -55,6 +56,7 @@ _WRAPPERS: dict[str, tuple[str, ...]] = {
 }
 # How many words of its own stand before the command.
 _OWN = {"timeout": 1, "taskset": 1, "chrt": 1, "flock": 1}
+_RUNNERS = ("uv", "poetry", "pipenv", "pdm", "hatch", "rye", "pixi", "conda")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _SPLITTING = re.compile(r"(?:-S|--split-string=?)(.*)$", re.DOTALL)
 
@@ -64,6 +66,9 @@ def unwrap(words: Sequence[str]) -> list[str]:
     rest = list(words)
     for _ in range(16):
         name = rest[0].rpartition("/")[2] if rest else ""
+        if name in _RUNNERS and rest[1:2] == ["run"]:
+            rest = list(dropwhile(lambda word: word.startswith("-"), rest[2:])) or ["true"]
+            continue
         if name not in _WRAPPERS:
             return rest
         if name == "command" and rest[1:2] in (["-v"], ["-V"]):

@@ -1,5 +1,7 @@
 """Shell commands with what must be thought of them: dangerous, worth a question, or everyday."""
 
+# ruff: noqa: E501
+
 DANGEROUS = (
     # roots, homes, whole trees
     "rm -rf /",

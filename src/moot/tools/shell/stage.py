@@ -52,13 +52,13 @@ class Stage:
                 stage.told += [cls.plain(command, variables) for command in every(inner, "command")]
         here = node.parent
         if here is not None and here.type == "redirected_statement":
-            stage._redirected(here, variables)
+            stage.redirected(here, variables)
         for redirect in every(node, "herestring_redirect"):
             for inner in every(redirect, "command_substitution"):
                 stage.made_by += names_in(inner, variables)
         return stage
 
-    def _redirected(self, around: Node, variables: Variables) -> None:
+    def redirected(self, around: Node, variables: Variables) -> None:
         self.input = _given(around, variables) if self.input is None else self.input
         self.outputs += _outputs(around, variables)
         for redirect in around.children_by_field_name("redirect"):
@@ -77,7 +77,10 @@ def names_in(node: Node, variables: Variables) -> list[str]:
 
 def _outputs(node: Node, variables: Variables) -> list[str]:
     found = []
-    for redirect in node.children_by_field_name("redirect"):
+    redirects = node.children_by_field_name("redirect")
+    # What follows a here-document on its line hangs below it.
+    redirects += [part for here in redirects if here.type == "heredoc_redirect" for part in here.named_children]
+    for redirect in redirects:
         target = redirect.child_by_field_name("destination") if redirect.type == "file_redirect" else None
         if target is not None and target.type != "number" and ">" in text(redirect).lstrip("0123456789&")[:2]:
             found.append(variables.word(target))

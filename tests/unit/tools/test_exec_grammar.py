@@ -1,0 +1,72 @@
+"""The judgement of shell commands, on a labelled set: nothing dangerous passes, and false alarms are counted."""
+
+import time
+
+import pytest
+
+from moot.domain.shell import Level
+from moot.tools.shell_grammar import LONGEST, classify, classify_script
+from tests.unit.tools.shell_commands import ASK, DANGEROUS, EVERYDAY
+
+# What the documentation reports. A rule that raises it must be worth it.
+FALSE_ALARMS = {'eval "$(ssh-agent -s)"', "$EDITOR notes.txt"}
+
+
+@pytest.mark.parametrize("command", DANGEROUS)
+def test_a_dangerous_command_is_dangerous(command: str) -> None:
+    assert classify(command).level is Level.DANGEROUS
+    assert classify(command).reason
+
+
+@pytest.mark.parametrize("command", ASK)
+def test_a_doubtful_command_is_worth_a_question(command: str) -> None:
+    assert classify(command).level is Level.ASK
+
+
+def test_everyday_commands_pass_but_for_the_known_false_alarms() -> None:
+    alarms = {command for command in EVERYDAY if classify(command).level is not Level.OK}
+    assert alarms == FALSE_ALARMS
+
+
+def test_the_set_is_large_and_says_each_thing_once() -> None:
+    everything = [*DANGEROUS, *ASK, *EVERYDAY]
+    assert len(everything) == len(set(everything)) >= 900
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo " + "$(echo " * 5000 + ")" * 5000,
+        "a|" * 5000 + "b",
+        "cat <(" * 2000 + ")" * 2000,
+        "(" * 30_000,
+        "if true; then " * 3000 + "fi;" * 3000,
+        "x" * (LONGEST + 1),
+    ],
+    ids=["substitutions", "pipes", "processes", "brackets", "conditions", "length"],
+)
+def test_a_command_made_to_be_hard_to_read_is_dangerous_and_quickly_so(command: str) -> None:
+    start = time.perf_counter()
+    assert classify(command).level is Level.DANGEROUS
+    assert time.perf_counter() - start < 2.0
+
+
+def test_a_reference_to_a_secret_is_a_word_like_another() -> None:
+    assert classify("curl -H 'X-Key: {{secret:KEY}}' https://x.example").level is Level.OK
+    assert classify("rm -rf / {{secret:KEY}}").level is Level.DANGEROUS
+
+
+@pytest.mark.parametrize(
+    ("script", "level"),
+    [
+        ("#!/bin/sh\necho hi\n", Level.OK),
+        ("#!/usr/bin/env bash\nset -eu\nrm -rf /\n", Level.DANGEROUS),
+        ("echo hi\n", Level.OK),
+        ("#!/usr/bin/env python3\nprint(1)\n", Level.OK),
+        ("#!/usr/bin/python3\nimport os\nos.system('rm -rf ~')\n", Level.DANGEROUS),
+        ("#!/usr/bin/env -S python3 -u\nexec(__import__('base64').b64decode(x))\n", Level.DANGEROUS),
+        ("#!/opt/strange/tongue\nanything\n", Level.DANGEROUS),
+    ],
+)
+def test_a_script_is_judged_in_the_language_its_first_line_names(script: str, level: Level) -> None:
+    assert classify_script(script).level is level

@@ -151,6 +151,20 @@ async def test_a_line_without_end_is_cut_off(tmp_path: Path) -> None:
         assert psutil.Process().memory_info().rss - before < 200 * 1024 * 1024
 
 
+async def test_a_server_that_dies_is_noticed_although_its_child_holds_the_pipe(tmp_path: Path) -> None:
+    async with kit(tmp_path, tool("pid"), tool("die")) as box:
+        await box.servers.refresh()
+        server, child = json.loads((await box.call("mcp__box__pid")).content)
+        started = time.monotonic()
+        with pytest.raises(Unavailable, match="broke off"):
+            await box.call("mcp__box__die")
+        assert time.monotonic() - started < 20
+        assert await eventually(lambda: not psutil.pid_exists(server))
+        assert await eventually(
+            lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+        )
+
+
 async def test_a_pattern_of_the_servers_choosing_is_never_matched(tmp_path: Path) -> None:
     """The SDK would check a result against the server's own schema, on the event loop, for ever."""
     evil = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}

@@ -43,7 +43,8 @@ class Link:
 
     async def hold(self) -> None:
         try:
-            client_class, info = _sdk()
+            # Half a second of imports is not the event loop's to wait for.
+            client_class, info = await asyncio.to_thread(_sdk)
             client = client_class(
                 _screened(self._streams(self)),
                 client_info=info,

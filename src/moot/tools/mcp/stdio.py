@@ -17,6 +17,7 @@ MAX_LINE = 8 * 1024 * 1024
 # A server is given its own variables and what any program needs; nothing else of the daemon's environment.
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
 _POLITE_SECONDS = 1.0
+_WATCH_SECONDS = 0.2
 _REAP_SECONDS = 2.0
 _TAIL = 2000
 
@@ -49,6 +50,7 @@ async def stdio_transport(command: Command) -> AsyncIterator[tuple[Any, Any]]:
             group.start_soon(_hear, process, incoming_in, command)
             group.start_soon(_say, process, outgoing_out)
             group.start_soon(_overhear, process, command)
+            group.start_soon(_watch, process, incoming_in, command)
             try:
                 yield incoming, outgoing
             finally:
@@ -116,6 +118,17 @@ async def _hear(process: asyncio.subprocess.Process, incoming: Any, command: Com
     finally:
         incoming.close()
         command.ended()
+
+
+async def _watch(process: asyncio.subprocess.Process, incoming: Any, command: Command) -> None:
+    """Notice its end also when a child of it still holds the pipe open, and so keeps it from being read to its end."""
+    # asyncio's own wait() waits for the pipes as well, which is just what must not be waited for.
+    while process.returncode is None:  # noqa: ASYNC110
+        await asyncio.sleep(_WATCH_SECONDS)
+    # What it said last may still be on its way.
+    await asyncio.sleep(_WATCH_SECONDS)
+    incoming.close()
+    command.ended()
 
 
 async def _say(process: asyncio.subprocess.Process, outgoing: Any) -> None:

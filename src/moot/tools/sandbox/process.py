@@ -31,6 +31,7 @@ class Process(asyncio.SubprocessProtocol):
         self._guarded = guarded
         self._flood = flood
         self._reason = ""
+        self._code = -signal.SIGKILL
         self._transport: asyncio.SubprocessTransport | None = None
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._clock: asyncio.TimerHandle | None = None
@@ -43,10 +44,7 @@ class Process(asyncio.SubprocessProtocol):
     @property
     def ending(self) -> Ending | None:
         """None while it runs."""
-        if not self._over.done() or self._transport is None:
-            return None
-        code = self._transport.get_returncode()
-        return Ending(-9 if code is None else code, self._reason)
+        return Ending(self._code, self._reason) if self._over.done() else None
 
     def when_over(self, farewell: Callable[[], None]) -> None:
         self._farewells.append(farewell)
@@ -103,6 +101,10 @@ class Process(asyncio.SubprocessProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._clock is not None:
             self._clock.cancel()
+        if self._transport is not None:
+            code = self._transport.get_returncode()
+            self._code = self._code if code is None else code
+            self._transport.close()
         if not self._over.done():
             self._over.set_result(None)
         for farewell in self._farewells:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from moot.domain.secret import references
@@ -32,6 +32,7 @@ _LOADERS = re.compile(
 )
 
 
+@lru_cache(maxsize=128)
 def classify(command: str) -> Verdict:
     """The worst that is to be said of a command."""
     if len(command) > LONGEST:
@@ -116,7 +117,7 @@ class _Reading:
         }
 
     def _command(self, node: Node) -> None:
-        stage = Stage.of(node, self._variables)
+        stage = self._flow.stage(node)
         for assigned in assignments(stage.words):
             self._check_variable(*assigned.split("=", 1))
         self._simple(unwrap(stage.words), stage)

@@ -33,9 +33,15 @@ class Flow:
     def __init__(self, root: Node, variables: Variables) -> None:
         self._root = root
         self._variables = variables
+        self._known: dict[int, Stage] = {}
         self._fetched: set[str] = set()
+        self._written: dict[str, str] = {}
         for node in every(root, "command"):
-            self._fetched.update(_downloads(Stage.of(node, variables)))
+            stage = self.stage(node)
+            self._fetched.update(_downloads(stage))
+            said = _printed(stage)
+            if said is not None:
+                self._written.update({paths.place(target): said for target in stage.outputs})
         for node in every(root, "redirected_statement"):
             if any(name in FETCHERS or name in DECODERS for name in names_in(node, variables)):
                 for redirect in every(node, "file_redirect"):
@@ -43,13 +49,14 @@ class Flow:
                     if target is not None and ">" in text(redirect):
                         self._fetched.add(paths.place(variables.word(target)))
         self._unpacked = False
-        self._written: dict[str, str] = {}
-        for node in every(root, "command"):
-            stage = Stage.of(node, variables)
-            said = _printed(stage)
-            if said is not None:
-                self._written.update({paths.place(target): said for target in stage.outputs})
         self._fetched -= {"/dev/null", "", ".", UNKNOWN}
+
+    def stage(self, node: Node) -> Stage:
+        """The command of a node; looked at once."""
+        known = self._known.get(node.id)
+        if known is None:
+            known = self._known[node.id] = Stage.of(node, self._variables)
+        return known
 
     def chains(self) -> Iterator[list[Stage]]:
         """Each pipe, as the commands in it, from the source to the end."""
@@ -63,7 +70,7 @@ class Flow:
             yield stages
 
     def _stages(self, node: Node | None) -> list[Stage]:
-        return [Stage.of(command, self._variables) for command in every(node, "command")] if node is not None else []
+        return [self.stage(command) for command in every(node, "command")] if node is not None else []
 
     def judge_use(self, words: Sequence[str]) -> Iterator[Verdict]:
         """Something that was fetched or decoded a moment ago is run, or made ready to be."""

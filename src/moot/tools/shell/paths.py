@@ -2,12 +2,14 @@
 
 import posixpath
 import re
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
+from functools import cache, lru_cache
 
 from moot.tools.shell.words import UNKNOWN
 
 _SYSTEM = ("bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "proc", "root", "run", "sbin", "sys",
            "usr", "var", "System", "Library", "private")  # fmt: skip
+_GLOB = re.compile(r"[*?\[]")
 _OWNER = "/home/-"
 _DISTINCT = ("boot", "dev", "etc", "home", "proc", "root", "sys", "usr", "var")
 _ROOTS = (*_SYSTEM, "mnt", "media", "srv", "opt", "Users", "Volumes", "Applications")
@@ -50,6 +52,7 @@ _SECRET_NAMES = (
 _PRIVATE_NAMES = (".env", ".env.local", ".env.production", ".npmrc", ".pypirc", "credentials.json", "secrets.yml")
 
 
+@lru_cache(maxsize=1024)
 def place(word: str) -> str:
     """A path in one spelling: no doubled or trailing slashes, no dots, the home as ~."""
     path = re.sub(r"^file://", "", word)
@@ -133,13 +136,22 @@ def connection(word: str) -> bool:
     return re.match(r"^/dev/(tcp|udp)/", place(word)) is not None or word.startswith("/inet/")
 
 
+@cache
+def _pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(
+        "|".join(translate(known) for pattern in patterns for known in {pattern, pattern.removesuffix("/*")})
+    )
+
+
 def _any(path: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(path, pattern) or path + "/*" == pattern or _reaches(path, pattern) for pattern in patterns)
+    if _pattern(patterns).match(path):
+        return True
+    return _GLOB.search(path) is not None and any(_reaches(path, pattern) for pattern in patterns)
 
 
 def _reaches(path: str, pattern: str) -> bool:
     """Whether a path that is itself a pattern could be the known one."""
-    if not re.search(r"[*?\[]", path) or path.count("/") != pattern.count("/") or path in ("/*", "~/*"):
+    if path.count("/") != pattern.count("/") or path in ("/*", "~/*"):
         return False
     return fnmatchcase(pattern.rstrip("*"), path) and len(re.sub(r"[*?\[\]]", "", path)) > 3
 
@@ -147,6 +159,6 @@ def _reaches(path: str, pattern: str) -> bool:
 def _matches(part: str, known: tuple[str, ...], *, names: bool = False) -> bool:
     if part in known:
         return True
-    if not re.search(r"[*?\[]", part):
+    if not _GLOB.search(part):
         return False
     return any(fnmatchcase(name, part) for name in known) and (not names or len(part.strip("*")) > 3)

@@ -10,6 +10,7 @@ from pathlib import Path
 from moot.daemon.app import running
 from moot.daemon.paths import Paths
 from moot.domain.prompt import ToolSpec
+from moot.hooks.redaction import Redactor
 
 TARGET = Path(__file__).parent.parent / "docs" / "tools.md"
 
@@ -40,7 +41,7 @@ Your own are [one function each](writing-a-tool.md).
 async def live(home: Path) -> list[ToolSpec]:
     """What the tools of a daemon in this home say of themselves."""
     _furnish(home)
-    async with running(Paths.under(home)) as daemon:
+    async with running(Paths.under(home), Redactor()) as daemon:
         return [tool.spec for tool in daemon.hands.tools().values()]
 
 

@@ -11,6 +11,7 @@ import pytest
 from moot.cli.main import COMMANDS, load
 from moot.daemon.handlers import Handlers
 from moot.domain import events, run
+from moot.domain.approval import Approval, AskState
 from moot.domain.ask import Ask, Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import ToolCall
@@ -47,7 +48,7 @@ def test_only_the_engine_calls_a_model() -> None:
     outside = {name for name in callers if not name.startswith(("engine/", "models/"))}
     assert outside == set()
     assert {name for name in callers if name.startswith("engine/")} == (
-        {"engine/compaction.py", "engine/probe.py", "engine/step.py"}
+        {"engine/completion.py", "engine/probe.py", "engine/step.py"}
     )
 
 
@@ -56,7 +57,7 @@ def test_a_tool_is_executed_in_one_place() -> None:
         name
         for name, tree in trees()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("toolbox.execute", "tool")
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("toolbox.execute", "call.tool")
     }
     assert executors == {"engine/loop.py", "engine/gate.py"}
 
@@ -95,7 +96,9 @@ class Anything:
 
 def test_every_request_of_the_protocol_has_a_handler() -> None:
     requests = {field.name for field in pb.ClientMessage.DESCRIPTOR.oneofs_by_name["message"].fields}
-    handlers = Handlers(talk=Anything(), records=Anything(), house=Anything())  # type: ignore[arg-type]
+    handlers = Handlers(  # type: ignore[arg-type]
+        talk=Anything(), records=Anything(), house=Anything(), inbox=Anything(), secrets=Anything(), mcp=Anything()
+    )
     # Who is asking is settled by the connection, before any handler.
     assert set(handlers.table) == requests - {"hello"}
 
@@ -119,6 +122,19 @@ def test_field_numbers_shared_with_older_clients_are_kept() -> None:
 
 
 KEY = ConversationKey("ada", "user")
+APPROVAL = Approval(
+    id="a",
+    key=KEY,
+    run_id="r",
+    call_id="1",
+    speaker="ada",
+    tool="exec",
+    arguments="{}",
+    subject="",
+    line="exec",
+    preview="",
+    reason="it is dangerous",
+)
 SAMPLES: dict[type, events.Event] = {
     type(event): event
     for event in (
@@ -137,6 +153,9 @@ SAMPLES: dict[type, events.Event] = {
             Ask(id="a", key=KEY, run_id="r", questions=(Question(question="?"),), opened_at=1.0, expires_at=2.0)
         ),
         events.AskClosed("a", True),
+        events.ApprovalOpened(APPROVAL),
+        events.ApprovalClosed("a", AskState.GRANTED),
+        events.ToolExecuted("1", "recall", True, 0.1),
         events.ModelRetrying(1, 0.5, "x"),
         events.TextDiscarded(),
         events.Compacted(1, "x"),

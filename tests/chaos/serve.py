@@ -15,10 +15,10 @@ from typing import Any
 
 from moot import failpoint
 from moot.daemon import app
+from moot.daemon.hands import Hands
 from moot.daemon.paths import Paths
 from moot.domain.ports import RunContext, Tool
-from moot.domain.prompt import ToolSpec
-from moot.engine.loop import Loop
+from moot.domain.prompt import Safety, ToolSpec
 from moot.store.connection import Tuning
 from moot.store.sqlite import open_store
 
@@ -26,6 +26,7 @@ from moot.store.sqlite import open_store
 class Note:
     spec = ToolSpec(
         name="note",
+        safety=Safety.SAFE,
         description="Write a line.",
         parameters={
             "type": "object",
@@ -80,10 +81,12 @@ def main() -> int:
         app.open_store = partial(open_store, tuning=Tuning(synchronous=synchronous))  # type: ignore[misc,assignment]
     note = Note(home / "notes.txt")
 
-    def loop_with_note(*, tools: Mapping[str, Tool], **parts: Any) -> Loop:
-        return Loop(tools={**tools, note.spec.name: note}, **parts)
+    built_in = Hands.tools
 
-    app.Loop = loop_with_note  # type: ignore[misc,assignment]
+    def tools_and_note(hands: Hands) -> Mapping[str, Tool]:
+        return {**built_in(hands), note.spec.name: note}
+
+    Hands.tools = tools_and_note  # type: ignore[method-assign]
     app.DRAIN_SECONDS = 0.2  # type: ignore[misc]
     return app.serve(paths)
 

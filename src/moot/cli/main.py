@@ -57,6 +57,8 @@ COMMANDS: dict[str, Entry] = {
     "init": Entry(SET_UP, "moot.cli.init:init", "Set up a model provider."),
     "doctor": Entry(SET_UP, "moot.cli.doctor:doctor", "Check everything and say how to mend it."),
     "models": Entry(SET_UP, "moot.cli.models:models", "List, pull and test models."),
+    "secrets": Entry(SET_UP, "moot.cli.secrets:secrets", "Keep values that agents may use and never see."),
+    "mcp": Entry(SET_UP, "moot.cli.mcp:mcp", "Use tools of MCP servers: add, list, rm, test, approve."),
     "agents": Entry(SET_UP, "moot.cli.agents:agents", "List and show agents, and the hooks their tools pass."),
     "tokens": Entry(SET_UP, "moot.cli.tokens:tokens", "Let other programs in: new, list, revoke."),
 }
@@ -69,6 +71,7 @@ ALIASES = {
     "token": "tokens",
     "model": "models",
     "rule": "rules",
+    "secret": "secrets",
 }
 
 

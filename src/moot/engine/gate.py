@@ -12,6 +12,7 @@ from moot.domain.errors import MootError
 from moot.domain.message import ToolCall
 from moot.domain.ports import GateCall, Hook, Proceed, Recovers, RunContext, Tool, ToolResult
 from moot.domain.prompt import ToolSpec
+from moot.domain.redaction import MASK, has_secret_arguments, mask_call
 from moot.domain.scope import Scope
 from moot.domain.text import clean
 from moot.engine.deadline import Deadline
@@ -120,6 +121,13 @@ class Toolbox:
     def specs(self) -> tuple[ToolSpec, ...]:
         return tuple(tool.spec for tool in self._tools.values())
 
+    def masked(self, call: ToolCall) -> ToolCall:
+        """The call as it may be written down: without the arguments that are for the tool alone."""
+        tool = self._tools.get(call.name)
+        if tool is None or not has_secret_arguments(tool.spec):
+            return call
+        return replace(call, arguments=mask_call(tool.spec, call.arguments))
+
     async def execute(self, call: ToolCall, flaw: str, context: RunContext, deadline: Deadline) -> ToolResult:
         tool = self._tools.get(call.name)
         if tool is None:
@@ -128,6 +136,9 @@ class Toolbox:
         arguments = flaw or _arguments(call, tool.spec)
         if isinstance(arguments, str):
             return ToolResult(content=arguments, is_error=True)
+        if has_secret_arguments(tool.spec) and MASK in arguments.values():
+            told = "The secret argument of this call was not kept across a restart. Make the call again."
+            return ToolResult(content=told, is_error=True)
         passing = GateCall(id=call.id, tool=tool, arguments=arguments, context=context)
         try:
             return await self._gate.pass_through(passing, deadline)

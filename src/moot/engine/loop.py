@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -39,6 +39,10 @@ from moot.engine.step import Reply, Step
 from moot.failpoint import reach
 
 logger = logging.getLogger(__name__)
+
+# A model that sees little is offered the everyday tools only; the rest would fill its window.
+_SMALL_WINDOW = 16_384
+_FEW_TOOLS = 12
 
 _INTERRUPTED = "This call was interrupted; it is not known whether it took effect."
 
@@ -147,7 +151,7 @@ class Loop:
 
     async def _steps(self, turn: Turn, progress: Progress, deadline: Deadline) -> Ending:
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope)
-        specs = toolbox.specs() if turn.model.tools is not ToolSupport.NONE else ()
+        specs = _offered(toolbox, turn.model)
         repetition = Repetition()
         refused: Reply | None = None
         if turn.limits.spend is not None and not await turn.model.priced():
@@ -252,21 +256,23 @@ class Loop:
     async def _act(self, turn: Turn, progress: Progress, toolbox: Toolbox, reply: Reply, deadline: Deadline) -> None:
         """Record the calls, make them, record their results. Nothing runs before its intent is on disk."""
         progress.used_tools = True
-        progress.calls, progress.results, progress.flushed = tuple(reply.calls), {}, 0
+        # What a tool alone may know is kept from disk, events and asks; the calls made are those the model wrote.
+        shown = tuple(toolbox.masked(call) for call in reply.calls)
+        progress.calls, progress.results, progress.flushed = shown, {}, 0
         progress.recorder.write(
             [
                 Message(
                     role=Role.ASSISTANT,
                     content=reply.text,
                     agent=turn.request.guest,
-                    tool_calls=tuple(reply.calls),
+                    tool_calls=shown,
                     thinking=tuple(reply.thinking),
                 )
             ]
         )
         await progress.recorder.settle()
         reach("tool.recorded")
-        await self._make_calls(turn, progress, toolbox, reply.flaws, deadline)
+        await self._make_calls(turn, progress, toolbox, reply, deadline)
 
     async def _take_up(self, turn: Turn, progress: Progress, toolbox: Toolbox, deadline: Deadline) -> None:
         """Go on with the calls of a run that waited for an approval when the daemon stopped. None of them has begun."""
@@ -274,16 +280,16 @@ class Loop:
         if calls:
             progress.used_tools = True
             progress.calls, progress.results, progress.flushed = calls, {}, 0
-            await self._make_calls(turn, progress, toolbox, {}, deadline)
+            await self._make_calls(turn, progress, toolbox, Reply(calls=list(calls)), deadline)
 
     async def _make_calls(
-        self, turn: Turn, progress: Progress, toolbox: Toolbox, flaws: Mapping[str, str], deadline: Deadline
+        self, turn: Turn, progress: Progress, toolbox: Toolbox, reply: Reply, deadline: Deadline
     ) -> None:
         turn.emit(ToolsStarted(tuple(progress.calls)))
         async with asyncio.TaskGroup() as group:
-            for call in progress.calls:
+            for call in reply.calls:
                 group.create_task(
-                    self._call(turn, progress, toolbox, call, flaws.get(call.id, ""), deadline),
+                    self._call(turn, progress, toolbox, call, reply.flaws.get(call.id, ""), deadline),
                     name=f"tool {call.name}",
                 )
         turn.emit(ToolsCompleted())
@@ -345,6 +351,13 @@ class Loop:
             logger.warning("automatic compaction of %s failed: %s", history.key, error)
             return
         turn.emit(Compacted(archive.number, archive.title))
+
+
+def _offered(toolbox: Toolbox, model: Model) -> tuple[ToolSpec, ...]:
+    if model.tools is ToolSupport.NONE:
+        return ()
+    specs = toolbox.specs()
+    return specs[:_FEW_TOOLS] if model.window <= _SMALL_WINDOW else specs
 
 
 def _no_price(model: Model) -> ModelError:

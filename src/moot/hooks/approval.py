@@ -11,7 +11,9 @@ from moot.domain.approval import Approval, AskState
 from moot.domain.events import Event
 from moot.domain.gate_config import InterceptorConfig
 from moot.domain.ports import GateCall, Previews, Proceed, Renders, ToolResult
-from moot.domain.prompt import Safety
+from moot.domain.prompt import Safety, Sink
+from moot.domain.redaction import mask_arguments
+from moot.domain.secret import references
 from moot.domain.text import clean
 
 _LINE = 300
@@ -71,6 +73,8 @@ def _refused(sentence: str) -> ToolResult:
 
 def _tainted(call: GateCall) -> str:
     sinks, strangers = call.tool.spec.sinks, call.context.taint
+    if strangers and references(msgspec.json.encode(call.arguments).decode()):
+        sinks |= {Sink.SECRETS}
     if not sinks or not strangers:
         return ""
     seen, reached = ", ".join(sorted(strangers)), ", ".join(sorted(sinks))
@@ -98,7 +102,8 @@ def _listed(name: str, patterns: tuple[str, ...]) -> bool:
 
 async def _approval(call: GateCall, reason: str) -> Approval:
     context, tool = call.context, call.tool
-    arguments = msgspec.json.encode(call.arguments, order="sorted").decode()
+    shown = mask_arguments(tool.spec, call.arguments)
+    arguments = msgspec.json.encode(shown, order="sorted").decode()
     return Approval(
         id=f"ask-{context.run_id}-{call.id}",
         key=context.key,
@@ -108,7 +113,7 @@ async def _approval(call: GateCall, reason: str) -> Approval:
         tool=tool.spec.name,
         arguments=arguments,
         subject=_subject(call.arguments),
-        line=one_line(tool, call.arguments),
+        line=one_line(tool, shown),
         preview=clean(await tool.preview(call.arguments, context))[:_PREVIEW] if isinstance(tool, Previews) else "",
         reason=reason,
     )

@@ -50,7 +50,9 @@ def test_every_setting_has_a_key_and_every_key_a_setting(keys: tuple[Key, ...], 
 @pytest.mark.parametrize("section", TABLES)
 def test_the_stated_default_of_a_key_is_the_real_one(section: str) -> None:
     config = default_config()
-    owner = {"": config, "models": ModelConfig(name="", provider="")}.get(section) or getattr(config if hasattr(config, section) else config.hands, section)
+    owner = {"": config, "models": ModelConfig(name="", provider="")}.get(section) or getattr(
+        config if hasattr(config, section) else config.hands, section
+    )
 
     for key in TABLES[section]:
         if key.name == "reading_tools":

@@ -11,7 +11,8 @@ def test_the_generated_code_is_that_of_the_proto_file() -> None:
     pb.DESCRIPTOR.CopyToProto(generated)
     written = compiled()
     written.ClearField("source_code_info")
-    for message in written.message_type:
+    nested = [inner for message in written.message_type for inner in message.nested_type]
+    for message in (*written.message_type, *nested):
         for field in message.field:
             # The compiler notes the name JSON would use; generated code leaves it out.
             field.ClearField("json_name")

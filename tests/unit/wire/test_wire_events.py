@@ -5,9 +5,12 @@ from typing import get_args
 import pytest
 from google.protobuf import json_format
 
+from moot.domain.approval import Approval, AskState
 from moot.domain.ask import Ask, Option, Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import (
+    ApprovalClosed,
+    ApprovalOpened,
     AskClosed,
     AskOpened,
     Compacted,
@@ -23,6 +26,7 @@ from moot.domain.events import (
     ThinkingChunk,
     ThinkingEnded,
     ThinkingStarted,
+    ToolExecuted,
     ToolFinished,
     ToolsCompleted,
     ToolsStarted,
@@ -32,6 +36,22 @@ from moot.domain.run import Outcome, RunEnd
 from moot.domain.usage import Usage
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import CachedEvent, EncodeOnce, send_response, stream_event, token_usage
+
+APPROVAL = Approval(
+    id="ask-1",
+    key=ConversationKey("ada", "user"),
+    run_id="r",
+    call_id="c",
+    speaker="ada",
+    tool="exec",
+    arguments='{"command":"ls"}',
+    subject="ls",
+    line="$ ls",
+    preview="ls",
+    reason="it is dangerous",
+    expires_at=2.0,
+)
+
 
 KEY = ConversationKey("crab", "user")
 ASK = Ask(
@@ -109,6 +129,35 @@ FORMS: list[tuple[Event, str, pb.StreamEvent, "pb.AgentEventKind.ValueType"]] = 
         "ask_closed",
         pb.StreamEvent(ask_closed=pb.AskClosedEvent(ask_id="ask-1", answered=True)),
         pb.ASK_CLOSED,
+    ),
+    (
+        ApprovalClosed("ask-1", AskState.DENIED),
+        "approval_closed",
+        pb.StreamEvent(approval_closed=pb.ApprovalClosedEvent(ask_id="ask-1", state="denied")),
+        pb.APPROVAL_CLOSED,
+    ),
+    (
+        ApprovalOpened(APPROVAL),
+        "approval_opened",
+        pb.StreamEvent(
+            approval_opened=pb.ApprovalEvent(
+                ask_id="ask-1",
+                attempt=1,
+                tool="exec",
+                line="$ ls",
+                preview="ls",
+                reason="it is dangerous",
+                rule="allow exec: ls for ada with user",
+                expires_at=2.0,
+            )
+        ),
+        pb.APPROVAL,
+    ),
+    (
+        ToolExecuted("call-1", "exec", ok=False, seconds=0.5),
+        "tool_executed",
+        pb.StreamEvent(tool_executed=pb.ToolExecutedEvent(call_id="call-1", name="exec", ok=False, seconds=0.5)),
+        pb.TOOL_EXECUTED,
     ),
     (
         ModelRetrying(2, 1.5, "429"),

@@ -33,6 +33,8 @@ class RunView:
         self._named = False
         self._printed_text = False
         self._calls: dict[str, pb.ToolCallInfo] = {}
+        # What the agents read of the person's words, where it is known.
+        self.content = ""
         self.speaker = primary
         self.position = 0
         self.user_seq = 0

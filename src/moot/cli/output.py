@@ -7,6 +7,7 @@ import json as jsonlib
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO, TypeVar
 
@@ -95,6 +96,17 @@ def note(text: str) -> None:
     """One line for the person at the terminal, on stderr. Text from outside must be clean already."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
+
+
+def folded(text: str, stream: TextIO | None = None, *, indent: str = "") -> str:
+    """Prose broken between words where the terminal ends; as it is where `stream` (stderr unless told) is none."""
+    where = stream or sys.stderr
+    if not where.isatty():
+        return text
+    width = max(20, os.get_terminal_size(where.fileno()).columns - 1)
+    return textwrap.fill(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
+    )
 
 
 def progress(text: str) -> Spinner:

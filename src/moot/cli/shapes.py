@@ -121,6 +121,17 @@ def question(asked: pb.AskQuestion) -> dict[str, Any]:
     }
 
 
+def ask(info: pb.AskInfo) -> dict[str, Any]:
+    return {
+        "agent": info.agent,
+        "sender": info.sender,
+        "ask_id": info.ask_id,
+        "questions": [question(asked) for asked in info.questions],
+        "opened_at": info.opened_at,
+        "expires_at": info.expires_at,
+    }
+
+
 def event(info: pb.AgentEventMsg) -> dict[str, Any]:
     shape: dict[str, Any] = {
         "timestamp": info.timestamp,

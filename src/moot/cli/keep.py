@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from moot.cli import background, output, safe
+from moot.cli import background, output, prompts, safe
 from moot.cli.connect import ask_daemon, paths
 from moot.cli.options import conversation, sender_option
 from moot.cli.stdin import stdin_text
@@ -138,7 +138,7 @@ def delete(agent: str, sender: str, yes: bool) -> None:
         )
         if not sys.stdin.isatty():
             raise BadRequest("nothing was deleted: there is no terminal to ask on", fix="Add --yes.")
-        click.confirm("Delete them?", abort=True, err=True)
+        prompts.demand("Delete them?")
     done = ask_daemon(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender, confirm=True))).deleted
     output.emit(_deleted(done), render=lambda _: f"Deleted {what}.")
 
@@ -201,4 +201,5 @@ def _may_restore(source: Path, store: Path) -> bool:
     output.note(output.folded(f"This puts {source} ({source.stat().st_size} bytes) in the place of {store}. {kept}"))
     if not sys.stdin.isatty():
         raise BadRequest("nothing was restored: there is no terminal to ask on", fix="Add --yes.")
-    return click.confirm("Restore it?", abort=True, err=True)
+    prompts.demand("Restore it?")
+    return True

@@ -261,6 +261,8 @@ def test_a_question_that_is_raised_elsewhere_can_be_answered_in_an_open_chat(
         person.enter("2")
         person.wait_on_screen("Why?")
         assert daemon.cli("reply", "ada", "--as", sender, "answered over there").returncode == 0
+        person.wait_for("Which colours?")
+        person.wait_for("you › answered over there")
         person.wait_for("ada › Noted")
         leave(person)
 

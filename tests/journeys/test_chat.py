@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from tests.daemon_process import DaemonProcess, Home, run_cli
+from tests.daemon_process import PATIENCE, DaemonProcess, Home, run_cli
 from tests.terminal import Terminal, terminal
 
 ESCAPE, CONTROL_C, CONTROL_D, TAB = "\x1b", "\x03", "\x04", "\t"
@@ -196,6 +198,109 @@ def test_the_chat_joins_a_run_in_flight_from_its_start(daemon: DaemonProcess, se
         second.enter("because")
         second.wait_for("ada › Noted")
         leave(second)
+
+
+def test_a_chat_that_is_opened_again_shows_what_queued_and_its_answers(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "hang") as first:
+        first.wait_on_screen("ada thinking")
+        first.enter("second")
+        first.wait_on_screen("second  (queued 1)")
+        first.enter("@bob third")
+        first.wait_on_screen("third  (queued 2)")
+        leave(first)
+    with terminal(daemon.home, "chat", "ada", "--as", sender) as again:
+        again.wait_for("you › hang")
+        again.wait_on_screen("2 queued")
+        again.wait_on_screen("⋯ second  (queued)")
+        again.wait_on_screen("ada thinking")
+        again.type(ESCAPE)
+        again.wait_for("(cancelled")
+        again.wait_for("you › second")
+        again.wait_for("ada › Heard: second")
+        again.wait_for("you › third")
+        again.wait_for("bob (guest · text only) › Bob heard: third")
+        again.wait_on_screen("Ctrl-D leaves")
+        leave(again)
+
+    for words in ("you › second", "Heard: second", "you › third", "Bob heard: third"):
+        assert again.rows.text.count(words) == 1, again.rows.text
+
+
+def test_an_open_chat_shows_what_other_clients_say_and_are_answered(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "mine") as person:
+        person.wait_for("ada › Heard: mine")
+        for number in range(3):
+            assert daemon.cli("ask", "ada", f"theirs {number}", "--as", sender).returncode == 0
+            person.wait_for(f"you › theirs {number}")
+            person.wait_for(f"ada › Heard: theirs {number}")
+        person.enter("mine again")
+        person.wait_for("ada › Heard: mine again")
+        assert daemon.cli("ask", "ada", "half", "--as", sender).returncode == 0
+        person.wait_for("you › half")
+        person.wait_for("First line.")
+        daemon.cli("ask", "bob", "in another conversation", "--as", sender)
+        daemon.cli("ask", "ada", "of another sender", "--as", f"{sender}-2")
+        person.enter("last")
+        person.wait_for("ada › Heard: last")
+        leave(person)
+
+    seen = person.rows.text
+    for words in ("you › mine\n", "Heard: mine\n", "theirs 0\n", "Heard: theirs 2", "First line.", "Heard: last"):
+        assert seen.count(words) == (2 if words == "theirs 0\n" else 1), (words, seen)
+    assert "another" not in seen
+
+
+def test_a_question_that_is_raised_elsewhere_can_be_answered_in_an_open_chat(
+    daemon: DaemonProcess, sender: str
+) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender) as person:
+        person.wait_on_screen("Ctrl-D leaves")
+        assert daemon.cli("ask", "ada", "which colours", "--as", sender).returncode == 3
+        person.wait_for("you › which colours")
+        person.wait_on_screen("2. Blue")
+        person.enter("2")
+        person.wait_on_screen("Why?")
+        assert daemon.cli("reply", "ada", "--as", sender, "answered over there").returncode == 0
+        person.wait_for("Which colours?")
+        person.wait_for("you › answered over there")
+        person.wait_for("ada › Noted")
+        leave(person)
+
+
+def test_a_message_behind_somebody_elses_run_waits_for_it_in_sight(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender) as person, background(daemon, sender, "hang"):
+        person.wait_for("you › hang")
+        person.wait_on_screen("ada thinking")
+        person.enter("mine")
+        person.wait_on_screen("mine  (queued 1)")
+        with background(daemon, sender, "theirs"):
+            person.wait_on_screen("⋯ theirs  (queued)")
+            person.wait_on_screen("2 queued")
+            person.type(ESCAPE)
+            person.wait_for("(cancelled")
+            person.wait_for("you › mine")
+            person.wait_for("ada › Heard: mine")
+            person.wait_for("you › theirs")
+            person.wait_for("ada › Heard: theirs")
+        leave(person)
+
+    assert person.rows.text.count("Heard: mine") == 1
+
+
+@contextmanager
+def background(daemon: DaemonProcess, sender: str, text: str) -> Iterator[None]:
+    """Another client that asks in the same conversation meanwhile."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "moot", "ask", "ada", text, "--as", sender],
+        env=daemon.home.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        process.wait(PATIENCE)
 
 
 def test_the_chat_outlives_a_restart_of_the_daemon(home: Home) -> None:

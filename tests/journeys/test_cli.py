@@ -171,6 +171,37 @@ def test_ask_reads_stdin(daemon: DaemonProcess, sender: str) -> None:
     assert daemon.cli("ask", "ada", "--as", sender, stdin="again").stdout == "Heard: again\n"
 
 
+def test_ask_appends_what_is_piped_to_its_text(daemon: DaemonProcess, sender: str, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("from a file\n")
+    ask = [sys.executable, "-m", "moot", "ask", "ada", "Sum up:", "--as", sender]
+    with notes.open() as file:
+        from_file = subprocess.run(
+            ask, env=daemon.home.environment(), stdin=file, capture_output=True, text=True, timeout=PATIENCE, check=True
+        )
+
+    assert from_file.stdout == "Heard: Sum up:\n\nfrom a file\n"
+    assert daemon.cli("ask", "ada", "Sum up:", "--as", sender, stdin="piped").stdout == "Heard: Sum up:\n\npiped\n"
+    assert daemon.cli("ask", "ada", "Sum up:", "--as", sender, stdin=" \n").stdout == "Heard: Sum up:\n"
+
+
+def test_ask_does_not_wait_for_a_pipe_that_stays_silent(daemon: DaemonProcess, sender: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "moot", "ask", "ada", "Hello", "--as", sender],
+        env=daemon.home.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        # The pipe is still open for writing when the command is done.
+        assert process.wait(PATIENCE) == 0
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.read() == "Heard: Hello\n"
+        assert "going on without it" in process.stderr.read()
+
+
 def test_the_same_message_id_is_one_turn(daemon: DaemonProcess, sender: str) -> None:
     first = data(daemon.cli("ask", "ada", "once", "--as", sender, "--message-id", "m1", "--json"))
     again = data(daemon.cli("ask", "ada", "once", "--as", sender, "--message-id", "m1", "--json"))
@@ -192,6 +223,9 @@ def test_the_same_message_id_is_one_turn(daemon: DaemonProcess, sender: str) -> 
         (("reply", "ada", "text", "--as", "nobody"), 6, "not_found"),
         (("ask", "ada", "fail", "--as", "failing"), 1, "model_error"),
         (("ask", "ada", "call forever", "--as", "limited", "--max-steps", "1"), 5, "limit"),
+        (("ask", "ada", "hang", "--as", "timed", "--max-seconds", "0.2"), 5, "timeout"),
+        (("usage", "nobody"), 6, "not_found"),
+        (("usage", "ada", "--as", "nobody"), 6, "not_found"),
     ],
 )
 def test_every_failure_is_one_document_with_its_exit_code(
@@ -216,6 +250,52 @@ def test_a_question_leaves_the_run_waiting_until_reply_answers_it(daemon: Daemon
     assert replied.returncode == 0
     _until_idle(daemon, sender)
     assert data(daemon.cli("history", "ada", "--as", sender, "--json"))[-1]["content"] == "You chose Blue."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "chosen"),
+    [(("2",), "Blue"), (("2", "--literal"), "2"), (("7",), "7"), (("two of them",), "two of them")],
+)
+def test_reply_takes_the_number_of_an_option(
+    daemon: DaemonProcess, sender: str, arguments: tuple[str, ...], chosen: str
+) -> None:
+    daemon.cli("ask", "ada", "which colour", "--as", sender)
+
+    replied = data(daemon.cli("reply", "ada", *arguments, "--as", sender, "--json"))
+
+    assert replied["content"] == chosen
+    _until_idle(daemon, sender)
+    assert data(daemon.cli("history", "ada", "--as", sender, "--json"))[-1]["content"] == f"You chose {chosen}."
+
+
+def test_reply_knows_whose_question_it_answers_without_as(own: Home) -> None:
+    run_cli(own, "ask", "ada", "which colour")
+
+    assert data(run_cli(own, "reply", "ada", "1", "--json"))["content"] == "Red"
+
+
+def test_status_shows_open_questions_and_how_to_answer_them(daemon: DaemonProcess, sender: str) -> None:
+    daemon.cli("ask", "ada", "which colour", "--as", sender)
+
+    shown = daemon.cli("status").stdout
+    asks = [ask for ask in data(daemon.cli("status", "--json"))["asks"] if ask["sender"] == sender]
+    daemon.cli("kill", "ada", "--as", sender)
+
+    assert "Colour: Which colour?\n    1. Red\n    2. Blue\n" in shown
+    assert f"moot reply ada --as '{sender}'" in shown or f"moot reply ada --as {sender}" in shown
+    assert [option["label"] for option in asks[0]["questions"][0]["options"]] == ["Red", "Blue"]
+    assert asks[0]["reply"].startswith("moot reply ada --as ")
+
+
+def test_kill_says_whether_anything_ran(daemon: DaemonProcess, sender: str) -> None:
+    daemon.cli("ask", "ada", "which colour", "--as", sender)
+
+    killed = data(daemon.cli("kill", "ada", "--as", sender, "--json"))
+    _until_idle(daemon, sender)
+    idle = daemon.cli("kill", "ada", "--as", sender, "--json")
+
+    assert (killed["killed"], data(idle)["killed"], idle.returncode) == (True, False, 0)
+    assert daemon.cli("kill", "ada", "--as", sender).stdout == "ada was not doing anything here.\n"
 
 
 def test_ctrl_c_kills_the_run_and_exits_130(daemon: DaemonProcess, sender: str) -> None:
@@ -365,7 +445,9 @@ def test_agents_are_listed_and_a_broken_file_makes_status_exit_78(own: Home) -> 
     assert listed.returncode == 0
     assert {"ada", "bob", "moot"} <= {each["name"] for each in data(listed)}
     assert status.returncode == 78
-    assert any(str(broken) in flaw for flaw in data(status)["flaws"])
+    document = json.loads(status.stdout)
+    assert (document["ok"], document["error"]["type"]) == (False, "bad_config")
+    assert any(str(broken) in flaw for flaw in document["data"]["flaws"])
     assert "You are ada." in run_cli(own, "agents", "show", "ada").stdout
     assert run_cli(own, "agents", "show", "ghost").returncode == 6
 
@@ -401,11 +483,17 @@ def test_a_backup_is_restored_with_the_daemon_down(own: Home, tmp_path: Path) ->
     run_cli(own, "ask", "ada", "After")
     refused = run_cli(own, "restore", str(tmp_path / "copy.db"), "--yes")
     run_cli(own, "down")
+    unasked = run_cli(own, "restore", str(tmp_path / "copy.db"))
+    preview = data(run_cli(own, "restore", str(tmp_path / "copy.db"), "--json"))
+    absent = run_cli(own, "restore", str(tmp_path / "absent.db"), "--json")
+    untouched = not list((own.path / "data").glob("*before-restore*"))
     restored = run_cli(own, "restore", str(tmp_path / "copy.db"), "--yes", "--json")
     history = data(run_cli(own, "history", "ada", "--json"))
 
     assert backed_up["bytes"] == os.path.getsize(tmp_path / "copy.db")
     assert refused.returncode == 1
+    assert (unasked.returncode, "--yes" in unasked.stderr, absent.returncode) == (2, True, 6)
+    assert (preview["restored"], preview["bytes"], untouched) == (False, backed_up["bytes"], True)
     assert Path(data(restored)["kept"]).exists()
     assert [each["content"] for each in history] == ["Before", "Heard: Before"]
 
@@ -416,10 +504,14 @@ def test_reload_takes_a_new_agent_and_names_what_is_broken(own: Home) -> None:
     good = run_cli(own, "reload", "--json")
     own.write_config("default_model = 3\n")
     bad = run_cli(own, "reload", "--json")
+    told = run_cli(own, "reload").stderr
 
     assert data(good)["agents"] == 5
-    assert bad.returncode == 78
-    assert "config.toml:1" in data(bad)["flaws"][0]
+    document = json.loads(bad.stdout)
+    assert (bad.returncode, document["ok"], document["error"]["type"]) == (78, False, "bad_config")
+    assert "config.toml:1" in document["data"]["flaws"][0]
+    assert "last good one stays in force" in document["error"]["fix"]
+    assert "last good one stays in force" in told
     own.write_config()
 
 

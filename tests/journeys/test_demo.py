@@ -14,6 +14,7 @@ from moot.daemon.paths import Paths
 from moot.domain.errors import Conflict, MootError
 from moot.models.pull import pull
 from tests.daemon_process import Home, run_cli
+from tests.terminal import terminal
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -39,6 +40,7 @@ def check_tour(data: dict[str, Any]) -> None:
     assert (steps["question"]["agent"], steps["question"]["outcome"]) == ("writer", "completed")
     assert (steps["guest"]["agent"], steps["guest"]["outcome"]) == ("critic", "completed")
     assert steps["kill"]["outcome"] == "cancelled"
+    assert "critic" in [entry["agent"] for entry in steps["recall"]["archive"]["messages"]]
     assert [(entry["role"], entry["agent"]) for entry in data["history"]] == [
         ("user", ""),
         ("assistant", ""),
@@ -94,6 +96,39 @@ def test_it_can_be_shown_again_and_leaves_no_daemon_behind(bare: Home) -> None:
         assert "7. Everything is still there." in done.stdout
         assert "Scripted answers were shown" in done.stdout
         assert run_cli(bare, "status").returncode == 69
+
+
+def test_the_recall_shows_the_guest_by_name(bare: Home) -> None:
+    done = demo(bare, **NO_INDEX)
+
+    step = done.stdout.partition("5. You find it again")[2].partition("6. The daemon")[0]
+    assert "   writer: " in step
+    assert "   critic: " in step
+    assert "   you: " in step
+
+
+@pytest.mark.parametrize(("called", "expected"), [("", "   moot init "), ("./dev moot", "   ./dev moot init ")])
+def test_what_comes_next_is_named_as_the_person_has_to_type_it(bare: Home, called: str, expected: str) -> None:
+    done = demo(bare, MOOT_DEV=called, **NO_INDEX)
+
+    after = done.stdout.partition("Next:")[2]
+    assert expected in after
+    assert after.count("moot chat") == after.count(f"{called or 'moot'} chat") == 2
+
+
+def test_no_word_is_broken_where_the_terminal_ends(bare: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in NO_INDEX.items():
+        monkeypatch.setenv(name, value)
+
+    with terminal(bare, "demo", columns=50, no_color="1") as person:
+        assert person.wait_for_exit(120) == 0
+
+    said = " ".join(person.seen.split())
+    assert "The sea keeps coming back to the shore, as if it had forgotten something there." in said
+    told = [
+        line for line in person.seen.split("\n") if line.startswith("   ") and "/" not in line and "  moot" not in line
+    ]
+    assert max(map(len, told[:12])) <= 50
 
 
 def test_agents_that_are_somebody_elses_are_left_alone(bare: Home) -> None:

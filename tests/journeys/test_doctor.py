@@ -14,7 +14,8 @@ from tests.daemon_process import Home, run_cli, running
 def examine(home: Home) -> tuple[int, list[dict[str, Any]]]:
     done = run_cli(home, "doctor", "--json")
     document = json.loads(done.stdout)
-    assert document["ok"] is True
+    assert document["ok"] is (done.returncode == 0)
+    assert document.get("error", {}).get("type", "") == ("" if document["ok"] else "unhealthy")
     assert document["data"]["healthy"] is (done.returncode == 0)
     return done.returncode, document["data"]["findings"]
 

@@ -108,9 +108,76 @@ def test_a_file_beyond_repair_is_put_aside_only_when_that_was_agreed_to(bare: Ho
     agreed = init(bare, *own_server(provider), "--yes")
 
     assert refused.returncode == 78
+    assert "moot init --yes" in document(refused)["error"]["fix"]
     assert agreed.returncode == 0
-    assert (bare.path / "config.toml.broken-1").read_text() == "this is = not toml\n"
+    assert (bare.path / "config.toml.broken").read_text() == "this is = not toml\n"
     assert load_config(bare.path / "config.toml")[0].default_model == "own"
+
+
+@pytest.mark.parametrize("text", ["queue_bound = 'many'\n", "models = 3\n", '[models.m]\nprovider = "nobody"\n'])
+def test_a_new_default_that_would_leave_the_file_broken_is_no_repair(bare: Home, provider: Provider, text: str) -> None:
+    bare.write_config(text)
+
+    refused = init(bare, *own_server(provider))
+    before = (bare.path / "config.toml").read_text()
+    agreed = init(bare, *own_server(provider), "--yes")
+
+    assert (refused.returncode, before) == (78, text)
+    assert agreed.returncode == 0
+    assert (bare.path / "config.toml.broken").read_text() == text
+    assert load_config(bare.path / "config.toml")[0].default_model == "own"
+
+
+def test_a_second_broken_file_does_not_overwrite_the_first(bare: Home, provider: Provider) -> None:
+    for text in ("first = = broken\n", "second = = broken\n"):
+        bare.write_config(text)
+        assert init(bare, *own_server(provider), "--yes").returncode == 0
+
+    assert (bare.path / "config.toml.broken").read_text() == "first = = broken\n"
+    assert (bare.path / "config.toml.broken-2").read_text() == "second = = broken\n"
+
+
+@pytest.mark.parametrize("first_line", ["", 'default_model = "ghost"\n', 'default_model = "gone"\n'])
+def test_another_model_of_the_file_that_works_becomes_the_default(
+    bare: Home, provider: Provider, first_line: str
+) -> None:
+    bare.write_config(
+        f'{first_line}# my words\n[models.gone]\nprovider = "openai"\nbase_url = "http://127.0.0.1:9/v1"\n'
+        f'model = "m"\nretries = 0\n[models.mine]\nprovider = "openai"\nbase_url = "{provider.url}/v1"\nmodel = "m"\n'
+    )
+
+    done = init(bare, "--no-input", "--json")
+
+    assert (done.returncode, document(done)["data"]["name"]) == (0, "mine")
+    assert load_config(bare.path / "config.toml")[0].default_model == "mine"
+    assert "# my words" in (bare.path / "config.toml").read_text()
+
+
+@pytest.mark.parametrize("arguments", [(), ("--model", "m")])
+def test_the_variable_of_a_missing_key_is_named(bare: Home, arguments: tuple[str, ...]) -> None:
+    done = init(bare, "--provider", "anthropic", *arguments, "--no-input", "--json")
+
+    assert done.returncode == 2
+    assert "ANTHROPIC_API_KEY is not set" in document(done)["error"]["message"]
+    assert not bare.path.exists()
+
+
+@pytest.mark.parametrize(("config", "prompt"), [("", "Which one"), ("broken = = x\n", "Write a new file")])
+def test_the_first_control_c_at_a_prompt_ends_it(
+    bare: Home, monkeypatch: pytest.MonkeyPatch, config: str, prompt: str
+) -> None:
+    for name in NO_KEYS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")
+    if config:
+        bare.write_config(config)
+
+    with terminal(bare, "init") as person:
+        person.wait_for(prompt)
+        person.type("\x03")
+        assert person.wait_for_exit(10) == 130
+
+    assert not config or (bare.path / "config.toml").read_text() == config
 
 
 def test_with_nobody_to_ask_the_choice_must_be_made_on_the_command_line(bare: Home) -> None:

@@ -77,6 +77,23 @@ def test_a_file_put_there_by_hand_must_be_the_model(home: Home) -> None:
     assert json.loads(done.stdout)["error"]["type"] == "conflict"
 
 
+def test_without_a_name_the_small_model_is_pulled_and_that_is_said(home: Home) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "moot", "models", "pull"],
+        env=home.environment(
+            PIP_CONFIG_FILE="/dev/null", PIP_INDEX_URL="http://127.0.0.1:9/simple", PIP_EXTRA_INDEX_URL=""
+        ),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+    assert done.returncode == 69
+    assert "pulling smollm2" in done.stderr
+    assert MODELS["smollm2"].file in done.stderr
+
+
 def test_only_models_that_exist_can_be_pulled(home: Home) -> None:
     done = pull(home, "gpt-99")
 

@@ -7,7 +7,7 @@ from moot.wire import moot_pb2 as pb
 
 _FIXES = {
     "limit": "Raise the limit with --max-…, or in the configuration's [limits].",
-    "model_error": "`moot models test` checks the model; the message is kept, so `moot ask` can be repeated.",
+    "model_error": "`moot models test` checks the model. What you said is kept in the history.",
     "timeout": "Allow more time with --max-seconds, or ask for less at once.",
     "interrupted": "The daemon stopped while it ran; ask again.",
     "cancelled": "What you said is kept; ask again if it was not you who stopped it.",
@@ -23,6 +23,7 @@ class Answer:
         self.content = ""
         self.outcome = ""
         self.error = ""
+        self.limit = ""
         self._end = pb.StreamEnd()
 
     def take(self, event: pb.StreamEvent) -> None:
@@ -38,6 +39,7 @@ class Answer:
             self.agent = event.end.agent
             self.outcome = event.end.outcome
             self.error = event.end.error
+            self.limit = event.end.limit
 
     def fix(self) -> str:
         return _FIXES.get(self.outcome, "")

@@ -12,12 +12,13 @@ import click
 
 from moot.cli import approvals, exits, output, questions, safe, shapes
 from moot.cli.answer import Answer
-from moot.cli.connect import daemon_client, remote_address, stdin_text, utf8
+from moot.cli.connect import daemon_client, remote_address, utf8
 from moot.cli.exits import Exit
 from moot.cli.options import conversation
 from moot.cli.prompter import Asked, Prompter
 from moot.cli.questions import ASK_TOOL
 from moot.cli.spinner import Spinner
+from moot.cli.stdin import piped_text, stdin_text
 from moot.client.connection import Connection
 from moot.client.errors import Unreachable
 from moot.domain.errors import BadRequest, MootError
@@ -55,14 +56,22 @@ def _limit(flag: str, name: str, kind: Any, text: str) -> Callable[[Any], Any]:
 def ask(agent: str, text: str | None, no_stream: bool, **options: Any) -> int:
     """Send TEXT to AGENT and print the answer. Without TEXT, or with -, the text comes from stdin.
 
+    With TEXT and a file or a pipe on stdin, what comes from there follows TEXT after a blank line. A pipe on which
+    nothing comes within 0.2 seconds is not waited for. In a loop that reads stdin itself, add `< /dev/null`.
+
     The answer goes to stdout and everything else to stderr. Ctrl-C stops the run.
     """
     if text is None and sys.stdin.isatty():
         raise click.UsageError("Missing argument 'TEXT'.")
-    content = stdin_text() if text in (None, "-") else utf8(str(text))
+    content = stdin_text() if text in (None, "-") else _with_piped(utf8(str(text)))
     streaming = sys.stdout.isatty() and not no_stream and not output.wants_json()
     message = request(agent, content, **options)
     return asyncio.run(Asking(message, streaming=streaming).run())
+
+
+def _with_piped(text: str) -> str:
+    piped = piped_text()
+    return f"{text}\n\n{piped}" if piped.strip() else text
 
 
 def request(agent: str, content: str, *, sender: str, guest: str, cwd: str, message_id: str, **limits: Any) -> Any:
@@ -253,7 +262,7 @@ class Asking:
             output.note("Stopped. What you said is kept.")
         elif error is not None and not output.wants_json():
             output.complain(error)
-        return int(Exit.INTERRUPTED if self._interrupts else exits.for_outcome(answer.outcome))
+        return int(Exit.INTERRUPTED if self._interrupts else exits.for_outcome(answer.outcome, answer.limit))
 
 
 def _asked(event: pb.StreamEvent) -> Asked | None:

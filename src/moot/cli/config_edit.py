@@ -3,11 +3,13 @@
 import os
 import tempfile
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from moot.daemon.config import load_config
 from moot.daemon.paths import make_folder
-from moot.domain.config import ModelConfig
+from moot.domain.config import Config, ModelConfig
 from moot.domain.errors import ConfigError, StoreError
 
 _WRITTEN = ("provider", "base_url", "model", "api_key")
@@ -16,10 +18,8 @@ _WRITTEN = ("provider", "base_url", "model", "api_key")
 def with_default_model(text: str, model: ModelConfig) -> str:
     """The text of a configuration in which `model` is the default; everything else in it is kept."""
     import tomlkit  # noqa: PLC0415 - only for a file that is really changed
-    import tomlkit.exceptions  # noqa: PLC0415
 
-    try:
-        document = tomlkit.parse(text)
+    def change(document: Any) -> None:
         document["default_model"] = model.name
         tables = document.setdefault("models", tomlkit.table(is_super_table=True))
         table = tables.setdefault(model.name, tomlkit.table())
@@ -29,13 +29,46 @@ def with_default_model(text: str, model: ModelConfig) -> str:
                 table[key] = value
             else:
                 table.pop(key, None)
-        changed = tomlkit.dumps(document)
+
+    changed = _changed(text, change)
+    _prove(changed, model)
+    return changed
+
+
+def with_default_name(text: str, name: str) -> str:
+    """The text of a configuration in which a model that it has already is the default."""
+
+    def change(document: Any) -> None:
+        document["default_model"] = name
+
+    return _changed(text, change)
+
+
+def _changed(text: str, change: Callable[[Any], None]) -> str:
+    import tomlkit  # noqa: PLC0415 - only for a file that is really changed
+    import tomlkit.exceptions  # noqa: PLC0415
+
+    try:
+        document = tomlkit.parse(text)
+        change(document)
+        return tomlkit.dumps(document)
     except (tomlkit.exceptions.TOMLKitError, TypeError, AttributeError) as error:
         raise ConfigError(
             f"the configuration cannot be changed: {error}", fix="Correct it by hand; `moot doctor` says where."
         ) from error
-    _prove(changed, model)
-    return changed
+
+
+def repaired(path: Path, model: ModelConfig) -> Config | None:
+    """What the file would say with another default model, or None when more than that is wrong with it."""
+    try:
+        changed = with_default_model(path.read_text(encoding="utf-8-sig"), model)
+        # Beside the real one, because a configuration may name files relative to itself.
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix=".config-", dir=path.parent) as file:
+            file.write(changed)
+            file.flush()
+            return load_config(Path(file.name))[0]
+    except (ConfigError, OSError, UnicodeDecodeError):
+        return None
 
 
 def write_config(path: Path, text: str) -> None:
@@ -63,7 +96,7 @@ def write_config(path: Path, text: str) -> None:
 def set_aside(path: Path) -> Path:
     """Move a file that is beyond repair out of the way, under a name that is not taken."""
     for number in range(1, 1000):
-        kept = path.with_name(f"{path.name}.broken-{number}")
+        kept = path.with_name(f"{path.name}.broken" + (f"-{number}" if number > 1 else ""))
         if not kept.exists():
             path.rename(kept)
             return kept

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -89,12 +88,3 @@ def utf8(text: str) -> str:
         return os.fsencode(text).decode()
     except UnicodeError as error:
         raise BadRequest("the text is not valid UTF-8", fix="Check the encoding of your terminal.") from error
-
-
-def stdin_text() -> str:
-    """Everything on stdin as text."""
-    data = sys.stdin.buffer.read()
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise BadRequest(f"stdin is not valid UTF-8 at byte {error.start}", fix="Convert it first.") from error

@@ -1,7 +1,9 @@
 """Commands about the daemon itself: serve, up, down, status, events, reload."""
 
 import asyncio
+import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import aclosing
 from datetime import timedelta
 from json import dumps
@@ -9,11 +11,15 @@ from typing import Any
 
 import click
 
-from moot.cli import background, output, safe, shapes, voices
+from moot.cli import background, output, questions, safe, shapes, voices
 from moot.cli.connect import answers, ask_daemon, call, daemon_client, ensure_running, paths, remote_address
 from moot.cli.exits import Exit
 from moot.client.connection import Connection
+from moot.domain.errors import ConfigError
 from moot.wire import moot_pb2 as pb
+
+# Who the owner is on their own socket; there it need not be said.
+_OWN_SENDER = "user"
 
 
 @click.command()
@@ -60,7 +66,7 @@ def down(now: bool, timeout: float) -> None:
 @output.json_option
 def status() -> int:
     """Show what the daemon is doing. Does not start it."""
-    stats, active, agents = call(_look, start=False)
+    stats, active, agents, asks = call(_look, start=False)
     flaws = [info.flaw for info in agents if info.flaw] + _config_flaws()
     data = {
         "version": stats.version,
@@ -74,21 +80,54 @@ def status() -> int:
         "http": stats.http,
         "tcp": stats.tcp,
         "active": [shapes.active(info) for info in active],
+        "asks": [shapes.ask(info) | {"reply": _reply_command(info)} for info in asks],
         "flaws": flaws,
     }
-    output.emit(data, render=lambda _: _status_text(stats, active))
-    for flaw in flaws:
-        output.note(output.paint("flaw: ", sys.stderr, fg="red") + safe.clean(flaw))
+    error = _broken(flaws, "Correct the file; until then its last good version holds.") if flaws else None
+    output.emit(data, render=lambda _: "\n".join([_status_text(stats, active), *_asks_text(asks)]), error=error)
+    _note_flaws(flaws)
     return int(Exit.BAD_CONFIG if flaws else Exit.OK)
 
 
 async def _look(
     connection: Connection,
-) -> tuple[pb.DaemonStats, list[pb.ActiveConversationInfo], list[pb.AgentInfo]]:
+) -> tuple[pb.DaemonStats, list[pb.ActiveConversationInfo], list[pb.AgentInfo], list[pb.AskInfo]]:
     stats = await connection.request(pb.ClientMessage(get_stats=pb.GetStats()))
     active = await connection.request(pb.ClientMessage(list_active_conversations=pb.ListActiveConversationsMsg()))
     agents = await connection.request(pb.ClientMessage(list_agents=pb.ListAgentsMsg()))
-    return stats.stats, list(active.active_conversations.conversations), list(agents.agent_list.agents)
+    asks = await connection.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))
+    return (
+        stats.stats,
+        list(active.active_conversations.conversations),
+        list(agents.agent_list.agents),
+        list(asks.ask_list.asks),
+    )
+
+
+def _reply_command(info: pb.AskInfo) -> str:
+    """What to type to answer it."""
+    sender = "" if info.sender == _OWN_SENDER and not remote_address() else f" --as {shlex.quote(info.sender)}"
+    options = len(info.questions) == 1 and bool(info.questions[0].options)
+    return f"moot reply {shlex.quote(info.agent)}{sender} {'NUMBER-OR-TEXT' if options else 'TEXT'}"
+
+
+def _asks_text(asks: list[pb.AskInfo]) -> list[str]:
+    """Each open question with its options, and how to answer it."""
+    lines: list[str] = []
+    for info in asks:
+        lines += ["", output.paint(f"{safe.line(info.agent)} asks {safe.line(info.sender)}:", bold=True)]
+        lines += [f"  {line}" for question in info.questions for line in questions.asked(question)]
+        lines.append(output.paint(f"  Answer with: {safe.line(_reply_command(info))}", dim=True))
+    return lines
+
+
+def _broken(flaws: Sequence[str], fix: str) -> ConfigError:
+    return ConfigError("\n".join(flaws), fix=fix)
+
+
+def _note_flaws(flaws: Sequence[str]) -> None:
+    for flaw in flaws:
+        output.note(output.paint("flaw: ", sys.stderr, fg="red") + safe.clean(flaw))
 
 
 def _config_flaws() -> list[str]:
@@ -134,9 +173,16 @@ def reload() -> int:
     """Read the configuration and the agents again; what is broken keeps its last good version."""
     answer = ask_daemon(pb.ClientMessage(reload=pb.ReloadMsg())).reloaded
     data = {"agents": answer.agents, "flaws": list(answer.flaws)}
-    output.emit(data, render=lambda _: f"{answer.agents} agents loaded.")
-    for flaw in answer.flaws:
-        output.note(output.paint("flaw: ", sys.stderr, fg="red") + safe.clean(flaw))
+    stays = (
+        "The configuration is broken: the last good one stays in force."
+        if _config_flaws()
+        else "A file that is broken keeps its last good version."
+    )
+    error = _broken(answer.flaws, f"{stays} Correct it, then reload again.") if answer.flaws else None
+    output.emit(data, render=lambda _: f"{answer.agents} agents loaded.", error=error)
+    if answer.flaws and not output.wants_json():
+        _note_flaws(answer.flaws)
+        output.note(stays)
     return int(Exit.BAD_CONFIG if answer.flaws else Exit.OK)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import sys
 import time
 from typing import Any
@@ -11,6 +12,7 @@ import click
 from moot.cli import background, demo_home, output, safe
 from moot.cli.connect import answers
 from moot.cli.demo_tour import SENDER, NoAnswer, Tour
+from moot.cli.options import program
 from moot.client.connection import connect
 from moot.daemon.paths import Paths, make_folder
 from moot.domain.errors import MootError
@@ -87,30 +89,34 @@ def _prepare(home: Paths) -> str:
         return reason
     if not output.wants_json():
         title = MODELS[demo_home.EMBEDDED].title
-        output.write(
-            f"{title} answers, on this machine and without a key. It is very small: fluent, and often wrong.\n"
-        )
+        said = f"{title} answers, on this machine and without a key. It is very small: fluent, and often wrong."
+        output.write(output.folded(said, sys.stdout) + "\n")
     return ""
 
 
 def _announce_fall(reason: str) -> None:
     warning = "FALLING BACK to scripted answers: the embedded model cannot be used."
     output.note(output.paint(warning, sys.stderr, fg="yellow", bold=True))
-    output.note(safe.clean(reason))
+    output.note(output.folded(safe.clean(reason)))
 
 
 def _next_steps(data: dict[str, Any], *, prefixed: bool) -> str:
-    prefix = f"MOOT_HOME={data['home']} " if prefixed else ""
+    moot = program()
+    prefix = f"MOOT_HOME={shlex.quote(data['home'])} " if prefixed else ""
+    rows = [
+        (f"{moot} init", "use your own model: a key, Ollama or LM Studio"),
+        (f"{moot} models pull qwen", "a larger embedded model that can choose tools"),
+        (f"{moot} chat moot", "talk to the agent that is always there"),
+    ]
+    width = max(len(command) for command, _ in rows)
     last = [output.paint("Scripted answers were shown, not a model's.", fg="yellow")] if data["fell_back"] else []
     return "\n".join(
         [
             "",
             f"That took {data['seconds']:.0f} seconds. Next:",
-            "   moot init                 use your own model: a key, Ollama or LM Studio",
-            "   moot models pull qwen     a larger embedded model that can choose tools",
-            "   moot chat moot            talk to the agent that is always there",
-            f"   {prefix}moot chat writer --as {SENDER}",
-            "                             go on where the demo stopped; @critic brings in the guest",
+            *(f"   {command:<{width}}  {text}" for command, text in rows),
+            f"   {prefix}{moot} chat writer --as {SENDER}",
+            f"   {'':<{width}}  go on with the demo; @critic brings in the guest",
             *last,
         ]
     )

@@ -1,6 +1,7 @@
 """The tour of the demo: seven things Moot does, each really done, in the order a newcomer meets them."""
 
 import asyncio
+import sys
 import time
 from contextlib import aclosing, suppress
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from moot.cli import background, output, safe, shapes, voices
 from moot.cli.answer import Answer
 from moot.cli.connect import answers
+from moot.cli.flow import Flow
 from moot.client.connection import Connection, connect
 from moot.daemon.paths import Paths
 from moot.domain.errors import MootError, NotFound
@@ -16,6 +18,8 @@ from moot.wire import moot_pb2 as pb
 SENDER = "demo"
 _TURN_SECONDS = 30.0
 _CHUNKS_BEFORE_KILL = 12
+_INDENT = "   "
+_PLAIN_COLUMNS = 80
 
 
 class NoAnswer(MootError):
@@ -81,15 +85,24 @@ class Tour:
         self.steps.append({"step": "compact", "number": compacted.compact.number, "title": compacted.compact.title})
 
     async def _recall(self, connection: Connection) -> None:
-        self._heading("You find it again, with who said what.", "moot recall writer sea")
+        self._heading("You find it again, with who said what.", "moot recall writer sea; moot archives writer 1")
         message = pb.RecallMsg(agent="writer", sender=SENDER, query="sea", limit=3)
         found = (await connection.request(pb.ClientMessage(recall=message))).recalled.archives
-        for archive in found:
-            for entry in archive.messages:
-                self._line(self._speaker(shapes.message(entry)), entry.content)
         if not found:
             raise MootError("recall found nothing in the archive", fix="This is a bug in Moot; please report it.")
-        self.steps.append({"step": "recall", "archives": [shapes.archive(archive) for archive in found]})
+        # Recall gives the messages with those words; the archive has all of them, the guest's too.
+        whole = pb.GetArchiveMsg(agent="writer", sender=SENDER, number=found[0].number)
+        archive = (await connection.request(pb.ClientMessage(get_archive=whole))).archive
+        self._say(f"Found in archive {archive.number}:")
+        for entry in archive.messages:
+            self._line(self._speaker(shapes.message(entry)), entry.content)
+        self.steps.append(
+            {
+                "step": "recall",
+                "archives": [shapes.archive(each) for each in found],
+                "archive": shapes.archive(archive),
+            }
+        )
 
     async def _restart(self) -> None:
         self._heading("The daemon restarts.", "moot down; moot up")
@@ -121,17 +134,20 @@ class Tour:
             message.guest = guest
         answer, chunks = Answer(), 0
         speaker = guest or "writer"
+        flow = self._flow(speaker)
         with output.progress(f"{speaker} is thinking") as bar:
             async with aclosing(connection.stream(message)) as events:
                 async for event in events:
                     answer.take(event)
                     if event.HasField("chunk"):
                         bar.hide()
-                        self._write((self._name(speaker) if not chunks else "") + safe.clean(event.chunk.content))
+                        self._write(
+                            (self._name(speaker) if not chunks else "") + flow.feed(safe.clean(event.chunk.content))
+                        )
                         chunks += 1
                         if chunks == kill_after:
                             connection.post(pb.ClientMessage(kill=pb.KillMsg(agent="writer", sender=SENDER)))
-        self._write("\n" if chunks else "")
+        self._write(flow.end() + "\n" if chunks else "")
         if answer.error and answer.outcome != "cancelled":
             self._say(safe.clean(answer.error))
         return answer
@@ -143,7 +159,10 @@ class Tour:
 
     def _heading(self, text: str, command: str) -> None:
         self._number += 1
-        self._write(f"\n{output.paint(f'{self._number}. {text}', bold=True)}  {output.paint(command, dim=True)}\n")
+        head = f"{self._number}. {text}"
+        fits = len(f"{head}  {command}") < (output.terminal_width() or _PLAIN_COLUMNS)
+        gap = "  " if fits else f"\n{_INDENT}"
+        self._write(f"\n{output.paint(head, bold=True)}{gap}{output.paint(command, dim=True)}\n")
 
     def _speaker(self, entry: dict[str, Any]) -> str:
         if entry["role"] == "user":
@@ -153,11 +172,16 @@ class Tour:
     def _name(self, name: str) -> str:
         return output.paint(f"   {safe.line(name)}: ", fg=voices.colour(name, "writer"))
 
+    def _flow(self, name: str) -> Flow:
+        """Text that follows a name, indented below it."""
+        return Flow(output.terminal_width(), used=safe.columns(f"   {safe.line(name)}: "), indent=_INDENT)
+
     def _line(self, name: str, text: str) -> None:
-        self._write(f"{self._name(name)}{safe.line(text, 160)}\n")
+        flow = self._flow(name)
+        self._write(f"{self._name(name)}{flow.feed(safe.words(text, 160))}{flow.end()}\n")
 
     def _say(self, text: str) -> None:
-        self._write(f"   {output.paint(text, dim=True)}\n")
+        self._write(output.paint(output.folded(_INDENT + text, sys.stdout, indent=_INDENT), dim=True) + "\n")
 
     def _write(self, text: str) -> None:
         if not output.wants_json():

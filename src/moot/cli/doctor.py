@@ -22,6 +22,12 @@ _MARKS = {OK: ("✓", "green"), WARNING: ("!", "yellow"), ERROR: ("✗", "red")}
 _DAEMON_SECONDS = 30.0
 
 
+class Unhealthy(MootError):
+    """Something is wrong; the findings say what."""
+
+    type = "unhealthy"
+
+
 @click.command()
 @output.json_option
 def doctor() -> int:
@@ -35,8 +41,13 @@ def doctor() -> int:
         "healthy": all(finding.level != ERROR for finding in findings),
         "findings": [asdict(finding) for finding in findings],
     }
-    output.emit(data, render=_render)
+    output.emit(data, render=_render, error=None if data["healthy"] else _unhealthy(findings))
     return int(Exit.OK if data["healthy"] else Exit.RUN_FAILED)
+
+
+def _unhealthy(findings: list[Finding]) -> MootError:
+    wrong = [finding for finding in findings if finding.level == ERROR]
+    return Unhealthy("\n".join(f"{finding.check}: {finding.message}" for finding in wrong), fix=wrong[0].fix)
 
 
 def examine() -> list[Finding]:

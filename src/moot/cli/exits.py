@@ -65,5 +65,8 @@ def for_error(error: MootError) -> Exit:
     return next((code for kind, code in _BY_ERROR if isinstance(error, kind)), Exit.RUN_FAILED)
 
 
-def for_outcome(outcome: str) -> Exit:
+def for_outcome(outcome: str, limit: str = "") -> Exit:
+    if limit:
+        # The limit on time ends a run as `timeout`.
+        return Exit.LIMIT
     return _BY_OUTCOME.get(outcome, Exit.RUN_FAILED)

@@ -3,22 +3,25 @@
 import asyncio
 import os
 import sys
+import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from moot.cli import output, safe, setup
-from moot.cli.config_edit import set_aside, with_default_model, write_config
+from moot.cli import output, prompts, safe, setup
+from moot.cli.config_edit import repaired, set_aside, with_default_model, with_default_name, write_config
 from moot.cli.connect import answers, paths
 from moot.cli.models import fetch
+from moot.cli.options import program
 from moot.cli.setup import BY_KEY, EMBEDDED, Candidate
 from moot.client.connection import connect
 from moot.daemon.config import BrokenConfig, load_config
 from moot.daemon.paths import Paths
 from moot.domain.config import PROVIDERS, Config, ModelConfig, default_config
 from moot.domain.errors import BadRequest, ConfigError, ModelError, MootError
+from moot.models.pull import is_pulled
 from moot.models.pullable import MODELS
 from moot.wire import moot_pb2 as pb
 
@@ -63,53 +66,106 @@ def init(provider: str | None, model: str, base_url: str, api_key_env: str, yes:
         may_ask=not (yes or no_input or output.wants_json()) and sys.stdin.isatty(),
         yes=yes,
     )
-    home = paths()
-    document = asyncio.run(_init(home, wishes))
-    output.emit(document, render=_render)
+    output.emit(_init(paths(), wishes), render=_render)
 
 
-async def _init(home: Paths, wishes: Wishes) -> dict[str, Any]:
-    config, broken = _read(home.config)
-    if broken is None and not wishes.are_explicit and home.config.exists():
-        verified = await _verify(home, config)
-        if verified is not None:
-            return verified
-    candidate = await setup.complete(await _choose(wishes), os.environ)
+def _init(home: Paths, wishes: Wishes) -> dict[str, Any]:
+    """Not a coroutine: a prompt inside a running loop would not end at the first Ctrl-C."""
+    config, replacing = _read(home.config, wishes)
+    if not replacing and not wishes.are_explicit and home.config.exists():
+        found = _use_what_is_there(home, config, wishes)
+        if found is not None:
+            return found
+    candidate = asyncio.run(setup.complete(_choose(wishes), os.environ))
     model = _over(config.models.get(candidate.name), candidate.config())
-    tested = await _test(home, config, model)
-    _write(home.config, model, broken, wishes)
-    return _document(home, model, tested, written=True) | {"reloaded": await _tell_daemon(home)}
+    tested = _test(home, config, model)
+    if replacing:
+        output.note(f"The old file is kept as {set_aside(home.config)}.")
+    write_config(home.config, with_default_model(_text(home.config), model))
+    return _document(home, model, tested, written=True) | {"reloaded": asyncio.run(_tell_daemon(home))}
 
 
-def _read(path: Path) -> tuple[Config, BrokenConfig | None]:
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8-sig", errors="replace") if path.exists() else ""
+
+
+def _read(path: Path, wishes: Wishes) -> tuple[Config, bool]:
+    """The configuration to go on from, and whether a new file takes the place of one that is beyond repair."""
     try:
-        return load_config(path)[0], None
+        return load_config(path)[0], False
     except BrokenConfig as broken:
         output.note(output.paint("The configuration is broken:", sys.stderr, fg="yellow"))
         output.note(safe.clean(broken.message))
-        return default_config(), broken
+        mended = repaired(path, EMBEDDED.config())
+        if mended is not None:
+            return mended, False
+        _demand_replacement(path, broken, wishes)
+        return default_config(), True
 
 
-async def _verify(home: Paths, config: Config) -> dict[str, Any] | None:
-    """What is already set up, if it works; None, with the reason on stderr, when it does not."""
-    model = config.models[config.default_model]
+def _demand_replacement(path: Path, broken: BrokenConfig, wishes: Wishes) -> None:
+    """A new file takes the place of a broken one only with somebody's word for it."""
+    kept = f"{path.name}.broken"
+    if wishes.yes:
+        return
+    if not wishes.may_ask:
+        raise ConfigError(
+            broken.message,
+            fix=f"Correct the file, or let `moot init --yes` write a new one; this one is then kept as {kept}.",
+        )
+    if not prompts.confirm(f"Write a new file, and keep this one as {kept}?", default=True):
+        raise ConfigError(broken.message, fix=f"Nothing was written. Correct {path}, then run `moot init` again.")
+
+
+def _use_what_is_there(home: Paths, config: Config, wishes: Wishes) -> dict[str, Any] | None:
+    """The default model if it works, else another of the file's own; None when there is none that does."""
+    text = _text(home.config)
+    document = tomllib.loads(text)
+    own = [config.models[name] for name in document.get("models", {}) if name in config.models]
+    default = document.get("default_model", "" if own else config.default_model)
+    if isinstance(default, str) and default in config.models:
+        tested = _works(home, config, config.models[default])
+        if tested is not None:
+            return _document(home, config.models[default], tested, written=False) | {"reloaded": False}
+        output.note(f"The default model {safe.line(default)} does not work; looking for another.")
+    for model in own:
+        tested = _works(home, config, model) if model.name != default and _is_here(home, model) else None
+        if tested is not None and _may_use(model, wishes):
+            write_config(home.config, with_default_name(text, model.name))
+            return _document(home, model, tested, written=True) | {"reloaded": asyncio.run(_tell_daemon(home))}
+    return None
+
+
+def _is_here(home: Paths, model: ModelConfig) -> bool:
+    """Trying a model out is no reason to pull it."""
+    return model.provider != "local" or model.model not in MODELS or is_pulled(model.model, home.models)
+
+
+def _may_use(model: ModelConfig, wishes: Wishes) -> bool:
+    said = f"{safe.line(model.name)}, which the configuration has already, works."
+    if wishes.may_ask:
+        return prompts.confirm(f"{said} Make it the default?", default=True)
+    output.note(f"{said} It becomes the default.")
+    return True
+
+
+def _works(home: Paths, config: Config, model: ModelConfig) -> dict[str, Any] | None:
+    """What it said; None, with the reason on stderr, when it does not work."""
     try:
-        tested = await _test(home, config, model)
+        return _test(home, config, model)
     except MootError as error:
         output.complain(error)
-        output.note(f"The default model {safe.line(model.name)} does not work; looking for another.")
         return None
-    return _document(home, model, tested, written=False) | {"reloaded": False}
 
 
 # ---- choosing -----------------------------------------------------------------------------------
 
 
-async def _choose(wishes: Wishes) -> Candidate:
+def _choose(wishes: Wishes) -> Candidate:
     if wishes.are_explicit:
         return _explicit(wishes)
     with output.progress("Looking for keys in the environment and model servers on this machine"):
-        found = await setup.detect(os.environ)
+        found = asyncio.run(setup.detect(os.environ))
     if wishes.may_ask:
         return _ask(found)
     if not wishes.yes:
@@ -144,14 +200,10 @@ def _ask(found: list[Candidate]) -> Candidate:
         source = f" ({each.variable} is set)" if each.variable else ""
         model = f", {safe.line(each.model)}" if each.model and each.provider != "local" else ""
         output.note(f"  {number}. {each.title}{source}{model}")
-    number = click.prompt("Which one", default=1, type=click.IntRange(1, len(found)), err=True)
-    chosen = found[int(number) - 1]
+    chosen = found[prompts.number("Which one", default=1, most=len(found)) - 1]
     if chosen.provider == "local":
         return chosen
-    model = click.prompt(
-        "Model (empty lets Moot choose)", default=chosen.model, show_default=bool(chosen.model), err=True
-    )
-    return replace(chosen, model=str(model).strip())
+    return replace(chosen, model=prompts.line("Model (empty lets Moot choose)", default=chosen.model))
 
 
 def _over(existing: ModelConfig | None, model: ModelConfig) -> ModelConfig:
@@ -164,44 +216,29 @@ def _over(existing: ModelConfig | None, model: ModelConfig) -> ModelConfig:
 # ---- testing and writing ------------------------------------------------------------------------
 
 
-async def _test(home: Paths, config: Config, model: ModelConfig) -> dict[str, Any]:
+def _test(home: Paths, config: Config, model: ModelConfig) -> dict[str, Any]:
     """One real completion. Raises ModelError, and then nothing has been written."""
+    if not _is_here(home, model):
+        fetch(model.model, home.models)
+    only = replace(config, models={model.name: model}, default_model=model.name)
+    try:
+        with output.progress(f"Asking {safe.line(model.model or model.name)} to say hello"):
+            return asyncio.run(_probe(home, only))
+    except ModelError as error:
+        raise ModelError(error.message, fix=f"{error.fix} Nothing was written.".strip()) from error
+
+
+async def _probe(home: Paths, config: Config) -> dict[str, Any]:
     from moot.daemon.app import SystemClock  # noqa: PLC0415 - the engine and the adapters, for this step alone
     from moot.engine.probe import probe  # noqa: PLC0415
     from moot.models.catalog import Catalog  # noqa: PLC0415
-    from moot.models.pull import is_pulled  # noqa: PLC0415
 
-    if model.provider == "local" and model.model in MODELS and not is_pulled(model.model, home.models):
-        await asyncio.to_thread(fetch, model.model, home.models)
-    catalog = Catalog(replace(config, models={model.name: model}, default_model=model.name), data_dir=home.data)
+    catalog = Catalog(config, data_dir=home.data)
     try:
-        with output.progress(f"Asking {safe.line(model.model or model.name)} to say hello"):
-            probed = await probe(catalog.get(), clock=SystemClock())
-    except ModelError as error:
-        raise ModelError(error.message, fix=f"{error.fix} Nothing was written.".strip()) from error
+        probed = await probe(catalog.get(), clock=SystemClock())
     finally:
         await catalog.close()
     return {"content": probed.content, "seconds": round(probed.seconds, 3)}
-
-
-def _write(path: Path, model: ModelConfig, broken: BrokenConfig | None, wishes: Wishes) -> None:
-    text = path.read_text(encoding="utf-8-sig", errors="replace") if path.exists() else ""
-    try:
-        changed = with_default_model(text, model)
-    except ConfigError as error:
-        if broken is None or not _may_replace(path, wishes):
-            raise
-        kept = set_aside(path)
-        output.note(f"The old file is kept as {kept}.")
-        output.note(safe.clean(error.message))
-        changed = with_default_model("", model)
-    write_config(path, changed)
-
-
-def _may_replace(path: Path, wishes: Wishes) -> bool:
-    if wishes.may_ask:
-        return click.confirm(f"{path} cannot be read. Put it aside and begin a new one?", err=True)
-    return wishes.yes
 
 
 async def _tell_daemon(home: Paths) -> bool:
@@ -233,5 +270,5 @@ def _render(data: dict[str, Any]) -> str:
     if data["written"] and data["api_key"]:
         variable = data["api_key"].removeprefix("env:")
         lines.append(f"The key stays in {variable}; the daemon must be started with it set.")
-    lines.append("Next: moot chat moot")
+    lines.append(f"Next: {program()} chat moot")
     return "\n".join(lines)

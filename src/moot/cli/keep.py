@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
-from moot.cli import background, output, safe
-from moot.cli.connect import ask_daemon, paths, stdin_text
+from moot.cli import background, output, prompts, safe
+from moot.cli.connect import ask_daemon, paths
 from moot.cli.options import conversation, sender_option
+from moot.cli.stdin import stdin_text
 from moot.cli.voices import plural
-from moot.domain.errors import BadRequest, Conflict
+from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.wire import moot_pb2 as pb
 
 _LONGEST_TEXT = 8 * 1024 * 1024
@@ -130,10 +131,14 @@ def delete(agent: str, sender: str, yes: bool) -> None:
         output.emit(_deleted(doomed))
         return
     if not yes:
-        output.note(f"This deletes {what} of {agent}. There is no way back; `moot export` keeps a copy.")
+        output.note(
+            output.folded(
+                f"This deletes {what} of {safe.line(agent)}. There is no way back; `moot export` keeps a copy."
+            )
+        )
         if not sys.stdin.isatty():
             raise BadRequest("nothing was deleted: there is no terminal to ask on", fix="Add --yes.")
-        click.confirm("Delete them?", abort=True, err=True)
+        prompts.demand("Delete them?")
     done = ask_daemon(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender, confirm=True))).deleted
     output.emit(_deleted(done), render=lambda _: f"Deleted {what}.")
 
@@ -165,16 +170,36 @@ def backup(path: Path) -> None:
 @click.option("--yes", is_flag=True, help="Restore without asking.")
 @output.json_option
 def restore(path: Path, yes: bool) -> None:
-    """Put the backup at PATH in the store's place. The daemon must be down; the old store is kept aside."""
+    """Put the backup at PATH in the store's place. The daemon must be down; the old store is kept aside.
+
+    Says what it would do, and asks first. With --json and without --yes it only says.
+    """
     from moot.store.backup import restore_backup  # noqa: PLC0415 - the store is heavy, and only this command needs it
 
     home = paths()
     if background.running_pid(home):
         raise Conflict("the daemon is running", fix="Stop it first: moot down.")
-    if not yes and not output.wants_json() and sys.stdin.isatty():
-        click.confirm(f"Replace {home.store} by {path}?", abort=True, err=True)
-    kept = restore_backup(path.expanduser().absolute(), home.store)
+    source = path.expanduser().absolute()
+    if not yes and not _may_restore(source, home.store):
+        return
+    kept = restore_backup(source, home.store)
     output.emit(
-        {"store": str(home.store), "kept": str(kept or "")},
+        {"store": str(home.store), "backup": str(source), "kept": str(kept or ""), "restored": True},
         render=lambda _: f"Restored {home.store}." + (f" The old store is {kept}." if kept else ""),
     )
+
+
+def _may_restore(source: Path, store: Path) -> bool:
+    """Say what would happen, and ask; False when saying it was all."""
+    if not source.is_file():
+        raise NotFound(f"no backup {source}", fix="Name a file that `moot backup` made.")
+    if output.wants_json():
+        data = {"store": str(store), "backup": str(source), "bytes": source.stat().st_size, "restored": False}
+        output.emit(data)
+        return False
+    kept = "The store that is there now is kept beside it." if store.exists() else "There is no store yet."
+    output.note(output.folded(f"This puts {source} ({source.stat().st_size} bytes) in the place of {store}. {kept}"))
+    if not sys.stdin.isatty():
+        raise BadRequest("nothing was restored: there is no terminal to ask on", fix="Add --yes.")
+    prompts.demand("Restore it?")
+    return True

@@ -9,6 +9,7 @@ import click
 from moot.cli import output, safe, shapes, voices
 from moot.cli.connect import ask_daemon, utf8
 from moot.cli.options import conversation, sender_option
+from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
 
 # What a person wants to see of a tool's output in a history; --json has all of it.
@@ -179,6 +180,8 @@ def recall(agent: str, sender: str, query: str, limit: int) -> None:
 def usage(agent: str, sender: str) -> None:
     """Show tokens and cost per conversation and model, for all or for one AGENT."""
     found = ask_daemon(pb.ClientMessage(get_usage=pb.GetUsageMsg(agent=agent, sender=sender))).usage.usage
+    if agent and not found:
+        _demand_conversation(agent, sender)
 
     def render(_: Any) -> str:
         rows = [
@@ -197,3 +200,13 @@ def usage(agent: str, sender: str) -> None:
         return output.table(headers, rows) or "Nothing has been used yet."
 
     output.emit([shapes.spend(info) for info in found], render=render)
+
+
+def _demand_conversation(agent: str, sender: str) -> None:
+    """Raise unless there is a conversation with the agent; one that has used nothing yet is fine."""
+    request = pb.ListConversationsMsg(agent=agent, sender=sender)
+    if not ask_daemon(pb.ClientMessage(list_conversations=request)).conversation_list.conversations:
+        raise NotFound(
+            f"there is no conversation with {safe.line(agent)}" + (f" as {safe.line(sender)}" if sender else ""),
+            fix="See which there are with `moot conversations`.",
+        )

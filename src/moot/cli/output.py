@@ -7,6 +7,7 @@ import json as jsonlib
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO, TypeVar
 
@@ -97,6 +98,18 @@ def note(text: str) -> None:
     sys.stderr.flush()
 
 
+def folded(text: str, stream: TextIO | None = None, *, indent: str = "") -> str:
+    """Prose broken between words where the terminal ends; as it is where `stream` (stderr unless told) is none."""
+    where = stream or sys.stderr
+    if not where.isatty():
+        return text
+    width = max(20, os.get_terminal_size(where.fileno()).columns - 1)
+    return "\n".join(
+        textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        for line in text.split("\n")
+    )
+
+
 def progress(text: str) -> Spinner:
     """Say on stderr that something takes its time: `with progress("Pulling") as bar: bar.update("50 %")`."""
     return Spinner(text, sys.stderr, animate=interactive(sys.stderr))
@@ -127,7 +140,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         return ""
     cells = [[safe.line(cell) for cell in row] for row in rows]
     widths = [max(map(safe.columns, column)) for column in zip(headers, *cells, strict=True)]
-    room = _terminal_width() - sum(widths[:-1]) - 2 * (len(widths) - 1)
+    room = terminal_width() - sum(widths[:-1]) - 2 * (len(widths) - 1)
     lines = [paint(_aligned(headers, widths), bold=True)]
     for row in cells:
         last = safe.fit(row[-1], room) if room > 8 else row[-1]
@@ -140,7 +153,8 @@ def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(padded).rstrip()
 
 
-def _terminal_width() -> int:
+def terminal_width() -> int:
+    """The columns of the terminal on stdout, 0 where there is none."""
     if not sys.stdout.isatty():
         return 0
     return os.get_terminal_size(sys.stdout.fileno()).columns

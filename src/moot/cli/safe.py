@@ -40,6 +40,16 @@ def fit(text: str, width: int) -> str:
     return "".join(kept) + "…"
 
 
+def words(text: str, width: int) -> str:
+    """The text on one line, cut between two words where it is longer than `width` columns."""
+    flat = line(text)
+    if columns(flat) <= width:
+        return flat
+    kept = fit(flat, width)[:-1]
+    begun = flat[len(kept)] != " " and " " in kept
+    return (kept.rpartition(" ")[0] if begun else kept).rstrip() + " …"
+
+
 def columns(text: str) -> int:
     """How many columns the text takes on a terminal."""
     return len(text) if text.isascii() else sum(map(_columns_of, text))

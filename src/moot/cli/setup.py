@@ -123,6 +123,11 @@ async def detect(environ: Mapping[str, str]) -> list[Candidate]:
 
 async def complete(candidate: Candidate, environ: Mapping[str, str]) -> Candidate:
     """The candidate with a model, chosen from what its server offers when none was named."""
+    if candidate.variable and not environ.get(candidate.variable, "").strip():
+        raise BadRequest(
+            f"{candidate.title} needs a key, and {candidate.variable} is not set",
+            fix=f"Put the key there (export {candidate.variable}=…), or name another variable with --api-key-env.",
+        )
     if candidate.model:
         return candidate
     chosen = choose(await list_models(candidate, environ), candidate.prefer)

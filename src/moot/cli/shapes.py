@@ -178,5 +178,6 @@ def event(info: pb.AgentEventMsg) -> dict[str, Any]:
         "tool_calls": calls,
         "tool_output": info.tool_output,
         "tool_is_error": info.tool_is_error,
+        "user_seq": info.user_seq,
     }
     return shape | {key: value for key, value in extra.items() if value}

@@ -2,21 +2,51 @@
 
 import click
 
-from moot.cli import output, safe
-from moot.cli.connect import ask_daemon, stdin_text, utf8
+from moot.cli import output, questions, safe
+from moot.cli.connect import ask_daemon, call, utf8
 from moot.cli.options import conversation
+from moot.cli.stdin import stdin_text
+from moot.client.connection import Connection
 from moot.wire import moot_pb2 as pb
+from moot.wire.codec import PROTOCOL_VERSION
 
 
 @click.command()
 @conversation
 @click.argument("text")
+@click.option("--literal", is_flag=True, help="Send TEXT as it is, also where it is the number of an option.")
 @output.json_option
-def reply(agent: str, sender: str, text: str) -> None:
-    """Answer the oldest question that AGENT is waiting on. TEXT may be - for stdin."""
-    content = stdin_text() if text == "-" else utf8(text)
-    ask_daemon(pb.ClientMessage(reply_to_ask=pb.ReplyToAsk(agent=agent, sender=sender, content=content)))
-    output.emit({"agent": agent, "answered": True}, render=lambda _: "Answered; the run goes on.")
+def reply(agent: str, sender: str, text: str, literal: bool) -> None:
+    """Answer the oldest question that AGENT is waiting on. TEXT may be - for stdin.
+
+    Where the question has options a number chooses one (several such as 1,3 where more than one may be chosen);
+    anything else is your own words. `moot status` shows the questions.
+    """
+    typed = stdin_text() if text == "-" else utf8(text)
+    content = call(lambda connection: _reply(connection, agent, sender, typed, literal=literal))
+    chosen = f" with {safe.line(content, 60)}" if content != typed else ""
+    data = {"agent": agent, "answered": True, "content": content}
+    output.emit(data, render=lambda _: f"Answered{chosen}; the run goes on.")
+
+
+async def _reply(connection: Connection, agent: str, sender: str, typed: str, *, literal: bool) -> str:
+    content = typed if literal else await _chosen(connection, agent, sender, typed)
+    answer = pb.ReplyToAsk(agent=agent, sender=sender, content=content)
+    await connection.request(pb.ClientMessage(reply_to_ask=answer))
+    return content
+
+
+async def _chosen(connection: Connection, agent: str, sender: str, typed: str) -> str:
+    """The label behind a number, where the oldest question is a single one with options."""
+    hello = pb.ClientMessage(hello=pb.Hello(version=PROTOCOL_VERSION, client="moot"))
+    own = sender or (await connection.request(hello)).welcome.default_sender
+    asks = (await connection.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))).ask_list.asks
+    here = [ask for ask in asks if (ask.agent, ask.sender) == (agent, own)]
+    oldest = min(here, key=lambda ask: ask.opened_at, default=None)
+    if oldest is None or len(oldest.questions) != 1:
+        return typed
+    chosen = questions.answer(oldest.questions[0], typed)
+    return typed if chosen == typed.strip() else chosen
 
 
 @click.command()
@@ -24,8 +54,10 @@ def reply(agent: str, sender: str, text: str) -> None:
 @output.json_option
 def kill(agent: str, sender: str) -> None:
     """Stop the run in flight, if there is one. Messages that wait stay."""
-    ask_daemon(pb.ClientMessage(kill=pb.KillMsg(agent=agent, sender=sender)))
-    output.emit({"agent": agent, "killed": True}, render=lambda _: "Nothing of it runs any more.")
+    stopped = ask_daemon(pb.ClientMessage(kill=pb.KillMsg(agent=agent, sender=sender))).pong.stopped
+    name = safe.line(agent)
+    said = f"Stopped {name}. What you said is kept." if stopped else f"{name} was not doing anything here."
+    output.emit({"agent": agent, "killed": stopped}, render=lambda _: said)
 
 
 @click.command()

@@ -65,11 +65,11 @@ class Doors:
             raise self._no_agent(name)
         return agent
 
-    def _no_agent(self, name: str) -> NotFound:
+    def _no_agent(self, name: str, *, role: str = "") -> NotFound:
         flaw = self._flaw(name)
         if flaw:
             return NotFound(f"the agent {name!r} cannot be used: {flaw}", fix="Mend its file.")
-        return NotFound(f"there is no agent {name!r}", fix="See which there are with `moot agents`.")
+        return NotFound(f"there is no agent {name!r}{role}", fix="See which there are with `moot agents`.")
 
     def _check_guest(self, primary: str, guest: str) -> None:
         if guest == primary:
@@ -78,7 +78,7 @@ class Doors:
                 fix="Leave the guest out, or name another agent.",
             )
         if self._agents(guest) is None:
-            raise self._no_agent(guest)
+            raise self._no_agent(guest, role=" to be a guest")
 
     def _check_content(self, content: str) -> None:
         if not content.strip():

@@ -366,8 +366,8 @@ def _fill_feed(out: pb.AgentEventMsg, event: Event) -> None:  # noqa: C901, PLR0
             out.tool_calls.add(name=clean(name), call_id=clean(call_id))
         case ToolsCompleted():
             out.kind = pb.TOOLS_COMPLETE
-        case RunStarted():
-            out.kind = pb.STARTED
+        case RunStarted(_, user_seq):
+            out.kind, out.user_seq = pb.STARTED, user_seq
         case RunQueued(position):
             out.kind, out.content = pb.QUEUED, str(position)
         case AskOpened(ask):

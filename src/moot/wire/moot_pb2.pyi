@@ -986,7 +986,7 @@ class DaemonStats(_message.Message):
     def __init__(self, uptime_secs: _Optional[int] = ..., active_conversations: _Optional[int] = ..., registered_agents: _Optional[int] = ..., active_model: _Optional[str] = ..., version: _Optional[str] = ..., pid: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., http: _Optional[str] = ..., tcp: _Optional[str] = ..., connections: _Optional[int] = ..., open_asks: _Optional[int] = ...) -> None: ...
 
 class AgentEventMsg(_message.Message):
-    __slots__ = ("agent", "sender", "kind", "content", "timestamp", "tool_calls", "tool_output", "tool_is_error", "speaker")
+    __slots__ = ("agent", "sender", "kind", "content", "timestamp", "tool_calls", "tool_output", "tool_is_error", "speaker", "user_seq")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -996,6 +996,7 @@ class AgentEventMsg(_message.Message):
     TOOL_OUTPUT_FIELD_NUMBER: _ClassVar[int]
     TOOL_IS_ERROR_FIELD_NUMBER: _ClassVar[int]
     SPEAKER_FIELD_NUMBER: _ClassVar[int]
+    USER_SEQ_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     kind: AgentEventKind
@@ -1005,7 +1006,8 @@ class AgentEventMsg(_message.Message):
     tool_output: str
     tool_is_error: bool
     speaker: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., kind: _Optional[_Union[AgentEventKind, str]] = ..., content: _Optional[str] = ..., timestamp: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCallInfo, _Mapping]]] = ..., tool_output: _Optional[str] = ..., tool_is_error: _Optional[bool] = ..., speaker: _Optional[str] = ...) -> None: ...
+    user_seq: int
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., kind: _Optional[_Union[AgentEventKind, str]] = ..., content: _Optional[str] = ..., timestamp: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCallInfo, _Mapping]]] = ..., tool_output: _Optional[str] = ..., tool_is_error: _Optional[bool] = ..., speaker: _Optional[str] = ..., user_seq: _Optional[int] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("version", "daemon_version", "principal", "default_sender")

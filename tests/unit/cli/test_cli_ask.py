@@ -100,7 +100,14 @@ def test_the_reply_is_the_last_steps_text_without_what_was_taken_back(
 
 @pytest.mark.parametrize(
     ("outcome", "limit", "code"),
-    [("limit", "steps", 5), ("denied", "", 4), ("model_error", "", 1), ("cancelled", "", 1), ("timeout", "", 1)],
+    [
+        ("limit", "steps", 5),
+        ("denied", "", 4),
+        ("model_error", "", 1),
+        ("cancelled", "", 1),
+        ("timeout", "", 1),
+        ("timeout", "seconds", 5),
+    ],
 )
 def test_a_run_that_ended_badly_says_how_and_exits_by_it(
     serving: Serving, capsys: pytest.CaptureFixture[str], outcome: str, limit: str, code: int

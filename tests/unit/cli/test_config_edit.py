@@ -75,4 +75,4 @@ def test_a_broken_file_is_kept_under_a_free_name(tmp_path: Path) -> None:
         path.write_text(text)
         set_aside(path)
 
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["config.toml.broken-1", "config.toml.broken-2"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["config.toml.broken", "config.toml.broken-2"]

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -10,6 +10,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from moot.cli import questions, safe, voices
 from moot.cli.chat import lines
+from moot.cli.chat.company import Company, Introduce, turns
 from moot.cli.chat.deciding import Deciding
 from moot.cli.chat.lines import Line
 from moot.cli.chat.outgoing import Outgoing, address
@@ -23,15 +24,7 @@ from moot.wire import moot_pb2 as pb
 from moot.wire.codec import PROTOCOL_VERSION
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_BETWEEN_RUNS_SECONDS = 0.1
-
-
-def _open_question(messages: Sequence[pb.HistoryMessage]) -> pb.HistoryMessage | None:
-    """The message whose run has not ended, if the last one is such."""
-    last = next((entry for entry in reversed(messages) if entry.role == "user"), None)
-    return last if last is not None and not last.outcome else None
-
-
+_LISTEN_AGAIN_SECONDS = 1.0
 # More than fits a screen, less than a long conversation.
 _PAST = 500
 
@@ -47,40 +40,50 @@ class Room:
         self._connection: Connection | None = None
         self._views: list[RunView] = []
         self._unsent: list[Outgoing] = []
-        self._cut_off: list[RunView] = []
         self._answers: list[str] = []
         self._agents: dict[str, str] = {}
         self._tokens, self._cost, self._model = 0, 0.0, ""
         self._entered = False
-        self._seen = 0
         self._running: set[asyncio.Task[None]] = set()
         self._slash = Slash(self)
         self._deciding = Deciding(
             lambda: [approval for view in self._views for approval in view.approvals.values()], time.monotonic
         )
+        self._company = Company(self)
         self.screen: Screen
         self.tasks: asyncio.TaskGroup
 
     # ---- the connection comes and goes ----
 
     async def enter(self, connection: Connection) -> None:
-        """A connection is there: show where things stand, send what waited, join a run in flight."""
+        """A connection is there: show where things stand, send what waited, follow what others do."""
         self._connection = connection
         hello = pb.Hello(version=PROTOCOL_VERSION, client="chat")
         welcome = (await self.request(pb.ClientMessage(hello=hello))).welcome
         self.sender = self.sender or welcome.default_sender
         await self.refresh_agents()
-        await self._refresh_usage()
+        await self.refresh_usage()
+        # Before the history is read, so that nothing falls between the two.
+        feed = await connection.subscribe()
+        waiting, self._unsent = self._unsent, []
         if self._entered:
-            await self._show_missed()
+            self._company.came_back(await self.history(), unsent={outgoing.content for outgoing in waiting})
         else:
             await self._show_past()
         self._entered = True
-        waiting, self._unsent = self._unsent, []
         for outgoing in waiting:
             self._start(self._converse(outgoing), "resend")
-        if not waiting:
-            self._start(self._join(), "join")
+        self._start(self._accompany(connection, feed), "company")
+
+    async def _accompany(self, connection: Connection, feed: AsyncGenerator[pb.AgentEventMsg, None]) -> None:
+        """Listen to what others do for as long as the connection lasts, again when the daemon stopped telling."""
+        while not isinstance(await self._company.accompany(feed), Unreachable):
+            await asyncio.sleep(_LISTEN_AGAIN_SECONDS)
+            try:
+                feed = await connection.subscribe()
+                self._company.came_back(await self.history(), unsent=())
+            except MootError:
+                return
 
     def leave(self) -> None:
         """The connection is gone; runs that were followed are looked up once there is another."""
@@ -111,31 +114,17 @@ class Room:
         """The end of the history, for someone who opens the chat."""
         history = await self.history()
         past = list(history.messages)
-        question = _open_question(past)
-        if question is not None:
+        found = turns(past)
+        if found and not found[-1][0].outcome:
             # The run in flight tells its own story from its start.
-            past = [entry for entry in past if entry.seq <= question.seq]
+            past = [entry for entry in past if entry.seq <= found[-1][0].seq]
         for entry in past:
             if entry.role == "user":
                 self.screen.remember(entry.content)
-        self._seen = past[-1].seq if past else 0
+        self._company.opened(history)
         self.screen.show(*self._slash.past(history, past))
 
-    async def _show_missed(self) -> None:
-        """What became of the runs that were followed when the connection broke."""
-        lost, self._cut_off = self._cut_off, []
-        past = (await self.history()).messages if lost else []
-        for view in lost:
-            question = next((entry for entry in past if entry.seq == view.user_seq), None)
-            if question is None or not question.outcome:
-                continue
-            after = [entry for entry in past if entry.seq > view.user_seq]
-            end = next((at for at, entry in enumerate(after) if entry.role == "user"), len(after))
-            self.screen.show(*lines.history(after[:end], self.agent))
-            if question.outcome != "completed":
-                self.screen.show(lines.ending(question.outcome, question.error))
-
-    async def _refresh_usage(self) -> None:
+    async def refresh_usage(self) -> None:
         message = pb.GetUsageMsg(agent=self.agent, sender=self.sender)
         spent = (await self.request(pb.ClientMessage(get_usage=message))).usage.usage
         self._tokens = sum(each.prompt + each.completion for each in spent)
@@ -170,61 +159,37 @@ class Room:
 
     async def _converse(self, outgoing: Outgoing) -> None:
         view = RunView(self.agent, time.monotonic, echo=outgoing.typed, width=self.screen.columns)
+        view.content = outgoing.content
         message = pb.StreamMsg(agent=self.agent, content=outgoing.content, client_message_id=outgoing.id)
         for name, value in (("sender", self.sender), ("guest", outgoing.guest), ("cwd", self._cwd)):
             if value:
                 setattr(message, name, value)
         try:
-            await self._follow(view, message)
+            await self.follow(view, message)
         except Unreachable:
             if view.acknowledged:
-                self._cut_off.append(view)
-                self.screen.show(*view.take_echo())
+                self._company.cut_off(view)
             else:
                 self._unsent.append(outgoing)
         except MootError as error:
             self.screen.show(*view.take_echo(), *lines.trouble(error.message, error.fix))
             if not view.acknowledged:
                 self.screen.give_back(outgoing.typed)
-        else:
-            await self._join()
 
-    async def _join(self) -> None:
-        """Follow what runs without this screen having asked: another terminal's message, or one that queued
-        before a restart."""
-        try:
-            while not self._views and await self._something_runs():
-                question = _open_question((await self.history()).messages)
-                if question is not None and question.seq > self._seen:
-                    self._seen = question.seq
-                    self.screen.show([], *lines.said(voices.USER, question.content, self.agent))
-                view = RunView(self.agent, time.monotonic, width=self.screen.columns)
-                try:
-                    await self._follow(view, pb.AttachMsg(agent=self.agent, sender=self.sender))
-                except NotFound:
-                    # Between two runs of a queue there is a moment without one.
-                    await asyncio.sleep(_BETWEEN_RUNS_SECONDS)
-                except Unreachable:
-                    self._cut_off.append(view)
-                    return
-        except MootError as error:
-            self.complain(error)
-
-    async def _something_runs(self) -> bool:
-        asked = pb.ListActiveConversationsMsg(agent=self.agent, sender=self.sender)
-        active = await self.request(pb.ClientMessage(list_active_conversations=asked))
-        return bool(active.active_conversations.conversations)
-
-    async def _follow(self, view: RunView, message: Runnable) -> None:
+    async def follow(self, view: RunView, message: Runnable, introduce: Introduce | None = None) -> None:
+        """Show a run to its end. `introduce` is told which message it answers, and may decline to follow."""
         if self._connection is None:
             raise Unreachable("the daemon is not there at the moment", fix="It is waited for.")
         self._views.append(view)
         try:
             async with aclosing(self._connection.stream(message)) as events:
                 async for event in events:
+                    if introduce and event.HasField("start") and not await introduce(event.start.user_seq):
+                        return
                     self._take(view, event)
         finally:
             self._views.remove(view)
+            self._company.run_ended()
             self.screen.changed()
 
     def _take(self, view: RunView, event: pb.StreamEvent) -> None:
@@ -233,7 +198,8 @@ class Room:
             self.screen.show(*finished)
         if event.HasField("ask_user"):
             self._answers = []
-        self._seen = max(self._seen, view.user_seq)
+        if event.HasField("start"):
+            self._company.claim(view.user_seq)
         if view.end is not None:
             self._tokens += view.end.usage.total
             self._cost += view.end.cost
@@ -245,6 +211,14 @@ class Room:
     @property
     def running(self) -> bool:
         return bool(self._views)
+
+    def follows(self, user_seq: int = 0) -> bool:
+        """Whether a run is being shown: the one that answers this message, or any."""
+        return any(view.started and user_seq in (0, view.user_seq) for view in self._views)
+
+    def queued_contents(self) -> list[str]:
+        """This screen's own messages that wait for their turn."""
+        return [view.content for view in self._views if not view.started and view.echo]
 
     @property
     def waiting(self) -> bool:
@@ -335,6 +309,7 @@ class Room:
             rows += [[("class:question", shown[0])], *([("", line)] for line in shown[1:])]
         rows += self._deciding.rows()
         rows += [self._queued(view) for view in self._views if not view.started and view.echo]
+        rows += [[("class:dim", f"⋯ {safe.line(text, 60)}  (queued)")] for text in self._company.others_queued()]
         rows += [lines.dim(f"⋯ {outgoing.typed}") for outgoing in self._unsent]
         fragments: StyleAndTextTuples = []
         for row in rows:
@@ -360,7 +335,7 @@ class Room:
         return [("class:prompt", "answer › " if self._asked() is not None else "› ")]
 
     def toolbar(self) -> StyleAndTextTuples:
-        queued = sum(1 for view in self._views if view.position)
+        queued = sum(1 for view in self._views if view.position) + len(self._company.others_queued())
         parts = [
             self.agent,
             self._model,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from moot.cli import safe, voices
+from moot.cli import questions, safe, voices
 from moot.cli.chat import lines
 from moot.cli.chat.lines import CODE, PROSE, Fence, Line
 from moot.cli.chat.wrap import cut
@@ -33,6 +33,8 @@ class RunView:
         self._named = False
         self._printed_text = False
         self._calls: dict[str, pb.ToolCallInfo] = {}
+        # What the agents read of the person's words, where it is known.
+        self.content = ""
         self.speaker = primary
         self.position = 0
         self.user_seq = 0
@@ -40,6 +42,7 @@ class RunView:
         self.started = False
         self.status = "sending"
         self.since = clock()
+        self._answered_elsewhere = False
         self.asked: pb.AskUserEvent | None = None
         self.approvals: dict[str, pb.ApprovalEvent] = {}
         self.end: pb.StreamEnd | None = None
@@ -111,8 +114,9 @@ class RunView:
     def _on_tool_result(self, event: pb.ToolResultEvent) -> list[Line]:
         call = self._calls.pop(event.call_id, None) or pb.ToolCallInfo(name=event.name)
         if call.name == ASK_TOOL and not event.is_error:
-            # The question and its answer stand on the screen already.
-            return []
+            elsewhere, self._answered_elsewhere = self._answered_elsewhere, False
+            # The question and its answer stand on the screen already, unless somebody else gave it.
+            return lines.said(voices.USER, event.output, self._primary) if elsewhere else []
         return [lines.tool(call.name or event.name, call.arguments, event)]
 
     def _on_tools_complete(self, _: pb.ToolsCompleteEvent) -> list[Line]:
@@ -125,9 +129,13 @@ class RunView:
         return self._flush()
 
     def _on_ask_closed(self, _: pb.AskClosedEvent) -> list[Line]:
-        self.asked = None
+        asked, self.asked = self.asked, None
         self._do("working")
-        return []
+        if asked is None:
+            return []
+        # Not answered on this screen, which forgets a question once it has answered it.
+        self._answered_elsewhere = True
+        return [[("class:dim", line)] for question in asked.questions for line in questions.asked(question)]
 
     def _on_approval_opened(self, event: pb.ApprovalEvent) -> list[Line]:
         self.approvals[event.ask_id] = event

@@ -1,0 +1,225 @@
+"""What happens in a chat's conversation without the chat having asked: other terminals, scripts, messages in line.
+
+The daemon announces each run that starts. One that this screen does not follow already is joined, or, when it is over
+by then, told from the history; a turn is known by the number of the message it answers, so none is told twice.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from contextlib import aclosing
+from typing import Protocol
+
+from moot.cli import voices
+from moot.cli.chat import lines
+from moot.cli.chat.screen import Screen
+from moot.cli.chat.view import RunView
+from moot.client.connection import Runnable
+from moot.client.errors import Unreachable
+from moot.domain.errors import MootError, NotFound
+from moot.wire import moot_pb2 as pb
+
+# Nobody announces a message that another client puts in line.
+_QUEUE_SECONDS = 1.0
+
+Turn = list[pb.HistoryMessage]
+Introduce = Callable[[int], Awaitable[bool]]
+
+
+class Host(Protocol):
+    """What is needed of the chat."""
+
+    @property
+    def agent(self) -> str: ...
+    @property
+    def sender(self) -> str: ...
+    @property
+    def screen(self) -> Screen: ...
+    @property
+    def running(self) -> bool: ...
+    def follows(self, user_seq: int = 0) -> bool: ...
+    def queued_contents(self) -> list[str]: ...
+    def complain(self, error: MootError) -> None: ...
+    async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
+    async def follow(self, view: RunView, message: Runnable, introduce: Introduce | None = None) -> None: ...
+    async def refresh_usage(self) -> None: ...
+
+
+def turns(messages: Sequence[pb.HistoryMessage]) -> list[Turn]:
+    """The history by turns: a message of the person, and what came of it."""
+    found: list[Turn] = []
+    for entry in messages:
+        if entry.role == "user":
+            found.append([entry])
+        elif found:
+            found[-1].append(entry)
+    return found
+
+
+class Company:
+    """Outlives connections, like the chat. `queued` is what waits in the daemon, whoever sent it."""
+
+    def __init__(self, room: Host) -> None:
+        self._room = room
+        self._told: set[int] = set()
+        self._wanted: set[int] = set()
+        self._news = asyncio.Event()
+        self._cut_off: list[RunView] = []
+        self.queued: list[str] = []
+
+    # ---- told by the chat ----
+
+    def opened(self, history: pb.History) -> None:
+        """The past is on the screen, up to the message that is being answered."""
+        found = turns(history.messages)
+        self._told.update(turn[0].seq for turn in found)
+        self.queued = list(history.queued)
+        if found and not found[-1][0].outcome:
+            self._want(found[-1][0].seq)
+
+    def came_back(self, history: pb.History, *, unsent: Collection[str]) -> None:
+        """Tell what happened without a connection; what is about to be sent again tells its own story."""
+        found = turns(history.messages)
+        self.queued = list(history.queued)
+        lost, self._cut_off = {view.user_seq for view in self._cut_off}, []
+        for turn in found:
+            question = turn[0]
+            if not question.outcome:
+                if question.content not in unsent:
+                    self._want(question.seq)
+            elif question.seq in lost:
+                self._show_rest(turn)
+            elif question.seq not in self._told and question.content not in unsent:
+                self._show(turn)
+
+    def claim(self, user_seq: int) -> None:
+        """This turn is told by a stream."""
+        self._told.add(user_seq)
+        self._wanted.discard(user_seq)
+
+    def cut_off(self, view: RunView) -> None:
+        """The connection broke under a run, or under a message in line."""
+        if view.started:
+            self._cut_off.append(view)
+        elif view.echo:
+            self.queued.append(view.echo)
+
+    def run_ended(self) -> None:
+        """Whatever was held back while a run was followed can be told."""
+        self._news.set()
+
+    def others_queued(self) -> list[str]:
+        """What waits and is not this screen's own, in order."""
+        own = Counter(self._room.queued_contents())
+        others: list[str] = []
+        for text in self.queued:
+            if own[text] > 0:
+                own[text] -= 1
+            else:
+                others.append(text)
+        return others
+
+    # ---- told by the daemon ----
+
+    async def accompany(self, feed: AsyncGenerator[pb.AgentEventMsg, None]) -> MootError | None:
+        """Listen until the feed ends, and say why it did."""
+        why: MootError | None = None
+        try:
+            async with aclosing(feed), asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._keep_up(), name="chat company")
+                tasks.create_task(self._watch_queue(), name="chat queue")
+                async for event in feed:
+                    self._hear(event)
+        except* MootError as broken:
+            why = next(error for error in broken.exceptions if isinstance(error, MootError))
+        return why
+
+    def _hear(self, event: pb.AgentEventMsg) -> None:
+        if (event.agent, event.sender, event.kind) != (self._room.agent, self._room.sender, pb.STARTED):
+            return
+        del self.queued[:1]
+        if not self._room.follows(event.user_seq):
+            self._want(event.user_seq)
+
+    def _want(self, user_seq: int) -> None:
+        self._wanted.add(user_seq)
+        self._news.set()
+
+    async def _keep_up(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            # A run that is followed is shown to its end first.
+            if self._wanted and not self._room.follows():
+                first = min(self._wanted)
+                self._wanted.clear()
+                await self._join(first)
+                await self._tell(first)
+
+    async def _join(self, first: int) -> None:
+        """Follow the run in flight from its start."""
+        view = RunView(self._room.agent, time.monotonic, width=self._room.screen.columns)
+        attach = pb.AttachMsg(agent=self._room.agent, sender=self._room.sender)
+        try:
+            await self._room.follow(view, attach, lambda user_seq: self._introduce(user_seq, first))
+        except NotFound:
+            # It is over already; the history has it.
+            return
+        except Unreachable:
+            self.cut_off(view)
+            raise
+        except MootError as error:
+            self._room.complain(error)
+
+    async def _introduce(self, user_seq: int, first: int) -> bool:
+        """Show what the run in flight answers; False when another stream of this screen tells it."""
+        if self._room.follows(user_seq):
+            return False
+        if user_seq not in self._told:
+            await self._tell(min(first, user_seq), running=user_seq)
+        return True
+
+    async def _tell(self, first: int, *, running: int = 0) -> None:
+        """Show the turns from `first` on that nobody has told; of the one that runs only the question."""
+        asked = pb.GetHistoryMsg(agent=self._room.agent, sender=self._room.sender, first_seq=first)
+        try:
+            found = turns((await self._room.request(pb.ClientMessage(get_history=asked))).history.messages)
+        except NotFound:
+            return
+        told = False
+        for turn in found:
+            question = turn[0]
+            if question.seq in self._told:
+                continue
+            if question.seq == running:
+                self._told.add(question.seq)
+                self._room.screen.show([], *lines.said(voices.USER, question.content, self._room.agent))
+            elif question.outcome:
+                self._show(turn)
+                told = True
+        if told:
+            await self._room.refresh_usage()
+
+    def _show(self, turn: Turn) -> None:
+        self._told.add(turn[0].seq)
+        self._room.screen.show(*lines.history(turn, self._room.agent))
+
+    def _show_rest(self, turn: Turn) -> None:
+        """What became of a run whose beginning is on the screen."""
+        self._room.screen.show(*lines.history(turn[1:], self._room.agent))
+        if turn[0].outcome != "completed":
+            self._room.screen.show(lines.ending(turn[0].outcome, turn[0].error))
+
+    async def _watch_queue(self) -> None:
+        while True:
+            if self._room.running or self.queued:
+                asked = pb.GetHistoryMsg(agent=self._room.agent, sender=self._room.sender, newest=1)
+                try:
+                    history = (await self._room.request(pb.ClientMessage(get_history=asked))).history
+                except NotFound:
+                    history = pb.History()
+                if self.queued != list(history.queued):
+                    self.queued = list(history.queued)
+                    self._room.screen.changed()
+            await asyncio.sleep(_QUEUE_SECONDS)

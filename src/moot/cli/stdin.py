@@ -1,0 +1,60 @@
+"""Text from stdin: all of it where it was asked for, or what happens to be piped in beside an argument."""
+
+import os
+import select
+import stat
+import sys
+
+from moot.cli import output
+from moot.domain.errors import BadRequest
+
+# A pipe may be open with nobody ever writing to it, as under many a job runner.
+FIRST_SECONDS = 0.2
+NEXT_SECONDS = 10.0
+
+
+def stdin_text() -> str:
+    """Everything on stdin, however long it takes."""
+    return _decoded(sys.stdin.buffer.read())
+
+
+def piped_text() -> str:
+    """What a file or a pipe on stdin holds, empty when there is none. Never waits for a pipe that stays silent."""
+    try:
+        descriptor = sys.stdin.fileno()
+        mode = os.fstat(descriptor).st_mode
+    except (OSError, ValueError, AttributeError):
+        # No stdin at all, or one that is no file.
+        return ""
+    if stat.S_ISREG(mode):
+        return stdin_text()
+    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+        return _decoded(_read_pipe(descriptor))
+    return ""
+
+
+def _read_pipe(descriptor: int) -> bytes:
+    if not _readable(descriptor, FIRST_SECONDS):
+        output.note("Nothing came on stdin in time; going on without it. Without TEXT, or with -, it is waited for.")
+        return b""
+    pieces: list[bytes] = []
+    while piece := os.read(descriptor, 65536):
+        pieces.append(piece)
+        if not _readable(descriptor, NEXT_SECONDS):
+            raise BadRequest(
+                f"stdin began and then was silent for {NEXT_SECONDS:.0f} seconds without an end",
+                fix="Close the pipe, or let - wait for it: moot ask AGENT -",
+            )
+    return b"".join(pieces)
+
+
+def _readable(descriptor: int, seconds: float) -> bool:
+    """Whether there is something to read, the end included."""
+    return bool(select.select([descriptor], [], [], seconds)[0])
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"stdin is not valid UTF-8 at byte {error.start}", fix="Convert it first.") from error

@@ -50,6 +50,7 @@ ADDRESSED = [
     pb.ClientMessage(delete=pb.DeleteMsg(agent="ada", sender=FOREIGN, confirm=True)),
     pb.ClientMessage(recall=pb.RecallMsg(agent="ada", sender=FOREIGN, query="x")),
     pb.ClientMessage(attach=pb.AttachMsg(agent="ada", sender=FOREIGN)),
+    pb.ClientMessage(trust=pb.TrustMsg(agent="ada", sender=FOREIGN)),
 ]
 OWNERS = [
     pb.ClientMessage(list_tokens=pb.ListTokensMsg()),

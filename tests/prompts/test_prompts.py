@@ -1,6 +1,10 @@
-"""What each speaker is sent, word for word. A change here is a change of behaviour: read it as one."""
+"""What each speaker is sent, word for word. A change here is a change of behaviour: read it as one.
+
+MOOT_WRITE_PROMPTS=1 writes the pages anew; then read the difference.
+"""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +61,9 @@ async def test_every_speaker_is_sent_exactly_this(
     async with daemon.client() as talk:
         await talked(talk, provider, sender, str(tmp_path))
     pages = [shown(body, str(tmp_path)) for body in provider.bodies()]
+    if os.environ.get("MOOT_WRITE_PROMPTS"):
+        for name, page in zip(PAGES, pages, strict=True):
+            (FOLDER / f"{name}.txt").write_text(page, encoding="utf-8")
     expected = [(FOLDER / f"{name}.txt").read_text(encoding="utf-8") for name in PAGES]
     assert pages == expected
     assert provider.faults() == []
@@ -66,6 +73,8 @@ async def test_every_tool_is_offered_exactly_so(daemon: DaemonProcess, provider:
     async with daemon.client() as talk:
         await talk.say("ada", "hello", sender)
     (body,) = provider.bodies()
+    if os.environ.get("MOOT_WRITE_PROMPTS"):
+        (FOLDER / "tools.json").write_text(json.dumps(body["tools"], indent=2) + "\n", encoding="utf-8")
     assert body["tools"] == json.loads((FOLDER / "tools.json").read_text(encoding="utf-8"))
 
 

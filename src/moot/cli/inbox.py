@@ -6,9 +6,10 @@ from typing import Any
 import click
 
 from moot.cli import approvals, output, questions, safe, shapes
-from moot.cli.connect import ask_daemon, stdin_text, utf8
+from moot.cli.connect import ask_daemon, utf8
 from moot.cli.exits import Exit
 from moot.cli.memory import when
+from moot.cli.stdin import stdin_text
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.wire import moot_pb2 as pb
 

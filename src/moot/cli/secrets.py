@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from moot.cli import output, safe
-from moot.cli.connect import ask_daemon, stdin_text, utf8
+from moot.cli.connect import ask_daemon, utf8
 from moot.cli.memory import when
+from moot.cli.stdin import stdin_text
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 

@@ -224,7 +224,7 @@ class Daemon:
             clock=self.clock,
             rng=self.rng,
         )
-        talk = Talk(doors=doors, runs=self.runs, asks=self.asks, clock=self.clock)
+        talk = Talk(doors=doors, runs=self.runs, asks=self.asks, clock=self.clock, stop=self.hands.stop)
         records = Records(store=self.store, runs=self.runs, doors=doors, clock=self.clock)
         house = House(
             store=self.store,
@@ -237,6 +237,7 @@ class Daemon:
             asks=self.asks,
             clock=self.clock,
             facts=self.facts,
+            sandbox=self.hands.sandbox.describe,
         )
         inbox = Inbox(asks=self.asks, approvals=self.approvals, gate=self.hands.gate)
         secrets = SecretRequests(vault=self.hands.vault, master=self.hands.master)

@@ -48,6 +48,21 @@ from moot.tools.shell_grammar import classify, classify_script
 from moot.tools.skill_shelf import Skills
 from moot.tools.skills import SkillTools
 
+_EVERYDAY = (
+    "ask_user",
+    "set_title",
+    "recall",
+    "fs_read",
+    "fs_list",
+    "fs_write",
+    "fs_edit",
+    "exec",
+    "web_fetch",
+    "web_search",
+    "memory_agent_save",
+    "memory_agent_recall",
+)
+
 Later = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
@@ -80,10 +95,11 @@ class Hands:
             decrypted_seconds=config.vault.decrypted_seconds,
         )
         self.sandbox = Sandbox(config.sandbox, protected=self._own_places(), workspaces=parts.paths.workspaces)
+        self.jobs = Jobs(most=config.sandbox.background_jobs)
         self.skills = Skills(parts.paths.config.parent / "skills")
         self._scripts = SkillTools(self.skills, self._runner())
         self.servers = self._mcp_servers(config)
-        self._built_in = {tool.spec.name: tool for tool in self._families(config)}
+        self._built_in = _everyday_first({tool.spec.name: tool for tool in self._families(config)})
         self.plugins = Plugins(parts.paths.config.parent / "tools", taken=self._built_in)
         self.gate = Gate(tools=self.tools, hooks=self._hooks(config), budget=self._shelve())
 
@@ -99,13 +115,26 @@ class Hands:
     def reload(self) -> None:
         self.plugins.reload()
         self.skills.reload()
+        self._parts.later("list MCP tools", self._replace_servers())
 
     async def start(self) -> None:
         await self.vault.start()
         self._parts.later("list MCP tools", self.servers.refresh())
 
     async def close(self) -> None:
+        await self.jobs.close()
         await self.servers.close()
+
+    def stop(self, key: ConversationKey) -> None:
+        """End what runs in the background of a conversation."""
+        self._parts.later("stop background commands", self._end_jobs(key))
+
+    async def _end_jobs(self, key: ConversationKey) -> None:
+        await self.jobs.stop(key)
+
+    async def _replace_servers(self) -> None:
+        await self.servers.replace(self._config().mcp)
+        await self.servers.refresh()
 
     def _runner(self) -> ScriptRunner:
         redact = self._parts.redactor.secrets
@@ -128,12 +157,10 @@ class Hands:
         return [paths.config, paths.agents, beside / "tools", beside / "skills", paths.data, paths.run, paths.logs]
 
     def _families(self, config: HandsConfig) -> list[Tool]:
-        """The everyday ones first: a small model is offered the first dozen."""
         parts = self._parts
         off_limits = OffLimits(
             places=[str(place) for place in self._own_places()], workspaces=str(parts.paths.workspaces)
         )
-        jobs = Jobs(most=config.sandbox.background_jobs)
         keychain = Keychain(keys=KeyShelf(parts.store), vault=self.vault, clock=parts.clock)
         return [
             AskUser(),
@@ -142,7 +169,7 @@ class Hands:
             *files.tools(off_limits=off_limits, config=config.files),
             *exec.tools(
                 sandbox=self.sandbox,
-                jobs=jobs,
+                jobs=self.jobs,
                 classify=classify,
                 redact=parts.redactor.secrets,
                 secrets=self.vault,
@@ -190,6 +217,11 @@ class Hands:
 
     def _shelve(self) -> outputs.Shelve:
         return outputs.Shelve(self.shelf, lambda: self._config().outputs, self._parts.clock, self._parts.rng)
+
+
+def _everyday_first(tools: dict[str, Tool]) -> dict[str, Tool]:
+    """A model that sees little is offered the first dozen, so these are the ones nearly every agent needs."""
+    return {name: tools[name] for name in (*_EVERYDAY, *(name for name in tools if name not in _EVERYDAY))}
 
 
 def _publish(call: GateCall, record: CallRecord) -> None:

@@ -1,5 +1,6 @@
 """Requests about the daemon itself: agents, models, tokens, stats, reload, backup, its own part of the doctor."""
 
+import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from moot.daemon.principal import Principal, Principals, make_token
 from moot.domain.agent import Agent
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.ports import Clock, Store
+from moot.domain.sandbox import SandboxReport
 from moot.engine.asks import Asks
 from moot.engine.probe import probe
 from moot.engine.runs import Runs
@@ -45,6 +47,7 @@ class House:
         asks: Asks,
         clock: Clock,
         facts: Facts,
+        sandbox: Callable[[], SandboxReport],
     ) -> None:
         self._store = store
         self._registry = registry
@@ -56,6 +59,7 @@ class House:
         self._asks = asks
         self._clock = clock
         self._facts = facts
+        self._sandbox = sandbox
 
     async def list_agents(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         self._registry.refresh_if_changed()
@@ -172,6 +176,9 @@ class House:
         ]
         if not findings:
             findings.append(pb.Finding(level="ok", check="store", message="The store is whole."))
+        report = await asyncio.to_thread(self._sandbox)
+        level = "ok" if report.confined else ("warning" if report.usable else "error")
+        findings.append(pb.Finding(level=level, check="sandbox", message=report.sentence(), fix=report.fix))
         findings.extend(
             pb.Finding(level="error", check="config", message=str(flaw), fix="Mend the file, then `moot reload`.")
             for flaw in (*self._config.flaws, *self._registry.flaws)

@@ -19,11 +19,15 @@ from moot.wire.events import CachedEvent, EncodeOnce, error_message, send_respon
 
 
 class Talk:
-    def __init__(self, *, doors: Doors, runs: Runs, asks: Asks, clock: Clock) -> None:
+    def __init__(
+        self, *, doors: Doors, runs: Runs, asks: Asks, clock: Clock, stop: Callable[[ConversationKey], None]
+    ) -> None:
         self._doors = doors
         self._runs = runs
         self._asks = asks
         self._clock = clock
+        # Ends what a conversation left running in the background.
+        self._stop = stop
         self._encode = EncodeOnce()
 
     async def stream(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -44,7 +48,9 @@ class Talk:
         await self._follow(feed, reply)
 
     async def kill(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        stopped = self._runs.kill(self._key(message.kill, principal))
+        key = self._key(message.kill, principal)
+        stopped = self._runs.kill(key)
+        self._stop(key)
         reply.send(pb.ServerMessage(pong=pb.Pong(stopped=stopped)))
 
     async def compact(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

@@ -81,6 +81,7 @@ class History:
             if entry.message.agent:
                 self.guests.add(entry.message.agent)
         self.call_ids |= _call_ids(entries)
+        self._tainted += _tainted(entries)
         for with_tools, transcript in self._transcripts.items():
             self._render_into(transcript, entries, with_tools=with_tools)
 
@@ -106,6 +107,7 @@ class History:
         self.size = sum(len(entry.message.content) for entry in self.entries)
         self.guests = {entry.message.agent for entry in self.entries if entry.message.agent}
         self.call_ids = _call_ids(self.entries)
+        self._tainted = _tainted(self.entries)
         self.counted_tokens = self.counted_entries = 0
         self.conversation = replace(self.conversation, archive_count=archive.number)
         self._transcripts.clear()

@@ -69,7 +69,7 @@ class SqliteStore:
         return await self._read(lambda db: conversations.entries(db, key, first, last))
 
     async def trust(self, key: ConversationKey) -> None:
-        await self._write(lambda db: conversations.trust(db, key), "trust")
+        await self._write(lambda db: conversations.trust(db, key))
 
     async def set_title(self, key: ConversationKey, title: str) -> None:
         await self._write(lambda db: conversations.set_title(db, key, title), "title")

@@ -20,7 +20,8 @@ def test_the_list_of_tools_is_current(specs: list[ToolSpec]) -> None:
 def test_every_tool_says_what_it_is_for_and_belongs_to_a_family(specs: list[ToolSpec]) -> None:
     assert [spec.name for spec in specs if not spec.group] == []
     assert [spec.name for spec in specs if len(spec.description) < 20] == []
-    assert [spec.name for spec in specs if spec.sinks and spec.safety is Safety.SAFE] == []
+    # Searching reaches out, and only a run that has seen strangers' words is asked about it.
+    assert [spec.name for spec in specs if spec.sinks and spec.safety is Safety.SAFE] == ["web_search"]
     undescribed = [
         f"{spec.name}.{name}"
         for spec in specs

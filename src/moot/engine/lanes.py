@@ -9,7 +9,16 @@ from typing import Any
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, StoreError, Unavailable
-from moot.domain.events import AskOpened, Event, ModelRetrying, RunQueued, TextChunk, ThinkingChunk, ToolsStarted
+from moot.domain.events import (
+    AskClosed,
+    AskOpened,
+    Event,
+    ModelRetrying,
+    RunQueued,
+    TextChunk,
+    ThinkingChunk,
+    ToolsStarted,
+)
 from moot.domain.ports import Clock
 from moot.domain.run import Outcome, RunRequest
 from moot.engine.feed import Feed
@@ -42,6 +51,7 @@ class Ticket:
     started: float = 0.0
     last: Event | None = None
     last_at: float = 0.0
+    asking: int = 0
 
     def halt(self, outcome: Outcome) -> None:
         """Stop the work at once. The first to stop it decides how it ended."""
@@ -60,9 +70,17 @@ class Ticket:
         if not self.feed.closed:
             self.feed.fail(error)
 
+    def note(self, event: Event, at: float) -> None:
+        """Remember what happened last, and how many questions are open."""
+        self.last, self.last_at = event, at
+        if isinstance(event, AskOpened):
+            self.asking += 1
+        elif isinstance(event, AskClosed):
+            self.asking -= 1
+
     @property
     def is_asking(self) -> bool:
-        return isinstance(self.last, AskOpened)
+        return self.asking > 0
 
     @property
     def last_action(self) -> str:

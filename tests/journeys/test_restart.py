@@ -181,7 +181,7 @@ async def test_no_run_is_left_running_in_the_store(home: Home, provider: Provide
 
 
 async def test_a_message_that_waited_is_kept_also_when_its_agent_is_gone(home: Home, provider: Provider) -> None:
-    provider.program({"text": "half", "stall_after": 1})
+    provider.program({"text": "half of what it wanted to say", "stall_after": 4})
     with running(home) as daemon:
         async with daemon.client() as talk:
             await talk.start("ada", "first").until("chunk")

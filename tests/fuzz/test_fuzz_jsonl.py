@@ -1,6 +1,7 @@
 """Whatever file is imported, what comes out is a history a provider takes, and it exports and imports the same."""
 
 import json
+import re
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,8 +54,13 @@ def _again(imported: Imported) -> str:
     return export_lines(imported.conversation, entries, imported.archives)
 
 
+def _refuse(constant: str) -> None:
+    raise AssertionError(constant)
+
+
 def _check_valid(imported: Imported) -> None:
     open_calls: set[str] = set()
+    seen: set[str] = set()
     for message, _ in imported.messages:
         message.content.encode()
         if message.role is Role.TOOL:
@@ -66,9 +72,11 @@ def _check_valid(imported: Imported) -> None:
         assert message.agent == "" or message.role is Role.ASSISTANT
         open_calls = {call.id for call in message.tool_calls}
         assert len(open_calls) == len(message.tool_calls)
+        assert not open_calls & seen
+        seen |= open_calls
         for call in message.tool_calls:
-            assert call.name
-            assert isinstance(json.loads(call.arguments), dict)
+            assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", call.name)
+            assert isinstance(json.loads(call.arguments, parse_constant=_refuse), dict)
     assert not open_calls
 
 

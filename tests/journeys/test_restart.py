@@ -178,3 +178,22 @@ async def test_no_run_is_left_running_in_the_store(home: Home, provider: Provide
         statuses = [row[0] for row in database.execute("SELECT status FROM runs")]
     database.close()
     assert statuses == ["ended"]
+
+
+async def test_a_message_that_waited_is_kept_also_when_its_agent_is_gone(home: Home, provider: Provider) -> None:
+    provider.program({"text": "half of what it wanted to say", "stall_after": 4})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.start("ada", "first").until("chunk")
+            await talk.start("ada", "second").until("queued")
+            daemon.kill_9()
+    (home.path / "agents" / "ada").rename(home.path / "ada-for-now")
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+
+            async def ended() -> bool:
+                messages = (await talk.history("ada")).messages
+                return [entry.content for entry in messages] == ["first", "second"] and bool(messages[1].outcome)
+
+            await eventually(ended)
+            assert (await talk.history("ada")).messages[1].outcome == "internal_error"

@@ -13,6 +13,7 @@ from moot.domain.message import Entry, Role
 from moot.domain.ports import Clock, Doomed, Store
 from moot.domain.run import Run
 from moot.engine.doors import Doors
+from moot.engine.lanes import Ticket
 from moot.engine.runs import Runs
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import tool_call
@@ -123,7 +124,7 @@ class Records:
             raise Conflict(f"a run is going on in the conversation with {key.agent}", fix="Wait for it, or kill it.")
         conversation = replace(imported.conversation, key=key)
 
-        async def write() -> None:
+        async def write(_ticket: Ticket) -> None:
             await self._store.restore_conversation(conversation, imported.messages, imported.archives)
             self._runs.histories.drop(key)
 
@@ -143,7 +144,7 @@ class Records:
         if confirmed and self._runs.busy(key):
             raise Conflict(f"a run is going on in the conversation with {key.agent}", fix="Wait for it, or kill it.")
 
-        async def remove() -> Doomed:
+        async def remove(_ticket: Ticket) -> Doomed:
             gone = await self._store.delete(key)
             self._runs.histories.drop(key)
             return gone
@@ -156,7 +157,7 @@ class Records:
         principal.demand_owner("take what strangers said as trusted")
         key = await self._known(_key(message.trust, principal))
 
-        async def trust() -> None:
+        async def trust(_ticket: Ticket) -> None:
             await self._store.trust(key)
             self._runs.histories.drop(key)
 

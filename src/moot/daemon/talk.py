@@ -17,6 +17,9 @@ from moot.engine.runs import Runs
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import CachedEvent, EncodeOnce, error_message, send_response
 
+# Beyond this a limit is none, and the store could not keep it.
+_MOST_TOKENS = 2**53
+
 
 class Talk:
     def __init__(
@@ -141,6 +144,6 @@ def _limits(limits: pb.RunLimits) -> Limits:
     return Limits(
         steps=limits.steps if limits.HasField("steps") else None,
         seconds=limits.seconds if limits.HasField("seconds") else None,
-        tokens=limits.tokens if limits.HasField("tokens") else None,
+        tokens=min(limits.tokens, _MOST_TOKENS) if limits.HasField("tokens") else None,
         spend=limits.spend if limits.HasField("spend") else None,
     )

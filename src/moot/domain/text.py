@@ -21,8 +21,8 @@ _INITIALS = frozenset(name[0] for name in _BARE_NAMES)
 _SETTLED = "".join(c for c in map(chr, range(33, 127)) if c.casefold() not in _INITIALS and c not in "/-")
 _OPENER = re.compile(f"[{_OPENERS}](?![{re.escape(_SETTLED)}])")
 _BEFORE_NAMES = " /\u2044\u2215\u29f8"
-# How far a name may be stretched by characters that nobody sees.
-_LOOK_AHEAD = 96
+# Characters that count as letters or symbols and look like nothing, or like a gap.
+_FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\U0001d159\U00013441\U00013442")
 _HYPHENS = dict.fromkeys(map(ord, "-\u2010\u2011\u2012\u2013\u2014\u2212\ufe63\uff0d\u00ad"), "")
 # Letters of other scripts that look like the letters of the reserved names.
 _LOOKALIKES = str.maketrans(
@@ -60,9 +60,17 @@ def defuse(text: str) -> str:
 
 
 def _opens_reserved(text: str, start: int) -> bool:
-    """Whether what follows an opening bracket reads as a reserved name. Stops at the first letter that differs."""
+    """Whether what follows an opening bracket reads as a reserved name. Stops at the first letter that differs.
+
+    What nobody sees is skipped, however much of it there is; no bracket is part of that, so nothing is read twice.
+    """
     seen = ""
-    for character in text[start : start + _LOOK_AHEAD]:
+    for place in range(start, len(text)):
+        character = text[place]
+        if character in _FILLERS:
+            if seen in _BARE_NAMES:
+                return True
+            continue
         for letter in _fold(character):
             if not seen and letter in _BEFORE_NAMES:
                 continue
@@ -71,7 +79,8 @@ def _opens_reserved(text: str, start: int) -> bool:
             seen += letter
             if seen not in _BEGINNINGS:
                 return False
-    return seen in _BARE_NAMES
+    # A bracket at the end would open whatever text is put behind it.
+    return not seen or seen in _BARE_NAMES
 
 
 @lru_cache(maxsize=1024)
@@ -80,7 +89,7 @@ def _fold(character: str) -> str:
     if character.isspace():
         return " "
     plain = unicodedata.normalize("NFKD", character).translate(_HYPHENS)
-    kept = "".join(c for c in plain if unicodedata.category(c) not in ("Cf", "Mn", "Me", "Cc"))
+    kept = "".join(c for c in plain if unicodedata.category(c) not in ("Cf", "Mn", "Me", "Cc", "Cn"))
     return kept.casefold().translate(_LOOKALIKES)
 
 

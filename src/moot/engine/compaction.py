@@ -38,7 +38,13 @@ class Compaction:
         self._clock = clock
 
     async def compact(self, history: History, agent: Agent, model: Model, *, last_seq: int) -> Archive:
-        """Archive the entries up to last_seq. The archive on disk comes first, then the history in memory."""
+        """Archive the entries up to last_seq."""
+        archive = await self.prepare(history, agent, model, last_seq=last_seq)
+        # Whoever is stopped here cannot stop the disk: the history must follow it all the same.
+        return await asyncio.shield(self.put_away(history, archive))
+
+    async def prepare(self, history: History, agent: Agent, model: Model, *, last_seq: int) -> Archive:
+        """The archive as it would be. Nothing has changed yet, and it can be stopped at any moment."""
         entries = [entry for entry in history.entries if entry.seq <= last_seq]
         if not entries:
             raise Conflict("there is nothing to compact", fix="Talk first; compaction archives what was said.")
@@ -47,7 +53,7 @@ class Compaction:
             messages.insert(0, summary_message(history.archive))
         summary, usage = await self._summarise(messages, agent, model)
         reach("compaction.summarised")
-        archive = Archive(
+        return Archive(
             number=history.conversation.archive_count + 1,
             first_seq=entries[0].seq,
             last_seq=entries[-1].seq,
@@ -59,10 +65,9 @@ class Compaction:
             cost=model.cost(usage),
             taint=_strangers(history, entries),
         )
-        # Whoever is stopped here cannot stop the disk: the history must follow it all the same.
-        return await asyncio.shield(self._put_away(history, archive))
 
-    async def _put_away(self, history: History, archive: Archive) -> Archive:
+    async def put_away(self, history: History, archive: Archive) -> Archive:
+        """The archive on disk comes first, then the history in memory."""
         stored = await self._store.archive(history.key, archive)
         reach("compaction.archived")
         history.compacted(stored)

@@ -10,7 +10,9 @@ from typing import Any
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, StoreError, Unavailable
 from moot.domain.events import (
+    ApprovalClosed,
     ApprovalOpened,
+    AskClosed,
     AskOpened,
     Event,
     ModelRetrying,
@@ -54,6 +56,8 @@ class Ticket:
     started: float = 0.0
     last: Event | None = None
     last_at: float = 0.0
+    asking: int = 0
+    approving: int = 0
 
     def halt(self, outcome: Outcome) -> None:
         """Stop the work at once. The first to stop it decides how it ended."""
@@ -72,9 +76,24 @@ class Ticket:
         if not self.feed.closed:
             self.feed.fail(error)
 
+    def note(self, event: Event, at: float) -> None:
+        """Remember what happened last, and how many questions and approvals are open."""
+        self.last, self.last_at = event, at
+        match event:
+            case AskOpened():
+                self.asking += 1
+            case AskClosed():
+                self.asking -= 1
+            case ApprovalOpened():
+                self.approving += 1
+            case ApprovalClosed():
+                self.approving -= 1
+            case _:
+                return
+
     @property
     def is_asking(self) -> bool:
-        return isinstance(self.last, AskOpened | ApprovalOpened)
+        return self.asking > 0 or self.approving > 0
 
     def suspend(self) -> None:
         """Let go of work that waits for an approval, without an end: it is taken up again at the next start."""
@@ -166,7 +185,7 @@ class Lanes:
         """
         self.closing = True
         for lane in self.all():
-            if lane.active is not None and isinstance(lane.active.last, ApprovalOpened):
+            if lane.active is not None and lane.active.approving and not lane.active.asking:
                 lane.active.suspend()
             elif lane.active is not None and lane.active.is_asking:
                 lane.active.halt(Outcome.INTERRUPTED)

@@ -50,14 +50,18 @@ class Runs:
 
     async def compact(self, key: ConversationKey) -> Archive:
         """Compact the history once the conversation is free."""
-        return await self.alone(key, "compaction", lambda: self._archive(key))
+        return await self.alone(key, "compaction", self._archive)
 
-    async def alone(self, key: ConversationKey, what: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do something to a conversation when its turn comes, with no run beside it."""
+    async def alone(self, key: ConversationKey, what: str, work: Callable[[Ticket], Coroutine[Any, Any, T]]) -> T:
+        """Do something to a conversation when its turn comes, with no run beside it.
+
+        It is carried through once it has begun, so that what is told of it is what happened; only what the work puts
+        into the ticket's task can be killed.
+        """
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         async def take(ticket: Ticket) -> None:
-            await self._take_alone(ticket, what, work(), answer)
+            await self._take_alone(ticket, what, work(ticket), answer)
 
         def refused(item: Event | MootError) -> None:
             if isinstance(item, MootError) and not answer.done():
@@ -169,16 +173,9 @@ class Runs:
     async def _take_alone(
         self, ticket: Ticket, what: str, work: Coroutine[Any, Any, T], answer: asyncio.Future[T]
     ) -> None:
-        task = ticket.task = self._w.supervisor.start(f"{what} {ticket.key}", guarded(work))
-        if ticket.stop is not None:
-            task.cancel()
-        await asyncio.wait({task})
+        result = await guarded(work)
         if answer.done():
             return
-        if task.cancelled():
-            answer.set_exception(Conflict(f"the {what} was killed; nothing has changed"))
-            return
-        result = task.result()
         if isinstance(result, MootError):
             answer.set_exception(result)
         elif isinstance(result, Exception):
@@ -187,12 +184,22 @@ class Runs:
         else:
             answer.set_result(result)
 
-    async def _archive(self, key: ConversationKey) -> Archive:
-        history = await self.histories.load(key)
+    async def _archive(self, ticket: Ticket) -> Archive:
+        history = await self.histories.load(ticket.key)
         if history is None or not history.entries:
             raise Conflict("there is nothing to compact", fix="Talk first; compaction archives what was said.")
-        agent = self._w.agent(key.agent)
-        return await self._w.compaction.compact(history, agent, self._w.model(agent), last_seq=history.last_seq)
+        agent = self._w.agent(ticket.key.agent)
+        summary = self._w.compaction.prepare(history, agent, self._w.model(agent), last_seq=history.last_seq)
+        task = ticket.task = self._w.supervisor.start(f"summary of {ticket.key}", guarded(summary))
+        if ticket.stop is not None:
+            task.cancel()
+        await asyncio.wait({task})
+        if task.cancelled() or ticket.stop is not None:
+            raise Conflict("the compaction was killed; nothing has changed")
+        archive = task.result()
+        if isinstance(archive, Exception):
+            raise archive
+        return await self._w.compaction.put_away(history, archive)
 
     def _done(self, ticket: Ticket) -> None:
         if ticket.request is not None and ticket.request.client_message_id:

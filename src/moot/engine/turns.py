@@ -28,6 +28,9 @@ Tap = Callable[[RunRequest, Event], None]
 
 logger = logging.getLogger(__name__)
 
+# How long a message in line waits before the disk is tried again.
+_DISK_SECONDS = 1.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
@@ -70,8 +73,9 @@ class Turns:
         assert request is not None
         try:
             await _stored(ticket)
-            agent = self._w.agent(request.speaker)
-            history, entry = await self._begin(ticket, request)
+            if not ticket.kept:
+                self._w.agent(request.speaker)
+            history, entry = await self._begun(ticket, request)
         except MootError as error:
             await self._never_began(ticket, request, error)
             return
@@ -80,10 +84,13 @@ class Turns:
         emit(RunStarted(request.speaker, entry.seq))
         reach("start.sent")
         try:
+            # A message that waited is in the history by now, also when nobody is left to answer it.
+            agent = self._w.agent(request.speaker)
             end, messages = await self._execute(ticket, request, agent, history, emit)
         except Exception as error:
             # Whatever went wrong here, a run that has begun gets its outcome.
-            logger.exception("run %s failed outside its loop", request.id)
+            if not isinstance(error, NotFound):
+                logger.exception("run %s failed outside its loop", request.id)
             told = error.sentence if isinstance(error, MootError) else f"Something went wrong inside: {error!r}"
             end, messages = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=told), []
         if ticket.suspended:
@@ -114,6 +121,17 @@ class Turns:
 
     # ---- before -------------------------------------------------------------------------------
 
+    async def _begun(self, ticket: Ticket, request: RunRequest) -> tuple[History, Entry]:
+        """Begin. A message that was told to be in line stays there while the disk refuses it."""
+        while True:
+            try:
+                return await self._begin(ticket, request)
+            except StoreError as error:
+                if not ticket.kept or ticket.stop is not None:
+                    raise
+                logger.warning("run %s waits for the disk: %s", request.id, error.message)
+            await asyncio.sleep(_DISK_SECONDS)
+
     async def _begin(self, ticket: Ticket, request: RunRequest) -> tuple[History, Entry]:
         """Put the user message on disk. Until this returns, nothing has been acknowledged."""
         if self._owed or self._refused:
@@ -140,7 +158,8 @@ class Turns:
 
     async def _never_began(self, ticket: Ticket, request: RunRequest, error: MootError) -> None:
         """Tell why. A message that waited on disk is taken off the line, at the latest when the disk lets us."""
-        if ticket.kept:
+        # Stopped with the daemon, a message that waits stays in line.
+        if ticket.kept and ticket.stop is not Outcome.INTERRUPTED:
             end = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.message)
             try:
                 await self._w.store.unqueue(request.id, end, now=self._w.clock.now())
@@ -200,6 +219,8 @@ class Turns:
             return result
         if isinstance(result, StoreError):
             self._histories.drop(ticket.key)
+            # What the disk holds of the calls decides which still need a result; the store closes those.
+            progress.calls = ()
             return progress.end(Outcome.INTERNAL_ERROR, error=result.sentence), []
         if isinstance(result, MootError):
             return progress.end(Outcome.MODEL_ERROR, error=result.sentence), []
@@ -225,7 +246,7 @@ class Turns:
         feed, taps, clock = ticket.feed, self.taps, self._w.clock
 
         def emit(event: Event) -> None:
-            ticket.last, ticket.last_at = event, clock.monotonic()
+            ticket.note(event, clock.monotonic())
             feed.emit(event)
             for tap in taps:
                 tap(request, event)

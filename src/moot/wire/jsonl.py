@@ -5,6 +5,7 @@ name an archive kept elsewhere, a message inside an envelope, lines of events am
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,12 +15,18 @@ from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message, Role, Thinking, ToolCall, tool_result, user
 from moot.domain.text import clean, title_of
+from moot.wire.strict_json import strict_object
 
 NO_RESULT = "The call was interrupted: the imported file has no result for it."
+
+MAX_LINES = 100_000
+MAX_CALLS = 256
 
 _Line = dict[str, Any]
 _NAME_LENGTH = 64
 _LATEST = 2.0**37
+# What every provider takes as the name of a tool.
+_NOT_IN_TOOL_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +43,9 @@ class Imported:
 
 
 def export_lines(conversation: Conversation, entries: Sequence[Entry], archives: Sequence[Archive]) -> str:
-    """The whole conversation, archived messages too. Reading it back and writing it again gives the same text."""
+    """The whole conversation, archived messages too. Reading it back and writing it again gives the same text,
+    but for the folder: that is for whoever reads it to choose.
+    """
     return _joined([_facts_line(conversation), *_message_lines(entries, archives)])
 
 
@@ -153,7 +162,10 @@ class _Reader:
         self._created_at = 0.0
         self._messages: list[tuple[Message, float]] = []
         self._archives: list[Archive] = []
-        self._open_calls: list[str] = []
+        self._lines = 0
+        self._ids = _Ids()
+        # The id a result will name, and the ids of the calls that wait for one: a file may use an id twice.
+        self._open_calls: dict[str, list[str]] = {}
 
     def read(self, number: int, line: _Line) -> None:
         if "compact" in line or "archive_name" in line:
@@ -179,10 +191,10 @@ class _Reader:
         lasted = float(uptime) if isinstance(uptime, int) and 0 <= uptime < 2**40 else 0.0
         conversation = Conversation(
             key=key,
-            title=_text(facts.get("title")),
-            cwd=_text(facts.get("cwd")),
+            # Without the file's folder: tools would work there, and nobody here chose it.
+            title=title_of(_text(facts.get("title"))),
             created_at=self._created_at,
-            updated_at=self._created_at + lasted,
+            updated_at=min(self._created_at + lasted, _LATEST),
             last_seq=len(self._messages),
             message_count=len(self._messages),
             archive_count=len(self._archives),
@@ -203,6 +215,7 @@ class _Reader:
         self._created_at = _seconds(line.get("created_at"), 0.0)
 
     def _read_message(self, number: int, line: _Line) -> None:
+        self._count_line()
         reason = self._add(line)
         if reason:
             self.skipped.append(f"line {number}: {reason}")
@@ -222,7 +235,8 @@ class _Reader:
                 return "an empty message"
             self._messages.append((user(content), at))
             return ""
-        calls = _calls(line.get("tool_calls"), len(self._messages))
+        waiting: dict[str, list[str]] = {}
+        calls = self._calls(line.get("tool_calls"), waiting)
         if not content.strip() and not calls:
             return "an empty message"
         message = Message(
@@ -233,18 +247,19 @@ class _Reader:
             thinking=_thinking(line),
         )
         self._messages.append((message, at))
-        self._open_calls = [call.id for call in calls]
+        self._open_calls = waiting
         return ""
 
     def _add_result(self, line: _Line, content: str, at: float) -> str:
-        call_id = _text(line.get("tool_call_id"))
-        if call_id not in self._open_calls:
+        waiting = self._open_calls.get(_text(line.get("tool_call_id")))
+        if not waiting:
             return "a tool result without its call"
-        self._open_calls.remove(call_id)
+        call_id = waiting.pop(0)
         self._messages.append((tool_result(call_id, content, is_error=line.get("is_error") is True), at))
         return ""
 
     def _read_marker(self, line: _Line) -> None:
+        self._count_line()
         self._close_calls()
         name = _text(line.get("archive_name")).strip() or "unnamed"
         summary, title = _text(line.get("compact")), _text(line.get("title"))
@@ -260,7 +275,7 @@ class _Reader:
             number=len(self._archives) + 1,
             first_seq=first,
             last_seq=len(self._messages),
-            title=title if title.strip() else title_of(summary),
+            title=title_of(title if title.strip() else summary),
             summary=summary,
             archived_at=at,
         )
@@ -268,8 +283,38 @@ class _Reader:
 
     def _close_calls(self) -> None:
         at = self._last_time()
-        self._messages.extend((tool_result(call_id, NO_RESULT, is_error=True), at) for call_id in self._open_calls)
-        self._open_calls = []
+        left = (call_id for waiting in self._open_calls.values() for call_id in waiting)
+        self._messages.extend((tool_result(call_id, NO_RESULT, is_error=True), at) for call_id in left)
+        self._open_calls = {}
+
+    def _count_line(self) -> None:
+        self._lines += 1
+        if self._lines > MAX_LINES:
+            raise BadRequest(
+                f"the file has more than {MAX_LINES} messages and markers",
+                fix="Cut it into several files, each for another sender.",
+            )
+
+    def _calls(self, value: object, waiting: dict[str, list[str]]) -> tuple[ToolCall, ...]:
+        """The calls of one message. Both shapes are read: nested in `function`, and flat."""
+        items = value if isinstance(value, list) else []
+        if len(items) > MAX_CALLS:
+            raise BadRequest(
+                f"a message of the file has more than {MAX_CALLS} tool calls", fix="Take that message out of the file."
+            )
+        calls: list[ToolCall] = []
+        for index, item in enumerate(items):
+            inner = item.get("function") if isinstance(item, dict) else None
+            function = inner if isinstance(inner, dict) else item
+            name = _text(function.get("name")) if isinstance(function, dict) else ""
+            if not name:
+                continue
+            given = _text(item.get("id")) or f"imported-{len(self._messages)}-{index}"
+            call_id = self._ids.new(given)
+            waiting.setdefault(given, []).append(call_id)
+            name = _NOT_IN_TOOL_NAME.sub("_", name[:_NAME_LENGTH])
+            calls.append(ToolCall(id=call_id, name=name, arguments=_arguments(function.get("arguments"))))
+        return tuple(calls)
 
     def _last_time(self) -> float:
         return self._messages[-1][1] if self._messages else self._created_at
@@ -295,33 +340,31 @@ def _content(value: object) -> str:
     return "\n".join(_text(part) for part in parts if isinstance(part, str))
 
 
-def _calls(value: object, place: int) -> tuple[ToolCall, ...]:
-    """The calls of one message, their ids distinct. Both shapes are read: nested in `function`, and flat."""
-    calls: dict[str, ToolCall] = {}
-    for index, item in enumerate(value if isinstance(value, list) else ()):
-        if not isinstance(item, dict):
-            continue
-        inner = item.get("function")
-        function = inner if isinstance(inner, dict) else item
-        name = _text(function.get("name"))
-        call_id = _text(item.get("id")) or f"imported-{place}-{index}"
-        if name and call_id not in calls:
-            calls[call_id] = ToolCall(id=call_id, name=name, arguments=_arguments(function.get("arguments")))
-    return tuple(calls.values())
+class _Ids:
+    """Ids of calls, each used once in a history: a provider refuses one that comes twice."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+        self._next: dict[str, int] = {}
+
+    def new(self, given: str) -> str:
+        made, number = given, self._next.get(given, 2)
+        while made in self._used:
+            made, number = f"{given}-{number}", number + 1
+        self._used.add(made)
+        self._next[given] = number
+        return made
 
 
 def _arguments(value: object) -> str:
     """The text of a JSON object, whatever was there: a provider refuses a history with anything else."""
-    if isinstance(value, dict):
-        return json.dumps(value, ensure_ascii=True)
     text = _text(value)
     try:
-        whole = isinstance(json.loads(text), dict)
+        if isinstance(value, dict):
+            text = json.dumps(value)
+        return strict_object(text) if text else "{}"
     except (ValueError, RecursionError):
-        whole = False
-    if whole or not text:
-        return text or "{}"
-    return json.dumps({"unreadable": text}, ensure_ascii=False)
+        return json.dumps({"unreadable": text}, ensure_ascii=False)
 
 
 def _thinking(line: _Line) -> tuple[Thinking, ...]:

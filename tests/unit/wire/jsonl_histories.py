@@ -4,11 +4,13 @@ from hypothesis import strategies as st
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.message import Entry, Message, Thinking, ToolCall, assistant, tool_result, user
+from moot.domain.text import title_of
 
 text = st.text(min_size=1, max_size=40).filter(lambda value: bool(value.strip()))
 anything = st.text(max_size=40)
 names = st.text("abcdefghijklmnopqrstuvwxyz-é", min_size=1, max_size=8).filter(lambda name: name != "crab")
 times = st.floats(min_value=0, max_value=4e9)
+tools = st.text("abcXYZ019_-", min_size=1, max_size=8)
 arguments = st.sampled_from(["{}", '{"path": "a b"}', '{"q":"\\u00e9 <from>"}', '{"n": [1, 2.5, null]}'])
 
 
@@ -16,7 +18,7 @@ arguments = st.sampled_from(["{}", '{"path": "a b"}', '{"q":"\\u00e9 <from>"}', 
 def steps(draw: st.DrawFn, call: int) -> list[Message]:
     """A step with calls, each answered."""
     calls = tuple(
-        ToolCall(id=f"call-{call}-{index}", name=draw(names), arguments=draw(arguments))
+        ToolCall(id=f"call-{call}-{index}", name=draw(tools), arguments=draw(arguments))
         for index in range(draw(st.integers(1, 3)))
     )
     spoken = Message(
@@ -52,7 +54,7 @@ def histories(draw: st.DrawFn) -> tuple[Conversation, list[Entry], list[Archive]
                     number=len(archives) + 1,
                     first_seq=first,
                     last_seq=len(entries),
-                    title=draw(text),
+                    title=title_of(draw(text)),
                     summary=draw(text),
                     archived_at=draw(times),
                 )
@@ -60,8 +62,7 @@ def histories(draw: st.DrawFn) -> tuple[Conversation, list[Entry], list[Archive]
     created = draw(times)
     conversation = Conversation(
         key=ConversationKey("crab", draw(text)),
-        title=draw(anything),
-        cwd=draw(anything),
+        title=title_of(draw(anything)),
         created_at=created,
         updated_at=created + draw(st.floats(min_value=0, max_value=1e7)),
         last_seq=len(entries),

@@ -288,6 +288,46 @@ def test_a_wrong_key_names_its_variable_and_never_itself(wire: str, monkeypatch:
     assert good.text == "welcome"
 
 
+KEY = "sk-proj-" + "very_secret" * 8
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"status": 400, "body": f'{{"error":{{"message":"{"y" * 250} {KEY}"}}}}'},
+        {"status": 400, "body": f'{{"error":{{"message":"no","code":"{KEY}"}}}}'},
+        {"body": f'data: {{"type":"error","error":{{"message":"you sent {KEY}"}}}}\n\n'},
+        {"body": f"data: you sent {KEY}\n\n"},
+        {"body": f"you sent {KEY}"},
+    ],
+)
+def test_a_key_that_a_server_repeats_is_in_no_error(
+    provider: Provider, wire: str, answer: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    provider.program({"content_type": "text/event-stream", **answer})
+
+    said = ask(config(provider, wire, retries=0, api_key="env:MY_KEY"), prompt("x"))
+
+    assert said.error is not None
+    assert "very_secret" not in f"{said.error.message} {said.error.fix} {said.error}"
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_key_that_a_model_says_is_not_passed_on(
+    provider: Provider, wire: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    call = {"name": "lookup", "arguments": {"word": KEY}}
+    provider.program({"thinking": f"hm {KEY} hm", "text": f"It is {KEY}, as is", "calls": [call]})
+
+    said = ask(config(provider, wire, api_key="env:MY_KEY"), prompt("x", tools=[LOOKUP]))
+
+    assert said.text == "It is …, as is"
+    assert "very_secret" not in repr(said)
+
+
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_missing_key_is_an_error_of_the_model(provider: Provider, wire: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOT_SET", raising=False)

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from moot.domain.agent import Agent, AgentSource
+from moot.domain.text import clean
 
 FILE_NAME = "AGENT.md"
 BUILT_IN_NAME = "moot"
@@ -31,9 +32,10 @@ class Broken(Exception):
     """An AGENT.md that cannot be used: the line and the reason."""
 
     def __init__(self, line: int, reason: str) -> None:
-        super().__init__(reason)
+        # It may quote the file, in which an escape can stand for half a character.
+        self.reason = clean(reason)
+        super().__init__(self.reason)
         self.line = line
-        self.reason = reason
 
 
 def normal_name(name: str) -> str:
@@ -154,21 +156,27 @@ def _fields(front_matter: str) -> dict[str, tuple[str, int]]:
 
 
 def _compose(front_matter: str) -> yaml.Node | None:
+    loader: yaml.SafeLoader | None = None
     try:
-        _check_events(front_matter)
+        loader = yaml.SafeLoader(front_matter)
+        _check_events(loader)
         node: yaml.Node | None = yaml.compose(front_matter, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise Broken(_mark_line(mark), f"the front matter is not YAML: {error.problem}") from error
     except yaml.YAMLError as error:
         raise Broken(2, "the front matter contains a character that YAML does not allow") from error
+    except (ValueError, OverflowError) as error:
+        # The reader of YAML makes characters and numbers of whatever digits there are.
+        raise Broken(_mark_line(loader), "the front matter holds a number or an escape beyond all bounds") from error
     return node
 
 
-def _check_events(front_matter: str) -> None:
+def _check_events(loader: yaml.SafeLoader) -> None:
     """Refuse what makes YAML slow or large: aliases, and deep nesting. Stops at the first of them."""
     depth = 0
-    for event in yaml.parse(front_matter, Loader=yaml.SafeLoader):
+    while loader.check_event():
+        event = loader.get_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent):
             raise Broken(_mark_line(event.start_mark), f"aliases such as *{event.anchor} are not allowed")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -179,7 +187,10 @@ def _check_events(front_matter: str) -> None:
 def _scalar(key: str, node: yaml.Node) -> str:
     if not isinstance(node, yaml.ScalarNode) or not node.tag.startswith(_PLAIN_TAG):
         raise Broken(_line(node), f"`{key}` must be text")
-    return "" if node.tag == f"{_PLAIN_TAG}null" else str(node.value).strip()
+    text = "" if node.tag == f"{_PLAIN_TAG}null" else str(node.value).strip()
+    if clean(text) != text:
+        raise Broken(_line(node), f"`{key}` holds NUL or half of a surrogate pair; write the character itself")
+    return text
 
 
 def _line(node: yaml.Node) -> int:
@@ -187,7 +198,7 @@ def _line(node: yaml.Node) -> int:
 
 
 def _mark_line(mark: Any) -> int:
-    """The line in the file: one for counting from 1, one for the opening ---."""
+    """The line in the file of anything that has one: one for counting from 1, one for the opening ---."""
     return int(mark.line) + 2 if mark else 2
 
 

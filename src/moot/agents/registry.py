@@ -55,7 +55,7 @@ class Registry:
             try:
                 agent = self._read(path, taken=agents)
             except Broken as broken:
-                flaws.append(Flaw(path=str(path), line=broken.line, reason=broken.reason))
+                flaws.append(Flaw(path=_shown(path), line=broken.line, reason=broken.reason))
                 agent = before.get(str(path))
             if agent is not None:
                 agents.setdefault(agent.name, agent)
@@ -68,6 +68,11 @@ class Registry:
         if agent.name in taken:
             raise Broken(1, f"there is already an agent {normal_name(agent.name)!r} at {taken[agent.name].path}")
         return agent
+
+
+def _shown(path: Path) -> str:
+    """The path as text that can be sent and printed: a name on disk is bytes of any kind."""
+    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def _stamps(folder: Path) -> dict[str, _Stamp]:

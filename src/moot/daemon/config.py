@@ -41,6 +41,10 @@ from moot.domain.web_config import WebConfig
 
 MAX_BYTES = 1_048_576
 _AT_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)")
+_DIGITS = re.compile(r"[0-9_]+")
+_MANY_DIGITS = 4000
+# TOML promises no more than 64 bits.
+_LARGEST = 2**63 - 1
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}")
 
 
@@ -143,6 +147,9 @@ def _parse(path: Path, data: bytes) -> tuple[Config, list[Flaw]]:
         raise _syntax_error(path, text, error) from error
     except RecursionError as error:
         raise _broken(path, 1, "it is nested too deeply") from error
+    except ValueError as error:
+        # Python makes no number of more than some thousand digits, and tomllib lets that pass as it comes.
+        raise _broken(path, _line_of_digits(text), "a number has too many digits") from error
     reading = Reading(path, key_lines(text))
     config = reading.config(document)
     if reading.errors:
@@ -262,6 +269,8 @@ class Reading:
             if key is None:
                 if name not in beside:
                     self._warn((*path, name), f"unknown key `{name}`, ignored{_nearest(name, (*known, *beside))}")
+            elif isinstance(value, int) and abs(value) > _LARGEST:
+                self._error((*path, name), f"`{name}` is too large a number")
             elif reason := key.problem(value):
                 self._error((*path, name), reason)
             else:
@@ -290,6 +299,15 @@ def _syntax_error(path: Path, text: str, error: tomllib.TOMLDecodeError) -> Brok
     match = _AT_LINE.search(message)
     line = int(match[1]) if match and match[1] else text.rstrip().count("\n") + 1
     return _broken(path, line, f"this is not TOML: {_AT_LINE.sub('', message)}")
+
+
+def _line_of_digits(text: str) -> int:
+    """The first line with so long a number, as far as that can be told without reading TOML."""
+    for number, line in enumerate(text.split("\n"), 1):
+        bare = re.split("[#\"']", line, maxsplit=1)[0]
+        if any(len(digits[0]) > _MANY_DIGITS for digits in _DIGITS.finditer(bare)):
+            return number
+    return 1
 
 
 def _broken(path: Path, line: int, reason: str) -> BrokenConfig:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import Protocol
 
 from moot import __version__
 from moot.daemon.principal import Principal, Principals
@@ -20,8 +20,16 @@ logger = logging.getLogger(__name__)
 # A kill or an answer to a question finds room even where everything else is taken.
 _URGENT = frozenset({"kill", "reply_to_ask"})
 _URGENT_ROOM = 64
+# How long a connection whose token was revoked has to read why.
+REVOKED_GRACE_SECONDS = 2.0
 
+# Enough for a Hello; whoever has not said who it is makes us hold no more.
+GREETING_BYTES = 64 * 1024
 TOKEN_FIX = "Make a token with `moot tokens new NAME` and send it in Hello."
+
+
+def revocation() -> Unauthorized:
+    return Unauthorized("the token of this connection was revoked", fix="Ask the owner for a new one.")
 
 
 class FellBehind(Busy):
@@ -93,7 +101,16 @@ class Serving:
     principals: Principals
     in_flight: int = 256
     max_unsent: int = 8 * 1024 * 1024
+    max_strangers: int = 64
     connections: set[Stoppable] = field(default_factory=set)
+    # Those that have not said who they are, the oldest first.
+    strangers: dict[object, Stoppable] = field(default_factory=dict)
+
+    def meet(self, connection: Stoppable) -> None:
+        """A connection has yet to say who it is. Where there are too many, the one that has had longest goes."""
+        self.strangers[connection] = connection
+        if len(self.strangers) > self.max_strangers:
+            self.strangers.pop(next(iter(self.strangers))).abort()
 
     async def close(self, *, grace: float = 2.0) -> None:
         """Close every connection after what has been written to it, or at once when the grace is over."""
@@ -114,6 +131,7 @@ class Outlet(Protocol):
     def put_event(self, event: CachedEvent, reply: "LiveReply") -> bool: ...
     def put_feed(self, event: CachedEvent, reply: "LiveReply") -> bool: ...
     def stop(self) -> None: ...
+    def abort(self) -> None: ...
 
 
 class LiveReply:
@@ -206,6 +224,9 @@ class Exchange:
 
         Returns the task of a Hello: it decides who the next request is from, so the next must wait for it.
         """
+        if self._closed:
+            # Nobody is there any more, or somebody whose token was revoked.
+            return None
         reply = LiveReply(self._outlet, message.request_id)
         try:
             kind = check_client(message)
@@ -234,6 +255,7 @@ class Exchange:
     def close(self) -> None:
         """The client is gone: whoever sends to it is told, and its runs go on."""
         self._closed = True
+        self.serving.strangers.pop(self._outlet, None)
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
@@ -243,20 +265,22 @@ class Exchange:
 
     def admit(self, principal: Principal) -> None:
         """From now on the connection is this principal's, until its token is revoked."""
+        # The client may have left, or lost the token it had, while this one was looked up.
+        if self._closed:
+            return
         if self._unwatch is not None:
             self._unwatch()
         self.principal = principal
-        # The client may have left while its token was looked up.
-        if not self._closed:
-            self._unwatch = self.serving.principals.watch(principal, self._revoked)
+        self.serving.strangers.pop(self._outlet, None)
+        self._unwatch = self.serving.principals.watch(principal, self._revoked)
 
     async def _answer(self, kind: str, message: pb.ClientMessage, reply: LiveReply) -> None:
         try:
             if kind == "hello":
                 async with failures_answered(f"{self.name} {kind}", reply):
                     await self._welcome(message.hello, reply)
-            else:
-                await answer(self.serving.handlers, message, cast(Principal, self.principal), reply)
+            elif self.principal is not None:
+                await answer(self.serving.handlers, message, self.principal, reply)
         finally:
             self._in_flight -= 1
             self._replies.discard(reply)
@@ -268,11 +292,12 @@ class Exchange:
                 fix="Use a client of this daemon's version, or update the daemon.",
             )
         if hello.token:
-            principal = await self.serving.principals.find(hello.token)
-            self.admit(principal)
+            self.admit(await self.serving.principals.find(hello.token))
         elif self.principal is None:
             raise Unauthorized("no token", fix=TOKEN_FIX)
-        principal = cast(Principal, self.principal)
+        if self._closed or self.principal is None:
+            return
+        principal = self.principal
         welcome = pb.Welcome(
             version=PROTOCOL_VERSION,
             daemon_version=__version__,
@@ -282,6 +307,9 @@ class Exchange:
         reply.send(pb.ServerMessage(welcome=welcome))
 
     def _revoked(self) -> None:
-        error = Unauthorized("the token of this connection was revoked", fix="Ask the owner for a new one.")
-        self._outlet.put(pb.ServerMessage(error=error_message(error)))
+        self.principal = None
+        self.close()
+        self._outlet.put(pb.ServerMessage(error=error_message(revocation())))
         self._outlet.stop()
+        # Who does not read would otherwise stay for as long as it likes.
+        asyncio.get_running_loop().call_later(REVOKED_GRACE_SECONDS, self._outlet.abort)

@@ -3,7 +3,7 @@
 import asyncio
 from typing import cast
 
-from moot.daemon.connection import TOKEN_FIX, Exchange, LiveReply, Serving
+from moot.daemon.connection import GREETING_BYTES, TOKEN_FIX, Exchange, LiveReply, Serving
 from moot.daemon.principal import Principal
 from moot.domain.errors import MootError, Unauthorized
 from moot.wire import moot_pb2 as pb
@@ -12,8 +12,6 @@ from moot.wire.events import CachedEvent, error_message
 
 _LINGER_SECONDS = 5.0
 _GREETING_SECONDS = 30.0
-# Enough for a Hello; whoever has not said who it is makes us hold no more.
-_GREETING_FRAME = 64 * 1024
 # Answers are bounded by what is in flight, events by max_unsent; past this many times that, nobody is reading.
 _HOPELESS = 8
 
@@ -22,7 +20,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, serving: Serving, *, principal: Principal | None, name: str) -> None:
         self._serving = serving
         self._max_unsent = serving.max_unsent
-        self._decoder = FrameDecoder() if principal else FrameDecoder(_GREETING_FRAME)
+        self._decoder = FrameDecoder() if principal else FrameDecoder(GREETING_BYTES)
         self._transport: asyncio.Transport | None = None
         self._exchange = Exchange(serving, self, principal=principal, name=name)
         self._greeting: asyncio.Task[None] | None = None
@@ -38,6 +36,7 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=self._serving.max_unsent)
         self._serving.connections.add(self)
         if self._exchange.principal is None:
+            self._serving.meet(self)
             self._timer = asyncio.get_running_loop().call_later(_GREETING_SECONDS, self._expect_greeting)
 
     def data_received(self, data: bytes) -> None:

@@ -58,6 +58,13 @@ class GatheringReply:
         if not self.closed.is_set():
             self._queue.put_nowait(message)
 
+    def fail(self, error: MootError) -> None:
+        """End it with an error, before anything that still waits to be taken."""
+        while not self._queue.empty():
+            self._queue.get_nowait()
+        self._queue.put_nowait(error)
+        self.close()
+
     def event(self, event: CachedEvent) -> bool:
         if self.closed.is_set():
             return False

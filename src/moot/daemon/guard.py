@@ -7,6 +7,8 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from moot.daemon.address import show
+from moot.daemon.connection import revocation
 from moot.daemon.gathering import NotAgain
 from moot.daemon.principal import Principal, Principals
 from moot.domain.errors import BadRequest, Forbidden, MootError, NotFound, TooLarge, Unauthorized
@@ -15,6 +17,7 @@ from moot.wire.codec import MAX_FRAME
 logger = logging.getLogger(__name__)
 
 PRINCIPAL: web.RequestKey[Principal | None] = web.RequestKey("principal")
+REVOKED: web.RequestKey[bool] = web.RequestKey("revoked")
 OPEN_PATHS = frozenset({"/healthz", "/openapi.json"})
 
 # A WebSocket may bring its token in Hello instead; until then it is nobody.
@@ -54,7 +57,6 @@ class Guard:
     def __init__(self, principals: Principals, port: int) -> None:
         self._principals = principals
         self._hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}"})
-        self._origins = frozenset(f"http://{host}" for host in self._hosts)
 
     async def check(self, request: web.Request) -> Principal | None:
         self._check_host(request)
@@ -73,16 +75,30 @@ class Guard:
     def _check_host(self, request: web.Request) -> None:
         # A name that resolves here may belong to somebody else's page: only our own names will do.
         hosts = request.headers.getall("Host", [])
-        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+        if len(hosts) != 1 or hosts[0].lower() not in self._names(request):
             raise Forbidden("the Host header does not name this daemon", fix="Connect to 127.0.0.1 or localhost.")
 
+    def _names(self, request: web.Request) -> frozenset[str]:
+        """What this daemon is called, the address this request came in at included: it is no name to point here."""
+        local = request.transport.get_extra_info("sockname") if request.transport is not None else None
+        return self._hosts | {show(*local[:2])} if local else self._hosts
+
     def _check_page(self, request: web.Request) -> None:
+        own = {f"http://{name}" for name in self._names(request)}
         origins = request.headers.getall("Origin", [])
         sites = request.headers.getall("Sec-Fetch-Site", [])
-        if any(origin not in self._origins for origin in origins) or any(site not in _FRIENDLY_SITES for site in sites):
+        if any(origin not in own for origin in origins) or any(site not in _FRIENDLY_SITES for site in sites):
             raise Forbidden(
                 "a page of another origin may not talk to this daemon", fix="Use a client that is not a web page."
             )
+
+    def watch(self, request: web.Request) -> Callable[[], None]:
+        """Note on the request when its token is revoked; the answer ends the watch."""
+        request[REVOKED] = False
+        principal = request[PRINCIPAL]
+        if principal is None:
+            return lambda: None
+        return self._principals.watch(principal, lambda: request.__setitem__(REVOKED, True))
 
     async def _principal(self, request: web.Request) -> Principal | None:
         values = request.headers.getall("Authorization", [])
@@ -99,7 +115,11 @@ def middleware(guard: Guard) -> Middleware:
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             request[PRINCIPAL] = await guard.check(request)
-            return await handler(request)
+            unwatch = guard.watch(request)
+            try:
+                return await handler(request)
+            finally:
+                unwatch()
         except MootError as error:
             return error_response(request, error)
         except web.HTTPException as error:
@@ -121,7 +141,10 @@ async def add_headers(_request: web.Request, response: web.StreamResponse) -> No
 
 
 def principal_of(request: web.Request) -> Principal:
+    """Who asks; Unauthorized also when the token was revoked since, as while the body was on its way."""
     principal = request[PRINCIPAL]
+    if request[REVOKED]:
+        raise revocation()
     if principal is None:
         raise Unauthorized("no token", fix="Send `Authorization: Bearer TOKEN`.")
     return principal

@@ -15,6 +15,7 @@ from moot.domain.agent import Agent
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.ports import Clock, Store
 from moot.domain.sandbox import SandboxReport
+from moot.domain.text import clean
 from moot.engine.asks import Asks
 from moot.engine.probe import probe
 from moot.engine.runs import Runs
@@ -155,7 +156,7 @@ class House:
 
     async def reload(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("reload the configuration")
-        flaws = self._reload()
+        flaws = [clean(flaw) for flaw in self._reload()]
         answer = pb.Reloaded(agents=len(self._registry.all()), flaws=flaws)
         reply.send(pb.ServerMessage(reloaded=answer))
 
@@ -180,7 +181,9 @@ class House:
         level = "ok" if report.confined else ("warning" if report.usable else "error")
         findings.append(pb.Finding(level=level, check="sandbox", message=report.sentence(), fix=report.fix))
         findings.extend(
-            pb.Finding(level="error", check="config", message=str(flaw), fix="Mend the file, then `moot reload`.")
+            pb.Finding(
+                level="error", check="config", message=clean(str(flaw)), fix="Mend the file, then `moot reload`."
+            )
             for flaw in (*self._config.flaws, *self._registry.flaws)
         )
         reply.send(pb.ServerMessage(checked=pb.Checked(findings=findings)))
@@ -193,7 +196,7 @@ class House:
             source=agent.source,
         )
         if principal.is_owner:
-            info.path = agent.path
+            info.path = clean(agent.path)
         return info
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from moot.daemon.connection import Serving, answer
+from moot.daemon.connection import REVOKED_GRACE_SECONDS, Serving, answer, revocation
 from moot.daemon.gathering import GatheringReply, error_from, not_again
 from moot.daemon.guard import openai_error, principal_of
 from moot.daemon.openai_form import (
@@ -97,7 +97,9 @@ class ChatCompletions:
         chat = parse_request(await request.read())
         turn = await self._turn(request, chat)
         completion = Completion(id=f"chatcmpl-{secrets.token_hex(12)}", created=int(time.time()), model=chat.model)
-        async with aclosing(turn.pieces()) as pieces:
+        # Still good? From here on the turn itself watches.
+        principal_of(request)
+        async with aclosing(turn.pieces(request.transport)) as pieces:
             if chat.stream:
                 wants_usage = bool(chat.stream_options and chat.stream_options.include_usage)
                 return await _stream(request, pieces, completion, wants_usage=wants_usage)
@@ -149,9 +151,10 @@ class Turn:
         self._answers = answers
         self._answer = reply
 
-    async def pieces(self) -> AsyncGenerator[Piece, None]:
+    async def pieces(self, transport: asyncio.Transport | None) -> AsyncGenerator[Piece, None]:
         gathered = GatheringReply(self._serving.max_unsent)
-        connection = Leaving(gathered)
+        connection = Leaving(gathered, transport)
+        unwatch = self._serving.principals.watch(self._principal, connection.revoked)
         self._serving.connections.add(connection)
         self._serving.tasks.start(
             "http completion", answer(self._serving.handlers, self._message, self._principal, gathered)
@@ -165,6 +168,8 @@ class Turn:
         except MootError as error:
             raise not_again(error) if gathered.begun else error from None
         finally:
+            unwatch()
+            connection.left()
             self._serving.connections.discard(connection)
             gathered.close()
 
@@ -184,10 +189,12 @@ class Turn:
 
 
 class Leaving:
-    """Lets the daemon's shutdown end a completion that is still waiting."""
+    """Lets the daemon's shutdown, or a revoked token, end a completion that is still waiting."""
 
-    def __init__(self, gathered: GatheringReply) -> None:
+    def __init__(self, gathered: GatheringReply, transport: asyncio.Transport | None) -> None:
         self._gathered = gathered
+        self._transport = transport
+        self._timer: asyncio.TimerHandle | None = None
 
     def stop(self) -> None:
         self._gathered.send(
@@ -195,6 +202,16 @@ class Leaving:
         )
 
     abort = stop
+
+    def revoked(self) -> None:
+        self._gathered.fail(revocation())
+        if self._transport is not None:
+            # Who does not read would never come to the error.
+            self._timer = asyncio.get_running_loop().call_later(REVOKED_GRACE_SECONDS, self._transport.abort)
+
+    def left(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 async def _pieces(gathered: GatheringReply) -> AsyncGenerator[Piece, None]:

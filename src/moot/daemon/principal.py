@@ -112,6 +112,10 @@ def token_digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def _not_known() -> Unauthorized:
+    return Unauthorized("the token is not known here, or was revoked", fix="Make one with `moot tokens new NAME`.")
+
+
 class Principals:
     """Finds the principal behind a token, and slows down whoever guesses.
 
@@ -124,20 +128,25 @@ class Principals:
         self._known: dict[str, Principal] = {}
         self._touched: dict[str, float] = {}
         self._watchers: dict[str, set[Callable[[], None]]] = {}
+        # How many tokens were revoked so far, and which of those revocations was each name's last.
+        self._revocations = 0
+        self._last_revoked: dict[str, int] = {}
         self._failures = 0.0
         self._counted_at = clock.monotonic()
 
     async def find(self, secret: str) -> Principal:
         """Unauthorized for a token that is not good, Busy after too many of those, from whatever address.
 
-        A token that was good before still is while guessing is stopped, so guessing locks nobody out.
+        A good token is let in even then, so guessing locks nobody out. What is returned stands at that moment:
+        whoever watches it before awaiting anything misses no revocation.
         """
         digest = token_digest(secret)
+        since = self._revocations
         principal = self._known.get(digest)
         if principal is None:
-            self._refuse_guessing()
-            principal = await self._look_up(digest)
+            principal = await self._look_up(digest, since)
         await self._touch(principal)
+        self._check_standing(principal.name, since)
         return principal
 
     def watch(self, principal: Principal, on_revoked: Callable[[], None]) -> Callable[[], None]:
@@ -154,30 +163,42 @@ class Principals:
 
     def revoked(self, name: str) -> None:
         """Forget a token that was revoked in the store, and close what it has open."""
+        self._revocations += 1
+        self._last_revoked[name] = self._revocations
         self._known = {digest: known for digest, known in self._known.items() if known.name != name}
         for on_revoked in tuple(self._watchers.pop(name, ())):
             on_revoked()
 
-    async def _look_up(self, digest: str) -> Principal:
+    async def _look_up(self, digest: str, since: int) -> Principal:
+        self._forgive()
+        # Counted before it is known to be one, so that many at once are many.
+        counted = min(1.0, 2 * _FAILURES - self._failures)
+        self._failures += counted
+        too_many = self._failures > _FAILURES
         token = await self._store.find_token(digest)
         if token is None or token.revoked_at:
-            self._failures += 1
-            raise Unauthorized(
-                "the token is not known here, or was revoked", fix="Make one with `moot tokens new NAME`."
-            )
+            if too_many:
+                self._failures = max(0.0, self._failures - counted)
+                raise Busy("too many wrong tokens", fix=f"Wait {_FAILURE_SECONDS:.0f} seconds, then use a good token.")
+            raise _not_known()
+        self._failures = max(0.0, self._failures - counted)
+        # The store may have answered before a revocation that we heard of first.
+        self._check_standing(token.name, since)
         if len(self._known) >= _MAX_CACHED:
             self._known.clear()
         principal = Principal(name=token.name, default_sender=token.name, senders=token.senders)
         self._known[digest] = principal
         return principal
 
-    def _refuse_guessing(self) -> None:
+    def _check_standing(self, name: str, since: int) -> None:
+        if self._last_revoked.get(name, 0) > since:
+            raise _not_known()
+
+    def _forgive(self) -> None:
         now = self._clock.monotonic()
         forgiven = (now - self._counted_at) * _FAILURES / _FAILURE_SECONDS
         self._failures = max(0.0, self._failures - forgiven)
         self._counted_at = now
-        if self._failures >= _FAILURES:
-            raise Busy("too many wrong tokens", fix=f"Wait {_FAILURE_SECONDS:.0f} seconds, then use a good token.")
 
     async def _touch(self, principal: Principal) -> None:
         now = self._clock.monotonic()

@@ -1,6 +1,7 @@
 """Requests about what is remembered: histories, archives, recall, export and import, usage, deletion."""
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from moot.wire.events import tool_call
 from moot.wire.jsonl import export_part, import_lines
 
 _RECALLED = 5
+_LONGEST_QUERY = 4096
 # A page of a history; with what it is wrapped in, well below the largest frame.
 PAGE_BYTES = 6 * 1024 * 1024
 
@@ -93,6 +95,8 @@ class Records:
         key = await self._known(_key(asked, principal))
         if not asked.query.strip():
             raise BadRequest("the query is empty", fix="Say what to look for.")
+        if len(asked.query) > _LONGEST_QUERY:
+            raise BadRequest(f"the query is longer than {_LONGEST_QUERY} characters", fix="Look for a few words.")
         limit = min(asked.limit or _RECALLED, 50)
         found = await self._store.recall(key, asked.query, limit=limit, now=self._clock.now())
         archives = [_archive(each.archive, _messages(each.entries, (), (each.archive,))) for each in found]
@@ -207,14 +211,13 @@ class Records:
         return info
 
     def _conversation(self, conversation: Conversation) -> pb.ConversationInfo:
-        when = datetime.fromtimestamp(conversation.updated_at, UTC)
         return pb.ConversationInfo(
             agent=conversation.key.agent,
             sender=conversation.key.sender,
             seq=conversation.last_seq,
             title=conversation.title,
             message_count=conversation.message_count,
-            date=when.strftime("%Y-%m-%d"),
+            date=_date(conversation.updated_at),
             created_at=conversation.created_at,
             updated_at=conversation.updated_at,
             cwd=conversation.cwd,
@@ -260,6 +263,14 @@ def _file_text(path: str) -> str:
         raise BadRequest(f"{path} cannot be read: {error.strerror}", fix="Check the path.") from None
 
 
+def _date(seconds: float) -> str:
+    """The day in UTC; empty for a time no calendar has: one odd conversation must not hide the others."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
 def _no_conversation(key: ConversationKey) -> NotFound:
     return NotFound(
         f"{key.agent} has no conversation with {key.sender}", fix="See which there are with `moot conversations`."
@@ -281,10 +292,19 @@ def _archive(archive: Archive, messages: Sequence[pb.HistoryMessage] = ()) -> pb
 def _messages(entries: Sequence[Entry], runs: Sequence[Run], archives: Sequence[Archive]) -> list[pb.HistoryMessage]:
     """The entries, each user message with how its turn ended: an interruption is told where it happened."""
     ended = {run.user_seq: run for run in runs if run.end is not None}
-    return [_message(entry, ended.get(entry.seq), archives) for entry in entries]
+    by_end = sorted(archives, key=lambda archive: archive.last_seq)
+    ends = [archive.last_seq for archive in by_end]
+    messages: list[pb.HistoryMessage] = []
+    for entry in entries:
+        info = _message(entry, ended.get(entry.seq))
+        place = bisect_left(ends, entry.seq)
+        if place < len(ends) and by_end[place].first_seq <= entry.seq:
+            info.archive = by_end[place].number
+        messages.append(info)
+    return messages
 
 
-def _message(entry: Entry, run: Run | None, archives: Sequence[Archive]) -> pb.HistoryMessage:
+def _message(entry: Entry, run: Run | None) -> pb.HistoryMessage:
     message = entry.message
     info = pb.HistoryMessage(
         seq=entry.seq,
@@ -300,7 +320,4 @@ def _message(entry: Entry, run: Run | None, archives: Sequence[Archive]) -> pb.H
     )
     if run is not None and run.end is not None and message.role is Role.USER:
         info.outcome, info.error = run.end.outcome, run.end.error
-    for archive in archives:
-        if archive.first_seq <= entry.seq <= archive.last_seq:
-            info.archive = archive.number
     return info

@@ -5,7 +5,7 @@ import unicodedata
 from functools import lru_cache
 
 # Tags with a meaning to a speaker. Only the daemon writes them; wherever else they turn up they are defused.
-RESERVED_TAGS = ("from", "peer-message", "task-notification", "archived-summary", "recalled", "moot")
+RESERVED_TAGS = ("from", "peer-message", "task-notification", "archived-summary", "recalled", "moot", "moot-call")
 
 # A compaction request carries this in its instructions, so that a scripted model can tell it from a turn.
 COMPACTION_MARK = "moot:compaction"

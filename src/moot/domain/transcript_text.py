@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from moot.domain.message import Message, Role
+from moot.domain.message import Message, Role, ToolCall
+from moot.domain.text import defuse
 
 
 def as_text(messages: Sequence[Message], names: dict[str, str] | None = None) -> list[Message]:
-    """The same history without tool calls: calls become lines, results become the user's.
+    """The same history without tool calls: calls become lines, results become the user's, both inside a mark of ours.
 
+    Contents come with reserved tags already defused; the names and arguments of calls are defused here.
     Attribution is kept. Neighbours of one voice become one message, and nothing is left empty. A caller that tells
     a history piece by piece hands the same `names` to each piece, so that a result finds its call.
     """
@@ -30,10 +32,15 @@ def tell(message: Message, names: dict[str, str]) -> Message | None:
         name = names.get(message.tool_call_id, "a tool")
         verb = "failed" if message.is_error else "answered"
         body = message.content.strip() or "nothing"
-        return Message(role=Role.USER, content=f"[{name} {verb}]\n{body}")
+        return Message(role=Role.USER, content=f"<moot-call>\n[{defuse(name)} {verb}]\n{body}\n</moot-call>")
     names.update((call.id, call.name) for call in message.tool_calls)
     lines = [message.content] if message.content.strip() else []
-    lines += [f"[called {call.name} with {call.arguments}]" for call in message.tool_calls]
+    lines += [_told(call) for call in message.tool_calls]
     if not lines:
         return None
     return Message(role=message.role, content="\n".join(lines), agent=message.agent)
+
+
+def _told(call: ToolCall) -> str:
+    # A person can type such a line too, but not the mark around it.
+    return f"<moot-call>\n[called {defuse(call.name)} with {defuse(call.arguments)}]\n</moot-call>"

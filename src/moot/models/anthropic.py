@@ -54,7 +54,10 @@ class AnthropicModel:
         self._encode_tools = AnthropicToolEncoder()
         self._head = b'{"model":' + encode_text(config.model) + b',"stream":true,'
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
+    def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
+        return self._endpoint.guard(self._answer(prompt))
+
+    async def _answer(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
         body = self._body(prompt)
         prepare(self.config)
         secret = await self._endpoint.secret()

@@ -59,13 +59,14 @@ class OpenAIModel:
         native = bool(prompt.tools) and self.tools is ToolSupport.NATIVE
         rest = b',"tools":' + self._encode_tools(prompt.tools) if native else b""
         form = "openai" if native else "openai-text"
-        return self._answer(encode_request(self._begin(prompt), prompt, form=form, rest=rest))
+        return self._endpoint.guard(self._answer(encode_request(self._begin(prompt), prompt, form=form, rest=rest)))
 
     def constrained(self, prompt: Prompt, schema: dict[str, Any]) -> AsyncGenerator[ModelEvent, None]:
         """Like `stream`, with an answer that is JSON after this schema, and a history told the same way."""
         wanted = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
         rest = b',"response_format":' + msgspec.json.encode(wanted)
-        return self._answer(encode_request(self._begin(prompt), prompt, form="openai-choices", rest=rest))
+        body = encode_request(self._begin(prompt), prompt, form="openai-choices", rest=rest)
+        return self._endpoint.guard(self._answer(body))
 
     def cost(self, usage: Usage) -> float:
         return price(self.config, usage).dollars

@@ -8,7 +8,7 @@ import msgspec
 
 from moot.domain.message import Message, Role, ToolCall
 from moot.domain.prompt import Encoding, Prompt, ToolSpec
-from moot.domain.text import clean
+from moot.domain.text import clean, defuse
 from moot.domain.transcript_text import tell
 from moot.domain.usage import Usage
 from moot.models.pairing import closing, open_calls, paired
@@ -65,7 +65,9 @@ def as_choice(message: Message) -> Message | None:
     lines = []
     if message.content.strip():
         lines.append(json.dumps({"tool": SAY, "text": message.content}, ensure_ascii=False))
-    lines += [f'{{"tool": "{call.name}", "arguments": {call.arguments}}}' for call in message.tool_calls]
+    lines += [
+        f'{{"tool": "{defuse(call.name)}", "arguments": {defuse(call.arguments)}}}' for call in message.tool_calls
+    ]
     return Message(role=Role.ASSISTANT, content="\n".join(lines)) if lines else None
 
 

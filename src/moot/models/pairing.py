@@ -1,29 +1,30 @@
 """Every tool call a provider is shown has exactly one result, right after it. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from moot.domain.message import Message, Role, tool_result, user
 
 NO_RESULT = "This call was interrupted; whether it had an effect is not known."
 
+# The ids of calls without their result, in the order of the calls, each with how many of that id there are.
+Waiting = dict[str, int]
 
-def open_calls(messages: Sequence[Message], count: int) -> list[str]:
+
+def open_calls(messages: Sequence[Message], count: int) -> Waiting:
     """The ids of calls among messages[:count] that still wait for their result."""
-    answered: list[str] = []
+    answered: Counter[str] = Counter()
     for index in range(count - 1, -1, -1):
         message = messages[index]
         if message.role is Role.TOOL:
-            answered.append(message.tool_call_id)
+            answered[message.tool_call_id] += 1
             continue
-        waiting = [call.id for call in message.tool_calls]
-        for call_id in answered:
-            if call_id in waiting:
-                waiting.remove(call_id)
-        return waiting
-    return []
+        made = Counter(call.id for call in message.tool_calls)
+        return {call_id: times - answered[call_id] for call_id, times in made.items() if times > answered[call_id]}
+    return {}
 
 
-def paired(messages: Iterable[Message], waiting: list[str]) -> Iterator[Message]:
+def paired(messages: Iterable[Message], waiting: Waiting) -> Iterator[Message]:
     """The messages, with a result for each call left open and no result without its call.
 
     `waiting` is what was open before; afterwards it holds what is open at the end.
@@ -31,17 +32,26 @@ def paired(messages: Iterable[Message], waiting: list[str]) -> Iterator[Message]
     for message in messages:
         if message.role is Role.TOOL:
             if message.tool_call_id in waiting:
-                waiting.remove(message.tool_call_id)
+                _answer(waiting, message.tool_call_id)
                 yield message
             elif not waiting:
                 yield user(f"(A result without its call: {message.content})")
             continue
         yield from closing(waiting)
-        waiting.extend(call.id for call in message.tool_calls)
+        for call in message.tool_calls:
+            waiting[call.id] = waiting.get(call.id, 0) + 1
         yield message
 
 
-def closing(waiting: list[str]) -> Iterator[Message]:
+def closing(waiting: Waiting) -> Iterator[Message]:
     """A result for each open call; none is open afterwards."""
-    while waiting:
-        yield tool_result(waiting.pop(0), NO_RESULT, is_error=True)
+    for call_id in [call_id for call_id, times in waiting.items() for _ in range(times)]:
+        _answer(waiting, call_id)
+        yield tool_result(call_id, NO_RESULT, is_error=True)
+
+
+def _answer(waiting: Waiting, call_id: str) -> None:
+    if waiting[call_id] == 1:
+        del waiting[call_id]
+    else:
+        waiting[call_id] -= 1

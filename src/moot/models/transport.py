@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 
 import aiohttp
 from aiohttp import payload
@@ -12,9 +13,11 @@ from yarl import URL
 from moot import __version__
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ConfigError, ModelError
+from moot.domain.ports import ModelEvent
 from moot.models.keys import Key
 from moot.models.refusals import from_status, read_refusal, retry_after
 from moot.models.scrub import one_line
+from moot.models.secrecy import hide_key
 
 Http = Callable[[], aiohttp.ClientSession]
 
@@ -91,6 +94,12 @@ class Endpoint:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self._lost(error) from error
 
+    async def guard(self, events: AsyncGenerator[ModelEvent, None]) -> AsyncGenerator[ModelEvent, None]:
+        """An adapter's events, or its error, as they may leave it: servers repeat what they were sent."""
+        async with aclosing(events), aclosing(hide_key(await self.secret(), events)) as hidden:
+            async for event in hidden:
+                yield event
+
     async def secret(self) -> str:
         try:
             return await self.key.get()
@@ -110,9 +119,6 @@ class Endpoint:
             while len(body) < _MAX_REFUSAL and (chunk := await response.content.readany()):
                 body += chunk
         refusal = read_refusal(body[:_MAX_REFUSAL])
-        secret = await self.secret()
-        if secret:
-            refusal.message = refusal.message.replace(secret, "…")
         if response.status == 401:
             self.key.forget()
         after = retry_after(response.headers, now=self._now())

@@ -63,6 +63,12 @@ def test_a_plain_value_is_text_whatever_yaml_would_make_of_it() -> None:
         ("---\nname: moot\ndescription: d\n---\nDo.", 2, "built-in"),
         ("---\nx: " + "[" * 5000 + "]" * 5000 + "\n---\nDo.", 2, "nested"),
         ("---\nx: " + "a" * 40000 + "\n---\nDo.", 2, "KiB"),
+        ('---\nname: a\ndescription: "\\UFFFFFFFF"\n---\nDo.', 3, "bounds"),
+        ('---\nname: a\ndescription: "\\U00110000"\n---\nDo.', 3, "bounds"),
+        ("---\n\n%YAML 1." + "1" * 5000 + "\n---\nDo.", 3, "bounds"),
+        ('---\nname: a\ndescription: "\\uD800"\n---\nDo.', 3, "surrogate"),
+        ('---\nname: a\ndescription: d\nmodel: "x\\0"\n---\nDo.', 4, "NUL"),
+        ('---\n"\\uDFFF": 1\n"\\uDFFF": 2\n---\nDo.', 3, "`\ufffd` is given twice"),
         ("---\nname: a\x07\ndescription: d\n---\nDo.", 2, "character"),
     ],
 )

@@ -48,6 +48,20 @@ def test_a_broken_file_is_reported_while_the_others_load(tmp_path: Path) -> None
     assert [flaw.path for flaw in registry.flaws] == [str(broken)]
 
 
+def test_a_folder_whose_name_is_no_text_is_reported_while_the_others_load(tmp_path: Path) -> None:
+    write(tmp_path, "writer")
+    odd = os.fsencode(tmp_path) + b"/caf\xe9"
+    os.mkdir(odd)
+    with open(odd + b"/AGENT.md", "w") as file:
+        file.write("---\nname: cafe\ndescription: d\n---\nDo.\n")
+
+    registry = Registry(tmp_path)
+
+    (flaw,) = registry.flaws
+    assert names(registry) == ["moot", "writer"]
+    assert str(flaw).encode().startswith(os.fsencode(tmp_path) + b"/caf\\xe9/AGENT.md:1: ")
+
+
 def test_a_file_that_becomes_broken_keeps_its_last_good_definition(tmp_path: Path) -> None:
     path = write(tmp_path, "writer", "First.")
     registry = Registry(tmp_path)

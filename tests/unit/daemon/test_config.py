@@ -279,3 +279,17 @@ def test_a_daemon_that_starts_on_a_broken_file_uses_the_last_good_one(tmp_path: 
 
     assert (file.current.default_model, file.current.ask_seconds) == ("scripted", 7.0)
     assert [(flaw.path, flaw.line) for flaw in file.flaws] == [(str(path), 1)]
+
+
+def test_a_number_of_too_many_digits_is_a_flaw_of_its_line(path: Path) -> None:
+    digits = "9" * 5000
+
+    assert errors_of(path, f"# {digits}\nask_seconds = 60\nqueue_bound = {digits}\n") == [
+        (3, "a number has too many digits")
+    ]
+
+
+@pytest.mark.parametrize("key", ["queue_bound", "tool_seconds"])
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "-1" + "0" * 400, "0x" + "f" * 9000])
+def test_a_number_beyond_sixty_four_bits_is_a_flaw_of_its_line(path: Path, key: str, number: str) -> None:
+    assert errors_of(path, f"\n{key} = {number}\n") == [(2, f"`{key}` is too large a number")]

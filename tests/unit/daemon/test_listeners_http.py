@@ -12,9 +12,13 @@ import pytest
 from listener_fakes import House
 
 from moot.daemon import http
+from moot.daemon.connection import Reply
 from moot.daemon.openapi import document
+from moot.daemon.principal import Principal
 from moot.domain.errors import Busy, NotFound, StoreError
+from moot.domain.events import TextChunk
 from moot.wire import moot_pb2 as pb
+from moot.wire.events import CachedEvent
 
 PROTECTED = [
     ("GET", "/v1/models"),
@@ -123,6 +127,69 @@ def test_our_own_names_are_answered(host: str) -> None:
     async def scene() -> None:
         async with opened() as web:
             assert (await web("GET", "/healthz", headers={"Host": host.format(port=web.port)}))[0] == 200
+
+    asyncio.run(scene())
+
+
+def test_an_address_that_was_configured_is_answered() -> None:
+    async def scene() -> None:
+        house = House()
+        listener = await http.listen("127.0.0.2:0", house.serving)
+        async with aiohttp.ClientSession() as client, client.get(f"http://{listener.address}/healthz") as response:
+            assert response.status == 200
+        await listener.close()
+        await house.close()
+
+    asyncio.run(scene())
+
+
+def test_a_token_revoked_while_the_body_is_on_its_way_does_nothing() -> None:
+    async def scene() -> None:
+        async with opened() as web:
+            web.house.answer("kill", pb.ServerMessage(pong=pb.Pong()))
+            begun = asyncio.Event()
+
+            async def body() -> AsyncIterator[bytes]:
+                yield b'{"kill": '
+                async with asyncio.timeout(5):
+                    while not web.house.store.touched:  # noqa: ASYNC110  (the store has no event)
+                        await asyncio.sleep(0)
+                web.house.principals.revoked("bot")
+                begun.set()
+                yield b'{"agent": "crab"}}'
+
+            headers = {**web.token, "Content-Type": "application/json"}
+            assert (await web("POST", "/api", headers=headers, data=body()))[0] == 401
+            assert begun.is_set()
+            assert web.house.handlers.asked == []
+
+    asyncio.run(scene())
+
+
+def test_a_completion_of_a_revoked_token_ends() -> None:
+    async def scene() -> None:
+        async with opened() as web:
+            ended = asyncio.Event()
+
+            async def stream(_message: pb.ClientMessage, _principal: Principal, reply: Reply) -> None:
+                reply.event(CachedEvent(TextChunk("one")))
+                await reply.closed.wait()
+                ended.set()
+
+            web.house.handlers.on["stream"] = stream
+            web.house.answer("list_asks", pb.ServerMessage(ask_list=pb.AskList()))
+            asked = {"model": "crab", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+            url = f"http://{web.address}/v1/chat/completions"
+            async with (
+                asyncio.timeout(5),
+                aiohttp.ClientSession() as client,
+                client.post(url, headers=web.token, json=asked) as response,
+            ):
+                while b"one" not in await response.content.readline():
+                    pass
+                web.house.principals.revoked("bot")
+                assert b"revoked" in await response.content.read()
+                await ended.wait()
 
     asyncio.run(scene())
 

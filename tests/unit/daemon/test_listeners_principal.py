@@ -13,7 +13,8 @@ from moot.daemon.principal import (
     make_token,
     token_digest,
 )
-from moot.domain.errors import BadRequest, Forbidden, StoreError, Unauthorized
+from moot.domain.errors import BadRequest, Busy, Forbidden, StoreError, Unauthorized
+from moot.domain.ports import Token
 
 BOT = Principal(name="bot", default_sender="bot", senders=("tg:*", "user"))
 
@@ -43,6 +44,13 @@ def test_nobody_outside_may_use_a_sender_of_the_daemons(principal: Principal, se
 def test_an_empty_sender_is_the_default() -> None:
     assert BOT.sender("") == "bot"
     assert OWNER.sender("") == "user"
+
+
+def test_a_pattern_without_a_star_is_one_sender() -> None:
+    one = Principal(name="bot", default_sender="bot", senders=("tg:1",))
+    assert one.owns("tg:1")
+    with pytest.raises(Forbidden):
+        one.sender("tg:12")
 
 
 def test_the_owner_owns_every_other_sender() -> None:
@@ -133,5 +141,55 @@ def test_a_revoked_token_in_the_store_is_no_token() -> None:
         store.by_digest[made.digest] = replace(made.token, revoked_at=2.0)
         with pytest.raises(Unauthorized):
             await Principals(store, FakeClock()).find(made.secret)  # type: ignore[arg-type]
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("gap", ["find_token", "touch_token"])
+def test_a_token_revoked_while_it_is_looked_up_is_no_token(gap: str) -> None:
+    async def scene() -> None:
+        made = make_token("bot", (), now=1.0)
+
+        class Gap(TokenStore):
+            async def find_token(self, digest: str) -> Token | None:
+                found = await super().find_token(digest)
+                self._revoke("find_token")
+                return found
+
+            async def touch_token(self, name: str, *, now: float) -> None:
+                self._revoke("touch_token")
+
+            def _revoke(self, where: str) -> None:
+                if where == gap:
+                    self.by_digest.clear()
+                    principals.revoked("bot")
+
+        principals = Principals(Gap(made), FakeClock())  # type: ignore[arg-type]
+        for _ in range(2):
+            with pytest.raises(Unauthorized):
+                await principals.find(made.secret)
+
+    asyncio.run(scene())
+
+
+def test_many_guesses_at_once_are_many_and_a_good_token_passes_among_them() -> None:
+    async def scene() -> None:
+        made = make_token("bot", (), now=1.0)
+        let_go = asyncio.Event()
+
+        class Slow(TokenStore):
+            async def find_token(self, digest: str) -> Token | None:
+                await let_go.wait()
+                return await super().find_token(digest)
+
+        principals = Principals(Slow(made), FakeClock())  # type: ignore[arg-type]
+        guesses = [asyncio.ensure_future(principals.find(f"moot_{guess}")) for guess in range(100)]
+        good = asyncio.ensure_future(principals.find(made.secret))
+        await asyncio.sleep(0)
+        let_go.set()
+        told = await asyncio.gather(*guesses, return_exceptions=True)
+        assert sum(isinstance(error, Unauthorized) for error in told) == 10
+        assert sum(isinstance(error, Busy) for error in told) == 90
+        assert (await good).name == "bot"
 
     asyncio.run(scene())

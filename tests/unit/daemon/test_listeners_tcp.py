@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from listener_fakes import House, Peer, peer
@@ -110,7 +110,6 @@ def test_guessing_is_stopped_from_loopback_too_and_locks_nobody_out() -> None:
                 async with peer(address=address) as client:
                     codes.append((await client.ask(hello(f"moot_{guess}"))).error.code)
             assert codes == [401] * 10 + [429] * 20
-            assert house.store.looked_up == 11
             async with peer(address=address) as known:
                 assert (await known.ask(hello(house.bot.secret))).HasField("welcome")
             house.clock.time += 60
@@ -132,6 +131,25 @@ def test_whoever_has_not_said_hello_cannot_make_us_hold_much() -> None:
                 await client.ask(hello(house.bot.secret))
                 large = pb.ClientMessage(send=pb.SendMsg(agent="crab", content="x" * 200_000))
                 assert (await client.ask(large)).error.message == "nothing set for this"
+
+    asyncio.run(scene())
+
+
+def test_of_too_many_that_have_not_said_hello_the_oldest_goes() -> None:
+    async def scene() -> None:
+        house = House(max_strangers=2)
+        async with opened(house) as address, peer(address=address) as known, peer(address=address) as oldest:
+            await known.ask(hello(house.bot.secret))
+            await oldest.ask(PING)
+            async with peer(address=address) as second, peer(address=address) as third:
+                await second.ask(PING)
+                await third.ask(PING)
+                with suppress(ConnectionError):
+                    assert await oldest.ended()
+                for other in (known, second, third):
+                    assert (await other.ask(PING)).HasField("pong")
+                assert len(house.serving.strangers) == 2
+        assert not house.serving.strangers
 
     asyncio.run(scene())
 

@@ -164,6 +164,54 @@ def test_a_revoked_token_closes_it_with_a_reason() -> None:
     asyncio.run(scene())
 
 
+def test_a_revoked_token_is_deaf_and_cut_off_even_if_nothing_is_read() -> None:
+    async def scene() -> None:
+        house = House()
+        house.answer("export", pb.ServerMessage(exported=pb.Exported(jsonl="x" * 8_000_000)))
+        house.answer("kill", pb.ServerMessage(pong=pb.Pong()))
+        async with opened(house, token=house.bot.secret) as websocket:
+            transport = websocket._response.connection.transport  # type: ignore[union-attr]
+            transport.pause_reading()  # type: ignore[union-attr]
+            await websocket.send_str('{"export": {"agent": "crab"}}')
+            async with asyncio.timeout(5):
+                while not house.handlers.asked:  # noqa: ASYNC110  (the fake has no event)
+                    await asyncio.sleep(0)
+            house.principals.revoked("bot")
+            await websocket.send_str('{"kill": {"agent": "crab"}}')
+            async with asyncio.timeout(5):
+                while house.serving.connections:  # noqa: ASYNC110  (each leaves by itself)
+                    await asyncio.sleep(0.01)
+            assert len(house.handlers.asked) == 1
+            transport.resume_reading()  # type: ignore[union-attr]
+
+    asyncio.run(scene())
+
+
+def test_before_hello_a_large_message_is_refused_whole_or_unfinished() -> None:
+    async def scene() -> None:
+        house = House()
+        async with opened(house) as websocket:
+            assert (await ask(websocket, "x" * (64 * 1024 + 1)))["error"]["code"] == 413
+            await websocket.send_frame(b"x" * 1_000_000, aiohttp.WSMsgType.TEXT)
+            assert (await receive(websocket))["error"]["code"] == 413
+            assert (await websocket.receive(timeout=5)).type is aiohttp.WSMsgType.CLOSE
+
+    asyncio.run(scene())
+
+
+def test_a_large_message_right_behind_hello_is_heard() -> None:
+    async def scene() -> None:
+        house = House()
+        house.answer("send", pb.ServerMessage(pong=pb.Pong()))
+        async with opened(house) as websocket:
+            await websocket.send_str(json.dumps({"hello": {"version": 1, "token": house.bot.secret}}))
+            await websocket.send_str(json.dumps({"send": {"agent": "crab", "content": "x" * 3_000_000}}))
+            assert "welcome" in await receive(websocket)
+            assert await receive(websocket) == {"pong": {}}
+
+    asyncio.run(scene())
+
+
 def test_leaving_ends_the_stream_and_not_the_work() -> None:
     async def scene() -> None:
         left = asyncio.Event()

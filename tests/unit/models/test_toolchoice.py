@@ -116,7 +116,7 @@ def test_a_history_is_told_in_the_shapes_the_model_writes(provider: Provider) ->
     assert [message["content"] for message in body["messages"][1:]] == [
         "look",
         '{"tool": "say", "text": "I will"}\n{"tool": "lookup", "arguments": {"word": "moot"}}',
-        "[lookup answered]\nan assembly",
+        "<moot-call>\n[lookup answered]\nan assembly\n</moot-call>",
         '{"tool": "say", "text": "It is an assembly"}',
         "thanks",
     ]

@@ -1,0 +1,101 @@
+"""Keeps an API key out of everything that leaves an adapter: errors, and whatever the model says."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+
+from moot.domain.errors import ModelError
+from moot.domain.message import Thinking
+from moot.domain.ports import CallReady, ModelEvent, TextDelta, ThinkingDelta, ThinkingDone
+
+HIDDEN = "…"
+# Names and ids have an alphabet of their own.
+_HIDDEN_NAME = "hidden_key"
+# A shorter key is a placeholder, as local servers take them, and a word that anyone may say.
+_LEAST_SAID = 8
+_LEAST_IN_ERRORS = 4
+
+
+async def hide_key(secret: str, events: AsyncGenerator[ModelEvent, None]) -> AsyncGenerator[ModelEvent, None]:
+    """The same events and the same error, without the key."""
+    said = _Said(secret) if len(secret) >= _LEAST_SAID else None
+    try:
+        async with aclosing(events):
+            async for event in events:
+                if said is None:
+                    yield event
+                    continue
+                for hidden in said.take(event):
+                    yield hidden
+    except ModelError as error:
+        for held in said.rest() if said is not None else ():
+            yield held
+        _hide_in_error(error, secret)
+        raise
+
+
+def _hide_in_error(error: ModelError, secret: str) -> None:
+    if len(secret) >= _LEAST_IN_ERRORS:
+        error.message = _without(error.message, secret)
+        error.fix = _without(error.fix, secret)
+        error.args = (error.message,)
+
+
+def _without(text: str, secret: str) -> str:
+    """The text without the key, nor its beginning where a quotation was cut short inside it."""
+    for size in range(len(secret), min(len(secret), _LEAST_SAID) - 1, -1):
+        text = text.replace(secret[:size], HIDDEN)
+    return text
+
+
+class _Said:
+    """Text and thinking without the key, also when it comes in pieces: what may be its beginning waits."""
+
+    __slots__ = ("_held", "_secret")
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret
+        self._held: TextDelta | ThinkingDelta | None = None
+
+    def take(self, event: ModelEvent) -> list[ModelEvent]:
+        if not isinstance(event, TextDelta | ThinkingDelta):
+            return [*self.rest(), self._clear(event)]
+        out: list[ModelEvent] = []
+        text = event.text
+        if isinstance(self._held, type(event)):
+            text = self._held.text + text
+            self._held = None
+        else:
+            out = self.rest()
+        text = text.replace(self._secret, HIDDEN)
+        cut = self._beginning(text)
+        if cut < len(text):
+            self._held = type(event)(text[cut:])
+        if cut:
+            out.append(type(event)(text[:cut]))
+        return out
+
+    def rest(self) -> list[ModelEvent]:
+        held, self._held = self._held, None
+        return [] if held is None else [held]
+
+    def _beginning(self, text: str) -> int:
+        """Where the end of the text could be the beginning of the key."""
+        place = text.find(self._secret[0], max(0, len(text) - len(self._secret) + 1))
+        while place >= 0 and not self._secret.startswith(text[place:]):
+            place = text.find(self._secret[0], place + 1)
+        return len(text) if place < 0 else place
+
+    def _clear(self, event: ModelEvent) -> ModelEvent:
+        if isinstance(event, ThinkingDone) and self._secret in event.thinking.text:
+            # A signature vouches for the words as they were.
+            return ThinkingDone(Thinking(text=event.thinking.text.replace(self._secret, HIDDEN)))
+        if isinstance(event, CallReady):
+            call = replace(
+                event.call,
+                id=event.call.id.replace(self._secret, _HIDDEN_NAME),
+                name=event.call.name.replace(self._secret, _HIDDEN_NAME),
+                arguments=event.call.arguments.replace(self._secret, HIDDEN),
+            )
+            return CallReady(call, event.flaw.replace(self._secret, HIDDEN))
+        return event

@@ -1,0 +1,91 @@
+"""Answers about what is remembered: nothing stored or asked makes them fail, or slow."""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from moot.daemon.principal import OWNER
+from moot.daemon.records import Records, _messages
+from moot.domain.conversation import Archive, Conversation, ConversationKey
+from moot.domain.errors import BadRequest
+from moot.domain.message import Entry, user
+from moot.wire import moot_pb2 as pb
+
+KEY = ConversationKey("ada", "user")
+
+
+class Kept:
+    """A store with some conversations, in which nothing is found."""
+
+    def __init__(self, *updated: float) -> None:
+        self._conversations = [Conversation(key=KEY, updated_at=each) for each in updated]
+
+    async def conversations(self, *, agent: str = "", sender: str = "") -> list[Conversation]:
+        return self._conversations
+
+    async def recall(self, key: ConversationKey, query: str, *, limit: int, now: float) -> list[object]:
+        return []
+
+
+class Idle:
+    """Runs of which none goes on, and a clock that stands."""
+
+    def busy(self, key: ConversationKey) -> bool:
+        return False
+
+    def now(self) -> float:
+        return 0.0
+
+
+class Sent:
+    def __init__(self) -> None:
+        self.messages: list[pb.ServerMessage] = []
+
+    def send(self, message: pb.ServerMessage) -> None:
+        self.messages.append(message)
+
+
+def records(store: Kept) -> Any:
+    idle = cast(Any, Idle())
+    return Records(store=cast(Any, store), runs=idle, doors=idle, clock=idle)
+
+
+async def test_a_time_no_calendar_has_does_not_hide_the_other_conversations() -> None:
+    sent = Sent()
+
+    await records(Kept(1e18, float("nan"), 0.0)).list_conversations(pb.ClientMessage(), OWNER, sent)
+
+    assert [each.date for each in sent.messages[0].conversation_list.conversations] == ["", "", "1970-01-01"]
+
+
+async def test_a_query_of_more_than_4096_characters_is_refused() -> None:
+    sent = Sent()
+
+    await records(Kept(0.0)).recall(pb.ClientMessage(recall=pb.RecallMsg(agent="ada", query="é" * 4096)), OWNER, sent)
+    assert len(sent.messages) == 1
+    with pytest.raises(BadRequest, match="4096"):
+        await records(Kept(0.0)).recall(
+            pb.ClientMessage(recall=pb.RecallMsg(agent="ada", query="é" * 4097)), OWNER, sent
+        )
+
+
+class Counted(list[Archive]):
+    """A list that knows how often it was gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Archive]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_each_message_has_the_number_of_its_archive_without_a_look_at_them_all() -> None:
+    archives = Counted(
+        Archive(number=number, first_seq=first, last_seq=last, title="T", summary="S", archived_at=0.0)
+        for number, first, last in ((1, 1, 2), (2, 3, 3), (3, 5, 6))
+    )
+    entries = [Entry(seq=seq, message=user("hi"), run_id="", created_at=0.0) for seq in range(1, 9)]
+
+    assert [each.archive for each in _messages(entries, (), archives)] == [1, 1, 2, 0, 3, 3, 0, 0]
+    assert archives.times <= 1

@@ -1,0 +1,51 @@
+"""Calls and results: each call has one result, however many calls there are."""
+
+from time import process_time
+
+from moot.domain.message import Message, ToolCall, assistant, tool_result, user
+from moot.models.pairing import NO_RESULT, closing, open_calls, paired
+
+
+def calling(*ids: str) -> Message:
+    return assistant("", tool_calls=tuple(ToolCall(id=each, name="read", arguments="{}") for each in ids))
+
+
+def left(call_id: str) -> Message:
+    return tool_result(call_id, NO_RESULT, is_error=True)
+
+
+def test_a_call_left_open_is_closed_before_the_next_message() -> None:
+    messages = [calling("a", "b", "c"), tool_result("b", "x"), user("go on")]
+
+    assert list(paired(messages, {})) == [*messages[:2], left("a"), left("c"), messages[2]]
+
+
+def test_a_result_answers_one_of_two_calls_with_the_same_id() -> None:
+    messages = [calling("a", "a", "b"), tool_result("a", "x")]
+    waiting = open_calls(messages, 2)
+
+    assert list(closing(waiting)) == [left("a"), left("b")]
+    assert waiting == {}
+
+
+def test_what_is_open_is_the_same_whether_read_back_or_gone_through() -> None:
+    messages = [calling("a", "b", "a"), tool_result("b", "x"), tool_result("a", "y"), tool_result("z", "no call")]
+    waiting: dict[str, int] = {}
+
+    assert list(paired(messages, waiting)) == messages[:3]
+    assert waiting == open_calls(messages, 4) == {"a": 1}
+
+
+def test_a_result_without_any_call_becomes_words() -> None:
+    assert list(paired([tool_result("z", "x")], {})) == [user("(A result without its call: x)")]
+
+
+def test_the_time_grows_with_the_calls_and_not_with_their_square() -> None:
+    ids = [f"call-{number}" for number in range(20_000)]
+    messages = [calling(*ids), *(tool_result(each, "") for each in reversed(ids))]
+
+    began = process_time()
+    assert open_calls(messages, len(messages)) == {}
+    assert len(list(paired(messages, {}))) == len(messages)
+    # By the square it would be four hundred million comparisons.
+    assert process_time() - began < 2

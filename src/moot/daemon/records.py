@@ -1,6 +1,7 @@
 """Requests about what is remembered: histories, archives, recall, export and import, usage, deletion."""
 
 import asyncio
+import json
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from moot.daemon.connection import Reply
 from moot.daemon.principal import Principal
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
-from moot.domain.message import Entry, Role
+from moot.domain.message import Entry, Message, Role
 from moot.domain.ports import Clock, Doomed, Store
 from moot.domain.run import Run
 from moot.engine.doors import Doors
@@ -245,12 +246,18 @@ def page(entries: Sequence[Entry], first_seq: int) -> tuple[Sequence[Entry], int
     wanted = [entry for entry in entries if entry.seq >= first_seq] if first_seq else entries
     used = 0
     for index, entry in enumerate(wanted):
-        message = entry.message
-        used += len(message.content.encode()) + sum(len(call.arguments.encode()) for call in message.tool_calls)
-        used += sum(len(thinking.text.encode()) for thinking in message.thinking) + 256
+        used += _size(entry.message) + 256
         if used > PAGE_BYTES and index:
             return wanted[:index], entry.seq
     return wanted, 0
+
+
+def _size(message: Message) -> int:
+    """The bytes of a message where it takes most of them: as JSON, where a control character becomes six."""
+    texts = [message.content, message.agent, message.tool_call_id, *(each.text for each in message.thinking)]
+    for call in message.tool_calls:
+        texts += (call.id, call.name, call.arguments)
+    return sum(len(json.dumps(text, ensure_ascii=False).encode()) for text in texts) + 64 * len(message.tool_calls)
 
 
 def _file_text(path: str) -> str:

@@ -21,6 +21,7 @@ NO_RESULT = "The call was interrupted: the imported file has no result for it."
 
 MAX_LINES = 100_000
 MAX_CALLS = 256
+MAX_SKIPPED = 1000
 
 _Line = dict[str, Any]
 _NAME_LENGTH = 64
@@ -119,7 +120,8 @@ def _marker_line(archive: Archive) -> _Line:
 
 
 def _stamp(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+    # A clock may have been wrong by ages when this was stored.
+    return datetime.fromtimestamp(min(max(seconds, 0.0), _LATEST - 1), UTC).isoformat().replace("+00:00", "Z")
 
 
 # ---- in -----------------------------------------------------------------------------------------
@@ -143,12 +145,20 @@ def _objects(text: str, skipped: list[str]) -> Iterator[tuple[int, _Line]]:
             line = json.loads(row)
         except (ValueError, RecursionError):
             torn = number == len(rows)
-            skipped.append(f"line {number}: {'cut off before its end' if torn else 'not JSON'}")
+            _skip(skipped, number, "cut off before its end" if torn else "not JSON")
             continue
         if isinstance(line, dict):
             yield number, line
         else:
-            skipped.append(f"line {number}: not a JSON object")
+            _skip(skipped, number, "not a JSON object")
+
+
+def _skip(skipped: list[str], number: int, reason: str) -> None:
+    """Say which line was left out; of a file that is all noise, only the beginning."""
+    if len(skipped) < MAX_SKIPPED:
+        skipped.append(f"line {number}: {reason}")
+    elif len(skipped) == MAX_SKIPPED:
+        skipped.append(f"line {number} and perhaps others behind it")
 
 
 class _Reader:
@@ -179,7 +189,7 @@ class _Reader:
         elif "agent" in line or "created_by" in line:
             self._read_facts(number, line)
         else:
-            self.skipped.append(f"line {number}: neither a message nor a marker")
+            _skip(self.skipped, number, "neither a message nor a marker")
 
     def finish(self) -> Imported:
         self._close_calls()
@@ -208,7 +218,7 @@ class _Reader:
 
     def _read_facts(self, number: int, line: _Line) -> None:
         if self._facts is not None or self._messages or self._archives:
-            self.skipped.append(f"line {number}: a second line of facts")
+            _skip(self.skipped, number, "a second line of facts")
             return
         self._facts = line
         self._agent = self._agent or _text(line.get("agent"))
@@ -218,7 +228,7 @@ class _Reader:
         self._count_line()
         reason = self._add(line)
         if reason:
-            self.skipped.append(f"line {number}: {reason}")
+            _skip(self.skipped, number, reason)
 
     def _add(self, line: _Line) -> str:
         """Add one message, or say why it cannot be."""
@@ -228,7 +238,7 @@ class _Reader:
             return self._add_result(line, content, at)
         if role not in (Role.USER, Role.ASSISTANT):
             # What a system line says was made for one run; the daemon writes its own.
-            return f"role {_text(role) or '?'} has no place in a history"
+            return f"role {_text(role)[:_NAME_LENGTH] or '?'} has no place in a history"
         self._close_calls()
         if role == Role.USER:
             if not content.strip():

@@ -6,10 +6,10 @@ from typing import Any, cast
 import pytest
 
 from moot.daemon.principal import OWNER
-from moot.daemon.records import Records, _messages
+from moot.daemon.records import PAGE_BYTES, Records, _messages, page
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest
-from moot.domain.message import Entry, user
+from moot.domain.message import Entry, Message, ToolCall, assistant, user
 from moot.wire import moot_pb2 as pb
 
 KEY = ConversationKey("ada", "user")
@@ -89,3 +89,16 @@ def test_each_message_has_the_number_of_its_archive_without_a_look_at_them_all()
 
     assert [each.archive for each in _messages(entries, (), archives)] == [1, 1, 2, 0, 3, 3, 0, 0]
     assert archives.times <= 1
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        user("\x01" * (PAGE_BYTES // 10)),
+        assistant("", tool_calls=(ToolCall(id="i" * (PAGE_BYTES * 3 // 5), name="read", arguments="{}"),)),
+    ],
+)
+def test_a_page_counts_what_its_messages_take_once_written(message: Message) -> None:
+    entries = [Entry(seq=seq, message=message, run_id="", created_at=0.0) for seq in (1, 2)]
+
+    assert page(entries, 0) == (entries[:1], 2)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from moot.domain.conversation import Conversation, ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.message import Message, ToolCall
-from moot.wire.jsonl import MAX_CALLS, MAX_LINES, Imported, import_lines
+from moot.wire.jsonl import MAX_CALLS, MAX_LINES, MAX_SKIPPED, Imported, export_lines, import_lines
 
 
 def read(*lines: dict[str, Any], **facts: object) -> Imported:
@@ -117,3 +118,18 @@ def test_arguments_without_a_fault_are_kept_to_the_letter() -> None:
     text = '{ "a" : [1, 2.50], "b": "\\u00e9" }'
 
     assert only_call(read(calling({"id": "a", "name": "x", "arguments": text}))).arguments == text
+
+
+def test_of_a_file_of_noise_only_the_beginning_is_told() -> None:
+    imported = import_lines("x\n" * (MAX_SKIPPED + 5), agent="crab")
+
+    assert len(imported.skipped) == MAX_SKIPPED + 1
+    assert imported.skipped[-1].startswith(f"line {MAX_SKIPPED + 1} and")
+    assert len(read({"role": "r" * 10_000, "content": "x"}).skipped[0]) < 200
+
+
+@pytest.mark.parametrize("seconds", [3e11, -1e11])
+def test_a_time_no_calendar_has_does_not_prevent_an_export(seconds: float) -> None:
+    stored = Conversation(key=ConversationKey("crab", "user"), created_at=seconds, updated_at=seconds)
+
+    assert import_lines(export_lines(stored, [], [])).skipped == ()

@@ -194,7 +194,7 @@ ACTS: dict[str, Act] = {
 
 # Which act comes by a point; every other point is passed by any conversation at all.
 _ACT_OF = {
-    "append": "tools", "enqueue": "burst", "queued": "burst", "unqueue": "vanish", "rerun": "again",
+    "append": "tools", "enqueue": "burst", "queued": "burst", "rerun": "again",
     "archive": "compact", "compaction": "compact", "title": "title", "delete": "bring", "import": "bring",
     "checkpoint": "flood", "backup": "backup", "tool": "tools", "tools": "tools", "ask": "ask", "kill": "kill",
 }  # fmt: skip

@@ -106,7 +106,7 @@ class SqliteStore:
         await self._write(lambda db: runs.enqueue(db, request, now), "enqueue")
 
     async def unqueue(self, run_id: str, end: RunEnd, *, now: float) -> None:
-        await self._write(lambda db: runs.unqueue(db, run_id, end, now), "unqueue")
+        await self._write(lambda db: runs.unqueue(db, run_id, end, now))
 
     async def begin(self, request: RunRequest, *, now: float) -> Begun:
         return await self._write(lambda db: runs.begin(db, request, now), "begin")

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Protocol
 
 from moot.cli import voices
@@ -148,7 +148,10 @@ class Company:
 
     async def _keep_up(self) -> None:
         while True:
-            await self._news.wait()
+            # News may come while a run is still being put off the screen; nothing is left lying for long.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_QUEUE_SECONDS):
+                    await self._news.wait()
             self._news.clear()
             # A run that is followed is shown to its end first.
             if self._wanted and not self._room.follows():
@@ -212,8 +215,10 @@ class Company:
             self._room.screen.show(lines.ending(turn[0].outcome, turn[0].error))
 
     async def _watch_queue(self) -> None:
+        was_busy = False
         while True:
-            if self._room.running or self.queued:
+            busy = self._room.running or bool(self.queued)
+            if busy or was_busy:
                 asked = pb.GetHistoryMsg(agent=self._room.agent, sender=self._room.sender, newest=1)
                 try:
                     history = (await self._room.request(pb.ClientMessage(get_history=asked))).history
@@ -222,4 +227,8 @@ class Company:
                 if self.queued != list(history.queued):
                     self.queued = list(history.queued)
                     self._room.screen.changed()
+                if not self._room.follows():
+                    # A turn that came and went between two looks is told from the history.
+                    await self._tell(max(self._told, default=0) + 1)
+            was_busy = busy
             await asyncio.sleep(_QUEUE_SECONDS)

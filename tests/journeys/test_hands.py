@@ -1,8 +1,9 @@
 """Agents use their hands through a running daemon: behind the gate, in the sandbox, and nowhere else."""
 
 import json
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
 
@@ -210,3 +211,20 @@ async def test_a_missing_parameter_is_named_before_anything_happens(
         speech = await talk.say("ada", "go", sender)
     assert speech.of("approval_opened") == []
     assert results(speech)[0].startswith("missing ")
+
+
+async def test_a_conversation_notes_what_it_has_come_to_where_that_is_wanted(home: Home, provider: Provider) -> None:
+    home.write_config((home.path / "config.toml").read_text() + "\n[memory]\nobserve_every = 2\n")
+    provider.program({"text": "Rye."}, {"text": "They talk about bread."})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "which bread?")
+
+            def noted() -> bool:
+                with closing(sqlite3.connect(home.path / "data" / "moot.db")) as db:
+                    return bool(db.execute("SELECT count(*) FROM notes").fetchone()[0])
+
+            await eventually(noted)
+            provider.program({"calls": [call("observe_list")]}, {"text": "Listed."})
+            speech = await talk.say("ada", "what did you note?")
+    assert "They talk about bread." in results(speech)[0]

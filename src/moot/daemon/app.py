@@ -120,10 +120,10 @@ class Daemon:
     async def reflect(self, key: ConversationKey) -> Note | None:
         return await self.reflections.reflect(key, self._completion(key))
 
-    async def grow(self, key: ConversationKey) -> None:
+    def grow(self, key: ConversationKey) -> None:
         """After a turn: note what the conversation has come to, where that is wanted."""
         if self.config.current.hands.memory.observe_every:
-            await self.reflections.grow(key, self._completion(key))
+            self.supervisor.start(f"notes on {key}", self.reflections.grow(key, self._completion(key)))
 
     def _completion(self, key: ConversationKey) -> Complete:
         async def completed(instructions: str, text: str) -> str:

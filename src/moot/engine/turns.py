@@ -45,8 +45,8 @@ class Wiring:
     workspace: Callable[[ConversationKey], str]
     clock: Clock
     supervisor: Supervisor
-    # What may follow a turn, beside the next: notes on the conversation.
-    grow: Callable[[ConversationKey], Coroutine[Any, Any, None]]
+    # Told after each turn that went well: notes on the conversation may be due.
+    grow: Callable[[ConversationKey], None]
 
     def agent(self, name: str) -> Agent:
         agent = self.agents(name)
@@ -104,7 +104,7 @@ class Turns:
         emit(RunEnded(request.speaker, end))
         reach("end.sent")
         if end.outcome is Outcome.COMPLETED:
-            self._w.supervisor.start("grow", self._w.grow(request.key))
+            self._w.grow(request.key)
 
     async def settle_owed(self) -> None:
         """Write the ends that the disk refused before."""

@@ -41,6 +41,30 @@ reply = "Bob heard: {user}"
 reply = "Heard: {user}"
 """
 
+# Holds a daemon's lock and, told to stop, leaves it to a child: one daemon after the other, with no moment between.
+DYNASTY = """
+import fcntl, os, signal, sys
+lock = open(sys.argv[1], "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+
+def reign():
+    with open(sys.argv[2] + ".new", "w") as pid:
+        pid.write(str(os.getpid()))
+    os.replace(sys.argv[2] + ".new", sys.argv[2])
+
+def abdicate(*_):
+    if os.fork():
+        os._exit(0)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    reign()
+
+signal.signal(signal.SIGTERM, abdicate)
+reign()
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+
 
 def data(done: "subprocess.CompletedProcess[str]") -> Any:
     """The data of the one document on stdout."""
@@ -97,6 +121,22 @@ def test_commands_that_start_the_daemon_at_the_same_moment_share_it(own: Home) -
 
     assert [process.returncode for process in started] == [0, 0, 0], outputs
     assert len(data(run_cli(own, "conversations", "--json"))) == 3
+    # One that was started in vain could come up later, once the first is told to stop.
+    assert "already serves" not in (own.path / "logs" / "console.log").read_text(encoding="utf-8")
+
+
+def test_down_also_stops_a_daemon_that_takes_the_place_of_the_first(own: Home) -> None:
+    lock, pid = own.path / "data" / "moot.lock", own.path / "run" / "moot.pid"
+    lock.parent.mkdir()
+    pid.parent.mkdir()
+    command = [sys.executable, "-c", DYNASTY, str(lock), str(pid)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "ready\n"
+
+        assert data(run_cli(own, "down", "--json")) == {"stopped": True}
+
+    assert int(pid.read_text()) != first.pid
 
 
 def test_a_daemon_that_cannot_start_shows_why(own: Home) -> None:

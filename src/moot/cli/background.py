@@ -22,7 +22,30 @@ _TAIL_LINES = 12
 
 
 async def start(home: Paths, answers: Callable[[Paths], Awaitable[bool]]) -> int:
-    """Start `moot serve` detached and wait until it answers; its output goes to the log folder."""
+    """Start `moot serve` detached and wait until it answers; its output goes to the log folder.
+
+    One command at a time: a second daemon that came up late would outlive the first and surprise whoever
+    stopped that one.
+    """
+    began = time.monotonic()
+    make_folder(home.run)
+    descriptor = os.open(home.starting, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while not _try_lock(descriptor):
+            if time.monotonic() - began > START_SECONDS:
+                raise TimedOut(
+                    f"another command has been starting the daemon for {START_SECONDS:.0f} seconds",
+                    fix=f"See {home.logs / 'console.log'}.",
+                )
+            await asyncio.sleep(_POLL_SECONDS)
+        if await answers(home):
+            return running_pid(home)
+        return await _spawn(home, answers)
+    finally:
+        os.close(descriptor)
+
+
+async def _spawn(home: Paths, answers: Callable[[Paths], Awaitable[bool]]) -> int:
     make_folder(home.logs)
     console = home.logs / "console.log"
     began = time.monotonic()
@@ -39,7 +62,7 @@ async def start(home: Paths, answers: Callable[[Paths], Awaitable[bool]]) -> int
         )
     while not await answers(home):
         if process.poll() is not None:
-            # Another command may have started one at the same moment, and that one won the lock.
+            # Somebody may have run `moot serve` at the same moment, and that one won the lock.
             if await _other_came_up(home, answers):
                 return running_pid(home)
             raise _failed(process.returncode, _tail(console, offset))
@@ -90,33 +113,44 @@ def is_locked(lock: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not _try_lock(descriptor)
     finally:
         os.close(descriptor)
-    return False
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def stop(home: Paths, *, now: bool, seconds: float = STOP_SECONDS) -> bool:
     """Ask the daemon to drain and stop, or to stop at once; wait for it. False when none was running."""
-    pid = running_pid(home)
-    if not pid:
-        return False
-    os.kill(pid, signal.SIGTERM)
+    told = 0
+    deadline = time.monotonic() + seconds
+    while is_locked(home.lock):
+        pid = running_pid(home)
+        # Usually once; but another that waited for the lock may take the place of the first.
+        if pid and pid != told:
+            told = pid
+            _tell_to_stop(pid, now=now)
+        if time.monotonic() > deadline:
+            raise TimedOut(
+                f"the daemon (pid {told}) is still finishing its runs after {seconds:.0f} seconds",
+                fix="Wait, or stop it at once with `moot down --now`.",
+            )
+        time.sleep(_POLL_SECONDS)
+    return bool(told)
+
+
+def _tell_to_stop(pid: int, *, now: bool) -> None:
+    _signal_if_there(pid)
     if now:
         # The second signal is what says "at once"; the pause keeps the kernel from merging the two.
         time.sleep(0.05)
         _signal_if_there(pid)
-    deadline = time.monotonic() + seconds
-    while is_locked(home.lock):
-        if time.monotonic() > deadline:
-            raise TimedOut(
-                f"the daemon (pid {pid}) is still finishing its runs after {seconds:.0f} seconds",
-                fix="Wait, or stop it at once with `moot down --now`.",
-            )
-        time.sleep(_POLL_SECONDS)
-    return True
 
 
 def _signal_if_there(pid: int) -> None:

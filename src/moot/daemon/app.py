@@ -59,6 +59,8 @@ DRAIN_SECONDS = 10.0
 _LOOK_AGAIN_SECONDS = 0.05
 _TIDY_SECONDS = 5.0
 _WORKSPACES_KNOWN = 4096
+_LOCK_ATTEMPTS = 10
+_LOCK_PAUSE_SECONDS = 0.01
 
 
 class SystemClock:
@@ -313,14 +315,22 @@ def _lock(paths: Paths, stack: AsyncExitStack) -> None:
     make_folder(paths.run)
     handle = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     stack.callback(os.close, handle)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise Conflict(
-            f"another daemon already serves {paths.data}", fix="Use it, or stop it first with `moot down`."
-        ) from None
+    if not _take_lock(handle):
+        raise Conflict(f"another daemon already serves {paths.data}", fix="Use it, or stop it first with `moot down`.")
     paths.pid.write_text(f"{os.getpid()}\n", encoding="ascii")
     stack.callback(paths.pid.unlink, missing_ok=True)
+
+
+def _take_lock(handle: int) -> bool:
+    """Try for a moment: whoever only looks whether the lock is held holds it for an instant."""
+    for _ in range(_LOCK_ATTEMPTS):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOCK_PAUSE_SECONDS)
+        else:
+            return True
+    return False
 
 
 def serve(paths: Paths) -> int:
@@ -338,12 +348,13 @@ def serve(paths: Paths) -> int:
 
 
 async def _serve(paths: Paths, redactor: Redactor) -> int:
-    stop, now = asyncio.Event(), asyncio.Event()
+    stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def on_signal() -> None:
         if stop.is_set():
-            now.set()
+            # At once means at once: what was acknowledged is on disk, the rest is told as interrupted next time.
+            os._exit(0)
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -354,12 +365,7 @@ async def _serve(paths: Paths, redactor: Redactor) -> int:
         _say_ready(daemon)
         await stop.wait()
         daemon.approvals.suspend()
-        drained = daemon.supervisor.start("drain", daemon.runs.stop(grace=DRAIN_SECONDS))
-        hurried = daemon.supervisor.start("second signal", now.wait())
-        await asyncio.wait({drained, hurried}, return_when=asyncio.FIRST_COMPLETED)
-        if now.is_set():
-            # At once means at once: what was acknowledged is on disk, the rest is told as interrupted next time.
-            os._exit(0)
+        await daemon.runs.stop(grace=DRAIN_SECONDS)
     return 0
 
 

@@ -62,6 +62,11 @@ class Paths:
         return self.data / "moot.lock"
 
     @property
+    def starting(self) -> Path:
+        """Held by the one command that starts the daemon, until it answers."""
+        return self.run / "starting.lock"
+
+    @property
     def store(self) -> Path:
         return self.data / "moot.db"
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from moot.daemon.config_agents import SECTIONS as AGENT_SECTIONS
+from moot.daemon.config_agents import agent_config, by_field
 from moot.daemon.config_hands import INTERCEPTOR_KEYS
 from moot.daemon.config_hands import SECTIONS as HANDS_SECTIONS
 from moot.daemon.config_keys import (
@@ -24,6 +26,7 @@ from moot.daemon.config_mcp import MCP_KEYS, MCP_TABLES, mcp_from
 from moot.daemon.config_models import check_model, model_from
 from moot.daemon.toml_lines import KeyPath, key_lines, line_of
 from moot.domain.agent import Flaw
+from moot.domain.agent_config import AgentMemoryConfig, RunLedgerConfig
 from moot.domain.config import CompactionConfig, Config, ListenConfig, ModelConfig, default_config
 from moot.domain.errors import ConfigError
 from moot.domain.files_config import FilesConfig
@@ -168,13 +171,14 @@ class Reading:
 
     def config(self, document: dict[str, Any]) -> Config:
         defaults = default_config()
-        top = self._table((), document, TOP_KEYS, beside=(*SECTIONS, *HANDS_SECTIONS, "mcp"))
+        top = self._table((), document, TOP_KEYS, beside=(*SECTIONS, *HANDS_SECTIONS, *AGENT_SECTIONS, "mcp"))
         models = dict(defaults.models)
         models |= self._models(self._section(document, "models"), defaults.models)
         default_model = top.pop("default_model", defaults.default_model)
         if default_model not in models:
             names = ", ".join(sorted(models))
             self._error(("default_model",), f"there is no [models.{default_model}]; there are {names}")
+        team = {name: self._plain(document, name, keys) for name, keys in AGENT_SECTIONS.items()}
         return Config(
             default_model=default_model,
             models=MappingProxyType(models),
@@ -182,6 +186,9 @@ class Reading:
             compaction=CompactionConfig(**self._plain(document, "compaction", COMPACTION_KEYS)),
             listen=ListenConfig(**self._plain(document, "listen", LISTEN_KEYS)),
             hands=self._hands(document),
+            agent=agent_config(team["agent"], folder=self._path.parent),
+            run_ledger=RunLedgerConfig(**by_field(team["runLedger"])),
+            agent_memory=AgentMemoryConfig(**by_field(team["agentMemory"])),
             **top,
         )
 

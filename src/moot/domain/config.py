@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from moot.domain.agent_config import AgentConfig, AgentMemoryConfig, RunLedgerConfig
 from moot.domain.hands_config import HandsConfig
 from moot.domain.run import Limits
 
@@ -59,6 +60,9 @@ class Config:
     max_content_bytes: int = 1_048_576
     queue_bound: int = 32
     hands: HandsConfig = field(default_factory=HandsConfig)
+    agent: AgentConfig = field(default_factory=AgentConfig)
+    run_ledger: RunLedgerConfig = field(default_factory=RunLedgerConfig)
+    agent_memory: AgentMemoryConfig = field(default_factory=AgentMemoryConfig)
 
 
 def default_config() -> Config:

@@ -293,3 +293,44 @@ def test_a_number_of_too_many_digits_is_a_flaw_of_its_line(path: Path) -> None:
 @pytest.mark.parametrize("number", ["1" + "0" * 400, "-1" + "0" * 400, "0x" + "f" * 9000])
 def test_a_number_beyond_sixty_four_bits_is_a_flaw_of_its_line(path: Path, key: str, number: str) -> None:
     assert errors_of(path, f"\n{key} = {number}\n") == [(2, f"`{key}` is too large a number")]
+
+
+def test_the_keys_of_agents_that_work_together_keep_their_outside_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    path = tmp_path / "config.toml"
+    path.write_text(
+        "[agent]\nmultiAgent = true\nmaxDelegationRounds = 3\n"
+        'agentsDir = "~/mine"\nforeignDirs = ["~/.claude/agents", "beside", "/else"]\n'
+        "[runLedger]\nenabled = true\nwriteThrough = true\n[agentMemory]\nenabled = true\n"
+    )
+
+    config, warnings = load_config(path)
+
+    assert warnings == []
+    assert (config.agent.multi_agent, config.agent.max_delegation_rounds) == (True, 3)
+    assert config.agent.agents_dir == "/home/ada/mine"
+    assert config.agent.foreign_dirs == ("/home/ada/.claude/agents", str(tmp_path / "beside"), "/else")
+    assert (config.run_ledger.enabled, config.run_ledger.write_through) == (True, True)
+    assert config.agent_memory.enabled
+
+
+@pytest.mark.parametrize(
+    "line", ['agentsDir = "a\\u0000b"', 'foreignDirs = ["\\u0000"]', "maxDelegationRounds = 0", 'multiAgent = "yes"']
+)
+def test_a_wrong_value_of_an_agent_key_is_told_with_its_line(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(f"[agent]\n{line}\n")
+
+    with pytest.raises(BrokenConfig) as caught:
+        load_config(path)
+
+    assert [flaw.line for flaw in caught.value.flaws] == [2]
+
+
+def test_a_home_of_somebody_unknown_is_a_folder_that_does_not_exist(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('[agent]\nagentsDir = "~nobody-of-that-name/agents"\n')
+
+    assert load_config(path)[0].agent.agents_dir == str(tmp_path / "~nobody-of-that-name" / "agents")

@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from moot.daemon.config_agents import SECTIONS as AGENTS
+from moot.daemon.config_agents import snake
 from moot.daemon.config_hands import INTERCEPTOR_KEYS
 from moot.daemon.config_hands import SECTIONS as HANDS
 from moot.daemon.config_keys import (
@@ -28,15 +30,17 @@ TABLES = {
     "listen": LISTEN_KEYS,
     "interceptor": INTERCEPTOR_KEYS,
     **HANDS,
+    **AGENTS,
 }
 
 
 @pytest.mark.parametrize(
     ("keys", "kind", "besides"),
     [
-        (TOP_KEYS, Config, set(SECTIONS) - {"security"} | {"hands"}),
+        (TOP_KEYS, Config, set(SECTIONS) - {"security"} | {"hands"} | set(map(snake, AGENTS))),
         (INTERCEPTOR_KEYS, InterceptorConfig, set()),
         *((keys, type(getattr(HandsConfig(), name)), {"ports"}) for name, keys in HANDS.items()),
+        *((keys, type(getattr(default_config(), snake(name))), set()) for name, keys in AGENTS.items()),
         (MODEL_KEYS, ModelConfig, {"name"}),
         (LIMIT_KEYS, Limits, set()),
         (COMPACTION_KEYS, CompactionConfig, set()),
@@ -44,20 +48,20 @@ TABLES = {
     ],
 )
 def test_every_setting_has_a_key_and_every_key_a_setting(keys: tuple[Key, ...], kind: type, besides: set[str]) -> None:
-    assert {key.name for key in keys} == {field.name for field in fields(kind)} - besides
+    assert {snake(key.name) for key in keys} == {field.name for field in fields(kind)} - besides
 
 
 @pytest.mark.parametrize("section", TABLES)
 def test_the_stated_default_of_a_key_is_the_real_one(section: str) -> None:
     config = default_config()
     owner = {"": config, "models": ModelConfig(name="", provider="")}.get(section) or getattr(
-        config if hasattr(config, section) else config.hands, section
+        config if hasattr(config, snake(section)) else config.hands, snake(section)
     )
 
     for key in TABLES[section]:
         if key.name == "reading_tools":
             continue
-        real = getattr(owner, key.name)
+        real = getattr(owner, snake(key.name))
         stated = {"true": True, "false": False, "[]": ()}.get(
             key.default, key.kind(key.default or 0 if key.kind is not str else "")
         )

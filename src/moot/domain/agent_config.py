@@ -1,0 +1,31 @@
+"""What a person can configure of agents that work together, as values."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    """[agent]: whether the root agent orchestrates teammates, and where agents are defined."""
+
+    multi_agent: bool = False
+    # Delegations of one user turn.
+    max_delegation_rounds: int = 10
+    # Empty is the folder beside the configuration.
+    agents_dir: str = ""
+    # Folders with agent files written for other programs.
+    foreign_dirs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLedgerConfig:
+    """[runLedger]: whether what blocks a teammate is also written to a journal. Both must be on."""
+
+    enabled: bool = False
+    write_through: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentMemoryConfig:
+    """[agentMemory]: whether every teammate remembers from one run to the next."""
+
+    enabled: bool = False

@@ -97,7 +97,13 @@ class Anything:
 def test_every_request_of_the_protocol_has_a_handler() -> None:
     requests = {field.name for field in pb.ClientMessage.DESCRIPTOR.oneofs_by_name["message"].fields}
     handlers = Handlers(  # type: ignore[arg-type]
-        talk=Anything(), records=Anything(), house=Anything(), inbox=Anything(), secrets=Anything(), mcp=Anything()
+        talk=Anything(),
+        records=Anything(),
+        house=Anything(),
+        inbox=Anything(),
+        secrets=Anything(),
+        mcp=Anything(),
+        roster=Anything(),
     )
     # Who is asking is settled by the connection, before any handler.
     assert set(handlers.table) == requests - {"hello"}

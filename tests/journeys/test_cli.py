@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from moot.domain.agent import ROLES
 from tests.daemon_process import CONFIG, PATIENCE, DaemonProcess, Home, run_cli
 
 SCRIPT = """
@@ -482,8 +483,8 @@ def test_agents_are_listed_and_a_broken_file_makes_status_exit_78(own: Home) -> 
     listed = run_cli(own, "agents", "--json")
     status = run_cli(own, "status", "--json")
 
-    assert listed.returncode == 0
-    assert {"ada", "bob", "moot"} <= {each["name"] for each in data(listed)}
+    assert listed.returncode == 78
+    assert {"ada", "bob", "moot"} <= {each["name"] for each in json.loads(listed.stdout)["data"]}
     assert status.returncode == 78
     document = json.loads(status.stdout)
     assert (document["ok"], document["error"]["type"]) == (False, "bad_config")
@@ -546,7 +547,7 @@ def test_reload_takes_a_new_agent_and_names_what_is_broken(own: Home) -> None:
     bad = run_cli(own, "reload", "--json")
     told = run_cli(own, "reload").stderr
 
-    assert data(good)["agents"] == 5
+    assert data(good)["agents"] == 5 + len(ROLES)
     document = json.loads(bad.stdout)
     assert (bad.returncode, document["ok"], document["error"]["type"]) == (78, False, "bad_config")
     assert "config.toml:1" in document["data"]["flaws"][0]

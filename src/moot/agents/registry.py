@@ -1,26 +1,38 @@
-"""All agents that can be talked to: the built-in one, and a folder of AGENT.md files that may change."""
+"""All agents there are: built in, embedded as a fallback, and files of a person's that may change at any time."""
 
 import os
 import stat
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from moot.agents.agent_md import BUILT_IN_NAME, FILE_NAME, Broken, check_name, normal_name, read_agent
-from moot.domain.agent import Agent, AgentSource, Flaw
+from moot.agents import foreign
+from moot.agents.agent_md import BUILT_IN_NAMES, FILE_NAME, check_name, normal_name, read_agent
+from moot.agents.front_matter import Broken
+from moot.domain.agent import ROLES, ROOT, Agent, AgentSource, AgentStatus, Flaw
 
 _BUILT_IN = Path(__file__).parent / "builtin"
+_EMBEDDED = Path(__file__).parent / "embedded"
+EMBEDDED_NAMES = ("code-reviewer", "data-analyst", "translator")
 # What tells one version of a file from another without reading it.
 _Stamp = tuple[int, int, int, int]
 
 
 class Registry:
-    """A file that becomes broken keeps its last good definition and is listed in `flaws`."""
+    """A file that becomes broken keeps its last good definition and is listed in `flaws`.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._built_in = read_agent(
-            _BUILT_IN / BUILT_IN_NAME / FILE_NAME, within=_BUILT_IN, source=AgentSource.BUILT_IN
-        )
-        self._agents = {BUILT_IN_NAME: self._built_in}
+    `folder` holds a folder with an AGENT.md for each agent; `foreign_folders` hold files of other programs, of which
+    only `models` that are known here count.
+    """
+
+    def __init__(
+        self, folder: Path, *, foreign_folders: Sequence[Path] = (), models: Callable[[], Collection[str]] = tuple
+    ) -> None:
+        self.folder = folder
+        self.foreign_folders = tuple(foreign_folders)
+        self._models = models
+        self._built_in = {name: _packaged(_BUILT_IN, name, AgentSource.BUILT_IN) for name in BUILT_IN_NAMES}
+        self._embedded = {name: _packaged(_EMBEDDED, name, AgentSource.EMBEDDED) for name in EMBEDDED_NAMES}
+        self._agents = dict(self._built_in)
         self._flaws: tuple[Flaw, ...] = ()
         self._stamps: dict[str, _Stamp] = {}
         self.reload()
@@ -30,70 +42,108 @@ class Registry:
         return self._flaws
 
     def get(self, name: str) -> Agent | None:
+        """The agent of that name that can be talked to."""
+        agent = self._agents.get(name)
+        return agent if agent is not None and agent.status is AgentStatus.ACTIVE else None
+
+    def find(self, name: str) -> Agent | None:
+        """The agent of that name, active or not."""
         return self._agents.get(name)
 
     def all(self) -> list[Agent]:
-        """The built-in agent first, then by name."""
-        return [self._built_in] + [self._agents[name] for name in sorted(self._agents) if name != BUILT_IN_NAME]
+        """The root agent, the other built-in ones, then the rest by name; also those that are not active."""
+        others = sorted(name for name in self._agents if name not in BUILT_IN_NAMES)
+        return [self._agents[name] for name in (ROOT, *ROLES, *others)]
+
+    def active(self) -> list[Agent]:
+        return [agent for agent in self.all() if agent.status is AgentStatus.ACTIVE]
+
+    def problem(self, name: str) -> str:
+        """Why the agent of that name cannot be used, where a file of that name says so."""
+        agent = self._agents.get(name)
+        if agent is not None and agent.status is not AgentStatus.ACTIVE:
+            return f"{_shown(agent.path)}: its status is {agent.status}, not active"
+        return next((str(flaw) for flaw in self._flaws if named_by(Path(flaw.path)) == name), "")
 
     def refresh_if_changed(self) -> bool:
-        """Read the folder again if any file in it is new, gone or different; say whether it was."""
-        if _stamps(self._folder) == self._stamps:
+        """Read the files again if any is new, gone or different; say whether one was."""
+        if self._stamped() == self._stamps:
             return False
         self.reload()
         return True
 
     def reload(self) -> None:
         # The stamps come first: a file written while we read is then seen again next time.
-        stamps = _stamps(self._folder)
+        stamps = self._stamped()
         before = {agent.path: agent for agent in self._agents.values()}
-        agents = {BUILT_IN_NAME: self._built_in}
+        agents = dict(self._built_in)
         flaws: list[Flaw] = []
-        for entry in sorted(stamps):
-            path = self._folder / entry / FILE_NAME
+        for path in stamps:
             agent: Agent | None
             try:
-                agent = self._read(path, taken=agents)
+                agent = self._read(Path(path), taken=agents)
             except Broken as broken:
                 flaws.append(Flaw(path=_shown(path), line=broken.line, reason=broken.reason))
-                agent = before.get(str(path))
+                agent = before.get(path)
             if agent is not None:
                 agents.setdefault(agent.name, agent)
-        self._agents, self._flaws, self._stamps = agents, tuple(flaws), stamps
+        # For someone who has written none. A broken file is one, too: what it was meant to be is not known.
+        self._agents = agents if stamps else {**agents, **self._embedded}
+        self._flaws, self._stamps = tuple(flaws), stamps
 
     def _read(self, path: Path, *, taken: dict[str, Agent]) -> Agent:
-        if reason := check_name(path.parent.name):
-            raise Broken(1, reason.replace("the name", "the folder's name", 1))
-        agent = read_agent(path, within=self._folder)
+        if path.name == FILE_NAME and path.parent.parent == self.folder:
+            if reason := check_name(path.parent.name):
+                raise Broken(1, reason.replace("the name", "the folder's name", 1))
+            agent = read_agent(path, within=self.folder)
+        else:
+            agent = foreign.read_foreign(path, within=path.parent, models=self._models()).agent
         if agent.name in taken:
             raise Broken(1, f"there is already an agent {normal_name(agent.name)!r} at {taken[agent.name].path}")
         return agent
 
+    def _stamped(self) -> dict[str, _Stamp]:
+        """Every file that defines an agent, a person's own before those of other programs, with its stamp."""
+        own = [os.path.join(self.folder, name, FILE_NAME) for name in sorted(_entries(self.folder))]
+        others = [
+            os.path.join(folder, name)
+            for folder in self.foreign_folders
+            for name in sorted(_entries(folder))
+            if name.endswith(foreign.SUFFIX)
+        ]
+        return {path: stamp for path in (*own, *others) if (stamp := _stamp(path)) is not None}
 
-def _shown(path: Path) -> str:
+
+def named_by(path: Path) -> str:
+    """The agent a file is about, by its place alone."""
+    return path.parent.name if path.name == FILE_NAME else path.stem
+
+
+def _packaged(folder: Path, name: str, source: AgentSource) -> Agent:
+    return read_agent(folder / name / FILE_NAME, within=folder, source=source)
+
+
+def _shown(path: str) -> str:
     """The path as text that can be sent and printed: a name on disk is bytes of any kind."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
-def _stamps(folder: Path) -> dict[str, _Stamp]:
-    """One stamp for each folder that has an AGENT.md, or a broken link in its place."""
+def _entries(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            names = [entry.name for entry in entries if not entry.name.startswith(".")]
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
+            return [entry.name for entry in entries if not entry.name.startswith(".")]
     except OSError:
-        # A folder we may not enter has no agents; the doctor says why.
-        return {}
-    found: dict[str, _Stamp] = {}
-    for name in names:
-        path = os.path.join(folder, name, FILE_NAME)
-        try:
-            status = os.stat(path)
-        except OSError:
-            if not os.path.islink(path):
-                continue
-            status = os.lstat(path)
-        if not stat.S_ISDIR(status.st_mode):
-            found[name] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
-    return found
+        # There is none, or it is one we may not enter and the doctor says why.
+        return []
+
+
+def _stamp(path: str) -> _Stamp | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        if not os.path.islink(path):
+            return None
+        status = os.lstat(path)
+    if stat.S_ISDIR(status.st_mode):
+        return None
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino

@@ -128,16 +128,20 @@ def configuration(home: Paths) -> Iterator[Finding]:
 
 def agents(home: Paths) -> Iterator[Finding]:
     from moot.agents.registry import Registry  # noqa: PLC0415
+    from moot.daemon.config_agents import agents_folder, foreign_folders  # noqa: PLC0415
 
-    if home.agents.exists():
-        os.listdir(home.agents)  # says why when it cannot be read
-    registry = Registry(home.agents)
+    config = _good_config(home)
+    folder = agents_folder(config, home) if config else home.agents
+    others = foreign_folders(config) if config else []
+    models = config.models if config else {}
+    for place in (folder, *others):
+        if place.exists():
+            os.listdir(place)  # says why when it cannot be read
+    registry = Registry(folder, foreign_folders=others, models=lambda: models)
     for flaw in registry.flaws:
         yield error("agents", str(flaw), "Correct the file; it holds from the next message on.")
-    names = [agent.name for agent in registry.all()]
+    names = [agent.name for agent in registry.active()]
     yield ok("agents", f"{len(names)} loaded: {', '.join(names)}.")
-    config = _good_config(home)
-    models = config.models if config else {}
     for agent in registry.all():
         if config and agent.model and agent.model not in models:
             fix = f"Add [models.{agent.model}] to {home.config}, or use one of: {', '.join(sorted(models))}."

@@ -59,7 +59,7 @@ COMMANDS: dict[str, Entry] = {
     "models": Entry(SET_UP, "moot.cli.models:models", "List, pull and test models."),
     "secrets": Entry(SET_UP, "moot.cli.secrets:secrets", "Keep values that agents may use and never see."),
     "mcp": Entry(SET_UP, "moot.cli.mcp:mcp", "Use tools of MCP servers: add, list, rm, test, approve."),
-    "agents": Entry(SET_UP, "moot.cli.agents:agents", "List and show agents, and the hooks their tools pass."),
+    "agents": Entry(SET_UP, "moot.cli.agents:agents", "List, show, make and check agents."),
     "tokens": Entry(SET_UP, "moot.cli.tokens:tokens", "Let other programs in: new, list, revoke."),
 }
 

@@ -84,9 +84,22 @@ def agent(info: pb.AgentInfo) -> dict[str, Any]:
         "description": info.description,
         "model": info.model,
         "source": info.source,
+        "priority": info.priority,
+        "status": info.status,
         "path": info.path,
+        "prefixes": None if info.all_tools else list(info.prefixes),
+        "keywords": list(info.keywords),
+        "capabilities": list(info.capabilities),
+        "cannot_do": list(info.cannot_do),
+        "always_include": info.always_include,
+        "session_isolation": info.session_isolation,
     }
-    extra = {"instruction": info.instruction, "flaw": info.flaw}
+    extra = {
+        "accepts": info.accepts,
+        "returns": info.returns,
+        "instruction": info.instruction,
+        "flaw": info.flaw,
+    }
     return shape | {key: value for key, value in extra.items() if value}
 
 

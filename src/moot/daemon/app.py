@@ -11,12 +11,12 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from hashlib import sha256
-from pathlib import Path
 from random import Random, SystemRandom
 
 from moot.agents.registry import Registry
 from moot.daemon import tcp, unix
 from moot.daemon.config import ConfigFile
+from moot.daemon.config_agents import agents_folder, foreign_folders
 from moot.daemon.connection import Listener, Serving
 from moot.daemon.handlers import Handlers
 from moot.daemon.hands import Hands, Parts
@@ -27,6 +27,7 @@ from moot.daemon.mcp import McpRequests
 from moot.daemon.paths import Paths, make_folder
 from moot.daemon.principal import Principals
 from moot.daemon.records import Records
+from moot.daemon.roster import Roster
 from moot.daemon.secrets import SecretRequests
 from moot.daemon.talk import Talk
 from moot.domain.agent import Agent
@@ -81,7 +82,11 @@ class Daemon:
         self.rng: Random = SystemRandom()
         self.supervisor = Supervisor()
         self.config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
-        self.registry = Registry(paths.agents)
+        self.registry = Registry(
+            agents_folder(self.config.current, paths),
+            foreign_folders=foreign_folders(self.config.current),
+            models=lambda: self.config.current.models,
+        )
         self.catalog = self._new_catalog()
         # Catalogs of earlier configurations, which runs in flight may still be using.
         self._outgoing: list[Catalog] = []
@@ -138,7 +143,7 @@ class Daemon:
 
     def flaw(self, name: str) -> str:
         """What is wrong with the file of an agent that cannot be used."""
-        return next((str(flaw) for flaw in self.registry.flaws if Path(flaw.path).parent.name == name), "")
+        return self.registry.problem(name)
 
     def reload(self) -> list[str]:
         """Read configuration and agents again; what is broken keeps its last good version and is told."""
@@ -244,7 +249,10 @@ class Daemon:
         inbox = Inbox(asks=self.asks, approvals=self.approvals, gate=self.hands.gate)
         secrets = SecretRequests(vault=self.hands.vault, master=self.hands.master)
         mcp = McpRequests(self.hands.servers)
-        handlers = Handlers(talk=talk, records=records, house=house, inbox=inbox, secrets=secrets, mcp=mcp)
+        roster = Roster(registry=self.registry, config=self.config, tools=self.hands.tools, hooks=self.hands.gate.hooks)
+        handlers = Handlers(
+            talk=talk, records=records, house=house, inbox=inbox, secrets=secrets, mcp=mcp, roster=roster
+        )
         serving = Serving(handlers=handlers, tasks=self.supervisor, principals=self.principals)
         self.facts.connections = lambda: len(serving.connections)
         return serving

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from moot.daemon.config_keys import Key, between
+from moot.daemon.paths import Paths
 from moot.domain.agent_config import AgentConfig
+from moot.domain.config import Config
 
 
 def _folders(value: str | list[str]) -> str:
@@ -60,6 +62,15 @@ def agent_config(values: dict[str, Any], *, folder: Path) -> AgentConfig:
         agents_dir=_absolute(config.agents_dir, folder) if config.agents_dir else "",
         foreign_dirs=tuple(_absolute(each, folder) for each in config.foreign_dirs if each),
     )
+
+
+def agents_folder(config: Config, paths: Paths) -> Path:
+    """Where a person's own agents are."""
+    return Path(config.agent.agents_dir) if config.agent.agents_dir else paths.agents
+
+
+def foreign_folders(config: Config) -> list[Path]:
+    return [Path(each) for each in config.agent.foreign_dirs]
 
 
 def _absolute(written: str, folder: Path) -> str:

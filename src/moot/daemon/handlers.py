@@ -8,6 +8,7 @@ from moot.daemon.inbox import Inbox
 from moot.daemon.mcp import McpRequests
 from moot.daemon.principal import Principal
 from moot.daemon.records import Records
+from moot.daemon.roster import Roster
 from moot.daemon.secrets import SecretRequests
 from moot.daemon.talk import Talk
 from moot.domain.errors import BadRequest
@@ -17,8 +18,16 @@ Handler = Callable[[pb.ClientMessage, Principal, Reply], Awaitable[None]]
 
 
 class Handlers:
-    def __init__(
-        self, *, talk: Talk, records: Records, house: House, inbox: Inbox, secrets: SecretRequests, mcp: McpRequests
+    def __init__(  # noqa: PLR0913 — whoever answers, each by name
+        self,
+        *,
+        talk: Talk,
+        records: Records,
+        house: House,
+        inbox: Inbox,
+        secrets: SecretRequests,
+        mcp: McpRequests,
+        roster: Roster,
     ) -> None:
         self.table: dict[str, Handler] = {
             "send": talk.send,
@@ -40,6 +49,8 @@ class Handlers:
             "get_usage": records.get_usage,
             "list_agents": house.list_agents,
             "get_agent": house.get_agent,
+            "get_agent_status": roster.get_agent_status,
+            "list_agent_tools": roster.list_agent_tools,
             "list_models": house.list_models,
             "test_model": house.test_model,
             "list_tokens": house.list_tokens,

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from moot.daemon.config import ConfigFile
+from moot.daemon.config_agents import agents_folder, foreign_folders
 from moot.daemon.master_key import MasterKey
 from moot.daemon.paths import Paths
 from moot.daemon.vault import Keychain, Vault
@@ -152,9 +153,11 @@ class Hands:
 
     def _own_places(self) -> list[Path]:
         """Moot's own files: no tool touches them, also where they do not exist yet."""
-        paths = self._parts.paths
+        paths, config = self._parts.paths, self._parts.config.current
         beside = paths.config.parent
-        return [paths.config, paths.agents, beside / "tools", beside / "skills", paths.data, paths.run, paths.logs]
+        # Whoever writes there decides what agents are told and may do.
+        agents = dict.fromkeys([paths.agents, agents_folder(config, paths), *foreign_folders(config)])
+        return [paths.config, *agents, beside / "tools", beside / "skills", paths.data, paths.run, paths.logs]
 
     def _families(self, config: HandsConfig) -> list[Tool]:
         parts = self._parts

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moot import __version__
-from moot.agents.registry import Registry
+from moot.agents.registry import Registry, named_by
 from moot.daemon.config import ConfigFile
 from moot.daemon.connection import Reply
 from moot.daemon.principal import Principal, Principals, make_token
@@ -67,14 +67,14 @@ class House:
         agents = [self._agent(agent, principal) for agent in self._registry.all()]
         if principal.is_owner:
             agents += [
-                pb.AgentInfo(name=Path(flaw.path).parent.name, path=flaw.path, flaw=str(flaw))
+                pb.AgentInfo(name=named_by(Path(flaw.path)), path=flaw.path, flaw=str(flaw))
                 for flaw in self._registry.flaws
             ]
         reply.send(pb.ServerMessage(agent_list=pb.AgentList(agents=agents)))
 
     async def get_agent(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         self._registry.refresh_if_changed()
-        agent = self._registry.get(message.get_agent.name)
+        agent = self._registry.find(message.get_agent.name)
         if agent is None:
             raise NotFound(f"there is no agent {message.get_agent.name!r}", fix="See which there are: `moot agents`.")
         info = self._agent(agent, principal)
@@ -142,7 +142,7 @@ class House:
         stats = pb.DaemonStats(
             uptime_secs=int(self._clock.monotonic() - self._facts.started),
             active_conversations=len(self._runs.lanes()),
-            registered_agents=len(self._registry.all()),
+            registered_agents=len(self._registry.active()),
             active_model=self._config.current.default_model,
             version=__version__,
         )
@@ -157,7 +157,7 @@ class House:
     async def reload(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("reload the configuration")
         flaws = [clean(flaw) for flaw in self._reload()]
-        answer = pb.Reloaded(agents=len(self._registry.all()), flaws=flaws)
+        answer = pb.Reloaded(agents=len(self._registry.active()), flaws=flaws)
         reply.send(pb.ServerMessage(reloaded=answer))
 
     async def backup(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -194,6 +194,17 @@ class House:
             description=agent.description,
             model=agent.model or self._config.current.default_model,
             source=agent.source,
+            status=agent.status,
+            priority=agent.source.priority,
+            prefixes=agent.prefixes,
+            all_tools=agent.prefixes is None,
+            keywords=agent.keywords,
+            capabilities=agent.capabilities,
+            accepts=agent.accepts,
+            returns=agent.returns,
+            cannot_do=agent.cannot_do,
+            always_include=agent.always_include,
+            session_isolation=agent.session_isolation,
         )
         if principal.is_owner:
             info.path = clean(agent.path)

@@ -3,12 +3,33 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from moot.domain.scope import ALL_TOOLS, Scope
+from moot.domain.scope import ALL_TOOLS, CONTROL, NO_TOOLS, SHARED, Scope, only
+
+# The agent that is always there; it orchestrates where several work together.
+ROOT = "moot"
+# The specialists that are built in, in the order people are shown them.
+ROLES = ("operator", "navigator", "vault", "librarian", "automator", "planner", "chronicler", "ontologist")
 
 
 class AgentSource(StrEnum):
+    """Where a definition comes from. Of two with one name the higher priority counts; built-in names are never free."""
+
     BUILT_IN = "built-in"
+    EMBEDDED = "embedded"
     USER = "user"
+    REMOTE = "remote"
+
+    @property
+    def priority(self) -> int:
+        return list(AgentSource).index(self)
+
+
+class AgentStatus(StrEnum):
+    """Only an active agent can be talked to or spawned."""
+
+    ACTIVE = "active"
+    DISABLED = "disabled"
+    DRAFT = "draft"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +38,19 @@ class Agent:
     description: str
     instruction: str
     model: str = ""
+    status: AgentStatus = AgentStatus.ACTIVE
+    # Patterns of the tools it may use. None given is no opinion, an empty list is no tools.
+    prefixes: tuple[str, ...] | None = None
+    # What a request for it is recognised by.
+    keywords: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    accepts: str = ""
+    returns: str = ""
+    cannot_do: tuple[str, ...] = ()
+    # A teammate also where no tool matches its prefixes.
+    always_include: bool = False
+    # Works apart from the conversation it was spawned in; otherwise it is shown what was said there.
+    session_isolation: bool = True
     scope: Scope = ALL_TOOLS
     source: AgentSource = AgentSource.USER
     path: str = ""
@@ -32,3 +66,10 @@ class Flaw:
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.reason}"
+
+
+def scope_of(prefixes: tuple[str, ...] | None) -> Scope:
+    """What an agent with these prefixes may use at most, whatever it is asked for."""
+    if prefixes is None:
+        return ALL_TOOLS
+    return only(*prefixes, *SHARED, *CONTROL) if prefixes else NO_TOOLS

@@ -23,3 +23,9 @@ NO_TOOLS = Scope(((),))
 
 def only(*patterns: str) -> Scope:
     return Scope((patterns,))
+
+
+# Tools that belong to no role: whoever has any tools has these.
+SHARED = ("ask_user", "set_title", "recall", "task_*", "tool_output_*")
+# Tools that set other agents to work or write to them; they belong to no role either.
+CONTROL = ("agent_spawn", "agent_wait", "agent_stop", "list_peers", "send_to_peer")

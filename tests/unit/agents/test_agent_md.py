@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moot.agents.agent_md import Broken, check_name, imitates_built_in, parse_agent
+from moot.agents.agent_md import check_name, imitated, parse_agent
+from moot.agents.front_matter import Broken
 from moot.domain.agent import Agent
 
 GOOD = """---
@@ -82,7 +83,7 @@ def test_what_is_wrong_is_said_with_its_line(text: str, line: int, word: str) ->
 
 @pytest.mark.parametrize("name", ["moot", "MOOT", "ｍｏｏｔ", "m00t", "mo0t", "moоt", "мооt", "rnoot", "𝐦𝐨𝐨𝐭"])
 def test_a_name_that_could_be_taken_for_the_built_in_agent_is_refused(name: str) -> None:
-    assert imitates_built_in(name)
+    assert imitated(name) == "moot"
     assert "built-in" in check_name(name)
 
 

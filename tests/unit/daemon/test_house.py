@@ -8,6 +8,7 @@ from moot.agents.registry import Registry
 from moot.daemon.config import ConfigFile
 from moot.daemon.house import Facts, House
 from moot.daemon.principal import OWNER
+from moot.domain.agent import ROLES
 from moot.domain.sandbox import SandboxReport
 from moot.wire import moot_pb2 as pb
 
@@ -61,7 +62,7 @@ async def test_agents_and_flaws_are_told_where_names_are_no_text(tmp_path: Path)
         await answer(pb.ClientMessage(), OWNER, sent)
 
     listed, checked, reloaded = sent.messages
-    assert [each.name for each in listed.agent_list.agents] == ["moot", "ada", "caf\\xe9"]
-    assert listed.agent_list.agents[2].flaw
+    assert [each.name for each in listed.agent_list.agents] == ["moot", *ROLES, "ada", "caf\\xe9"]
+    assert listed.agent_list.agents[-1].flaw
     assert len(checked.checked.findings) == 4
     assert len(reloaded.reloaded.flaws) == 2

@@ -1,0 +1,239 @@
+"""Front matter: the YAML between two lines of --- at the top of a file, read so that every mistake has its line."""
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from moot.domain.text import clean
+
+MAX_BYTES = 262_144
+MAX_FRONT_MATTER = 32_768
+MAX_DEPTH = 16
+MAX_ITEMS = 256
+MAX_ITEM = 200
+
+_FENCE = re.compile(r"---[ \t]*")
+_TAG = "tag:yaml.org,2002:"
+_YES = ("true", "yes", "on")
+_Word = TypeVar("_Word", bound=StrEnum)
+
+
+class Broken(Exception):
+    """An agent's file that cannot be used: the line and the reason."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        # It may quote the file, in which an escape can stand for half a character.
+        self.reason = clean(reason)
+        super().__init__(self.reason)
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One key of the front matter: where it stands, and its value as it was written."""
+
+    name: str
+    node: yaml.Node
+    line: int
+
+
+class Fields:
+    """The keys of one file. Reading one that is not there gives the default; one of the wrong kind raises Broken."""
+
+    def __init__(self, found: Mapping[str, Field]) -> None:
+        self._found = found
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._found
+
+    def line(self, name: str) -> int:
+        field = self._found.get(name)
+        return field.line if field else 1
+
+    def text(self, name: str) -> str:
+        field = self._found.get(name)
+        return scalar(name, field.node) if field else ""
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        field = self._found.get(name)
+        if field is None:
+            return default
+        if field.node.tag != f"{_TAG}bool":
+            raise Broken(line_of(field.node), f"`{name}` must be true or false")
+        return str(field.node.value).lower() in _YES
+
+    def word(self, name: str, default: _Word) -> _Word:
+        """One of the words of an enumeration, which is the default's own."""
+        written = self.text(name)
+        words = list(type(default))
+        if not written:
+            return default
+        if written not in words:
+            raise Broken(self.line(name), f"`{name}` must be one of {', '.join(words)}, not {ascii(written)}")
+        return type(default)(written)
+
+    def items(self, name: str, *, longest: int = MAX_ITEM) -> list[tuple[str, int]] | None:
+        """A list of texts with their lines; a single text is a list of one. None where the key is not given."""
+        field = self._found.get(name)
+        if field is None or field.node.tag == f"{_TAG}null":
+            return None
+        nodes = field.node.value if isinstance(field.node, yaml.SequenceNode) else [field.node]
+        if len(nodes) > MAX_ITEMS:
+            raise Broken(field.line, f"`{name}` has more than {MAX_ITEMS} entries")
+        return [(_item(name, node, longest), line_of(node)) for node in nodes]
+
+    def words(self, name: str) -> tuple[str, ...]:
+        return tuple(text for text, _ in self.items(name) or ())
+
+    def pairs(self, name: str) -> list[tuple[str, yaml.Node]] | None:
+        """The entries of a value that is itself a table of keys; None where it is none."""
+        field = self._found.get(name)
+        return _pairs(field.node) if field is not None else None
+
+
+def _pairs(node: yaml.Node) -> list[tuple[str, yaml.Node]] | None:
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    return [(str(key.value), value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
+
+
+def leaves(node: yaml.Node) -> Iterable[str]:
+    """Every plain text in a value, however it is nested."""
+    if isinstance(node, yaml.ScalarNode):
+        yield str(node.value)
+    for child in node.value if isinstance(node, yaml.SequenceNode) else ():
+        yield from leaves(child)
+    for _, child in _pairs(node) or ():
+        yield from leaves(child)
+
+
+def split(text: str) -> tuple[Fields, str, int]:
+    """The front matter, the text below it, and the line of the --- that ends it."""
+    lines = text.split("\n")
+    end = _end(lines)
+    return _fields("\n".join(lines[1:end])), "\n".join(lines[end + 1 :]).strip(), end + 1
+
+
+def read_text(path: Path, within: Path) -> str:
+    """The text of one file, which must really lie inside `within`. Raises Broken."""
+    if not _lies_within(path, within):
+        raise Broken(1, f"it is a link that leads out of {within}; put the file itself there")
+    try:
+        # Not blocking, so that a named pipe cannot hold the daemon.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise Broken(1, "it is not a regular file")
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise Broken(1, f"it cannot be read: {error.strerror}") from error
+    if len(data) > MAX_BYTES:
+        raise Broken(1, f"it is larger than {MAX_BYTES // 1024} KiB")
+    return _decode(data)
+
+
+def scalar(key: str, node: yaml.Node) -> str:
+    if not isinstance(node, yaml.ScalarNode) or not node.tag.startswith(_TAG):
+        raise Broken(line_of(node), f"`{key}` must be text")
+    text = "" if node.tag == f"{_TAG}null" else str(node.value).strip()
+    if clean(text) != text:
+        raise Broken(line_of(node), f"`{key}` holds NUL or half of a surrogate pair; write the character itself")
+    return text
+
+
+def line_of(node: yaml.Node) -> int:
+    return _mark_line(node.start_mark)
+
+
+def _item(name: str, node: yaml.Node, longest: int) -> str:
+    if not isinstance(node, yaml.ScalarNode):
+        raise Broken(line_of(node), f"`{name}` must be a list of texts")
+    text = " ".join(scalar(name, node).split())
+    if not text or len(text) > longest:
+        raise Broken(line_of(node), f"an entry of `{name}` must have 1 to {longest} characters")
+    return text
+
+
+def _lies_within(path: Path, within: Path) -> bool:
+    try:
+        return path.resolve().is_relative_to(within.resolve())
+    except (OSError, RuntimeError):  # a loop of links is a RuntimeError in Python 3.11
+        return False
+
+
+def _decode(data: bytes) -> str:
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise Broken(data.count(b"\n", 0, error.start) + 1, "it is not UTF-8 text") from error
+    if "\0" in text:
+        raise Broken(text.count("\n", 0, text.index("\0")) + 1, "it contains a NUL character")
+    return text
+
+
+def _end(lines: list[str]) -> int:
+    if not lines or not _FENCE.fullmatch(lines[0]):
+        raise Broken(1, "it must begin with --- and the front matter (name, description)")
+    for number, line in enumerate(lines[1:], 1):
+        if _FENCE.fullmatch(line):
+            return number
+    raise Broken(1, "the front matter has no end; close it with a line of ---")
+
+
+def _fields(front_matter: str) -> Fields:
+    if len(front_matter) > MAX_FRONT_MATTER:
+        raise Broken(2, f"the front matter is longer than {MAX_FRONT_MATTER // 1024} KiB")
+    root = _compose(front_matter)
+    if root is None:
+        return Fields({})
+    if not isinstance(root, yaml.MappingNode):
+        raise Broken(line_of(root), "the front matter must be a list of `key: value` lines")
+    found: dict[str, Field] = {}
+    for key, value in root.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise Broken(line_of(key), "a key of the front matter must be a word")
+        if key.value in found:
+            raise Broken(line_of(key), f"`{key.value}` is given twice")
+        found[key.value] = Field(key.value, value, line_of(key))
+    return Fields(found)
+
+
+def _compose(front_matter: str) -> yaml.Node | None:
+    loader: yaml.SafeLoader | None = None
+    try:
+        loader = yaml.SafeLoader(front_matter)
+        _check_events(loader)
+        node: yaml.Node | None = yaml.compose(front_matter, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise Broken(_mark_line(mark), f"the front matter is not YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise Broken(2, "the front matter contains a character that YAML does not allow") from error
+    except (ValueError, OverflowError) as error:
+        # The reader of YAML makes characters and numbers of whatever digits there are.
+        raise Broken(_mark_line(loader), "the front matter holds a number or an escape beyond all bounds") from error
+    return node
+
+
+def _check_events(loader: yaml.SafeLoader) -> None:
+    """Refuse what makes YAML slow or large: aliases, and deep nesting. Stops at the first of them."""
+    depth = 0
+    while loader.check_event():
+        event = loader.get_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent):
+            raise Broken(_mark_line(event.start_mark), f"aliases such as *{event.anchor} are not allowed")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise Broken(_mark_line(event.start_mark), "the front matter is nested too deeply")
+
+
+def _mark_line(mark: Any) -> int:
+    """The line in the file of anything that has one: one for counting from 1, one for the opening ---."""
+    return int(mark.line) + 2 if mark else 2

@@ -1,0 +1,128 @@
+"""Which tools belong to which agent, what each may use at most, and how far a spawn narrows that. Pure."""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from moot.domain.agent import ROOT, Agent, AgentSource, AgentStatus
+from moot.domain.errors import BadRequest, NotFound
+from moot.domain.scope import CONTROL, NO_TOOLS, SHARED, Scope, only
+
+# A tool goes to the first of these roles that it matches. The planner is not among them: it has none.
+MATCHING_ORDER = ("librarian", "chronicler", "automator", "navigator", "vault", "ontologist", "operator")
+
+_WORD = re.compile(r"[a-z0-9]+")
+_UNPARTITIONED = only(*SHARED, *CONTROL)
+
+
+@dataclass(frozen=True, slots=True)
+class Kin:
+    """An agent that a tool no prefix matches seems to be about, and the word that says so."""
+
+    agent: str
+    signal: str
+    word: str
+
+
+class Partition:
+    """The tools there are at this moment, divided among the agents there are.
+
+    A tool belongs to one built-in role, by the matching order. A custom agent has the tools its own prefixes match as
+    well, without taking them from anybody. Words that requests are recognised by give nobody a tool: a tool that no
+    prefix matches stays unmatched, and `kin` names the custom agents it seems to be about.
+    """
+
+    def __init__(self, agents: Sequence[Agent], tools: Collection[str]) -> None:
+        self._agents = {agent.name: agent for agent in agents if agent.status is AgentStatus.ACTIVE}
+        self.shared = tuple(sorted(tool for tool in tools if _UNPARTITIONED.allows(tool)))
+        divided = sorted(tool for tool in tools if not _UNPARTITIONED.allows(tool))
+        self._tools = self._of_roles(divided)
+        for agent in self._custom():
+            self._tools[agent.name] = frozenset(tool for tool in divided if _matches(agent, tool))
+        taken = frozenset[str]().union(*self._tools.values())
+        self.unmatched = tuple(tool for tool in divided if tool not in taken)
+
+    def tools_of(self, agent: str) -> frozenset[str]:
+        """The tools that are an agent's own as a teammate; those that belong to no role come on top of them."""
+        return self._tools.get(agent, frozenset())
+
+    def teammates(self) -> list[Agent]:
+        """The agents that can be spawned: those with tools, and those that are always included."""
+        return [
+            agent
+            for name, agent in self._agents.items()
+            if name != ROOT and (self.tools_of(name) or agent.always_include)
+        ]
+
+    def scope_of(self, agent: str) -> Scope:
+        """What a teammate may use at most. Without tools of its own it has none at all."""
+        own = self.tools_of(agent)
+        return only(*sorted(own), *SHARED, *CONTROL) if own else NO_TOOLS
+
+    def spawn_scope(self, agent: str, allowed_tools: Sequence[str] = ()) -> Scope:
+        """What one spawn of a teammate may use: all of its role, or the part of it that is named.
+
+        Names may be patterns. Tools that do no work of their own stay; those that set others to work must be named.
+        """
+        self._check_spawnable(agent)
+        if not allowed_tools:
+            return self.scope_of(agent)
+        own = self.tools_of(agent)
+        within = [*own, *(self.shared if own else ())]
+        named: set[str] = set()
+        for pattern in allowed_tools:
+            found = {tool for tool in within if only(pattern).allows(tool)}
+            if not found:
+                raise _outside(agent, pattern, own)
+            named |= found
+        return self.scope_of(agent) & only(*sorted(named), *SHARED)
+
+    def kin(self, tool: str) -> tuple[Kin, ...]:
+        """The custom agents whose keywords or capabilities name a tool, keywords first."""
+        words = set(_WORD.findall(tool.lower()))
+        found = [
+            Kin(agent.name, signal, word)
+            for signal in ("keyword", "capability")
+            for agent in self._custom()
+            for word in (agent.keywords if signal == "keyword" else agent.capabilities)
+            if (parts := set(_WORD.findall(word.lower()))) and parts <= words
+        ]
+        first: dict[str, Kin] = {}
+        for each in found:
+            first.setdefault(each.agent, each)
+        return tuple(first.values())
+
+    def _custom(self) -> list[Agent]:
+        return [agent for agent in self._agents.values() if agent.source is not AgentSource.BUILT_IN]
+
+    def _of_roles(self, tools: Sequence[str]) -> dict[str, frozenset[str]]:
+        left = list(tools)
+        found: dict[str, frozenset[str]] = {}
+        for name in MATCHING_ORDER:
+            role = self._agents.get(name)
+            found[name] = frozenset(tool for tool in left if role is not None and _matches(role, tool))
+            left = [tool for tool in left if tool not in found[name]]
+        return found
+
+    def _check_spawnable(self, agent: str) -> None:
+        names = [each.name for each in self.teammates()]
+        if agent in names:
+            return
+        fix = f"Spawn one of: {', '.join(names)}."
+        if agent in self._agents and agent != ROOT:
+            raise BadRequest(f"{agent} has no tools here, so it cannot be a teammate", fix=fix)
+        raise NotFound(f"there is no teammate {agent!r}", fix=fix)
+
+
+def _matches(agent: Agent, tool: str) -> bool:
+    return bool(agent.prefixes) and only(*agent.prefixes or ()).allows(tool)
+
+
+def _outside(agent: str, pattern: str, own: frozenset[str]) -> BadRequest:
+    allowed = ", ".join(sorted(own))
+    return BadRequest(
+        f"the tool {pattern!r} is outside what {agent} may use at most",
+        fix=f"Name only these in allowed_tools, or leave it out: {allowed}."
+        if own
+        else f"{agent} works without tools; leave allowed_tools out.",
+    )

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moot.agents.agent_md import check_name, imitated, parse_agent
+from moot.agents.agent_md import BUILT_IN_NAMES, check_name, imitated, parse_agent, render_agent
 from moot.agents.front_matter import Broken
-from moot.domain.agent import Agent
+from moot.domain.agent import Agent, AgentStatus
 
 GOOD = """---
 name: writer
@@ -43,9 +43,91 @@ def test_a_plain_value_is_text_whatever_yaml_would_make_of_it() -> None:
     assert (agent.name, agent.description, agent.model) == ("007", "yes", "")
 
 
+FULL = """---
+name: code-reviewer
+description: Reviews code.
+status: draft
+model: fast
+prefixes:
+  - review_*
+  - lint_
+  - fs_read
+keywords: [review, code quality]
+capabilities: code-review
+accepts: A diff.
+returns: Findings.
+cannot_do:
+  - change files
+always_include: yes
+session_isolation: false
+---
+You review.
+"""
+
+
+def test_the_whole_front_matter_is_read() -> None:
+    agent = parse_agent(FULL)
+
+    assert agent == Agent(
+        name="code-reviewer",
+        description="Reviews code.",
+        instruction="You review.",
+        model="fast",
+        status=AgentStatus.DRAFT,
+        prefixes=("review_*", "lint_*", "fs_read"),
+        keywords=("review", "code quality"),
+        capabilities=("code-review",),
+        accepts="A diff.",
+        returns="Findings.",
+        cannot_do=("change files",),
+        always_include=True,
+        session_isolation=False,
+        scope=agent.scope,
+    )
+
+
+def test_prefixes_bound_what_an_agent_may_use() -> None:
+    scope = parse_agent(FULL).scope
+
+    assert [
+        tool for tool in ("review_diff", "lint_all", "fs_read", "ask_user", "agent_wait") if not scope.allows(tool)
+    ] == []
+    assert [tool for tool in ("fs_write", "exec", "fs_read_all") if scope.allows(tool)] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "prefixes", "allowed"),
+    [("", None, ["exec", "ask_user"]), ("prefixes:\n", None, ["exec", "ask_user"]), ("prefixes: []\n", (), [])],
+)
+def test_no_prefixes_are_every_tool_and_an_empty_list_is_none(
+    line: str, prefixes: tuple[str, ...] | None, allowed: list[str]
+) -> None:
+    agent = parse_agent(f"---\nname: a\ndescription: d\n{line}---\nDo.")
+
+    assert agent.prefixes == prefixes
+    assert [tool for tool in ("exec", "ask_user") if agent.scope.allows(tool)] == allowed
+
+
+def test_what_is_rendered_reads_as_the_same_agent() -> None:
+    for text in (GOOD, FULL, "---\nname: a\ndescription: 'it: \"#'\nprefixes: []\n---\nDo: ---\n\n---\nit"):
+        agent = parse_agent(text)
+        assert parse_agent(render_agent(agent)) == agent
+
+
 @pytest.mark.parametrize(
     ("text", "line", "word"),
     [
+        ("---\nname: a\ndescription: d\nstatus: off\n---\nDo.", 4, "active, disabled, draft"),
+        ("---\nname: a\ndescription: d\nalways_include: maybe\n---\nDo.", 4, "true or false"),
+        ("---\nname: a\ndescription: d\nsession_isolation: 1\n---\nDo.", 4, "true or false"),
+        ("---\nname: a\ndescription: d\nprefixes: {a: b}\n---\nDo.", 4, "list of texts"),
+        ("---\nname: a\ndescription: d\nprefixes:\n  - ok_*\n  - not ok\n---\nDo.", 6, "pattern"),
+        ("---\nname: a\ndescription: d\nprefixes: ['fs_[rw]*']\n---\nDo.", 4, "pattern"),
+        ("---\nname: a\ndescription: d\nkeywords:\n  - one\n  - ''\n---\nDo.", 6, "1 to 200"),
+        ("---\nname: a\ndescription: d\nkeywords:\n  - [two]\n---\nDo.", 5, "list of texts"),
+        ("---\nname: a\ndescription: d\nkeywords: [" + "x," * 300 + "]\n---\nDo.", 4, "256"),
+        ("---\nname: a\ndescription: d\naccepts: [x]\n---\nDo.", 4, "text"),
+        ("---\nname: operator\ndescription: d\n---\nDo.", 2, "built-in agent 'operator'"),
         ("", 1, "---"),
         ("name: a\n", 1, "---"),
         ("---\nname: a\n", 1, "close"),
@@ -85,6 +167,29 @@ def test_what_is_wrong_is_said_with_its_line(text: str, line: int, word: str) ->
 def test_a_name_that_could_be_taken_for_the_built_in_agent_is_refused(name: str) -> None:
     assert imitated(name) == "moot"
     assert "built-in" in check_name(name)
+
+
+@pytest.mark.parametrize("built_in", BUILT_IN_NAMES)
+def test_no_built_in_name_can_be_taken_however_it_is_written(built_in: str) -> None:
+    wide = "".join(chr(ord(letter) + 0xFEE0) for letter in built_in)
+    dotted = built_in[0] + "\u0307" + built_in[1:]
+    hidden = built_in[0] + "\u200b" + built_in[1:]
+    for name in (built_in, built_in.upper(), built_in.title(), wide, dotted, hidden):
+        assert imitated(name) == built_in, ascii(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "built_in"),
+    [("p1anner", "planner"), ("plаnner", "planner"), ("operat0r", "operator"), ("lιbrarian", "librarian"),
+     ("vau1t", "vault"), ("vauIt", "vault"), ("ont0l0gist", "ontologist"), ("chronic1er", "chronicler")],
+)  # fmt: skip
+def test_a_name_that_looks_like_a_role_is_refused(name: str, built_in: str) -> None:
+    assert built_in in check_name(name)
+
+
+@pytest.mark.parametrize("name", ["plan", "operators", "my-planner", "vault2", "library"])
+def test_a_name_that_only_resembles_a_role_is_free(name: str) -> None:
+    assert check_name(name) == ""
 
 
 @pytest.mark.parametrize("name", ["a", "writer", "0", "code-review_2", "moot-helper", "mood", "x" * 64])

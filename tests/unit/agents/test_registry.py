@@ -1,4 +1,5 @@
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -205,3 +206,136 @@ def test_files_and_hidden_folders_beside_the_agents_are_no_flaws(tmp_path: Path)
     registry = Registry(tmp_path)
 
     assert (names(registry), registry.flaws) == (["moot"], ())
+
+
+def test_every_role_is_built_in_and_says_what_it_is_for(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+
+    for name in ROLES:
+        agent = registry.get(name)
+        assert agent is not None
+        assert agent.source is AgentSource.BUILT_IN
+        assert agent.keywords
+        assert agent.capabilities
+        assert agent.cannot_do
+        assert agent.accepts
+        assert agent.returns
+        assert agent.session_isolation == (name not in ("planner", "chronicler"))
+        assert agent.always_include == (name == "planner")
+
+
+def test_a_role_is_told_to_end_in_visible_text_and_names_no_tool_it_does_not_have(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+
+    for agent in (each for each in registry.all() if each.name != "moot"):
+        named = re.findall(r"`([a-z]+(?:_[a-z]+)+)`", agent.instruction)
+        assert [tool for tool in named if not agent.scope.allows(tool)] == [], agent.name
+        assert "Always end with text" in agent.instruction
+
+
+def test_embedded_agents_are_for_someone_who_has_written_none(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    embedded = [agent.name for agent in registry.all() if agent.source is AgentSource.EMBEDDED]
+
+    write(tmp_path, "writer")
+    registry.refresh_if_changed()
+
+    assert embedded == list(EMBEDDED_NAMES)
+    assert registry.get("translator") is None
+
+    (tmp_path / "writer" / "AGENT.md").unlink()
+    registry.refresh_if_changed()
+    assert registry.get("translator") is not None
+
+
+def test_a_broken_file_is_a_file_that_was_written(tmp_path: Path) -> None:
+    write(tmp_path, "writer").write_text("nonsense")
+
+    assert Registry(tmp_path).get("translator") is None
+
+
+def test_an_agent_of_ones_own_may_have_the_name_of_an_embedded_one(tmp_path: Path) -> None:
+    write(tmp_path, "translator", "Mine.")
+
+    agent = Registry(tmp_path).get("translator")
+
+    assert agent is not None
+    assert (agent.source, agent.instruction) == (AgentSource.USER, "Mine.")
+
+
+def test_priorities_rise_from_what_is_built_in_to_what_is_remote() -> None:
+    assert [(str(source), source.priority) for source in AgentSource] == [
+        ("built-in", 0), ("embedded", 1), ("user", 2), ("remote", 3)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("status", ["disabled", "draft"])
+def test_an_agent_that_is_not_active_is_listed_and_cannot_be_used(tmp_path: Path, status: str) -> None:
+    path = write(tmp_path, "writer")
+    path.write_text(path.read_text().replace("description:", f"status: {status}\ndescription:"))
+
+    registry = Registry(tmp_path)
+
+    assert names(registry) == ["moot", "writer"]
+    assert registry.get("writer") is None
+    assert registry.find("writer") is not None
+    assert "writer" not in [agent.name for agent in registry.active()]
+    assert status in registry.problem("writer")
+
+
+@pytest.mark.parametrize("name", [*ROLES, "Operator", "ＶＡＵＬＴ", "p1anner"])
+def test_the_name_of_a_role_cannot_be_taken(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path, name)
+
+    registry = Registry(tmp_path)
+
+    assert names(registry) == ["moot"]
+    assert registry.flaws[0].path == str(path)
+    assert "built-in" in registry.flaws[0].reason
+
+
+def test_files_of_other_programs_are_agents_of_the_persons_own(tmp_path: Path) -> None:
+    folder, other = tmp_path / "agents", tmp_path / ".claude" / "agents"
+    other.mkdir(parents=True)
+    (other / "critic.md").write_text("---\nname: critic\ndescription: d\ntools: Read\nmodel: sonnet\n---\nJudge.\n")
+    (other / "README.txt").write_text("not an agent")
+    registry = Registry(folder, foreign_folders=[other], models=lambda: ["fast"])
+
+    agent = registry.get("critic")
+
+    assert agent is not None
+    assert (agent.source, agent.path, agent.model) == (AgentSource.USER, str(other / "critic.md"), "")
+    assert not agent.scope.allows("exec")
+    assert registry.get("translator") is None
+    assert registry.flaws == ()
+
+
+def test_a_file_of_another_program_does_not_replace_ones_own_and_is_told(tmp_path: Path) -> None:
+    folder, other = tmp_path / "agents", tmp_path / "other"
+    write(folder, "critic", "Mine.")
+    other.mkdir()
+    (other / "critic.md").write_text("---\ndescription: d\n---\nTheirs.\n")
+    (other / "vault.md").write_text("---\ndescription: d\n---\nTheirs.\n")
+
+    registry = Registry(folder, foreign_folders=[other])
+
+    agent = registry.get("critic")
+    assert agent is not None
+    assert agent.instruction == "Mine."
+    assert [flaw.path for flaw in registry.flaws] == [str(other / "critic.md"), str(other / "vault.md")]
+    assert registry.problem("vault") != ""
+
+
+def test_a_file_of_another_program_is_reread_and_keeps_its_last_good_definition(tmp_path: Path) -> None:
+    path = tmp_path / "other" / "critic.md"
+    path.parent.mkdir()
+    path.write_text("---\ndescription: d\n---\nOne.\n")
+    registry = Registry(tmp_path / "agents", foreign_folders=[path.parent])
+
+    path.write_text("broken, and longer than before")
+    assert registry.refresh_if_changed()
+
+    agent = registry.get("critic")
+    assert agent is not None
+    assert agent.instruction == "One."
+    assert registry.flaws[0].line == 1

@@ -1,6 +1,7 @@
 """The hands of the daemon: its tools and the hook chain in front of them, chosen and joined here."""
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,9 @@ _EVERYDAY = (
     "memory_agent_recall",
 )
 
+# How long a new skill or server may take to be noticed.
+_LOOK_AGAIN_SECONDS = 0.05
+
 Later = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
@@ -100,6 +104,9 @@ class Hands:
         self._scripts = SkillTools(self.skills, self._runner())
         self.servers = self._mcp_servers(config)
         self._built_in = _everyday_first({tool.spec.name: tool for tool in self._families(config)})
+        self._tools: Mapping[str, Tool] = self._built_in
+        self._added: list[Tool] = []
+        self._looked_at = -math.inf
         self.plugins = Plugins(parts.paths.config.parent / "tools", taken=self._built_in)
         self.gate = Gate(tools=self.tools, hooks=self._hooks(config), budget=self._shelve())
 
@@ -108,11 +115,19 @@ class Hands:
         return (*self.plugins.flaws, *self.skills.flaws)
 
     def tools(self) -> Mapping[str, Tool]:
-        """All tools as of now. What was added never takes the name of what is built in."""
-        added = [*self._scripts.current(), *self.plugins.tools, *self.servers.tools()]
-        return {**self._built_in, **{tool.spec.name: tool for tool in added if tool.spec.name not in self._built_in}}
+        """All tools, the same mapping until they change. What was added never takes the name of what is built in."""
+        now = self._parts.clock.monotonic()
+        if now - self._looked_at > _LOOK_AGAIN_SECONDS:
+            self._looked_at = now
+            added = [*self._scripts.current(), *self.plugins.tools, *self.servers.tools()]
+            if added != self._added:
+                self._added = added
+                fresh = {tool.spec.name: tool for tool in added if tool.spec.name not in self._built_in}
+                self._tools = {**self._built_in, **fresh}
+        return self._tools
 
     def reload(self) -> None:
+        self._looked_at = -math.inf
         self.plugins.reload()
         self.skills.reload()
         self._parts.later("list MCP tools", self._replace_servers())
@@ -186,6 +201,11 @@ class Hands:
             *skills.tools(skills=self.skills, off_limits=off_limits, config=config.skills),
         ]
 
+    def _publish(self, call: GateCall, record: CallRecord) -> None:
+        # It may have made a skill.
+        self._looked_at = -math.inf
+        call.context.emit(ToolExecuted(record.call_id, record.tool, record.ok, record.seconds))
+
     def _hooks(self, config: HandsConfig) -> list[Hook]:
         """The chain, outermost first. What comes after the tool is wrapped inside out: learning sees a result first."""
         parts = self._parts
@@ -199,7 +219,7 @@ class Hands:
         ]
         if config.interceptor.enabled:
             hooks.append(ApprovalGate(parts.approvals, lambda: self._config().interceptor))
-        hooks.append(EventPublisher(publish=_publish, clock=parts.clock))
+        hooks.append(EventPublisher(publish=self._publish, clock=parts.clock))
         if config.knowledge.enabled:
             learnings = SqliteLearnings(parts.store)
             redact = parts.redactor.for_log
@@ -222,7 +242,3 @@ class Hands:
 def _everyday_first(tools: dict[str, Tool]) -> dict[str, Tool]:
     """A model that sees little is offered the first dozen, so these are the ones nearly every agent needs."""
     return {name: tools[name] for name in (*_EVERYDAY, *(name for name in tools if name not in _EVERYDAY))}
-
-
-def _publish(call: GateCall, record: CallRecord) -> None:
-    call.context.emit(ToolExecuted(record.call_id, record.tool, record.ok, record.seconds))

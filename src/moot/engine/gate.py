@@ -20,6 +20,7 @@ from moot.failpoint import reach
 
 logger = logging.getLogger(__name__)
 
+_MOST_BOXES = 256
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -43,10 +44,19 @@ class Gate:
         self._tools = tools
         self.hooks = tuple(hooks)
         self._budget = budget
+        self._boxed: Mapping[str, Tool] = {}
+        self._boxes: dict[Scope, Toolbox] = {}
 
     def box(self, scope: Scope) -> "Toolbox":
-        """What a run may use. The scope is applied here and nowhere else."""
-        return Toolbox(self, {name: tool for name, tool in self._tools().items() if scope.allows(name)})
+        """What a run may use. The scope is applied here and nowhere else; a box lasts until the tools change."""
+        tools = self._tools()
+        if tools is not self._boxed or len(self._boxes) > _MOST_BOXES:
+            self._boxed, self._boxes = tools, {}
+        box = self._boxes.get(scope)
+        if box is None:
+            box = Toolbox(self, {name: tool for name, tool in tools.items() if scope.allows(name)})
+            self._boxes[scope] = box
+        return box
 
     async def pass_through(self, call: GateCall, deadline: Deadline) -> ToolResult:
         proceed: Proceed = _Execution(deadline)
@@ -117,9 +127,7 @@ class Toolbox:
     def __init__(self, gate: Gate, tools: Mapping[str, Tool]) -> None:
         self._gate = gate
         self._tools = tools
-
-    def specs(self) -> tuple[ToolSpec, ...]:
-        return tuple(tool.spec for tool in self._tools.values())
+        self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in tools.values())
 
     def masked(self, call: ToolCall) -> ToolCall:
         """The call as it may be written down: without the arguments that are for the tool alone."""

@@ -191,7 +191,7 @@ class Turns:
             primary=self._w.agents(request.key.agent) or agent,
             model=model,
             history=history,
-            cwd=request.cwd or history.conversation.cwd or self._w.workspace(request.key),
+            cwd=request.cwd or history.cwd or self._w.workspace(request.key),
             limits=self._w.config().limits.narrowed(request.limits),
             emit=emit,
         )

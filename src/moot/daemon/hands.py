@@ -27,6 +27,7 @@ from moot.hooks.learning import LearningObserver
 from moot.hooks.publish import EventPublisher
 from moot.hooks.redaction import Redactor
 from moot.hooks.security import SecurityFilter
+from moot.models.keys import reveal
 from moot.store.keys import KeyShelf
 from moot.store.learnings import SqliteLearnings
 from moot.store.mcp_pins import SqliteMcpPins
@@ -41,6 +42,7 @@ from moot.tools.ask import AskUser
 from moot.tools.conversation import Recall, SetTitle
 from moot.tools.exec_jobs import Jobs
 from moot.tools.exec_script import ScriptRunner
+from moot.tools.mcp.server import Needs
 from moot.tools.mcp.servers import McpServers
 from moot.tools.off_limits import OffLimits
 from moot.tools.plugins import Plugins
@@ -157,7 +159,8 @@ class Hands:
 
     def _mcp_servers(self, config: HandsConfig) -> McpServers:
         parts = self._parts
-        return McpServers(config.mcp, pins=SqliteMcpPins(parts.store), start=parts.later, clock=parts.clock)
+        needs = Needs(pins=SqliteMcpPins(parts.store), start=parts.later, clock=parts.clock, reveal=reveal)
+        return McpServers(config.mcp, needs)
 
     async def tidy(self) -> None:
         await self.shelf.expire(now=self._parts.clock.now())
@@ -189,7 +192,7 @@ class Hands:
                 redact=parts.redactor.secrets,
                 secrets=self.vault,
             ),
-            *web.tools(config.web),
+            *web.tools(config.web, reveal=reveal),
             *memory.tools(
                 memories=SqliteMemories(parts.store), config=lambda: self._config().memory, clock=parts.clock
             ),

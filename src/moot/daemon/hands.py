@@ -22,6 +22,7 @@ from moot.domain.ports import Clock, GateCall, Hook, Tool
 from moot.engine.approvals import Approvals
 from moot.engine.gate import Gate
 from moot.hooks.approval import ApprovalGate
+from moot.hooks.kept_arguments import KeptArguments
 from moot.hooks.knowledge import KnowledgeSaver
 from moot.hooks.learning import LearningObserver
 from moot.hooks.publish import EventPublisher
@@ -110,7 +111,8 @@ class Hands:
         self._added: list[Tool] = []
         self._looked_at = -math.inf
         self.plugins = Plugins(parts.paths.config.parent / "tools", taken=self._built_in)
-        self.gate = Gate(tools=self.tools, hooks=self._hooks(config), budget=self._shelve())
+        self._kept = KeptArguments(parts.approvals, self.vault)
+        self.gate = Gate(tools=self.tools, hooks=self._hooks(config), budget=self._shelve(), restore=self._kept.restore)
 
     @property
     def flaws(self) -> tuple[Flaw, ...]:
@@ -221,7 +223,7 @@ class Hands:
             )
         ]
         if config.interceptor.enabled:
-            hooks.append(ApprovalGate(parts.approvals, lambda: self._config().interceptor))
+            hooks.append(ApprovalGate(parts.approvals, lambda: self._config().interceptor, kept=self._kept))
         hooks.append(EventPublisher(publish=self._publish, clock=parts.clock))
         if config.knowledge.enabled:
             learnings = SqliteLearnings(parts.store)

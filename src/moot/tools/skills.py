@@ -304,6 +304,10 @@ class ScriptSkill:
             return ToolResult(content=said, taint=self._skill.taint)
         return ToolResult(content=said.content, is_error=said.is_error, taint=said.taint | self._skill.taint)
 
+    async def script(self) -> str:
+        data = await asyncio.to_thread(self._skills.read, self._skill, self._skill.script)
+        return data.decode(errors="replace")
+
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         data = await asyncio.to_thread(self._skills.read, self._skill, self._skill.script)
         return f"{self.line(arguments)}\n{difference(self._skill.script, None, data)}"

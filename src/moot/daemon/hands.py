@@ -22,7 +22,6 @@ from moot.domain.ports import Clock, GateCall, Hook, Tool
 from moot.engine.approvals import Approvals
 from moot.engine.gate import Gate
 from moot.hooks.approval import ApprovalGate
-from moot.hooks.kept_arguments import KeptArguments
 from moot.hooks.knowledge import KnowledgeSaver
 from moot.hooks.learning import LearningObserver
 from moot.hooks.publish import EventPublisher
@@ -47,6 +46,7 @@ from moot.tools.mcp.server import Needs
 from moot.tools.mcp.servers import McpServers
 from moot.tools.off_limits import OffLimits
 from moot.tools.plugins import Plugins
+from moot.tools.private_places import private_places
 from moot.tools.sandbox.sandbox import Sandbox
 from moot.tools.shell_grammar import classify, classify_script
 from moot.tools.skill_shelf import Skills
@@ -111,8 +111,7 @@ class Hands:
         self._added: list[Tool] = []
         self._looked_at = -math.inf
         self.plugins = Plugins(parts.paths.config.parent / "tools", taken=self._built_in)
-        self._kept = KeptArguments(parts.approvals, self.vault)
-        self.gate = Gate(tools=self.tools, hooks=self._hooks(config), budget=self._shelve(), restore=self._kept.restore)
+        self.gate = Gate(tools=self.tools, hooks=self._hooks(config), budget=self._shelve())
 
     @property
     def flaws(self) -> tuple[Flaw, ...]:
@@ -179,7 +178,9 @@ class Hands:
     def _families(self, config: HandsConfig) -> list[Tool]:
         parts = self._parts
         off_limits = OffLimits(
-            places=[str(place) for place in self._own_places()], workspaces=str(parts.paths.workspaces)
+            places=[str(place) for place in self._own_places()],
+            workspaces=str(parts.paths.workspaces),
+            private=private_places(),
         )
         keychain = Keychain(keys=KeyShelf(parts.store), vault=self.vault, clock=parts.clock)
         return [
@@ -223,7 +224,7 @@ class Hands:
             )
         ]
         if config.interceptor.enabled:
-            hooks.append(ApprovalGate(parts.approvals, lambda: self._config().interceptor, kept=self._kept))
+            hooks.append(ApprovalGate(parts.approvals, lambda: self._config().interceptor))
         hooks.append(EventPublisher(publish=self._publish, clock=parts.clock))
         if config.knowledge.enabled:
             learnings = SqliteLearnings(parts.store)

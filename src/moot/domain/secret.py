@@ -137,25 +137,6 @@ class Keys(Protocol):
     async def listed(self) -> list[KeyInfo]: ...
 
 
-class Sealer(Protocol):
-    """Closes bytes so that only this daemon's owner can open them, and only for the place they were closed for."""
-
-    def close(self, data: bytes, *, place: str) -> bytes: ...
-    def open(self, sealed: bytes, *, place: str) -> bytes:
-        """ValueError when it was changed, moved to another place, or sealed with another key."""
-        ...
-
-    def proof(self, data: bytes, *, place: str) -> str:
-        """A digest that tells nothing to whoever has no key."""
-        ...
-
-
-class Seals(Protocol):
-    async def seal(self) -> Sealer:
-        """Unavailable while the key cannot be had."""
-        ...
-
-
 class Known(Protocol):
     """Where values are told that must never be seen again."""
 

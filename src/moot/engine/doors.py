@@ -1,6 +1,7 @@
 """The doors: how what a client asks becomes a RunRequest. They differ in values alone."""
 
 import os
+import stat
 from collections.abc import Callable
 from random import Random
 
@@ -112,8 +113,12 @@ def _check_name(what: str, name: str) -> None:
 def _directory(cwd: str) -> str:
     if not cwd:
         return ""
-    if "\x00" in cwd or not _encodable(cwd) or not os.path.isabs(cwd) or not os.path.isdir(cwd):
-        raise BadRequest(
-            f"the working directory {cwd!r} is not a folder here", fix="Give an absolute path that exists."
-        )
-    return os.path.normpath(cwd)
+    if "\x00" in cwd or not _encodable(cwd) or not os.path.isabs(cwd):
+        raise BadRequest(f"the working directory {cwd!r} is not an absolute path", fix="Give one that begins with /.")
+    try:
+        if stat.S_ISDIR(os.stat(cwd).st_mode):
+            return os.path.normpath(cwd)
+        reason = "is not a folder"
+    except OSError as error:
+        reason = f"cannot be used: {error.strerror}"
+    raise BadRequest(f"the working directory {cwd!r} {reason}", fix="Give a folder that exists.")

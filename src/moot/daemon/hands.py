@@ -22,6 +22,7 @@ from moot.domain.ports import Clock, GateCall, Hook, Tool
 from moot.engine.approvals import Approvals
 from moot.engine.gate import Gate
 from moot.hooks.approval import ApprovalGate
+from moot.hooks.kept_arguments import KeptArguments
 from moot.hooks.knowledge import KnowledgeSaver
 from moot.hooks.learning import LearningObserver
 from moot.hooks.publish import EventPublisher
@@ -111,7 +112,8 @@ class Hands:
         self._added: list[Tool] = []
         self._looked_at = -math.inf
         self.plugins = Plugins(parts.paths.config.parent / "tools", taken=self._built_in)
-        self.gate = Gate(tools=self.tools, hooks=self._hooks(config), budget=self._shelve())
+        self._kept = KeptArguments(parts.approvals, self.vault)
+        self.gate = Gate(tools=self.tools, hooks=self._hooks(config), budget=self._shelve(), restore=self._kept.restore)
 
     @property
     def flaws(self) -> tuple[Flaw, ...]:
@@ -160,8 +162,13 @@ class Hands:
 
     def _mcp_servers(self, config: HandsConfig) -> McpServers:
         parts = self._parts
-        needs = Needs(pins=SqliteMcpPins(parts.store), start=parts.later, clock=parts.clock, reveal=reveal)
+        needs = Needs(pins=SqliteMcpPins(parts.store), start=parts.later, clock=parts.clock, reveal=self._reveal)
         return McpServers(config.mcp, needs)
+
+    async def _reveal(self, reference: str, *, place: str) -> str:
+        value = await reveal(reference, place=place)
+        self._parts.redactor.register_key(reference.partition(":")[2], value)
+        return value
 
     async def tidy(self) -> None:
         await self.shelf.expire(now=self._parts.clock.now())
@@ -195,7 +202,7 @@ class Hands:
                 redact=parts.redactor.secrets,
                 secrets=self.vault,
             ),
-            *web.tools(config.web, reveal=reveal),
+            *web.tools(config.web, reveal=self._reveal),
             *memory.tools(
                 memories=SqliteMemories(parts.store), config=lambda: self._config().memory, clock=parts.clock
             ),
@@ -224,7 +231,7 @@ class Hands:
             )
         ]
         if config.interceptor.enabled:
-            hooks.append(ApprovalGate(parts.approvals, lambda: self._config().interceptor))
+            hooks.append(ApprovalGate(parts.approvals, lambda: self._config().interceptor, kept=self._kept))
         hooks.append(EventPublisher(publish=self._publish, clock=parts.clock))
         if config.knowledge.enabled:
             learnings = SqliteLearnings(parts.store)

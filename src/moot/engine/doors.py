@@ -26,12 +26,14 @@ class Doors:
         config: Callable[[], Config],
         clock: Clock,
         rng: Random,
+        redact: Callable[[str], str],
     ) -> None:
         self._agents = agents
         self._flaw = flaw
         self._config = config
         self._clock = clock
         self._rng = rng
+        self._redact = redact
 
     def turn(
         self,
@@ -53,7 +55,8 @@ class Doors:
             id=make_id("run", now=self._clock.now(), rng=self._rng),
             key=key,
             speaker=guest or key.agent,
-            content=content,
+            # A secret that Moot holds is not written down, whoever types it.
+            content=self._redact(content),
             scope=NO_TOOLS if guest else ALL_TOOLS,
             cwd=_directory(cwd),
             limits=limits or Limits(),

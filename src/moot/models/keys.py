@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from moot.domain.errors import ConfigError
@@ -90,9 +90,10 @@ def _checked(value: str, found: Reference, *, good: bool) -> str:
 class Key:
     """A key that is looked up when first needed, and again after it was refused."""
 
-    __slots__ = ("_reference", "_value", "model")
+    __slots__ = ("_known", "_reference", "_value", "model")
 
-    def __init__(self, reference: str = "", *, model: str) -> None:
+    def __init__(self, reference: str = "", *, model: str, known: Callable[[str, str], None] | None = None) -> None:
+        self._known = known
         self._reference = reference
         self._value: str | None = None
         self.model = model
@@ -122,6 +123,8 @@ class Key:
                 self._value = await asyncio.to_thread(resolve, self._reference, model=self.model)
             else:
                 self._value = resolve(self._reference, model=self.model)
+            if self._known is not None and self._value:
+                self._known(self._reference.partition(":")[2], self._value)
         return self._value
 
     def forget(self) -> None:

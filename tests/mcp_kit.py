@@ -11,8 +11,10 @@ from typing import Any
 from moot.domain.mcp import McpConfig
 from moot.domain.ports import ToolResult
 from moot.engine.supervisor import Supervisor
+from moot.models.keys import reveal
 from moot.store.mcp_pins import SqliteMcpPins
 from moot.store.sqlite import open_store
+from moot.tools.mcp.server import Needs
 from moot.tools.mcp.servers import McpServers
 from tests.web_server import context, nobody
 
@@ -77,7 +79,8 @@ async def kit(
     supervisor = Supervisor()
     clock = Time()
     configured = command(folder, **config)
-    servers = McpServers({configured.name: configured}, pins=SqliteMcpPins(store), start=supervisor.start, clock=clock)
+    needs = Needs(pins=SqliteMcpPins(store), start=supervisor.start, clock=clock, reveal=reveal)
+    servers = McpServers({configured.name: configured}, needs)
     try:
         yield Kit(folder, servers, clock)
     finally:

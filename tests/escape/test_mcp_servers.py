@@ -223,6 +223,8 @@ async def test_a_server_does_not_outlive_the_daemon_even_when_that_is_killed(tmp
 import asyncio, json, sys, time
 from moot.domain.mcp import McpConfig
 from moot.engine.supervisor import Supervisor
+from moot.models.keys import reveal
+from moot.tools.mcp.server import Needs
 from moot.tools.mcp.servers import McpServers
 
 class Pins:
@@ -234,7 +236,8 @@ class Clock:
 
 async def main():
     config = McpConfig(name="box", command=sys.executable, args=({str(SCRIPT)!r}, {str(state)!r}))
-    servers = McpServers({{"box": config}}, pins=Pins(), start=Supervisor().start, clock=Clock())
+    needs = Needs(pins=Pins(), start=Supervisor().start, clock=Clock(), reveal=reveal)
+    servers = McpServers({{"box": config}}, needs)
     await servers.refresh("box")
     import psutil
     print(json.dumps([child.pid for child in psutil.Process().children()]), flush=True)

@@ -1,11 +1,14 @@
 """A tool that could do harm waits for its owner: bound, single use, expiring, and there after a restart."""
 
+from pathlib import Path
+
 import pytest
 
 from moot.client.connection import connect
 from moot.domain.errors import BadRequest, Conflict, Forbidden, NotFound
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import CONFIG, Home, running
+from tests.daemon_process import CONFIG, PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
 
 ASKING = """
@@ -178,3 +181,157 @@ async def test_the_chain_can_be_seen_with_what_it_did(asking: Home) -> None:
             hooks = (await talk.connection.request(pb.ClientMessage(list_hooks=pb.ListHooksMsg()))).hook_list.hooks
             gate = next(hook for hook in hooks if hook.name == "ApprovalGate")
             assert (gate.phase, dict(gate.counts)) == ("pre-execute", {"asked": 1, "granted": 1})
+
+
+# ---- what only a tool may know -----------------------------------------------------------------
+
+CANARY = "canary-81c0f4e2a9"
+STORE = {"name": "secrets_store", "arguments": {"name": "api", "value": CANARY}}
+USE = {"name": "exec", "arguments": {"command": "printf %s {{secret:api}} | rev"}}
+
+
+@pytest.fixture
+def keeping(home: Home, provider: Provider) -> Home:
+    return home.furnish(config=PROVIDER_CONFIG.replace("PROVIDER_URL", provider.url))
+
+
+def stopped(daemon: DaemonProcess, end: str) -> None:
+    if end == "kill":
+        daemon.kill_9()
+    else:
+        daemon.terminate()
+        assert daemon.reap() == 0
+
+
+def everything(home: Home) -> bytes:
+    return b"".join(path.read_bytes() for path in home.path.rglob("*") if path.is_file())
+
+
+async def allowed(talk: Talking, speech: Speech) -> list[str]:
+    ask = await speech.until("approval_opened")
+    await decide(talk, ask, "once", attempt=ask.attempt)
+    await speech.end()
+    return [result.output for result in speech.of("tool_result")]
+
+
+@pytest.mark.parametrize("end", ["kill", "terminate"])
+async def test_an_approval_of_a_call_with_a_secret_argument_outlives_a_restart(
+    keeping: Home, provider: Provider, tmp_path: Path, end: str
+) -> None:
+    provider.program({"calls": [STORE]}, {"text": "Kept."}, {"calls": [USE]}, {"text": "Used."})
+    with running(keeping) as daemon:
+        async with daemon.client() as talk:
+            ask = await talk.start("ada", "keep it").until("approval_opened")
+            assert CANARY not in str(ask)
+            assert CANARY.encode() not in everything(keeping)
+        stopped(daemon, end)
+    with running(keeping) as daemon:
+        async with daemon.client() as talk:
+            (info,) = await asks(talk)
+            assert (info.ask_id, info.attempt) == (ask.ask_id, 1)
+            (stored,) = await allowed(talk, talk.attach("ada"))
+            assert "stored" in stored
+            # The very value the model gave is in the vault.
+            (used,) = await allowed(talk, talk.start("ada", "use it", cwd=str(tmp_path)))
+            assert CANARY[::-1] in used
+    assert CANARY.encode() not in everything(keeping)
+    assert CANARY not in str(provider.bodies())
+
+
+def lose_the_key(home: Home) -> None:
+    (home.path / "data" / "vault.key").unlink()
+
+
+async def test_a_secret_argument_that_cannot_be_unsealed_is_told_precisely_and_nobody_is_asked_any_more(
+    keeping: Home, provider: Provider
+) -> None:
+    provider.program({"calls": [STORE]}, {"text": "Oh."})
+    with running(keeping) as daemon:
+        async with daemon.client() as talk:
+            await talk.start("ada", "keep it").until("approval_opened")
+        daemon.kill_9()
+    lose_the_key(keeping)
+    with running(keeping) as daemon:
+        provider.requests(at_least=2)
+        async with daemon.client() as talk:
+            assert await asks(talk) == []
+            (result,) = [entry for entry in (await talk.history("ada")).messages if entry.role == "tool"]
+            assert result.is_error
+            assert "cannot be unsealed" in result.content
+            assert "Make the call again" in result.content
+
+
+# ---- what the grammar wants looked at ------------------------------------------------------------
+
+DOUBTFUL = "rm -rf .git"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        'policy = "none"',
+        'policy = "configured"',
+        'exempt_tools = ["exec"]',
+        'policy = "none"\nexempt_tools = ["*"]',
+    ],
+)
+async def test_a_doubtful_command_is_asked_about_whatever_the_policy(
+    keeping: Home, provider: Provider, tmp_path: Path, settings: str
+) -> None:
+    config = (keeping.path / "config.toml").read_text() + f"\n[security.interceptor]\n{settings}\n"
+    keeping.write_config(config)
+    plain = {"name": "exec", "arguments": {"command": "echo plain"}}
+    doubtful = {"name": "exec", "arguments": {"command": DOUBTFUL}}
+    provider.program({"calls": [plain]}, {"text": "One."}, {"calls": [doubtful]}, {"text": "Two."})
+    with running(keeping) as daemon:
+        async with daemon.client() as talk:
+            first = await talk.say("ada", "plain", cwd=str(tmp_path))
+            assert first.of("approval_opened") == []
+            second = talk.start("ada", "doubtful", cwd=str(tmp_path))
+            ask = await second.until("approval_opened")
+            assert "must be looked at first" in ask.reason
+            assert "history" in ask.reason
+            await decide(talk, ask, "deny")
+            await second.end()
+
+
+async def test_only_a_rule_for_exactly_this_command_lets_a_doubtful_one_through(
+    keeping: Home, provider: Provider, tmp_path: Path
+) -> None:
+    config = (keeping.path / "config.toml").read_text() + '\n[security.interceptor]\npolicy = "none"\n'
+    keeping.write_config(config)
+
+    def run(command: str) -> None:
+        provider.program({"calls": [{"name": "exec", "arguments": {"command": command}}]}, {"text": "Done."})
+
+    with running(keeping) as daemon:
+        async with daemon.client() as talk:
+            run(DOUBTFUL)
+            first = talk.start("ada", "once", cwd=str(tmp_path))
+            ask = await first.until("approval_opened")
+            assert (await decide(talk, ask, "always")).rule == f"allow exec: {DOUBTFUL} for ada with user"
+            await first.end()
+            run(DOUBTFUL)
+            assert (await talk.say("ada", "again", cwd=str(tmp_path))).of("approval_opened") == []
+            run(f"{DOUBTFUL} notes")
+            other = talk.start("ada", "another", cwd=str(tmp_path))
+            await decide(talk, await other.until("approval_opened"), "deny")
+            await other.end()
+            run(DOUBTFUL)
+            stranger = talk.start("bob", "somebody else's", cwd=str(tmp_path))
+            await decide(talk, await stranger.until("approval_opened"), "deny")
+            await stranger.end()
+
+
+async def test_with_nobody_to_ask_a_doubtful_command_is_refused(
+    keeping: Home, provider: Provider, tmp_path: Path
+) -> None:
+    settings = '\n[security.interceptor]\npolicy = "none"\nunattended = true\n'
+    keeping.write_config((keeping.path / "config.toml").read_text() + settings)
+    (tmp_path / ".git").mkdir()
+    provider.program({"calls": [{"name": "exec", "arguments": {"command": DOUBTFUL}}]}, {"text": "No."})
+    with running(keeping) as daemon:
+        async with daemon.client() as talk:
+            speech = await talk.say("ada", "remove it", cwd=str(tmp_path))
+    assert "nobody to ask" in speech.of("tool_result")[0].output
+    assert (tmp_path / ".git").exists()

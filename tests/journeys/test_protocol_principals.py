@@ -3,12 +3,13 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
 
 from moot.client.connection import Connection, connect
-from moot.domain.errors import Busy, Forbidden, MootError, NotFound, Unauthorized
+from moot.domain.errors import BadRequest, Busy, Forbidden, MootError, NotFound, Unauthorized
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import DaemonProcess, Home, running
 from tests.raw_client import http_address, raw, tcp_address
@@ -119,6 +120,31 @@ async def test_what_is_the_owners_is_forbidden_to_a_token(daemon: DaemonProcess,
     async with bot(daemon) as connection:
         with pytest.raises(Forbidden):
             await connection.request(fresh(message))
+
+
+async def test_a_token_learns_of_no_folder_while_the_owner_is_told_what_is_wrong(
+    daemon: DaemonProcess, sender: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    folders = [str(tmp_path), str(tmp_path / "file"), str(tmp_path / "missing"), "/", "relative"]
+    said: set[str] = set()
+    async with bot(daemon) as connection:
+        for cwd in folders:
+            for name in ("stream", "send"):
+                kind_of = {"stream": pb.StreamMsg, "send": pb.SendMsg}[name]
+                message = kind_of(agent="ada", content="hi", sender=sender, cwd=cwd)
+                with pytest.raises(Forbidden) as refused:
+                    await connection.request(pb.ClientMessage(**{name: message}))
+                said.add(refused.value.message)
+    assert len(said) == 1
+    async with daemon.client() as owner:
+        told = []
+        for cwd in folders[1:3]:
+            with pytest.raises(BadRequest) as wrong:
+                await owner.say("ada", "hi", sender, cwd=cwd)
+            told.append(wrong.value.message)
+    assert "not a folder" in told[0]
+    assert "No such file" in told[1]
 
 
 async def test_lists_show_a_token_only_its_own(daemon: DaemonProcess, sender: str) -> None:

@@ -25,6 +25,7 @@ from moot.daemon.inbox import Inbox
 from moot.daemon.log import start_logging
 from moot.daemon.mcp import McpRequests
 from moot.daemon.paths import Paths, make_folder
+from moot.daemon.placeholder_key import placeholder_key
 from moot.daemon.principal import Principals
 from moot.daemon.records import Records
 from moot.daemon.roster import Roster
@@ -48,8 +49,10 @@ from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor, every
 from moot.engine.turns import Wiring
 from moot.failpoint import reach
+from moot.hooks.masks import ModelMasks
 from moot.hooks.redaction import LogRedaction, Redactor
 from moot.models.catalog import Catalog
+from moot.models.discretion import Discretion
 from moot.store.approvals import StoredApprovals
 from moot.store.notes import SqliteNotes
 from moot.store.sqlite import SqliteStore, open_store
@@ -87,6 +90,8 @@ class Daemon:
             foreign_folders=foreign_folders(self.config.current),
             models=lambda: self.config.current.models,
         )
+        self.redactor = redactor
+        self.discretion = self._new_discretion()
         self.catalog = self._new_catalog()
         # Catalogs of earlier configurations, which runs in flight may still be using.
         self._outgoing: list[Catalog] = []
@@ -95,7 +100,6 @@ class Daemon:
         self.facts = Facts(started=self.clock.monotonic())
         self.asks = Asks(clock=self.clock, rng=self.rng)
         self.approvals = Approvals(store=StoredApprovals(store), clock=self.clock)
-        self.redactor = redactor
         self.reflections = Reflections(
             notes=SqliteNotes(store), store=store, clock=self.clock, config=lambda: self.config.current.hands.memory
         )
@@ -162,11 +166,11 @@ class Daemon:
         for reference in references:
             variable = reference.removeprefix("env:")
             value = os.environ.get(variable, "") if reference.startswith("env:") else ""
-            if value:
-                self.redactor.register(variable, value)
+            self.redactor.register_key(variable, value)
 
     def model(self, name: str) -> Model:
-        return self.catalog.get(name)
+        """The model of that name. Whoever asks it, it is told no secret, and no personal data where that is wanted."""
+        return self.discretion.over(self.catalog.get(name))
 
     async def close_models(self) -> None:
         for catalog in (*self._outgoing, self.catalog):
@@ -196,7 +200,17 @@ class Daemon:
         return folder
 
     def _new_catalog(self) -> Catalog:
-        return Catalog(self.config.current, data_dir=self.paths.data, rng=self.rng)
+        known = self.redactor.register_key
+        return Catalog(self.config.current, data_dir=self.paths.data, rng=self.rng, known=known)
+
+    def _new_discretion(self) -> Discretion:
+        return Discretion(
+            ModelMasks(
+                self.redactor,
+                wanted=lambda: self.config.current.hands.interceptor.redact_personal,
+                key=lambda: placeholder_key(self.paths.data / "placeholders.key"),
+            )
+        )
 
     def _engine(self) -> Runs:
         compaction = Compaction(store=self.store, clock=self.clock)
@@ -230,6 +244,7 @@ class Daemon:
             config=lambda: self.config.current,
             clock=self.clock,
             rng=self.rng,
+            redact=self.redactor.secrets,
         )
         talk = Talk(doors=doors, runs=self.runs, asks=self.asks, clock=self.clock, stop=self.hands.stop)
         records = Records(store=self.store, runs=self.runs, doors=doors, clock=self.clock)

@@ -1,6 +1,7 @@
 """The hands of the daemon: its tools and the hook chain in front of them, chosen and joined here."""
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +23,13 @@ from moot.domain.ports import Clock, GateCall, Hook, Tool
 from moot.engine.approvals import Approvals
 from moot.engine.gate import Gate
 from moot.hooks.approval import ApprovalGate
+from moot.hooks.kept_arguments import KeptArguments
 from moot.hooks.knowledge import KnowledgeSaver
 from moot.hooks.learning import LearningObserver
 from moot.hooks.publish import EventPublisher
 from moot.hooks.redaction import Redactor
 from moot.hooks.security import SecurityFilter
+from moot.models.keys import reveal
 from moot.store.keys import KeyShelf
 from moot.store.learnings import SqliteLearnings
 from moot.store.mcp_pins import SqliteMcpPins
@@ -41,9 +44,11 @@ from moot.tools.ask import AskUser
 from moot.tools.conversation import Recall, SetTitle
 from moot.tools.exec_jobs import Jobs
 from moot.tools.exec_script import ScriptRunner
+from moot.tools.mcp.server import Needs
 from moot.tools.mcp.servers import McpServers
 from moot.tools.off_limits import OffLimits
 from moot.tools.plugins import Plugins
+from moot.tools.private_places import private_places
 from moot.tools.sandbox.sandbox import Sandbox
 from moot.tools.shell_grammar import classify, classify_script
 from moot.tools.skill_shelf import Skills
@@ -63,6 +68,9 @@ _EVERYDAY = (
     "memory_agent_save",
     "memory_agent_recall",
 )
+
+# How long a new skill or server may take to be noticed.
+_LOOK_AGAIN_SECONDS = 0.05
 
 Later = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
@@ -101,19 +109,31 @@ class Hands:
         self._scripts = SkillTools(self.skills, self._runner())
         self.servers = self._mcp_servers(config)
         self._built_in = _everyday_first({tool.spec.name: tool for tool in self._families(config)})
+        self._tools: Mapping[str, Tool] = self._built_in
+        self._added: list[Tool] = []
+        self._looked_at = -math.inf
         self.plugins = Plugins(parts.paths.config.parent / "tools", taken=self._built_in)
-        self.gate = Gate(tools=self.tools, hooks=self._hooks(config), budget=self._shelve())
+        self._kept = KeptArguments(parts.approvals, self.vault)
+        self.gate = Gate(tools=self.tools, hooks=self._hooks(config), budget=self._shelve(), restore=self._kept.restore)
 
     @property
     def flaws(self) -> tuple[Flaw, ...]:
         return (*self.plugins.flaws, *self.skills.flaws)
 
     def tools(self) -> Mapping[str, Tool]:
-        """All tools as of now. What was added never takes the name of what is built in."""
-        added = [*self._scripts.current(), *self.plugins.tools, *self.servers.tools()]
-        return {**self._built_in, **{tool.spec.name: tool for tool in added if tool.spec.name not in self._built_in}}
+        """All tools, the same mapping until they change. What was added never takes the name of what is built in."""
+        now = self._parts.clock.monotonic()
+        if now - self._looked_at > _LOOK_AGAIN_SECONDS:
+            self._looked_at = now
+            added = [*self._scripts.current(), *self.plugins.tools, *self.servers.tools()]
+            if added != self._added:
+                self._added = added
+                fresh = {tool.spec.name: tool for tool in added if tool.spec.name not in self._built_in}
+                self._tools = {**self._built_in, **fresh}
+        return self._tools
 
     def reload(self) -> None:
+        self._looked_at = -math.inf
         self.plugins.reload()
         self.skills.reload()
         self._parts.later("list MCP tools", self._replace_servers())
@@ -143,7 +163,13 @@ class Hands:
 
     def _mcp_servers(self, config: HandsConfig) -> McpServers:
         parts = self._parts
-        return McpServers(config.mcp, pins=SqliteMcpPins(parts.store), start=parts.later, clock=parts.clock)
+        needs = Needs(pins=SqliteMcpPins(parts.store), start=parts.later, clock=parts.clock, reveal=self._reveal)
+        return McpServers(config.mcp, needs)
+
+    async def _reveal(self, reference: str, *, place: str) -> str:
+        value = await reveal(reference, place=place)
+        self._parts.redactor.register_key(reference.partition(":")[2], value)
+        return value
 
     async def tidy(self) -> None:
         await self.shelf.expire(now=self._parts.clock.now())
@@ -162,7 +188,9 @@ class Hands:
     def _families(self, config: HandsConfig) -> list[Tool]:
         parts = self._parts
         off_limits = OffLimits(
-            places=[str(place) for place in self._own_places()], workspaces=str(parts.paths.workspaces)
+            places=[str(place) for place in self._own_places()],
+            workspaces=str(parts.paths.workspaces),
+            private=private_places(),
         )
         keychain = Keychain(keys=KeyShelf(parts.store), vault=self.vault, clock=parts.clock)
         return [
@@ -177,7 +205,7 @@ class Hands:
                 redact=parts.redactor.secrets,
                 secrets=self.vault,
             ),
-            *web.tools(config.web),
+            *web.tools(config.web, reveal=self._reveal),
             *memory.tools(
                 memories=SqliteMemories(parts.store), config=lambda: self._config().memory, clock=parts.clock
             ),
@@ -188,6 +216,11 @@ class Hands:
             *crypto.tools(keys=keychain, secrets=self.vault),
             *skills.tools(skills=self.skills, off_limits=off_limits, config=config.skills),
         ]
+
+    def _publish(self, call: GateCall, record: CallRecord) -> None:
+        # It may have made a skill.
+        self._looked_at = -math.inf
+        call.context.emit(ToolExecuted(record.call_id, record.tool, record.ok, record.seconds))
 
     def _hooks(self, config: HandsConfig) -> list[Hook]:
         """The chain, outermost first. What comes after the tool is wrapped inside out: learning sees a result first."""
@@ -201,8 +234,8 @@ class Hands:
             )
         ]
         if config.interceptor.enabled:
-            hooks.append(ApprovalGate(parts.approvals, lambda: self._config().interceptor))
-        hooks.append(EventPublisher(publish=_publish, clock=parts.clock))
+            hooks.append(ApprovalGate(parts.approvals, lambda: self._config().interceptor, kept=self._kept))
+        hooks.append(EventPublisher(publish=self._publish, clock=parts.clock))
         if config.knowledge.enabled:
             learnings = SqliteLearnings(parts.store)
             redact = parts.redactor.for_log
@@ -225,7 +258,3 @@ class Hands:
 def _everyday_first(tools: dict[str, Tool]) -> dict[str, Tool]:
     """A model that sees little is offered the first dozen, so these are the ones nearly every agent needs."""
     return {name: tools[name] for name in (*_EVERYDAY, *(name for name in tools if name not in _EVERYDAY))}
-
-
-def _publish(call: GateCall, record: CallRecord) -> None:
-    call.context.emit(ToolExecuted(record.call_id, record.tool, record.ok, record.seconds))

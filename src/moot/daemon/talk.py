@@ -80,6 +80,9 @@ class Talk:
             self._runs.untap(tap)
 
     def _request(self, message: pb.StreamMsg | pb.SendMsg, principal: Principal) -> RunRequest:
+        if message.cwd:
+            # Refused before anyone looks: else a token could ask which folders of the owner's there are, and read them.
+            principal.demand_owner("choose the working directory")
         return self._doors.turn(
             ConversationKey(message.agent, principal.sender(message.sender)),
             message.content,

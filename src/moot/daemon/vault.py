@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import binascii
+import hmac
 import logging
 import os
 from collections.abc import Sequence
@@ -59,6 +60,7 @@ class Seal:
 
     def __init__(self, key: bytes) -> None:
         self._cipher = _cipher(key)
+        self._proving = hmac.digest(key, b"moot vault 1 proof", "sha256")
 
     def close(self, data: bytes, *, place: str) -> bytes:
         nonce = os.urandom(_NONCE_BYTES)
@@ -75,6 +77,9 @@ class Seal:
             return self._cipher.decrypt(nonce, text, _bound(place))
         except InvalidTag:
             raise ValueError("sealed with another key, or changed") from None
+
+    def proof(self, data: bytes, *, place: str) -> str:
+        return hmac.new(self._proving, _bound(place) + b"\0" + data, "sha256").hexdigest()
 
 
 class Vault:
@@ -109,6 +114,11 @@ class Vault:
             logger.warning("the vault stays closed: %s. %s", error.message, error.fix)
 
     async def seal(self) -> Seal:
+        """What seals here. Unavailable where the key that secrets were sealed with is gone: none is made beside it."""
+        await self._open()
+        return await self._seal()
+
+    async def _seal(self) -> Seal:
         return Seal(await self._master.get())
 
     async def _open(self) -> None:
@@ -121,7 +131,7 @@ class Vault:
                     "the master key of the vault is gone", fix="Bring vault.key back from a copy of the data folder."
                 )
             if kept:
-                seal = await self.seal()
+                seal = await self._seal()
                 self._values = _opened(seal, kept)
                 self._known.register_all(self._values)
             self._opened = True
@@ -135,7 +145,7 @@ class Vault:
         await self._open()
         # Known before it is written: from here on nothing may show it.
         self._known.register(name, value)
-        sealed = (await self.seal()).close(value.encode(), place=_place(name))
+        sealed = (await self._seal()).close(value.encode(), place=_place(name))
         replaced = await self._shelf.put(SealedSecret(name=name, sealed=sealed), self._use(name, "store", holder))
         self._values[name] = value
         return replaced

@@ -1,6 +1,6 @@
 """A tool call that waits for its owner: what exactly is asked, and what was decided. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
 
@@ -36,12 +36,14 @@ class Rule:
     created_at: float = 0.0
     created_by: str = ""
 
-    def allows(self, approval: "Approval") -> bool:
+    def allows(self, approval: "Approval", *, exactly: bool = False) -> bool:
+        """Whether it says yes; `exactly` counts only a rule that was written for this very subject."""
+        named = approval.subject != "" and self.pattern == approval.subject
         return (
             (self.agent, self.sender) == approval.key
             and self.tool == approval.tool
             and self.run in ("", approval.run_id)
-            and self.pattern in ("*", approval.subject)
+            and (named or (self.pattern == "*" and not exactly))
         )
 
     def __str__(self) -> str:
@@ -66,14 +68,14 @@ class Approval:
     line: str
     preview: str
     reason: str
+    # Of the exact arguments. Where `arguments` masks some it is keyed, so that nobody finds them by guessing.
+    digest: str = ""
+    # The exact arguments, sealed, where some are masked; gone once the approval is not open any more.
+    sealed: bytes = field(default=b"", repr=False)
     attempt: int = 1
     state: AskState = AskState.PENDING
     opened_at: float = 0.0
     expires_at: float = 0.0
-
-    @property
-    def digest(self) -> str:
-        return digest(self.run_id, self.tool, self.arguments)
 
     def rule(self, decision: Decision) -> Rule | None:
         """The rule a decision writes beside deciding, if any."""

@@ -17,3 +17,5 @@ class InterceptorConfig:
     approval_seconds: float = 86_400.0
     # Nobody is there to ask: what would be asked is refused at once.
     unattended: bool = False
+    # Models are told placeholders instead of personal data.
+    redact_personal: bool = False

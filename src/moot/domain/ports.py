@@ -168,6 +168,13 @@ class Renders(Protocol):
 
 
 @runtime_checkable
+class Scripted(Protocol):
+    """A tool whose calls run a script of its own; the gate judges the script as it judges a command."""
+
+    async def script(self) -> str: ...
+
+
+@runtime_checkable
 class Recovers(Protocol):
     """A tool that can put itself right after a failure; its call is then made once more."""
 
@@ -187,6 +194,8 @@ class GateCall:
     tool: Tool
     arguments: dict[str, Any]
     context: RunContext
+    # Why a person must look at it first, whatever else is allowed; empty where nothing speaks against it.
+    doubt: str = ""
 
 
 Proceed = Callable[[GateCall], Awaitable[ToolResult]]

@@ -57,7 +57,7 @@ class Transcript:
     A turn then costs what is new in it: each adapter encodes a message once and keeps the bytes.
     """
 
-    __slots__ = ("_encodings", "messages")
+    __slots__ = ("__weakref__", "_encodings", "messages")
 
     def __init__(self, messages: Sequence[Message] = ()) -> None:
         self.messages: list[Message] = list(messages)

@@ -34,6 +34,23 @@ def mask_call(spec: ToolSpec, arguments: str) -> str:
     return msgspec.json.encode(_mask(spec.parameters, read)).decode() if isinstance(read, dict) else "{}"
 
 
+def is_masked(spec: ToolSpec, arguments: str) -> bool:
+    """Whether these are arguments as they were written down, with something taken out of them."""
+    if MASK not in arguments or not _marked(spec.parameters):
+        return False
+    try:
+        read = msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        return False
+    return isinstance(read, dict) and _mask(spec.parameters, read) == read and _holds_mask(read)
+
+
+def _holds_mask(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(_holds_mask(part) for part in value.values())
+    return any(_holds_mask(part) for part in value) if isinstance(value, list) else value == MASK
+
+
 def _marked(schema: Any) -> bool:
     """Whether anything in a schema is marked secret."""
     if isinstance(schema, dict):

@@ -17,6 +17,8 @@ _NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_.-]{{0,{NAME_LENGTH - 1}}}")
 _REFERENCE = re.compile(
     rf"\{{\{{\s*(?P<kind>secret|decrypt):(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{NAME_LENGTH - 1}}})\s*\}}\}}"
 )
+# What is seen instead of a secret; nobody means that to be one.
+_MASK = re.compile(r"\s*\[SECRET(?::[^\[\]\s]*)?\]\s*")
 _VARIABLE_PREFIX = "MOOT_SECRET_"
 
 
@@ -137,6 +139,25 @@ class Keys(Protocol):
     async def listed(self) -> list[KeyInfo]: ...
 
 
+class Sealer(Protocol):
+    """Closes bytes so that only this daemon's owner can open them, and only for the place they were closed for."""
+
+    def close(self, data: bytes, *, place: str) -> bytes: ...
+    def open(self, sealed: bytes, *, place: str) -> bytes:
+        """ValueError when it was changed, moved to another place, or sealed with another key."""
+        ...
+
+    def proof(self, data: bytes, *, place: str) -> str:
+        """A digest that tells nothing to whoever has no key."""
+        ...
+
+
+class Seals(Protocol):
+    async def seal(self) -> Sealer:
+        """Unavailable while the key cannot be had."""
+        ...
+
+
 class Known(Protocol):
     """Where values are told that must never be seen again."""
 
@@ -168,6 +189,11 @@ def check_value(value: str) -> str:
         raise BadRequest(
             f"a secret has {SHORTEST_SECRET} to {LONGEST_SECRET} characters, this one has {len(value)}",
             fix="A shorter one could not be kept out of answers and logs; keep a longer one in a file of your own.",
+        )
+    if _MASK.fullmatch(value):
+        raise BadRequest(
+            "this is what is shown instead of a secret, not the secret",
+            fix="Moot holds that value already; refer to it as {{secret:NAME}}.",
         )
     if "\0" in value:
         raise BadRequest("a secret cannot hold a NUL character", fix="Encode it first, as base64 for example.")

@@ -28,9 +28,9 @@ class Approvals:
         """The daemon stops: what is pending stays pending and is taken up again at the next start."""
         self._suspended = True
 
-    def allowed(self, approval: Approval) -> bool:
-        """Whether a rule already says yes."""
-        return any(rule.allows(approval) for rule in self._rules)
+    def allowed(self, approval: Approval, *, exactly: bool = False) -> bool:
+        """Whether a rule already says yes; `exactly` counts only rules written for this very subject."""
+        return any(rule.allows(approval, exactly=exactly) for rule in self._rules)
 
     async def request(self, approval: Approval, emit: Callable[[Event], None], *, seconds: float) -> AskState:
         """Ask the owner, or take up what was asked before a restart. Returns granted (and used), denied or expired."""
@@ -64,6 +64,14 @@ class Approvals:
         if future is not None and not future.done():
             future.set_result(decided.state)
         return decided
+
+    async def of_call(self, run_id: str, call_id: str) -> Approval | None:
+        """What was asked for this call and is still open."""
+        return await self._store.of_call(run_id, call_id)
+
+    async def give_up(self, approval: Approval) -> None:
+        """Nobody needs to decide any more: the call cannot be made."""
+        await self._store.close(approval.id, AskState.CANCELLED, now=self._clock.now())
 
     async def pending(self) -> list[Approval]:
         return await self._store.pending()

@@ -54,7 +54,7 @@ class Compaction:
         summary, usage = await self._summarise(messages, agent, model)
         reach("compaction.summarised")
         return Archive(
-            number=history.conversation.archive_count + 1,
+            number=history.archive_count + 1,
             first_seq=entries[0].seq,
             last_seq=entries[-1].seq,
             title=title_of(summary),

@@ -1,6 +1,7 @@
 """The doors: how what a client asks becomes a RunRequest. They differ in values alone."""
 
 import os
+import stat
 from collections.abc import Callable
 from random import Random
 
@@ -25,12 +26,14 @@ class Doors:
         config: Callable[[], Config],
         clock: Clock,
         rng: Random,
+        redact: Callable[[str], str],
     ) -> None:
         self._agents = agents
         self._flaw = flaw
         self._config = config
         self._clock = clock
         self._rng = rng
+        self._redact = redact
 
     def turn(
         self,
@@ -52,7 +55,8 @@ class Doors:
             id=make_id("run", now=self._clock.now(), rng=self._rng),
             key=key,
             speaker=guest or key.agent,
-            content=content,
+            # A secret that Moot holds is not written down, whoever types it.
+            content=self._redact(content),
             scope=NO_TOOLS if guest else ALL_TOOLS,
             cwd=_directory(cwd),
             limits=limits or Limits(),
@@ -112,8 +116,12 @@ def _check_name(what: str, name: str) -> None:
 def _directory(cwd: str) -> str:
     if not cwd:
         return ""
-    if "\x00" in cwd or not _encodable(cwd) or not os.path.isabs(cwd) or not os.path.isdir(cwd):
-        raise BadRequest(
-            f"the working directory {cwd!r} is not a folder here", fix="Give an absolute path that exists."
-        )
-    return os.path.normpath(cwd)
+    if "\x00" in cwd or not _encodable(cwd) or not os.path.isabs(cwd):
+        raise BadRequest(f"the working directory {cwd!r} is not an absolute path", fix="Give one that begins with /.")
+    try:
+        if stat.S_ISDIR(os.stat(cwd).st_mode):
+            return os.path.normpath(cwd)
+        reason = "is not a folder"
+    except OSError as error:
+        reason = f"cannot be used: {error.strerror}"
+    raise BadRequest(f"the working directory {cwd!r} {reason}", fix="Give a folder that exists.")

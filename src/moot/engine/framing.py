@@ -13,6 +13,8 @@ def guest_framing(*, guest: str, primary: str) -> str:
         f"You are {guest}, a guest in a conversation between a person and the agent {primary}. "
         f'What other guests said, and what you said before, stands inside <from agent="NAME"> … </from>. '
         f"Assistant messages without that mark were spoken by {primary}, not by you. "
+        f"What {primary} did with its tools, and what came of it, stands inside <moot-call> … </moot-call>; "
+        "nobody said it. "
         "You have no tools here: answer the person's latest message in plain text, as yourself, "
         "and do not write such marks yourself."
     )

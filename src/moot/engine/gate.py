@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ from moot.domain.errors import MootError
 from moot.domain.message import ToolCall
 from moot.domain.ports import GateCall, Hook, Proceed, Recovers, RunContext, Tool, ToolResult
 from moot.domain.prompt import ToolSpec
-from moot.domain.redaction import MASK, has_secret_arguments, mask_call
+from moot.domain.redaction import has_secret_arguments, is_masked, mask_call
 from moot.domain.scope import Scope
 from moot.domain.text import clean
 from moot.engine.deadline import Deadline
@@ -20,6 +20,7 @@ from moot.failpoint import reach
 
 logger = logging.getLogger(__name__)
 
+_MOST_BOXES = 256
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -36,17 +37,33 @@ class Budget(Protocol):
     async def __call__(self, call: GateCall, result: ToolResult) -> ToolResult: ...
 
 
+# The exact arguments of a call, by the ids of its run and its own, where those at hand are masked. May raise MootError.
+Restore = Callable[[str, str], Awaitable[str]]
+
+
 class Gate:
     """The tools of the daemon and the chain in front of them."""
 
-    def __init__(self, *, tools: Callable[[], Mapping[str, Tool]], hooks: Sequence[Hook], budget: Budget) -> None:
+    def __init__(
+        self, *, tools: Callable[[], Mapping[str, Tool]], hooks: Sequence[Hook], budget: Budget, restore: Restore
+    ) -> None:
         self._tools = tools
         self.hooks = tuple(hooks)
         self._budget = budget
+        self.restore = restore
+        self._boxed: Mapping[str, Tool] = {}
+        self._boxes: dict[Scope, Toolbox] = {}
 
     def box(self, scope: Scope) -> "Toolbox":
-        """What a run may use. The scope is applied here and nowhere else."""
-        return Toolbox(self, {name: tool for name, tool in self._tools().items() if scope.allows(name)})
+        """What a run may use. The scope is applied here and nowhere else; a box lasts until the tools change."""
+        tools = self._tools()
+        if tools is not self._boxed or len(self._boxes) > _MOST_BOXES:
+            self._boxed, self._boxes = tools, {}
+        box = self._boxes.get(scope)
+        if box is None:
+            box = Toolbox(self, {name: tool for name, tool in tools.items() if scope.allows(name)})
+            self._boxes[scope] = box
+        return box
 
     async def pass_through(self, call: GateCall, deadline: Deadline) -> ToolResult:
         proceed: Proceed = _Execution(deadline)
@@ -117,9 +134,7 @@ class Toolbox:
     def __init__(self, gate: Gate, tools: Mapping[str, Tool]) -> None:
         self._gate = gate
         self._tools = tools
-
-    def specs(self) -> tuple[ToolSpec, ...]:
-        return tuple(tool.spec for tool in self._tools.values())
+        self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in tools.values())
 
     def masked(self, call: ToolCall) -> ToolCall:
         """The call as it may be written down: without the arguments that are for the tool alone."""
@@ -133,17 +148,22 @@ class Toolbox:
         if tool is None:
             names = ", ".join(sorted(self._tools)) or "none"
             return ToolResult(content=f"There is no tool {call.name!r} here. There are: {names}.", is_error=True)
-        arguments = flaw or _arguments(call, tool.spec)
-        if isinstance(arguments, str):
-            return ToolResult(content=arguments, is_error=True)
-        if has_secret_arguments(tool.spec) and MASK in arguments.values():
-            told = "The secret argument of this call was not kept across a restart. Make the call again."
-            return ToolResult(content=told, is_error=True)
-        passing = GateCall(id=call.id, tool=tool, arguments=arguments, context=context)
         try:
+            call = await self._whole(call, tool.spec, context)
+            arguments = flaw or _arguments(call, tool.spec)
+            if isinstance(arguments, str):
+                return ToolResult(content=arguments, is_error=True)
+            passing = GateCall(id=call.id, tool=tool, arguments=arguments, context=context)
             return await self._gate.pass_through(passing, deadline)
         except MootError as error:
             return ToolResult(content=error.sentence, is_error=True)
+
+    async def _whole(self, call: ToolCall, spec: ToolSpec, context: RunContext) -> ToolCall:
+        """The call with what was masked when it was written down; only one taken up after a restart lacks it."""
+        if not is_masked(spec, call.arguments):
+            return call
+        exact = await self._gate.restore(context.run_id, call.id)
+        return replace(call, arguments=exact)
 
 
 def _arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any] | str:

@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded
 from moot.domain.message import Entry, Message, Role, ToolCall
@@ -19,7 +18,12 @@ class History:
     """The entries since the newest archive. Only the lane of its conversation changes it."""
 
     def __init__(self, loaded: Loaded) -> None:
-        self.conversation: Conversation = loaded.conversation
+        conversation = loaded.conversation
+        self.key: ConversationKey = conversation.key
+        self.cwd = conversation.cwd
+        self.last_seq = conversation.last_seq
+        self.archive_count = conversation.archive_count
+        self._trusted_seq = conversation.trusted_seq
         self.archive: Archive | None = loaded.archive
         self.entries: list[Entry] = list(loaded.entries)
         self.size = sum(len(entry.message.content) for entry in self.entries)
@@ -34,13 +38,9 @@ class History:
         self._names: dict[str, str] = {}
 
     @property
-    def key(self) -> ConversationKey:
-        return self.conversation.key
-
-    @property
     def taint(self) -> frozenset[str]:
         """The strangers whose words a speaker sees here, but for what the owner has taken as trusted."""
-        trusted = self.conversation.trusted_seq
+        trusted = self._trusted_seq
         found: set[str] = set()
         if self.archive is not None and self.archive.taint and self.archive.last_seq > trusted:
             found |= self.archive.taint
@@ -50,7 +50,7 @@ class History:
         return frozenset(found)
 
     def trust(self) -> None:
-        self.conversation = replace(self.conversation, trusted_seq=self.last_seq)
+        self._trusted_seq = self.last_seq
 
     def open_calls(self) -> tuple[ToolCall, ...]:
         """The calls at the end of the history that have no result yet."""
@@ -62,20 +62,11 @@ class History:
             answered.add(message.tool_call_id)
         return ()
 
-    @property
-    def last_seq(self) -> int:
-        return self.conversation.last_seq
-
     def extend(self, entries: Sequence[Entry]) -> None:
         if not entries:
             return
         self.entries.extend(entries)
-        self.conversation = replace(
-            self.conversation,
-            last_seq=entries[-1].seq,
-            updated_at=entries[-1].created_at,
-            message_count=self.conversation.message_count + len(entries),
-        )
+        self.last_seq = entries[-1].seq
         for entry in entries:
             self.size += len(entry.message.content)
             if entry.message.agent:
@@ -109,7 +100,7 @@ class History:
         self.call_ids = _call_ids(self.entries)
         self._tainted = _tainted(self.entries)
         self.counted_tokens = self.counted_entries = 0
-        self.conversation = replace(self.conversation, archive_count=archive.number)
+        self.archive_count = archive.number
         self._transcripts.clear()
         self._names.clear()
 

@@ -356,7 +356,7 @@ class Loop:
 def _offered(toolbox: Toolbox, model: Model) -> tuple[ToolSpec, ...]:
     if model.tools is ToolSupport.NONE:
         return ()
-    specs = toolbox.specs()
+    specs = toolbox.specs
     return specs[:_FEW_TOOLS] if model.window <= _SMALL_WINDOW else specs
 
 

@@ -12,7 +12,7 @@ from moot.domain.config import Config
 from moot.domain.conversation import Conversation, ConversationKey
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
 from moot.domain.events import Event, RunEnded, RunStarted
-from moot.domain.message import Entry, Message
+from moot.domain.message import Entry, Message, user
 from moot.domain.ports import Clock, Model, Store
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.compaction import Compaction
@@ -25,6 +25,8 @@ from moot.failpoint import reach
 
 T = TypeVar("T")
 Tap = Callable[[RunRequest, Event], None]
+# Done once the message of a turn is on disk, or refused.
+Begun = asyncio.Future[Entry | Exception]
 
 logger = logging.getLogger(__name__)
 
@@ -75,24 +77,17 @@ class Turns:
             await _stored(ticket)
             if not ticket.kept:
                 self._w.agent(request.speaker)
-            history, entry = await self._begun(ticket, request)
+            history, begun = await self._begun(ticket, request)
         except MootError as error:
             await self._never_began(ticket, request, error)
             return
-        emit = self._emitter(ticket, request)
-        reach("start.before")
-        emit(RunStarted(request.speaker, entry.seq))
-        reach("start.sent")
-        try:
-            # A message that waited is in the history by now, also when nobody is left to answer it.
-            agent = self._w.agent(request.speaker)
-            end, messages = await self._execute(ticket, request, agent, history, emit)
-        except Exception as error:
-            # Whatever went wrong here, a run that has begun gets its outcome.
-            if not isinstance(error, NotFound):
-                logger.exception("run %s failed outside its loop", request.id)
-            told = error.sentence if isinstance(error, MootError) else f"Something went wrong inside: {error!r}"
-            end, messages = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=told), []
+        emit = self._emitter(ticket, request, begun)
+        end, messages = await self._ended(ticket, request, history, emit)
+        refusal = await _refusal(begun)
+        if refusal is not None:
+            self._histories.drop(request.key)
+            await self._never_began(ticket, request, refusal)
+            return
         if ticket.suspended:
             ticket.fail(
                 Unavailable("the daemon is stopping", fix="The approval stays in `moot inbox`; the run goes on.")
@@ -105,6 +100,20 @@ class Turns:
         reach("end.sent")
         if end.outcome is Outcome.COMPLETED:
             self._w.grow(request.key)
+
+    async def _ended(
+        self, ticket: Ticket, request: RunRequest, history: History, emit: Callable[[Event], None]
+    ) -> Ending:
+        """Run to an end. Whatever goes wrong here, a run that has begun gets its outcome."""
+        try:
+            # A message that waited is in the history by now, also when nobody is left to answer it.
+            agent = self._w.agent(request.speaker)
+            return await self._execute(ticket, request, agent, history, emit)
+        except Exception as error:
+            if not isinstance(error, NotFound):
+                logger.exception("run %s failed outside its loop", request.id)
+            told = error.sentence if isinstance(error, MootError) else f"Something went wrong inside: {error!r}"
+            return RunEnd(outcome=Outcome.INTERNAL_ERROR, error=told), []
 
     async def settle_owed(self) -> None:
         """Write the ends that the disk refused before."""
@@ -121,7 +130,7 @@ class Turns:
 
     # ---- before -------------------------------------------------------------------------------
 
-    async def _begun(self, ticket: Ticket, request: RunRequest) -> tuple[History, Entry]:
+    async def _begun(self, ticket: Ticket, request: RunRequest) -> tuple[History, Begun]:
         """Begin. A message that was told to be in line stays there while the disk refuses it."""
         while True:
             try:
@@ -132,20 +141,22 @@ class Turns:
                 logger.warning("run %s waits for the disk: %s", request.id, error.message)
             await asyncio.sleep(_DISK_SECONDS)
 
-    async def _begin(self, ticket: Ticket, request: RunRequest) -> tuple[History, Entry]:
-        """Put the user message on disk. Until this returns, nothing has been acknowledged."""
+    async def _begin(self, ticket: Ticket, request: RunRequest) -> tuple[History, Begun]:
+        """Put the user message on disk. Until the future is done, nothing has been acknowledged."""
         if self._owed or self._refused:
             await self.settle_owed()
         history = await self._histories.load(request.key)
         now = self._w.clock.now()
         if ticket.resumed and history is not None:
             last = history.last_user_seq()
-            return history, next(entry for entry in history.entries if entry.seq == last)
+            return history, _on_disk(next(entry for entry in history.entries if entry.seq == last))
+        if history is not None and not ticket.kept and not ticket.rerun_of:
+            return history, self._begin_ahead(ticket, request, history)
         try:
             if ticket.rerun_of:
                 entry = await self._w.store.rerun(request, of=ticket.rerun_of, now=now)
                 if history is not None and entry.seq <= history.last_seq:
-                    return history, entry
+                    return history, _on_disk(entry)
             else:
                 entry = (await self._w.store.begin(request, now=now)).entry
         except StoreError:
@@ -154,7 +165,28 @@ class Turns:
         if history is None:
             history = self._histories.start(Conversation(key=request.key, created_at=now, updated_at=now))
         history.extend([entry])
-        return history, entry
+        return history, _on_disk(entry)
+
+    def _begin_ahead(self, ticket: Ticket, request: RunRequest, history: History) -> Begun:
+        """Let the model read the message while the disk takes it: nobody hears a word before the disk has it.
+
+        The lane is the only writer of its conversation, so the message's place is known; and whatever the run
+        writes comes after it on the writer's line, and is refused where the message was.
+        """
+        now = self._w.clock.now()
+        entry = Entry(seq=history.last_seq + 1, message=user(request.content), run_id=request.id, created_at=now)
+        history.extend([entry])
+
+        async def begin() -> Entry:
+            return (await self._w.store.begin(request, now=now)).entry
+
+        def stop_if_refused(begun: Begun) -> None:
+            if not begun.cancelled() and isinstance(begun.result(), Exception) and ticket.task is not None:
+                ticket.task.cancel()
+
+        begun = self._w.supervisor.start(f"begin {request.id}", guarded(begin()))
+        begun.add_done_callback(stop_if_refused)
+        return begun
 
     async def _never_began(self, ticket: Ticket, request: RunRequest, error: MootError) -> None:
         """Tell why. A message that waited on disk is taken off the line, at the latest when the disk lets us."""
@@ -191,7 +223,7 @@ class Turns:
             primary=self._w.agents(request.key.agent) or agent,
             model=model,
             history=history,
-            cwd=request.cwd or history.conversation.cwd or self._w.workspace(request.key),
+            cwd=request.cwd or history.cwd or self._w.workspace(request.key),
             limits=self._w.config().limits.narrowed(request.limits),
             emit=emit,
         )
@@ -242,15 +274,35 @@ class Turns:
             self._owed[request.id] = (request.key, end)
         return end
 
-    def _emitter(self, ticket: Ticket, request: RunRequest) -> Callable[[Event], None]:
+    def _emitter(self, ticket: Ticket, request: RunRequest, begun: Begun) -> Callable[[Event], None]:
+        """Where the events of a run go, its start first. What it says before that is kept back until then."""
         feed, taps, clock = ticket.feed, self.taps, self._w.clock
+        held: list[Event] | None = []
 
         def emit(event: Event) -> None:
+            if held is not None:
+                held.append(event)
+                return
             ticket.note(event, clock.monotonic())
             feed.emit(event)
             for tap in taps:
                 tap(request, event)
 
+        def start(begun: Begun) -> None:
+            nonlocal held
+            entry = None if begun.cancelled() else begun.result()
+            if isinstance(entry, Entry) and held is not None:
+                said, held = held, None
+                reach("start.before")
+                emit(RunStarted(request.speaker, entry.seq))
+                reach("start.sent")
+                for event in said:
+                    emit(event)
+
+        if begun.done():
+            start(begun)
+        else:
+            begun.add_done_callback(start)
         return emit
 
 
@@ -273,6 +325,21 @@ async def _over(ticket: Ticket, task: "asyncio.Task[Any]") -> None:
     await over
     if not task.done():
         logger.error("%s does not let go; its run is ended without it", task.get_name())
+
+
+def _on_disk(entry: Entry) -> Begun:
+    begun: Begun = asyncio.get_running_loop().create_future()
+    begun.set_result(entry)
+    return begun
+
+
+async def _refusal(begun: Begun) -> MootError | None:
+    """Why the message is not on disk; None where it is."""
+    result = await begun
+    if isinstance(result, Entry | MootError):
+        return result if isinstance(result, MootError) else None
+    logger.error("a message could not be stored", exc_info=result)
+    return StoreError("the message could not be stored", fix="See the daemon's log.")
 
 
 async def guarded(work: Coroutine[Any, Any, T]) -> T | Exception:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from moot.domain.approval import Approval, AskState
+from moot.domain.approval import Approval, AskState, digest
 from moot.domain.events import Event
 from moot.domain.gate_config import InterceptorConfig
 from moot.domain.ports import GateCall, Previews, Proceed, Renders, ToolResult
@@ -21,17 +21,22 @@ _PREVIEW = 20_000
 
 
 class Asks(Protocol):
-    def allowed(self, approval: Approval) -> bool: ...
+    def allowed(self, approval: Approval, *, exactly: bool = False) -> bool: ...
     async def request(self, approval: Approval, emit: Callable[[Event], None], *, seconds: float) -> AskState: ...
+
+
+class Keeps(Protocol):
+    async def close(self, approval: Approval, arguments: dict[str, Any]) -> Approval: ...
 
 
 class ApprovalGate:
     name = "ApprovalGate"
     phase = "pre-execute"
 
-    def __init__(self, approvals: Asks, config: Callable[[], InterceptorConfig]) -> None:
+    def __init__(self, approvals: Asks, config: Callable[[], InterceptorConfig], *, kept: Keeps) -> None:
         self._approvals = approvals
         self._config = config
+        self._kept = kept
         self._counts: Counter[str] = Counter()
 
     def counts(self) -> dict[str, int]:
@@ -40,13 +45,13 @@ class ApprovalGate:
     async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
         config = self._config()
         tainted = _tainted(call)
-        reason = tainted or _reason(call, config)
+        reason = "; ".join(filter(None, (tainted, _doubtful(call)))) or _reason(call, config)
         if not reason:
             self._counts["passed"] += 1
             return await proceed(call)
-        approval = await _approval(call, reason)
+        approval = await self._approval(call, reason)
         # A rule was made without a stranger's words in sight; with them it does not hold.
-        if not tainted and self._approvals.allowed(approval):
+        if not tainted and self._approvals.allowed(approval, exactly=bool(call.doubt)):
             self._counts["by rule"] += 1
             return await proceed(call)
         if config.unattended:
@@ -66,6 +71,11 @@ class ApprovalGate:
             case _:
                 return _refused(f"Nobody decided on {approval.tool} in time; it was not run.")
 
+    async def _approval(self, call: GateCall, reason: str) -> Approval:
+        shown = mask_arguments(call.tool.spec, call.arguments)
+        approval = await _approval(call, shown, reason)
+        return approval if shown is call.arguments else await self._kept.close(approval, call.arguments)
+
 
 def _refused(sentence: str) -> ToolResult:
     return ToolResult(content=sentence, is_error=True)
@@ -79,6 +89,11 @@ def _tainted(call: GateCall) -> str:
         return ""
     seen, reached = ", ".join(sorted(strangers)), ", ".join(sorted(sinks))
     return f"this run has seen words from outside ({seen}), and this reaches {reached}"
+
+
+def _doubtful(call: GateCall) -> str:
+    """No policy and no exemption lets a doubtful call through unseen; only a rule for exactly it does."""
+    return f"it must be looked at first: {call.doubt}" if call.doubt else ""
 
 
 def _reason(call: GateCall, config: InterceptorConfig) -> str:
@@ -100,9 +115,8 @@ def _listed(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-async def _approval(call: GateCall, reason: str) -> Approval:
+async def _approval(call: GateCall, shown: dict[str, Any], reason: str) -> Approval:
     context, tool = call.context, call.tool
-    shown = mask_arguments(tool.spec, call.arguments)
     arguments = msgspec.json.encode(shown, order="sorted").decode()
     return Approval(
         id=f"ask-{context.run_id}-{call.id}",
@@ -116,6 +130,7 @@ async def _approval(call: GateCall, reason: str) -> Approval:
         line=one_line(tool, shown),
         preview=clean(await tool.preview(call.arguments, context))[:_PREVIEW] if isinstance(tool, Previews) else "",
         reason=reason,
+        digest=digest(context.run_id, tool.spec.name, arguments),
     )
 
 

@@ -36,6 +36,9 @@ def _escaped(text: str) -> Iterator[str]:
         once = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
         yield from (once, json.dumps(once, ensure_ascii=ascii_only)[1:-1])
         yield once.replace("/", "\\/")
+    units = text.encode("utf-16-be", "surrogatepass").hex()
+    codes = [units[at : at + 4] for at in range(0, len(units), 4)]
+    yield from ("".join(f"\\u{code}" for code in codes), "".join(f"\\u{code.upper()}" for code in codes))
 
 
 def _lower_escapes(text: str) -> str:

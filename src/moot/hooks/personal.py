@@ -82,6 +82,19 @@ def find_personal(text: str) -> list[Finding]:
     return sorted(found, key=lambda finding: finding.start) if found else found
 
 
+def replaced(text: str, stand_in: Callable[[Finding], str]) -> str:
+    """The text with something else in the place of each finding."""
+    findings = find_personal(text)
+    if not findings:
+        return text
+    pieces: list[str] = []
+    done = 0
+    for finding in findings:
+        pieces += (text[done : finding.start], stand_in(finding))
+        done = finding.end
+    return "".join((*pieces, text[done:]))
+
+
 def _emails(text: str) -> Iterator[Finding]:
     at = text.find("@")
     while at >= 0:

@@ -2,12 +2,14 @@
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from moot.domain.secret import SHORTEST_SECRET
 from moot.hooks.encodings import encodings
-from moot.hooks.personal import PLACEHOLDER, Finding, find_personal
+from moot.hooks.personal import replaced
 
+# A shorter key is a placeholder, as local servers take them, and a word that anyone may say.
+_SHORTEST_KEY = 8
 # Text is looked through in pieces of this many characters; a shape at least this long cannot slip between.
 _GRAM = 8
 _LONG = 2 * _GRAM - 1
@@ -25,6 +27,8 @@ class Redactor:
     def __init__(self) -> None:
         # A value that was replaced or deleted stays known: copies of it may still be about.
         self._values: dict[str, str] = {}
+        # How often what is known has changed; 0 while nothing is.
+        self.edition = 0
         self._shapes: dict[str, set[str]] = {}
         self._names: dict[str, str] = {}
         self._grams: frozenset[str] = frozenset()
@@ -38,6 +42,11 @@ class Redactor:
     def register(self, name: str, value: str) -> None:
         """From now on this value is seen as [SECRET:name]. One that is too short to be told from text is let be."""
         self.register_all({name: value})
+
+    def register_key(self, name: str, value: str) -> None:
+        """The same for a key that a configuration refers to."""
+        if len(value) >= _SHORTEST_KEY:
+            self.register(name, value)
 
     def register_all(self, values: Mapping[str, str]) -> None:
         new = {
@@ -55,6 +64,7 @@ class Redactor:
             self._prepare()
 
     def _prepare(self) -> None:
+        self.edition += 1
         self._shapes = {value: self._shapes.get(value) or encodings(value) for value in self._values}
         self._names = {}
         for value, name in self._values.items():
@@ -79,7 +89,7 @@ class Redactor:
 
     def secrets(self, text: str) -> str:
         """The text with every known secret as [SECRET:name]."""
-        if not self._suspicious(text):
+        if not self._values or not self._suspicious(text):
             return text
         text = self._pattern().sub(lambda match: f"[SECRET:{self._names[match[0]]}]", text)
         return self._unwrapped(text) if "\n" in text and self._suspicious(text) else text
@@ -113,40 +123,14 @@ class Redactor:
             self._compiled = re.compile("|".join(map(re.escape, shapes)) or r"(?!)")
         return self._compiled
 
-    def stream(self) -> "RedactedStream":
+    def in_pieces(self) -> "RedactedStream":
         return RedactedStream(self)
 
-    # ---- personal data ---------------------------------------------------------------------------
-
-    def personal(self, text: str, known: dict[str, str] | None = None) -> tuple[str, dict[str, str]]:
-        """The text with personal data as placeholders, and what each stands for, `known` ones included.
-
-        The same value has the same placeholder. What already looks like one is broken up, so that no text can ask for
-        somebody's data by writing the placeholder.
-        """
-        mapping = dict(known or {})
-        numbers = {value: placeholder for placeholder, value in mapping.items()}
-
-        def stand_in(finding: Finding) -> str:
-            placeholder = numbers.get(finding.value)
-            if placeholder is None:
-                count = sum(each.startswith(f"[{finding.kind}_") for each in mapping)
-                placeholder = numbers[finding.value] = f"[{finding.kind}_{count + 1}]"
-                mapping[placeholder] = finding.value
-            return placeholder
-
-        text = PLACEHOLDER.sub(lambda match: match[0].replace("_", " "), text) if "[" in text else text
-        return _replaced(text, stand_in), mapping
-
-    def restore(self, text: str, mapping: dict[str, str]) -> str:
-        """The text with what the placeholders stand for."""
-        if not mapping or "[" not in text:
-            return text
-        return PLACEHOLDER.sub(lambda match: mapping.get(match[0], match[0]), text)
+    # ---- logs -------------------------------------------------------------------------------------
 
     def for_log(self, text: str) -> str:
         """What logs and traces may hold: no secret, no personal data, and no way back."""
-        return _replaced(self.secrets(text), lambda finding: f"[{finding.kind}]")
+        return replaced(self.secrets(text), lambda finding: f"[{finding.kind}]")
 
 
 class RedactedStream:
@@ -159,6 +143,8 @@ class RedactedStream:
         self._held = ""
 
     def feed(self, text: str) -> str:
+        if not self._held and not self._redactor.heads:
+            return text
         text = self._held + text
         cut = self._open_from(text)
         if cut < len(text):
@@ -217,15 +203,3 @@ def _message(record: logging.LogRecord) -> str:
     except (TypeError, ValueError, KeyError):
         # A record whose arguments do not fit its text is a mistake, but not one to lose the line for.
         return f"{record.msg} {record.args}"
-
-
-def _replaced(text: str, stand_in: Callable[[Finding], str]) -> str:
-    findings = find_personal(text)
-    if not findings:
-        return text
-    pieces: list[str] = []
-    done = 0
-    for finding in findings:
-        pieces += (text[done : finding.start], stand_in(finding))
-        done = finding.end
-    return "".join((*pieces, text[done:]))

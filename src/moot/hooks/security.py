@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from moot.domain.ports import GateCall, Proceed, ToolResult
+from moot.domain.ports import GateCall, Proceed, Scripted, ToolResult
 from moot.domain.shell import Classify, Level, Verdict
 
 # Longer texts are looked through on another thread.
@@ -49,7 +49,11 @@ class SecurityFilter:
                 f"The command was not run: {verdict.reason}. It is blocked by the security filter and cannot be "
                 "approved; reach the goal in another way, or tell the person what to run."
             )
-        self._counts["doubtful" if verdict.level is Level.ASK else "passed"] += 1
+        if verdict.level is Level.ASK:
+            self._counts["doubtful"] += 1
+            call = replace(call, doubt=verdict.reason)
+        else:
+            self._counts["passed"] += 1
         return await self._redacted(await proceed(call))
 
     async def _judge(self, call: GateCall) -> Verdict:
@@ -58,6 +62,8 @@ class SecurityFilter:
             judge, text = self._classify, arguments.get("command", "")
         elif name == "create_skill" and arguments.get("type") == "script":
             judge, text = self._classify_script, arguments.get("definition", "")
+        elif isinstance(call.tool, Scripted):
+            judge, text = self._classify_script, await call.tool.script()
         else:
             return Verdict(Level.OK)
         if not isinstance(text, str):

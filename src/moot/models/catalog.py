@@ -34,11 +34,14 @@ class Catalog:
         data_dir: Path | str,
         rng: Random | None = None,
         http: Callable[[], aiohttp.ClientSession] = open_http,
+        known: Callable[[str, str], None] | None = None,
     ) -> None:
         self.config = config
         self._data_dir = Path(data_dir)
         self._rng = rng or Random()
         self._make_http = http
+        # Told each key that is looked up, by name: it must be seen nowhere.
+        self._known = known
         self._http: aiohttp.ClientSession | None = None
         self._models: dict[str, Model] = {}
 
@@ -100,11 +103,11 @@ class Catalog:
             case "scripted":
                 return ScriptedModel(config)
             case "openai":
-                return self._openai(_with_model(config), Key(config.api_key, model=config.name))
+                return self._openai(_with_model(config), self._key(config))
             case "anthropic":
                 from moot.models.anthropic import AnthropicModel  # noqa: PLC0415
 
-                key = Key(config.api_key, model=config.name)
+                key = self._key(config)
                 return AnthropicModel(_with_model(config), http=self._shared_http, key=key, rng=self._rng)
             case "local":
                 from moot.models.local import LocalModel  # noqa: PLC0415
@@ -115,6 +118,9 @@ class Catalog:
                     f"Model '{config.name}' has the unknown provider '{other}'.",
                     fix="Use one of: openai, anthropic, local, scripted.",
                 )
+
+    def _key(self, config: ModelConfig) -> Key:
+        return Key(config.api_key, model=config.name, known=self._known)
 
     def _openai(self, config: ModelConfig, key: Key) -> Model:
         from moot.models.openai import OpenAIModel  # noqa: PLC0415

@@ -1,76 +1,88 @@
-"""API keys by reference: `env:VAR` or `keyring:NAME`. The key itself is never shown."""
+"""API keys and other secrets by reference: `env:VAR` or `keyring:NAME`. The secret itself is never shown."""
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from moot.domain.errors import ConfigError
+from moot.domain.reference import KEYRING, Reference, parse
 
-KEYRING = "moot"
+# Whose entries of the keyring are ours.
+_OURS = "moot"
+
+
+async def reveal(reference: str, *, place: str) -> str:
+    """What the reference stands for. Raises ConfigError with the way out."""
+    found = parse(reference, place=place)
+    if found.kind == KEYRING:
+        # A keyring talks to another process and may ask the person to unlock it.
+        return await asyncio.to_thread(_from_keyring, found, place)
+    return _from_environment(found, place, os.environ)
 
 
 def resolve(reference: str, *, model: str, environ: Mapping[str, str] | None = None) -> str:
-    """The key a reference stands for, "" for no reference. Raises ConfigError with the way out. May block."""
-    kind, _, name = reference.partition(":")
+    """The key of a model, "" for no reference. Raises ConfigError with the way out. May block."""
     if not reference:
         return ""
-    if kind == "env" and name:
-        return _from_environment(name, model, os.environ if environ is None else environ)
-    if kind == "keyring" and name:
-        return _from_keyring(name, model)
-    # The text is not repeated: it may well be the key itself.
-    raise ConfigError(
-        f"api_key of model '{model}' must be env:VAR or keyring:NAME, never the key itself.",
-        fix='Put the key into an environment variable and write api_key = "env:THAT_VARIABLE".',
-    )
+    place = _place(model)
+    found = parse(reference, place=place)
+    if found.kind == KEYRING:
+        value = _from_keyring(found, place)
+    else:
+        value = _from_environment(found, place, os.environ if environ is None else environ)
+    # It goes into a header.
+    return _checked(value, found, good=value.isascii())
 
 
-def _from_environment(name: str, model: str, environ: Mapping[str, str]) -> str:
-    value = environ.get(name, "").strip()
+def _place(model: str) -> str:
+    return f"Model '{model}'"
+
+
+def _from_environment(found: Reference, place: str, environ: Mapping[str, str]) -> str:
+    value = environ.get(found.name, "").strip()
     if not value:
         raise ConfigError(
-            f"Model '{model}' needs the environment variable {name}, which is not set.",
-            fix=f"Run: export {name}=… in the shell that starts the daemon, then restart it.",
+            f"{place} needs {found.where}, which is not set.",
+            fix=f"Run: export {found.name}=… in the shell that starts the daemon, then restart it.",
         )
-    return _printable(value, f"the environment variable {name}")
+    return _checked(value, found, good=value.isprintable())
 
 
-def _from_keyring(name: str, model: str) -> str:
-    keyring = _keyring(model)
+def _from_keyring(found: Reference, place: str) -> str:
+    keyring = _keyring(place)
     try:
-        value = keyring.get_password(KEYRING, name)
+        value = keyring.get_password(_OURS, found.name)
     except keyring.errors.KeyringError as error:
         raise ConfigError(
-            f"The keyring could not be read for model '{model}': {error}",
-            fix='Unlock the keyring, or use api_key = "env:VAR".',
+            f"The keyring could not be read for {place}: {error}", fix='Unlock the keyring, or use "env:VARIABLE".'
         ) from error
     if not value:
         raise ConfigError(
-            f"Model '{model}' needs the key '{name}' in the keyring, which is not there.",
-            fix=f"Run: keyring set {KEYRING} {name}",
+            f"{place} needs {found.where}, which is not there.", fix=f"Run: keyring set {_OURS} {found.name}"
         )
-    return _printable(str(value).strip(), f"the keyring's '{name}'")
+    text = str(value).strip()
+    return _checked(text, found, good=text.isprintable())
 
 
-def _keyring(model: str) -> Any:
+def _keyring(place: str) -> Any:
     try:
         import keyring  # noqa: PLC0415  an extra, and slow to import
         import keyring.errors  # noqa: PLC0415
     except ImportError as error:
         raise ConfigError(
-            f"Model '{model}' takes its key from the keyring, and keyring is not installed.",
+            f"{place} takes a secret from the keyring, and keyring is not installed.",
             fix="Run: pip install 'moot[keyring]'",
         ) from error
     return keyring
 
 
-def _printable(value: str, place: str) -> str:
-    """A key goes into a header: anything but plain characters there is a mistake in copying it."""
-    if not (value.isascii() and value.isprintable()):
+def _checked(value: str, found: Reference, *, good: bool) -> str:
+    """Any odd character is a mistake in copying it, or an attempt at a line of its own."""
+    if not good:
         raise ConfigError(
-            f"The key in {place} has characters that cannot be part of a key.",
-            fix="Copy the key again, without line breaks or quotes.",
+            f"What is in {found.where} has characters that cannot be part of a key.",
+            fix="Copy it again, without line breaks or quotes.",
         )
     return value
 
@@ -78,9 +90,10 @@ def _printable(value: str, place: str) -> str:
 class Key:
     """A key that is looked up when first needed, and again after it was refused."""
 
-    __slots__ = ("_reference", "_value", "model")
+    __slots__ = ("_known", "_reference", "_value", "model")
 
-    def __init__(self, reference: str = "", *, model: str) -> None:
+    def __init__(self, reference: str = "", *, model: str, known: Callable[[str, str], None] | None = None) -> None:
+        self._known = known
         self._reference = reference
         self._value: str | None = None
         self.model = model
@@ -98,18 +111,20 @@ class Key:
     @property
     def place(self) -> str:
         """Where a person has to look: `the environment variable X`."""
-        kind, _, name = self._reference.partition(":")
-        if kind == "env":
-            return f"the environment variable {name}"
-        return f"the keyring's '{name}'" if kind == "keyring" else "api_key"
+        try:
+            return parse(self._reference, place="").where
+        except ConfigError:
+            return "api_key"
 
     async def get(self) -> str:
         if self._value is None:
-            if self._reference.startswith("keyring:"):
+            if self._reference.startswith(f"{KEYRING}:"):
                 # A keyring talks to another process and may ask the person to unlock it.
                 self._value = await asyncio.to_thread(resolve, self._reference, model=self.model)
             else:
                 self._value = resolve(self._reference, model=self.model)
+            if self._known is not None and self._value:
+                self._known(self._reference.partition(":")[2], self._value)
         return self._value
 
     def forget(self) -> None:

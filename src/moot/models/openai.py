@@ -30,6 +30,7 @@ from moot.models.refusals import from_stream
 from moot.models.scrub import one_line
 from moot.models.speech import Speech
 from moot.models.sse import EventStream
+from moot.models.toolchoice import Read
 from moot.models.transport import Endpoint, Http, linger
 
 # OpenAI's own newer models refuse the old name of the limit; other servers know only that one.
@@ -61,12 +62,12 @@ class OpenAIModel:
         form = "openai" if native else "openai-text"
         return self._endpoint.guard(self._answer(encode_request(self._begin(prompt), prompt, form=form, rest=rest)))
 
-    def constrained(self, prompt: Prompt, schema: dict[str, Any]) -> AsyncGenerator[ModelEvent, None]:
-        """Like `stream`, with an answer that is JSON after this schema, and a history told the same way."""
+    def constrained(self, prompt: Prompt, schema: dict[str, Any], read: Read) -> AsyncGenerator[ModelEvent, None]:
+        """Like `stream`, with an answer that is JSON after this schema, as `read` reads it."""
         wanted = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
         rest = b',"response_format":' + msgspec.json.encode(wanted)
         body = encode_request(self._begin(prompt), prompt, form="openai-choices", rest=rest)
-        return self._endpoint.guard(self._answer(body))
+        return self._endpoint.guard(read(self._answer(body)))
 
     def cost(self, usage: Usage) -> float:
         return price(self.config, usage).dollars

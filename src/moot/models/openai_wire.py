@@ -152,9 +152,12 @@ class ToolEncoder:
 
     def __init__(self) -> None:
         self._encoded: dict[int, tuple[ToolSpec, bytes]] = {}
+        self._last: tuple[tuple[ToolSpec, ...], bytes] = ((), b"[]")
 
     def __call__(self, tools: tuple[ToolSpec, ...]) -> bytes:
-        return b"[" + b",".join(self._one(tool) for tool in tools) + b"]"
+        if tools is not self._last[0]:
+            self._last = (tools, b"[" + b",".join(self._one(tool) for tool in tools) + b"]")
+        return self._last[1]
 
     def _one(self, tool: ToolSpec) -> bytes:
         # The spec is kept beside its bytes, so its identity cannot be taken over by another.

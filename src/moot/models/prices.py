@@ -56,6 +56,7 @@ def _is_free(config: ModelConfig) -> bool:
     return config.provider in {"local", "scripted"} or is_own(config.base_url)
 
 
+@cache
 def is_own(base_url: str) -> bool:
     """Whether the address is on this machine or a private network."""
     try:

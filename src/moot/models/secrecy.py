@@ -1,10 +1,13 @@
 """Keeps an API key out of everything that leaves an adapter: errors, and whatever the model says."""
 
+import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
+from functools import lru_cache
 
 from moot.domain.errors import ModelError
+from moot.domain.masks import changed_json
 from moot.domain.message import Thinking
 from moot.domain.ports import CallReady, ModelEvent, TextDelta, ThinkingDelta, ThinkingDone
 
@@ -43,9 +46,18 @@ def _hide_in_error(error: ModelError, secret: str) -> None:
 
 def _without(text: str, secret: str) -> str:
     """The text without the key, nor its beginning where a quotation was cut short inside it."""
+    if "\\u" in text:
+        text = _escaped(secret).sub(HIDDEN, text)
     for size in range(len(secret), min(len(secret), _LEAST_SAID) - 1, -1):
         text = text.replace(secret[:size], HIDDEN)
     return text
+
+
+@lru_cache(maxsize=64)
+def _escaped(secret: str) -> re.Pattern[str]:
+    """The key as JSON may write it: any of its characters as an escape."""
+    codes = ((character, f"{ord(character):04x}") for character in secret)
+    return re.compile("".join(rf"(?:{re.escape(character)}|\\u(?i:{code}))" for character, code in codes))
 
 
 class _Said:
@@ -86,6 +98,9 @@ class _Said:
             place = text.find(self._secret[0], place + 1)
         return len(text) if place < 0 else place
 
+    def _without(self, text: str) -> str:
+        return text.replace(self._secret, HIDDEN)
+
     def _clear(self, event: ModelEvent) -> ModelEvent:
         if isinstance(event, ThinkingDone) and self._secret in event.thinking.text:
             # A signature vouches for the words as they were.
@@ -95,7 +110,8 @@ class _Said:
                 event.call,
                 id=event.call.id.replace(self._secret, _HIDDEN_NAME),
                 name=event.call.name.replace(self._secret, _HIDDEN_NAME),
-                arguments=event.call.arguments.replace(self._secret, HIDDEN),
+                # A tool has its arguments with every escape resolved.
+                arguments=changed_json(event.call.arguments, self._without),
             )
-            return CallReady(call, event.flaw.replace(self._secret, HIDDEN))
+            return CallReady(call, _without(event.flaw, self._secret))
         return event

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from random import Random
@@ -25,7 +25,11 @@ _SPECIAL = re.compile(r'[\\"]')
 class ConstrainedModel(Model, Protocol):
     """A model whose server can hold it to a JSON schema."""
 
-    def constrained(self, prompt: Prompt, schema: dict[str, Any]) -> AsyncGenerator[ModelEvent, None]: ...
+    def constrained(self, prompt: Prompt, schema: dict[str, Any], read: "Read") -> AsyncGenerator[ModelEvent, None]: ...
+
+
+# Turns the JSON a model writes into what it means, before anything is kept out of it.
+Read = Callable[[AsyncGenerator[ModelEvent, None]], AsyncGenerator[ModelEvent, None]]
 
 
 class ToolChoice:
@@ -60,8 +64,13 @@ class ToolChoice:
             return
         offered = prompt.tools[:MAX_TOOLS]
         guided = replace(prompt, system=(*prompt.system, guidance(offered)), tools=())
+        async with aclosing(self.inner.constrained(guided, schema_of(offered), self._chosen)) as events:
+            async for event in events:
+                yield event
+
+    async def _chosen(self, events: AsyncGenerator[ModelEvent, None]) -> AsyncGenerator[ModelEvent, None]:
         choice = Choice(self._rng)
-        async with aclosing(self.inner.constrained(guided, schema_of(offered))) as events:
+        async with aclosing(events):
             async for event in events:
                 for decoded in choice.take(event):
                     yield decoded

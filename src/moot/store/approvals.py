@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     "agent, sender, asks.id, run, call, speaker, tool, arguments, subject, line, preview, reason, attempt, state,"
-    " opened_at, expires_at"
+    " opened_at, expires_at, digest, sealed"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM asks JOIN conversations ON conversations.id = asks.conversation"
 _RULE_COLUMNS = "agent, sender, tool, pattern, run, number, created_at, created_by"
@@ -38,7 +38,8 @@ class StoredApprovals:
     async def close(self, ask_id: str, state: AskState, *, now: float) -> None:
         await self._store.write(
             lambda db: db.execute(
-                "UPDATE asks SET state = ?, decided_at = ? WHERE id = ? AND state IN ('pending', 'granted')",
+                "UPDATE asks SET state = ?, decided_at = ?, sealed = NULL"
+                " WHERE id = ? AND state IN ('pending', 'granted')",
                 (state.value, now, ask_id),
             ),
             "close ask",
@@ -82,6 +83,8 @@ def _approval(row: rows.Row) -> Approval:
         state=AskState(row[13]),
         opened_at=row[14],
         expires_at=row[15],
+        digest=row[16],
+        sealed=row[17] or b"",
     )
 
 
@@ -116,10 +119,11 @@ def _open(db: apsw.Connection, approval: Approval) -> Approval:
     conversation = rows.require_conversation(db, approval.key)
     db.execute(
         "INSERT INTO asks (id, conversation, run, call, speaker, tool, arguments, digest, subject, line, preview,"
-        " reason, attempt, state, opened_at, expires_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 'pending', ?, ?)"
+        " reason, attempt, state, opened_at, expires_at, sealed)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 'pending', ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET attempt = attempt + 1, state = 'pending', arguments = excluded.arguments,"
-        " digest = excluded.digest, line = excluded.line, preview = excluded.preview, reason = excluded.reason,"
+        " digest = excluded.digest, sealed = excluded.sealed, line = excluded.line, preview = excluded.preview,"
+        " reason = excluded.reason,"
         " opened_at = excluded.opened_at, expires_at = excluded.expires_at",
         (
             approval.id,
@@ -136,6 +140,7 @@ def _open(db: apsw.Connection, approval: Approval) -> Approval:
             approval.reason,
             approval.opened_at,
             approval.expires_at,
+            approval.sealed or None,
         ),
     )
     stored = _find(db, approval.id)
@@ -157,6 +162,8 @@ def _decide(db: apsw.Connection, ask_id: str, attempt: int, decision: Decision, 
         raise Conflict(f"the approval {ask_id} has expired", fix="Let the agent ask again.")
     state = AskState.DENIED if decision is Decision.DENY else AskState.GRANTED
     db.execute("UPDATE asks SET state = ?, decided_at = ?, decided_by = ? WHERE id = ?", (state.value, now, by, ask_id))
+    if state is AskState.DENIED:
+        db.execute("UPDATE asks SET sealed = NULL WHERE id = ?", (ask_id,))
     rule = approval.rule(decision)
     if rule is not None:
         db.execute(
@@ -171,7 +178,7 @@ def _decide(db: apsw.Connection, ask_id: str, attempt: int, decision: Decision, 
 
 def _use(db: apsw.Connection, approval: Approval, now: float) -> None:
     db.execute(
-        "UPDATE asks SET state = 'used', decided_at = ?"
+        "UPDATE asks SET state = 'used', decided_at = ?, sealed = NULL"
         " WHERE id = ? AND state = 'granted' AND digest = ? AND attempt = ?",
         (now, approval.id, approval.digest, approval.attempt),
     )

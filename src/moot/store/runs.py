@@ -228,7 +228,8 @@ def recover(db: apsw.Connection, now: float) -> list[Run]:
     left = [(run_id, conversation) for run_id, conversation in found if not _waits(db, run_id, conversation)]
     for run_id, conversation in left:
         db.execute(
-            "UPDATE asks SET state = 'cancelled', decided_at = ? WHERE run = ? AND state IN ('pending', 'granted')",
+            "UPDATE asks SET state = 'cancelled', decided_at = ?, sealed = NULL"
+            " WHERE run = ? AND state IN ('pending', 'granted')",
             (now, run_id),
         )
         rows.append_messages(db, conversation, run_id, _closing(db, conversation, ()), now)

@@ -19,15 +19,20 @@ def identity(status: os.stat_result) -> Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffLimits:
-    """Moot's own folders and files. A folder strictly inside `workspaces` can still be a working directory."""
+    """Moot's own folders and files, and what is `private` to the person.
+
+    A folder strictly inside `workspaces` can still be a working directory.
+    """
 
     places: Sequence[str] = ()
     workspaces: str = ""
+    private: Sequence[str] = ()
 
     def identities(self, *, with_parents: bool = False) -> set[Identity]:
         """What the places are at this moment; with everything above them if asked."""
         found: set[Identity] = set()
-        for path in self._paths():
+        # What a link leads to is what it is; only what lies above it is another matter.
+        for path in self._paths() if with_parents else [*self._own(), *self.private]:
             lineage = [path]
             while with_parents and lineage[-1] != "/":
                 lineage.append(os.path.dirname(lineage[-1]))
@@ -47,14 +52,24 @@ class OffLimits:
         return bool(self.workspaces) and _known(self.workspaces) in chain[1:]
 
     def owns(self, file: os.stat_result) -> bool:
-        """Whether one of the files in the places is this very file under another name. Unknown counts as yes."""
+        """Whether one of Moot's own files is this very file under another name. Unknown counts as yes."""
         wanted = identity(file)
         return any(known == wanted or count >= _MOST_FILES for count, known in enumerate(self._files()))
 
     def _paths(self) -> list[str]:
         """Each place as it is written and as it is after links: either may be what a stranger makes."""
+        return [*self._own(), *self._private()]
+
+    def _own(self) -> list[str]:
         written = [os.path.abspath(place) for place in (*self.places, *_ALWAYS)]
         return list(dict.fromkeys([*written, *map(os.path.realpath, written)]))
+
+    def _private(self) -> Iterator[str]:
+        # They are many, and their homes are known without links: only a link in the last place matters.
+        for place in self.private:
+            yield place
+            if os.path.islink(place):
+                yield os.path.realpath(place)
 
     def _files(self) -> Iterator[Identity]:
         spared = os.path.realpath(self.workspaces) if self.workspaces else ""

@@ -12,11 +12,12 @@ import msgspec
 
 from moot.domain.agent import Flaw
 from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, StoreError, TooLarge
+from moot.domain.front_matter import MAX_BYTES, Broken
 from moot.domain.skill import SKILL_FILE, Skill, SkillType, check_name
 from moot.tools.beneath import Ground
 from moot.tools.off_limits import OffLimits
 from moot.tools.skill_archive import Members
-from moot.tools.skill_file import MAX_BYTES, Broken, parse_skill
+from moot.tools.skill_file import parse_skill
 
 # Beside SKILL.md: whose words the skill was made from. Never taken from an archive.
 MARK = ".moot.json"

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from moot.domain.errors import BadRequest, Forbidden, MootError, NotFound
+from moot.domain.front_matter import Broken
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.skill import DESCRIPTION_LENGTH, NAME_LENGTH, SKILL_FILE, RunScript, Skill, SkillType, check_name
@@ -18,7 +19,7 @@ from moot.tools.beneath import Ground
 from moot.tools.file_text import difference, is_binary, text_of
 from moot.tools.off_limits import OffLimits
 from moot.tools.skill_archive import Member, Members, gather, split
-from moot.tools.skill_file import Broken, parse_skill, write_skill
+from moot.tools.skill_file import parse_skill, write_skill
 from moot.tools.skill_shelf import Skills
 
 _TOOL_NAME_LENGTH = 64
@@ -302,6 +303,10 @@ class ScriptSkill:
         if isinstance(said, str):
             return ToolResult(content=said, taint=self._skill.taint)
         return ToolResult(content=said.content, is_error=said.is_error, taint=said.taint | self._skill.taint)
+
+    async def script(self) -> str:
+        data = await asyncio.to_thread(self._skills.read, self._skill, self._skill.script)
+        return data.decode(errors="replace")
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         data = await asyncio.to_thread(self._skills.read, self._skill, self._skill.script)

@@ -7,10 +7,10 @@ import msgspec
 from moot.domain.errors import BadRequest
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
+from moot.domain.reference import Reveal
 from moot.domain.web_config import WebConfig
 from moot.tools.readable import Readable, decode
 from moot.tools.reader import read_page
-from moot.tools.references import reveal as reveal_reference
 from moot.tools.safe_http import Answer, Request, SafeHttp
 from moot.tools.search import provider
 
@@ -117,8 +117,9 @@ class WebSearch:
         },
     )
 
-    def __init__(self, config: WebConfig) -> None:
+    def __init__(self, config: WebConfig, reveal: Reveal) -> None:
         self._config = config
+        self._reveal = reveal
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"search the web for {str(arguments.get('query', ''))[:200]}"
@@ -128,15 +129,15 @@ class WebSearch:
         if not query or len(query) > MAX_QUERY:
             raise BadRequest(f"the query must have between 1 and {MAX_QUERY} characters")
         limit = min(max(int(arguments.get("limit") or DEFAULT_HITS), 1), MOST_HITS)
-        searching = provider(self._config, http=SafeHttp.configured(self._config), reveal=self._reveal)
+        searching = provider(self._config, http=SafeHttp.configured(self._config), reveal=self._key)
         hits = await searching.search(query, limit)
         results = [{"title": hit.title, "url": hit.url, "snippet": hit.snippet} for hit in hits]
         return msgspec.json.encode({"query": query, "results": results, "count": len(results)}).decode()
 
-    async def _reveal(self, reference: str) -> str:
-        return await reveal_reference(reference, place="[web] api_key")
+    async def _key(self, reference: str) -> str:
+        return await self._reveal(reference, place="[web] api_key")
 
 
-def tools(config: WebConfig) -> list[Tool]:
-    """The web tools under this configuration."""
-    return [WebFetch(SafeHttp.public(config)), WebSearch(config)]
+def tools(config: WebConfig, *, reveal: Reveal) -> list[Tool]:
+    """The web tools under this configuration; `reveal` looks up the provider's key."""
+    return [WebFetch(SafeHttp.public(config)), WebSearch(config, reveal)]

@@ -61,11 +61,15 @@ async def _ten_thousand(call: GateCall, result: ToolResult) -> ToolResult:
     return ToolResult(content=result.content[:10_000], is_error=result.is_error)
 
 
+async def _lost(run_id: str, call_id: str) -> str:
+    raise AssertionError((run_id, call_id))
+
+
 async def call(
     arguments: str, *, scope: Scope = ALL_TOOLS, name: str = "echo", flaw: str = ""
 ) -> tuple[ToolResult, Echo]:
     echo = Echo()
-    toolbox = Gate(tools=lambda: {"echo": echo}, hooks=[], budget=_ten_thousand).box(scope)
+    toolbox = Gate(tools=lambda: {"echo": echo}, hooks=[], budget=_ten_thousand, restore=_lost).box(scope)
     made = ToolCall(id="c", name=name, arguments=arguments)
     return await toolbox.execute(made, flaw, CONTEXT, Deadline(0.05)), echo
 

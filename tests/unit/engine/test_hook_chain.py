@@ -62,8 +62,12 @@ CONTEXT = RunContext(
 )
 
 
+async def _lost(run_id: str, call_id: str) -> str:
+    raise AssertionError((run_id, call_id))
+
+
 async def run(tool: Fetch, *hooks: Mark) -> ToolResult:
-    gate = Gate(tools=lambda: {"fetch": tool}, hooks=hooks, budget=_whole)
+    gate = Gate(tools=lambda: {"fetch": tool}, hooks=hooks, budget=_whole, restore=_lost)
     call = ToolCall(id="c", name="fetch", arguments="{}")
     return await gate.box(ALL_TOOLS).execute(call, "", CONTEXT, Deadline(1.0))
 

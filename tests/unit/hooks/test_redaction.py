@@ -114,7 +114,7 @@ def test_a_stream_shows_what_the_whole_text_shows(data: st.DataObject, value: st
     redactor = knowing(s=value)
     text = data.draw(st.text("abAB12 ", max_size=30)) + value + data.draw(st.text("abAB12 ", max_size=30)) + value[:-1]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=12)))
-    stream = redactor.stream()
+    stream = redactor.in_pieces()
     shown = [stream.feed(text[start:end]) for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     shown.append(stream.rest())
     assert value not in "".join(shown)
@@ -122,7 +122,7 @@ def test_a_stream_shows_what_the_whole_text_shows(data: st.DataObject, value: st
 
 
 def test_a_stream_holds_back_only_what_may_be_the_beginning_of_a_secret() -> None:
-    stream = knowing(s="zq-long-secret-value").stream()
+    stream = knowing(s="zq-long-secret-value").in_pieces()
     assert stream.feed("Hello, world. ") == "Hello, world. "
     assert stream.feed("The key is zq-lo") == "The key is "
     assert stream.feed("w tide. ") == "zq-low tide. "
@@ -131,7 +131,7 @@ def test_a_stream_holds_back_only_what_may_be_the_beginning_of_a_secret() -> Non
 
 
 def test_a_secret_that_goes_on_as_a_longer_one_is_not_torn() -> None:
-    stream = knowing(short="abcdefgh", long="abcdefghijkl").stream()
+    stream = knowing(short="abcdefgh", long="abcdefghijkl").in_pieces()
     assert stream.feed("x abcdefgh") == "x "
     assert stream.feed("ij") == ""
     assert stream.feed("kl y") == "[SECRET:long] y"

@@ -14,13 +14,14 @@ import pytest
 from moot.domain.ask import Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound
+from moot.domain.front_matter import Broken
 from moot.domain.ports import RunContext, ToolResult
 from moot.domain.prompt import Safety
 from moot.domain.skill import Skill, SkillType
 from moot.domain.skill_config import SkillConfig
 from moot.tools import skills as skill_tools
 from moot.tools.off_limits import OffLimits
-from moot.tools.skill_file import Broken, parse_skill, write_skill
+from moot.tools.skill_file import parse_skill, write_skill
 from moot.tools.skill_shelf import Skills
 from moot.tools.skills import SkillTools, tool_name
 
@@ -110,7 +111,7 @@ def test_a_file_of_the_open_format_is_read_with_its_other_keys_left_alone() -> N
         ("---\nname: a\n\tdescription: d\n---\nb", 3, "not YAML"),
         ("---\n" + "[" * 20 + "]" * 20 + "\n---\nb", 2, "too deeply"),
         ("---\nname: other\ndescription: d\n---\nb", 2, "must equal its folder"),
-        ("---\nname: here\ndescription: d\nmetadata: {type: script}\n---\nb", 1, "names its script"),
+        ("---\nname: here\ndescription: d\nmetadata: {type: script}\n---\nb", 4, "names its script"),
         ("---\nname: here\ndescription: d\nmetadata: {type: script, script: ../x}\n---\nb", 4, "names its script"),
     ],
 )

@@ -12,6 +12,7 @@ from moot.domain.errors import BadRequest, ConfigError, MootError, Unavailable
 from moot.domain.ports import Renders, ToolResult
 from moot.domain.prompt import Safety, Sink
 from moot.domain.web_config import WebConfig
+from moot.models.keys import reveal
 from moot.tools.web import tools
 from tests.web_server import Site, context, serving
 
@@ -19,7 +20,7 @@ PAGE = "<title>Tea</title><body><article><h1>Tea</h1><p>" + "Tea is a drink. " *
 
 
 def named(name: str, config: WebConfig) -> Any:
-    return next(tool for tool in tools(config) if tool.spec.name == name)
+    return next(tool for tool in tools(config, reveal=reveal) if tool.spec.name == name)
 
 
 async def fetch(site: Site, path: str = "/", **arguments: Any) -> tuple[dict[str, Any], bool]:
@@ -44,12 +45,12 @@ def answering(body: str | bytes, **more: Any) -> Any:
 
 
 def test_the_gate_knows_what_the_web_tools_are() -> None:
-    fetching, searching = (tool.spec for tool in tools(WebConfig()))
+    fetching, searching = (tool.spec for tool in tools(WebConfig(), reveal=reveal))
     assert (fetching.safety, searching.safety) == (Safety.MODERATE, Safety.SAFE)
     for spec in (fetching, searching):
         assert spec.taint == "web"
         assert spec.sinks == {Sink.EGRESS}
-    assert all(isinstance(tool, Renders) for tool in tools(WebConfig()))
+    assert all(isinstance(tool, Renders) for tool in tools(WebConfig(), reveal=reveal))
 
 
 async def test_a_page_is_given_with_its_title_and_length() -> None:

@@ -10,13 +10,13 @@ from typing import Any
 from moot.domain.errors import Forbidden, MootError, Unavailable
 from moot.domain.mcp import McpConfig, McpPins, Offer, OfferState
 from moot.domain.ports import Clock, RunContext, ToolResult
+from moot.domain.reference import Reveal, is_reference
 from moot.tools.mcp import forms
 from moot.tools.mcp.http import http_transport
 from moot.tools.mcp.link import Link
 from moot.tools.mcp.offers import Known, known
 from moot.tools.mcp.results import as_text
 from moot.tools.mcp.stdio import Command, scrubbed, stdio_transport
-from moot.tools.references import is_reference, reveal
 
 # The Supervisor's: it owns the task that holds a connection.
 Start = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
@@ -38,12 +38,20 @@ class _Call:
 _CURRENT: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("mcp_call", default=None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What every server is given by the daemon; `reveal` looks up the secrets its configuration refers to."""
+
+    pins: McpPins
+    start: Start
+    clock: Clock
+    reveal: Reveal
+
+
 class McpServer:
-    def __init__(self, config: McpConfig, *, pins: McpPins, start: Start, clock: Clock) -> None:
+    def __init__(self, config: McpConfig, needs: Needs) -> None:
         self.config = config
-        self._pins = pins
-        self._start = start
-        self._clock = clock
+        self._needs = needs
         self._connecting = asyncio.Lock()
         self._link: Link | None = None
         self._holding: asyncio.Task[None] | None = None
@@ -79,7 +87,7 @@ class McpServer:
         agreed = [offer for offer in changed if tool in ("", offer.tool, offer.name)]
         if agreed:
             digests = {offer.tool: offer.digest for offer in agreed}
-            await self._pins.pin(self.config.name, digests, now=self._clock.now())
+            await self._needs.pins.pin(self.config.name, digests, now=self._needs.clock.now())
             await self._list(await self._connected())
         return agreed
 
@@ -146,7 +154,7 @@ class McpServer:
         async with self._connecting:
             if self._link is not None and self._link.alive:
                 return self._link
-            wait = self._not_before - self._clock.monotonic()
+            wait = self._not_before - self._needs.clock.monotonic()
             if wait > 0:
                 raise self._unavailable(f"is not there; it is tried again in {wait:.0f} seconds")
             return await self._connect()
@@ -155,7 +163,7 @@ class McpServer:
         self._said = ""
         link = Link(self._streams, self._asked, seconds=self.config.connect_seconds)
         self._link = link
-        self._holding = self._start(f"mcp {self.config.name}", link.hold())
+        self._holding = self._needs.start(f"mcp {self.config.name}", link.hold())
         try:
             await link.opened()
             self._failures = 0
@@ -165,7 +173,7 @@ class McpServer:
             link.drop()
             self._failures += 1
             pause = min(FIRST_PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE)
-            self._not_before = self._clock.monotonic() + pause
+            self._not_before = self._needs.clock.monotonic() + pause
             self._problem = self._explained(error)
             raise self._unavailable(f"cannot be used: {error.message}") from error
         return link
@@ -205,7 +213,7 @@ class McpServer:
         for name, value in values.items():
             found[name] = value
             if is_reference(value):
-                found[name] = await reveal(value, place=f"[mcp.{self.config.name}] {key}.{name}")
+                found[name] = await self._needs.reveal(value, place=f"[mcp.{self.config.name}] {key}.{name}")
                 self._secrets.append(found[name])
         return found
 
@@ -219,12 +227,12 @@ class McpServer:
         except Exception as error:
             link.drop()
             raise self._unavailable("did not say what tools it has") from error
-        pins = await self._pins.pins(self.config.name)
+        pins = await self._needs.pins.pins(self.config.name)
         found = known(self.config, listed, pins)
         ready = {one.offer.tool: one.offer.digest for one in found if one.offer.state is OfferState.READY}
         fresh = {tool: digest for tool, digest in ready.items() if tool not in pins}
         if fresh:
-            await self._pins.pin(self.config.name, fresh, now=self._clock.now())
+            await self._needs.pins.pin(self.config.name, fresh, now=self._needs.clock.now())
         self._known = {one.offer.tool: one for one in reversed(found)}
 
     # ---- questions of the server ------------------------------------------------------------------

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from moot.domain.errors import MootError, NotFound
-from moot.domain.mcp import McpConfig, McpPins, Offer, OfferState
-from moot.domain.ports import Clock, RunContext, Tool, ToolResult
+from moot.domain.mcp import McpConfig, Offer, OfferState
+from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import ToolSpec
-from moot.tools.mcp.server import McpServer, Start
+from moot.tools.mcp.server import McpServer, Needs
 
 
 class McpTool:
@@ -29,14 +29,12 @@ class McpTool:
 class McpServers:
     """Nothing is started before `refresh`, or before a tool is called that was known already."""
 
-    def __init__(self, configs: Mapping[str, McpConfig], *, pins: McpPins, start: Start, clock: Clock) -> None:
-        self._pins = pins
-        self._start = start
-        self._clock = clock
+    def __init__(self, configs: Mapping[str, McpConfig], needs: Needs) -> None:
+        self._needs = needs
         self._servers = {name: self._server(config) for name, config in configs.items()}
 
     def _server(self, config: McpConfig) -> McpServer:
-        return McpServer(config, pins=self._pins, start=self._start, clock=self._clock)
+        return McpServer(config, self._needs)
 
     def names(self) -> list[str]:
         return list(self._servers)

@@ -1,7 +1,6 @@
 """What a sandboxed command sees of the machine: the system to read, the working directory to write, nothing of Moot."""
 
 import os
-import pwd
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from moot.domain.errors import Forbidden, NotFound
 from moot.domain.sandbox_config import SandboxConfig
+from moot.tools.private_places import homes, private_places
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store", "/gnu/store")
 # Never a place to write, not even as a working directory.
@@ -19,15 +19,6 @@ _SYSTEM_SECRETS = (
     "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh",
     "/etc/ssl/private", "/etc/krb5.keytab", "/etc/wireguard", "/etc/openvpn", "/etc/NetworkManager/system-connections",
     "/etc/kubernetes", "/etc/rancher", "/etc/pip.conf", "/etc/npmrc", "/etc/environment", "/etc/machine-id",
-)  # fmt: skip
-_HOME_SECRETS = (
-    ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh", ".config/hub", ".netrc",
-    ".npmrc", ".pypirc", ".git-credentials", ".config/git/credentials", ".password-store", ".local/share/keyrings",
-    ".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware",
-    ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml",
-    ".vault-token", ".terraform.d", ".config/op",
-    ".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".pgpass", ".my.cnf",
-    ".cache/huggingface/token", ".config/rclone", ".electrum", ".bitcoin", ".ethereum",
 )  # fmt: skip
 # A root of the machine may write these even without a capability; the kernel behind them is the machine's.
 _KERNEL_FOLDERS = ("/proc/sys", "/proc/fs", "/proc/acpi", "/proc/scsi", "/proc/tty")
@@ -62,15 +53,17 @@ def stand(cwd: str, *, protected: Sequence[Path], workspaces: Path | None) -> St
     path = os.readlink(f"/proc/self/fd/{descriptor}")
     try:
         _refuse_own(path, protected, workspaces)
+        _refuse_private(path)
     except Forbidden:
         os.close(descriptor)
         raise
-    home = _home()
-    crossroads = path in _CROSSROADS or beneath(home, path) and path != home
+    crossroads = path in _CROSSROADS or any(beneath(home, path) and path != home for home in homes())
     settled = any(beneath(path, folder) for folder in _SETTLED)
     bound = not (crossroads or settled)
     coded = any(beneath(path, os.path.realpath(code)) for code in _code())
-    return Standing(path=path, descriptor=descriptor, writable=bound and path != home and not coded, bound=bound)
+    # Where keys are kept, or could be put, is to look at only: the home itself, .config and the like.
+    keyed = path in homes() or any(beneath(place, path) for place in private_places())
+    return Standing(path=path, descriptor=descriptor, writable=bound and not keyed and not coded, bound=bound)
 
 
 def _refuse_own(path: str, protected: Sequence[Path], workspaces: Path | None) -> None:
@@ -81,18 +74,25 @@ def _refuse_own(path: str, protected: Sequence[Path], workspaces: Path | None) -
             raise Forbidden(f"{path} belongs to Moot itself", fix="Work in another folder.")
 
 
+def _refuse_private(path: str) -> None:
+    if any(beneath(path, place) for place in _existing(private_places())):
+        raise Forbidden(f"{path} holds what is yours alone", fix="Work in another folder.")
+
+
 def arguments(standing: Standing, *, protected: Sequence[Path], config: SandboxConfig, lent: str = "") -> list[str]:
     """The mounts, in order, as bubblewrap takes them."""
     tmp = config.temporary_bytes
     seen = [*_system(), *(("--ro-bind", path, path) for path in _readable(config.readable))]
     roots = [destination for kind, _, destination in seen if kind != "--symlink"]
-    mounts = [part for mount in seen for part in mount]
+    # What is lent out of /tmp would be covered by the /tmp that a command has of its own.
+    covered = [mount for mount in seen if beneath(mount[2], "/tmp")]
+    mounts = [part for mount in seen if mount not in covered for part in mount]
     mounts += ["--proc", "/proc", *_kernel(), "--dev", "/dev", "--size", str(tmp), "--tmpfs", "/dev/shm"]
     mounts += ["--perms", "1777", "--size", str(tmp), "--tmpfs", "/tmp", "--dir", "/tmp/home", "--dir", "/run"]
-    mounts += ["--symlink", "../tmp", "/var/tmp"]
+    mounts += ["--symlink", "../tmp", "/var/tmp", *(part for mount in covered for part in mount)]
     mounts += _hidden(_existing(_SYSTEM_SECRETS))
     for root in roots:
-        mounts += _sealed(root, protected, hide=True)
+        mounts += _sealed(root, protected, hide=True) + _hidden(_private(root))
     if standing.bound:
         kind = "--bind-fd" if standing.writable else "--ro-bind-fd"
         mounts += [kind, str(standing.descriptor), standing.path, *_within(standing, protected)]
@@ -108,12 +108,15 @@ def _within(standing: Standing, protected: Sequence[Path]) -> list[str]:
     """What stays closed inside the working directory itself."""
     mounts = _sealed(standing.path, protected, hide=True)
     mounts += _sealed(standing.path, _code(), hide=False)
-    home = _home()
-    if beneath(home, standing.path):
-        mounts += _hidden(_existing(os.path.join(home, name) for name in _HOME_SECRETS))
-    elif standing.writable:
+    mounts += _hidden(_private(standing.path))
+    if standing.writable:
         mounts += _git(standing.path)
     return mounts
+
+
+def _private(root: str) -> list[str]:
+    """What is the person's alone beneath a folder that is shown."""
+    return [place for place in _existing(private_places()) if place != root and beneath(place, root)]
 
 
 def _git(folder: str) -> list[str]:
@@ -214,11 +217,6 @@ def _readable(configured: Sequence[str]) -> list[str]:
 def _code() -> list[Path]:
     """The program itself: who can rewrite it needs no other way out."""
     return [Path(__file__).resolve().parents[2], Path(sys.prefix)]
-
-
-def _home() -> str:
-    home = os.environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir
-    return os.path.realpath(home)
 
 
 def beneath(path: str, folder: str) -> bool:

@@ -1,0 +1,28 @@
+"""The key that placeholders for personal data are made with: kept, so that they are the same after a restart."""
+
+import logging
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+_KEY_BYTES = 32
+
+
+def placeholder_key(path: Path) -> bytes:
+    """The key in the file, made if there is none. Nothing is lost with it but what providers remember of a prompt."""
+    with suppress(OSError):
+        found = path.read_bytes()
+        if len(found) == _KEY_BYTES:
+            return found
+    key = secrets.token_bytes(_KEY_BYTES)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
+            file.write(key)
+        draft.replace(path)
+    except OSError as error:
+        logger.warning("placeholders will be others after a restart: %s cannot be written: %s", path, error.strerror)
+    return key

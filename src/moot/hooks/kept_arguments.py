@@ -1,0 +1,71 @@
+"""Arguments that only a tool may know, sealed beside the approval of their call for as long as that is open."""
+
+import logging
+from dataclasses import replace
+from typing import Any, Protocol
+
+import msgspec
+
+from moot.domain.approval import Approval
+from moot.domain.errors import MootError, NotFound, Unavailable
+from moot.domain.secret import Seals
+
+logger = logging.getLogger(__name__)
+
+_AGAIN = "Make the call again with the value."
+
+
+class OpenAsks(Protocol):
+    async def of_call(self, run_id: str, call_id: str) -> Approval | None: ...
+    async def give_up(self, approval: Approval) -> None: ...
+
+
+class KeptArguments:
+    """They are in memory while the daemon runs; after a restart the gate asks for them here."""
+
+    def __init__(self, asks: OpenAsks, seals: Seals) -> None:
+        self._asks = asks
+        self._seals = seals
+
+    async def close(self, approval: Approval, arguments: dict[str, Any]) -> Approval:
+        """The approval with the exact arguments sealed and bound to it."""
+        exact, place = msgspec.json.encode(arguments, order="sorted"), _place(approval)
+        try:
+            seal = await self._seals.seal()
+        except MootError as error:
+            # It is asked all the same; it only cannot outlive this daemon.
+            logger.warning("a secret argument of %s is not kept across a restart: %s", approval.tool, error.message)
+            return approval
+        return replace(approval, sealed=seal.close(exact, place=place), digest=seal.proof(exact, place=place))
+
+    async def restore(self, run_id: str, call_id: str) -> str:
+        """The exact arguments of a call that is asked about; MootError with what to tell the model otherwise."""
+        approval = await self._asks.of_call(run_id, call_id)
+        if approval is None:
+            raise NotFound("a secret argument of this call stands as [SECRET]", fix=_AGAIN)
+        try:
+            return await self._opened(approval)
+        except MootError:
+            # Nobody is to decide on a call that can no longer be made.
+            await self._asks.give_up(approval)
+            raise
+
+    async def _opened(self, approval: Approval) -> str:
+        if not approval.sealed:
+            raise NotFound(
+                "the secret argument of this call was lost when the daemon stopped: the vault was closed when it was "
+                "asked about",
+                fix=_AGAIN,
+            )
+        try:
+            return (await self._seals.seal()).open(approval.sealed, place=_place(approval)).decode()
+        except MootError as error:
+            told = f"the secret argument of this call is sealed and the vault cannot be opened: {error.message}"
+            raise Unavailable(told, fix=_AGAIN) from None
+        except ValueError:
+            told = "the secret argument of this call cannot be unsealed: it was changed, or sealed with another key"
+            raise Unavailable(told, fix=_AGAIN) from None
+
+
+def _place(approval: Approval) -> str:
+    return "\0".join(("ask", approval.id, approval.run_id, approval.call_id, approval.tool))

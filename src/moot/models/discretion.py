@@ -1,0 +1,246 @@
+"""What a model is told, and what is heard from it: the one place where secrets and personal data are masked.
+
+While there is nothing to keep from models this is not in the way: the model's own events are handed on.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+from weakref import WeakKeyDictionary
+
+from moot.domain.errors import ModelError
+from moot.domain.masks import HeardText, Masks, changed_json, changed_value
+from moot.domain.message import Message, Thinking, ToolCall
+from moot.domain.ports import (
+    CallReady,
+    Model,
+    ModelEvent,
+    Retrying,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingDone,
+    ToolSupport,
+)
+from moot.domain.prompt import Prompt, ToolSpec, Transcript
+from moot.domain.usage import Usage
+
+# Names and ids have an alphabet of their own.
+_HIDDEN_NAME = "hidden_secret"
+_MOST_KEPT = 1_024
+
+
+class Discretion:
+    """Masks prompts. A transcript is masked as it grows, each message once, so that its encodings stay good."""
+
+    def __init__(self, masks: Masks) -> None:
+        self.masks = masks
+        self._veiled: WeakKeyDictionary[Transcript, _Veiled] = WeakKeyDictionary()
+        self._edition = 0
+        # Instructions and tools are the same in every request.
+        self._texts: dict[str, str] = {}
+        self._tools: dict[int, tuple[ToolSpec, ToolSpec]] = {}
+
+    def over(self, model: Model) -> Model:
+        return Discreet(model, self)
+
+    def prompt(self, prompt: Prompt) -> tuple[Prompt, dict[str, str]]:
+        """The prompt as a model may have it, and what the placeholders in it stand for."""
+        edition = self.masks.edition
+        if edition != self._edition or len(self._texts) + len(self._tools) > _MOST_KEPT:
+            self._edition = edition
+            self._texts.clear()
+            self._tools.clear()
+        veiled = self._transcript(prompt.transcript, edition)
+        known = dict(veiled.known)
+        system = tuple(self.masks.personal(self._fixed(text), known) for text in prompt.system)
+        tail = tuple(hidden(message, self.masks, known) for message in prompt.tail)
+        tools = tuple(map(self._tool, prompt.tools))
+        if all(told is spec for told, spec in zip(tools, prompt.tools, strict=True)):
+            # An adapter knows the tools it has encoded by the tuple they come in.
+            tools = prompt.tools
+        transcript = prompt.transcript if veiled.copy is None else veiled.copy
+        return replace(prompt, system=system, transcript=transcript, tail=tail, tools=tools), known
+
+    def _transcript(self, transcript: Transcript, edition: int) -> "_Veiled":
+        veiled = self._veiled.get(transcript)
+        if veiled is not None and veiled.edition == edition:
+            veiled.advance(transcript.messages, self.masks)
+            return veiled
+        fresh = _Veiled(edition)
+        fresh.advance(transcript.messages, self.masks)
+        if veiled is not None:
+            fresh.keep_encodings(veiled)
+        self._veiled[transcript] = fresh
+        return fresh
+
+    def _fixed(self, text: str) -> str:
+        found = self._texts.get(text)
+        if found is None:
+            found = self._texts[text] = self.masks.secrets(text)
+        return found
+
+    def _tool(self, spec: ToolSpec) -> ToolSpec:
+        kept = self._tools.get(id(spec))
+        if kept is None:
+            described = replace(
+                spec,
+                description=self.masks.secrets(spec.description),
+                parameters=changed_value(spec.parameters, self.masks.secrets),
+            )
+            # The spec is kept too: while it lives nothing else has its id.
+            kept = self._tools[id(spec)] = (spec, spec if described == spec else described)
+        return kept[1]
+
+
+class _Veiled:
+    """What a transcript becomes for a model: `copy` is none until a message has something to hide."""
+
+    __slots__ = ("copy", "count", "edition", "known")
+
+    def __init__(self, edition: int) -> None:
+        self.edition = edition
+        self.count = 0
+        self.known: dict[str, str] = {}
+        self.copy: Transcript | None = None
+
+    def advance(self, messages: list[Message], masks: Masks) -> None:
+        for message in messages[self.count :]:
+            told = hidden(message, masks, self.known)
+            if self.copy is None and told is not message:
+                self.copy = Transcript(messages[: self.count])
+            if self.copy is not None:
+                self.copy.extend((told,))
+            self.count += 1
+
+    def keep_encodings(self, earlier: "_Veiled") -> None:
+        """Where other masks hide nothing else, the bytes of the earlier copy are still good."""
+        if self.copy is not None and earlier.copy is not None and self.copy.messages == earlier.copy.messages:
+            self.copy = earlier.copy
+
+
+def hidden(message: Message, masks: Masks, known: dict[str, str]) -> Message:
+    """The message as a model may have it; the very same object where nothing is hidden."""
+
+    def hide(text: str) -> str:
+        return masks.personal(masks.secrets(text), known)
+
+    content = hide(message.content)
+    calls = tuple(_with_arguments(call, changed_json(call.arguments, hide)) for call in message.tool_calls)
+    thinking = tuple(_hidden_thinking(thought, masks) for thought in message.thinking)
+    if content == message.content and calls == message.tool_calls and thinking == message.thinking:
+        return message
+    return replace(message, content=content, tool_calls=calls, thinking=thinking)
+
+
+def _with_arguments(call: ToolCall, arguments: str) -> ToolCall:
+    return call if arguments == call.arguments else replace(call, arguments=arguments)
+
+
+def _hidden_thinking(thought: Thinking, masks: Masks) -> Thinking:
+    """A signature vouches for the words as they were: they go back as they came, or without it."""
+    text = masks.secrets(thought.text)
+    return thought if text == thought.text else Thinking(text=text)
+
+
+class Discreet:
+    """A model that is told masks, and heard without them."""
+
+    def __init__(self, inner: Model, discretion: Discretion) -> None:
+        self.inner = inner
+        self._discretion = discretion
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def provider(self) -> str:
+        return self.inner.provider
+
+    @property
+    def model(self) -> str:
+        return self.inner.model
+
+    @property
+    def window(self) -> int:
+        return self.inner.window
+
+    @property
+    def tools(self) -> ToolSupport:
+        return self.inner.tools
+
+    def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
+        masks = self._discretion.masks
+        if not masks.edition:
+            return self.inner.stream(prompt)
+        told, known = self._discretion.prompt(prompt)
+        return _heard(self.inner.stream(told), _Hearing(masks, known))
+
+    def cost(self, usage: Usage) -> float:
+        return self.inner.cost(usage)
+
+    async def priced(self) -> bool:
+        return await self.inner.priced()
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+async def _heard(events: AsyncGenerator[ModelEvent, None], hearing: "_Hearing") -> AsyncGenerator[ModelEvent, None]:
+    try:
+        async with aclosing(events):
+            async for event in events:
+                for heard in hearing.take(event):
+                    yield heard
+    except ModelError as error:
+        for held in hearing.rest():
+            yield held
+        error.message, error.fix = hearing.whole(error.message), hearing.whole(error.fix)
+        error.args = (error.message,)
+        raise
+
+
+class _Hearing:
+    """The events of one answer with placeholders put back and no secret. What waits comes before what follows it."""
+
+    def __init__(self, masks: Masks, known: dict[str, str]) -> None:
+        self._masks = masks
+        self._known = known
+        self._kind: type[TextDelta] | type[ThinkingDelta] = TextDelta
+        self._text: HeardText = masks.hearing(known)
+
+    def take(self, event: ModelEvent) -> list[ModelEvent]:
+        if not isinstance(event, TextDelta | ThinkingDelta):
+            return [*self.rest(), self._other(event)]
+        before = self.rest() if type(event) is not self._kind else []
+        self._kind = type(event)
+        text = self._text.feed(event.text)
+        return [*before, self._kind(text)] if text else before
+
+    def rest(self) -> list[ModelEvent]:
+        text = self._text.rest()
+        return [self._kind(text)] if text else []
+
+    def whole(self, text: str) -> str:
+        return self._masks.heard(text, self._known)
+
+    def _other(self, event: ModelEvent) -> ModelEvent:
+        if isinstance(event, CallReady):
+            call = replace(
+                event.call,
+                id=self._plain(event.call.id),
+                name=self._plain(event.call.name),
+                arguments=changed_json(event.call.arguments, self.whole),
+            )
+            return CallReady(call, self.whole(event.flaw))
+        if isinstance(event, ThinkingDone):
+            thought = event.thinking
+            if thought.signature:
+                return ThinkingDone(_hidden_thinking(thought, self._masks))
+            return ThinkingDone(replace(thought, text=self.whole(thought.text)))
+        if isinstance(event, Retrying):
+            return replace(event, reason=self.whole(event.reason))
+        return event
+
+    def _plain(self, name: str) -> str:
+        return name if self._masks.secrets(name) == name else _HIDDEN_NAME

@@ -1,7 +1,6 @@
 """The composition root: every part is chosen and joined here, started in order and stopped in reverse."""
 
 import asyncio
-import fcntl
 import gc
 import logging
 import os
@@ -13,27 +12,26 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from hashlib import sha256
 from random import Random, SystemRandom
 
-from moot.agents.registry import Registry
 from moot.daemon import tcp, unix
 from moot.daemon.config import ConfigFile
-from moot.daemon.config_agents import agents_folder, foreign_folders
 from moot.daemon.connection import Listener, Serving
 from moot.daemon.handlers import Handlers
 from moot.daemon.hands import Hands, Parts
 from moot.daemon.house import Facts, House
 from moot.daemon.inbox import Inbox
+from moot.daemon.lock import take
 from moot.daemon.log import start_logging
 from moot.daemon.mcp import McpRequests
 from moot.daemon.paths import Paths, make_folder
 from moot.daemon.placeholder_key import placeholder_key
 from moot.daemon.principal import Principals
 from moot.daemon.records import Records
-from moot.daemon.roster import Roster
+from moot.daemon.roster import Roster, registry_of
 from moot.daemon.secrets import SecretRequests
 from moot.daemon.talk import Talk
 from moot.domain.agent import Agent
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import Conflict, StoreError
+from moot.domain.errors import StoreError
 from moot.domain.message import user
 from moot.domain.note import Note
 from moot.domain.ports import Model
@@ -63,8 +61,6 @@ DRAIN_SECONDS = 10.0
 _LOOK_AGAIN_SECONDS = 0.05
 _TIDY_SECONDS = 5.0
 _WORKSPACES_KNOWN = 4096
-_LOCK_ATTEMPTS = 10
-_LOCK_PAUSE_SECONDS = 0.01
 
 
 class SystemClock:
@@ -85,11 +81,7 @@ class Daemon:
         self.rng: Random = SystemRandom()
         self.supervisor = Supervisor()
         self.config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
-        self.registry = Registry(
-            agents_folder(self.config.current, paths),
-            foreign_folders=foreign_folders(self.config.current),
-            models=lambda: self.config.current.models,
-        )
+        self.registry = registry_of(self.config, paths)
         self.redactor = redactor
         self.discretion = self._new_discretion()
         self.catalog = self._new_catalog()
@@ -287,7 +279,7 @@ class Daemon:
 async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
     """A whole daemon with its doors open. Leaving drains it."""
     async with AsyncExitStack() as stack:
-        _lock(paths, stack)
+        take(paths, stack)
         store = await open_store(paths.store)
         stack.push_async_callback(store.close)
         daemon = Daemon(paths, store, redactor)
@@ -330,30 +322,6 @@ async def _network_doors(daemon: Daemon) -> list[Listener]:
         daemon.facts.http = f"http://{page.address}"
         opened.append(page)
     return opened
-
-
-def _lock(paths: Paths, stack: AsyncExitStack) -> None:
-    """One daemon per home: the lock is the kernel's and falls with the process, however it ends."""
-    make_folder(paths.data)
-    make_folder(paths.run)
-    handle = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    stack.callback(os.close, handle)
-    if not _take_lock(handle):
-        raise Conflict(f"another daemon already serves {paths.data}", fix="Use it, or stop it first with `moot down`.")
-    paths.pid.write_text(f"{os.getpid()}\n", encoding="ascii")
-    stack.callback(paths.pid.unlink, missing_ok=True)
-
-
-def _take_lock(handle: int) -> bool:
-    """Try for a moment: whoever only looks whether the lock is held holds it for an instant."""
-    for _ in range(_LOCK_ATTEMPTS):
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_LOCK_PAUSE_SECONDS)
-        else:
-            return True
-    return False
 
 
 def serve(paths: Paths) -> int:

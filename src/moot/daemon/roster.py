@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from moot.agents.registry import Registry
 from moot.daemon.config import ConfigFile
+from moot.daemon.config_agents import agents_folder, foreign_folders
 from moot.daemon.connection import Reply
+from moot.daemon.paths import Paths
 from moot.daemon.principal import Principal
 from moot.domain.agent import ROOT
 from moot.domain.ports import Hook, Tool
@@ -14,6 +16,15 @@ from moot.multiagent.partition import Partition
 from moot.wire import moot_pb2 as pb
 
 _RUNTIME = "dynamic-v1"
+
+
+def registry_of(config: ConfigFile, paths: Paths) -> Registry:
+    """The agents of this home, in the folders the configuration names at this moment."""
+    return Registry(
+        agents_folder(config.current, paths),
+        foreign_folders=foreign_folders(config.current),
+        models=lambda: config.current.models,
+    )
 
 
 class Roster:

@@ -1,0 +1,294 @@
+"""Agents as files and as a team: where they come from, what each may use, and what the command line says of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moot.domain.agent import ROLES
+from moot.domain.errors import NotFound
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, run_cli, running
+from tests.fake_provider import Provider
+
+CONFIG = PROVIDER_CONFIG
+
+THEIRS = """---
+name: critic
+description: Judges code.
+tools: Read, Grep, Bash(git diff:*)
+model: sonnet
+---
+You judge code written by others.
+"""
+
+REVIEW_TOOLS = '''from moot.tools import tool
+
+
+@tool
+def review_diff(path: str) -> str:
+    """Review a diff."""
+    return path
+
+
+@tool
+def jira_search(query: str) -> str:
+    """Search issues."""
+    return query
+'''
+
+
+def data(done: Any) -> Any:
+    document = json.loads(done.stdout)
+    assert document["ok"], document
+    return document["data"]
+
+
+def offered(provider: Provider) -> set[str]:
+    """The names of the tools the last request offered."""
+    return {tool["function"]["name"] for tool in provider.bodies()[-1].get("tools", [])}
+
+
+def front(name: str, lines: str, body: str = "Do it.") -> str:
+    return f"---\nname: {name}\ndescription: {name} of the tests\n{lines}---\n{body}\n"
+
+
+def write(folder: Path, name: str, lines: str = "", body: str = "Do it.") -> Path:
+    path = folder / name / "AGENT.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(front(name, lines, body), encoding="utf-8")
+    return path
+
+
+async def test_a_role_is_offered_its_own_tools_and_an_agent_without_prefixes_all(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        await talk.say("operator", "hello", sender)
+        operator = offered(provider)
+        await talk.say("planner", "hello", sender)
+        planner = offered(provider)
+        await talk.say("ada", "hello", sender)
+        ada = offered(provider)
+
+    assert {"exec", "fs_read", "fs_write", "ask_user", "recall", "task_create"} <= operator
+    assert not operator & {"web_fetch", "secrets_get", "memory_agent_save", "create_skill"}
+    assert planner == set()
+    assert operator | {"web_fetch", "secrets_get", "memory_agent_save"} <= ada
+
+
+async def test_a_call_outside_an_agents_prefixes_is_not_made(home: Home, provider: Provider, tmp_path: Path) -> None:
+    write(home.path / "agents", "reader", "prefixes: [fs_read]\n")
+    provider.program(
+        {"calls": [{"name": "fs_write", "arguments": {"path": "made.txt", "content": "x"}}]}, {"text": "I cannot."}
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = await talk.say("reader", "write a file", cwd=str(tmp_path))
+
+    (result,) = speech.of("tool_result")
+    assert result.is_error
+    assert "no tool 'fs_write'" in result.output
+    assert not (tmp_path / "made.txt").exists()
+
+
+def test_the_tools_are_divided_among_the_agents_by_their_prefixes(home: Home) -> None:
+    (home.path / "tools").mkdir()
+    (home.path / "tools" / "reviewing.py").write_text(REVIEW_TOOLS)
+    write(home.path / "agents", "reviewer", "prefixes: [review_*, fs_read]\nkeywords: [jira]\n")
+    with running(home) as daemon:
+        found = data(daemon.cli("agent", "tools", "--json"))
+        one = data(daemon.cli("agent", "tools", "reviewer", "--json"))
+        unknown = daemon.cli("agent", "tools", "ghost", "--json")
+        text = daemon.cli("agent", "tools").stdout
+
+    tools = {each["agent"]: set(each["tools"]) for each in found["agents"]}
+    spawnable = {each["agent"] for each in found["agents"] if each["teammate"]}
+    assert set(tools) == {*ROLES, "ada", "bob", "cyd", "reviewer"}
+    assert {"exec", "exec_bg", "fs_read", "fs_write"} <= tools["operator"]
+    assert {"create_skill", "list_skills", "web_fetch", "web_search"} <= tools["librarian"]
+    assert {"memory_agent_save", "observe_add", "reflect_now"} <= tools["chronicler"]
+    assert {"crypto_sign", "secrets_get"} <= tools["vault"]
+    assert tools["reviewer"] == {"review_diff", "fs_read"}
+    assert tools["planner"] == tools["ada"] == set()
+    assert {"operator", "vault", "librarian", "chronicler", "planner", "reviewer"} == spawnable
+    assert found["unmatched"] == [{"name": "jira_search", "near": ["reviewer (keyword jira)"]}]
+    assert {"ask_user", "set_title", "recall", "task_create", "tool_output_get"} <= set(found["shared"])
+    assert [each["agent"] for each in one["agents"]] == ["reviewer"]
+    assert unknown.returncode == 6
+    assert "jira_search (near reviewer (keyword jira))" in text
+
+
+def test_status_and_list_tell_sources_and_name_a_broken_file_with_its_line(home: Home) -> None:
+    with running(home) as daemon:
+        good = daemon.cli("agent", "status", "--json")
+        listed = data(daemon.cli("agent", "list", "--json"))
+        broken = write(home.path / "agents", "dora", "status: sleeping\n")
+        bad = daemon.cli("agent", "status", "--json")
+        bad_list = daemon.cli("agent", "list")
+
+    assert good.returncode == 0
+    status = data(good)
+    assert (status["mode"], status["multi_agent"], status["max_delegation_rounds"]) == ("single", False, 10)
+    assert status["registry"] == {
+        "built-in": 9, "user": 3, "active": 12, "agents_dir": str(home.path / "agents")
+    }  # fmt: skip
+    assert [(each["name"], each["source"], each["priority"]) for each in listed][:2] == [
+        ("moot", "built-in", 0),
+        ("operator", "built-in", 0),
+    ]
+    (ada,) = [each for each in listed if each["name"] == "ada"]
+    assert (ada["source"], ada["priority"], ada["status"]) == ("user", 2, "active")
+    assert ada["path"] == str(home.path / "agents" / "ada" / "AGENT.md")
+    document = json.loads(bad.stdout)
+    assert (bad.returncode, document["error"]["type"]) == (78, "bad_config")
+    assert document["data"]["flaws"][0].startswith(f"{broken}:4: ")
+    assert bad_list.returncode == 78
+    assert f"{broken}:4: " in bad_list.stderr
+    assert "ada of the tests" in bad_list.stdout
+
+
+async def test_an_agent_that_is_disabled_cannot_be_talked_to_until_it_is_active(home: Home, provider: Provider) -> None:
+    path = write(home.path / "agents", "dora", "status: disabled\n")
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            with pytest.raises(NotFound, match="status is disabled"):
+                await talk.say("dora", "hello")
+            path.write_text(front("dora", "status: active\n"))
+
+            async def answers() -> bool:
+                try:
+                    return (await talk.say("dora", "hello")).outcome == "completed"
+                except NotFound:
+                    return False
+
+            await eventually(answers)
+
+
+async def test_nobody_can_pose_as_a_role(home: Home, provider: Provider) -> None:
+    path = write(home.path / "agents", "operator", body="I am the impostor.")
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("operator", "hello")
+        done = daemon.cli("agent", "list", "--json")
+
+    assert "impostor" not in json.dumps(provider.bodies())
+    assert done.returncode == 78
+    assert str(path) in json.loads(done.stdout)["error"]["message"]
+
+
+async def test_embedded_agents_answer_someone_who_has_written_none(home: Home, provider: Provider) -> None:
+    for name in ("ada", "bob", "cyd"):
+        (home.path / "agents" / name / "AGENT.md").unlink()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            assert (await talk.say("translator", "Guten Tag")).outcome == "completed"
+        assert offered(provider) >= {"fs_read", "fs_write", "ask_user"}
+        assert "exec" not in offered(provider)
+        listed = data(daemon.cli("agent", "list", "--json"))
+    assert [each["name"] for each in listed if each["source"] == "embedded"] == [
+        "code-reviewer",
+        "data-analyst",
+        "translator",
+    ]
+
+
+async def test_agents_are_read_from_the_configured_folder_and_from_those_of_other_programs(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    mine, theirs = tmp_path / "mine", tmp_path / ".claude" / "agents"
+    write(mine, "zoe")
+    theirs.mkdir(parents=True)
+    (theirs / "critic.md").write_text(THEIRS)
+    config = (home.path / "config.toml").read_text()
+    home.write_config(f'{config}\n[agent]\nagentsDir = "../mine"\nforeignDirs = ["{theirs}"]\n')
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            assert (await talk.say("zoe", "hello")).outcome == "completed"
+            assert (await talk.say("critic", "hello")).ended.provider == "openai"
+            assert "You judge code" in provider.bodies()[-1]["messages"][0]["content"]
+            assert not offered(provider) & {"exec", "fs_write"}
+            with pytest.raises(NotFound):
+                await talk.say("ada", "hello")
+        listed = {each["name"]: each for each in data(daemon.cli("agent", "list", "--json"))}
+        status = data(daemon.cli("agent", "status", "--json"))
+    assert (listed["critic"]["source"], listed["critic"]["path"]) == ("user", str(theirs / "critic.md"))
+    assert status["registry"]["agents_dir"] == str(home.path / ".." / "mine")
+    assert status["foreign_dirs"] == [str(theirs)]
+
+
+async def test_no_tool_writes_where_agents_are_defined(home: Home, provider: Provider, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    path = write(mine, "zoe")
+    before = path.read_text()
+    config = (home.path / "config.toml").read_text()
+    home.write_config(f'{config}\n[agent]\nagentsDir = "{mine}"\n[security.interceptor]\npolicy = "none"\n')
+    wanted = {"path": "mine/zoe/AGENT.md", "content": "---\nname: zoe\ndescription: d\n---\nObey.\n"}
+    provider.program({"calls": [{"name": "fs_write", "arguments": wanted}]}, {"text": "Refused."})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = await talk.say("zoe", "rewrite yourself", cwd=str(tmp_path))
+
+    assert [result.is_error for result in speech.of("tool_result")] == [True]
+    assert path.read_text() == before
+
+
+async def test_a_new_agent_is_made_checked_and_talked_to(home: Home, provider: Provider) -> None:
+    with running(home) as daemon:
+        made = data(daemon.cli("agent", "new", "critic", "--description", "it's: sharp", "--json"))
+        again = daemon.cli("agent", "new", "critic", "--json")
+        taken = daemon.cli("agent", "new", "planner", "--json")
+        checked = data(daemon.cli("agent", "validate", "critic", "--json"))
+        async with daemon.client() as talk:
+            assert (await talk.say("critic", "hello")).outcome == "completed"
+        shown = data(daemon.cli("agent", "show", "critic", "--json"))
+
+    assert made["path"] == str(home.path / "agents" / "critic" / "AGENT.md")
+    assert (again.returncode, taken.returncode) == (1, 2)
+    assert "built-in" in json.loads(taken.stdout)["error"]["message"]
+    assert checked == [{"path": made["path"], "name": "critic", "ok": True, "flaw": None}]
+    assert (shown["description"], shown["prefixes"], shown["status"]) == ("it's: sharp", None, "active")
+
+
+def test_validation_names_every_bad_file_with_its_line_and_needs_no_daemon(home: Home, tmp_path: Path) -> None:
+    good = write(tmp_path / "some", "fine")
+    bad = write(tmp_path / "some", "worse", "prefixes:\n  - ok_*\n  - not ok\n")
+    model = write(tmp_path / "some", "odd", "model: nowhere\n")
+
+    done = run_cli(home, "agent", "validate", str(tmp_path / "some"), "--json")
+    all_own = run_cli(home, "agent", "validate", "--json")
+    single = run_cli(home, "agent", "validate", str(bad))
+    absent = run_cli(home, "agent", "validate", "ghost", "--json")
+
+    found = {each["path"]: each["flaw"] for each in json.loads(done.stdout)["data"]}
+    assert done.returncode == 78
+    assert found[str(good)] is None
+    assert found[str(bad)].startswith(f"{bad}:6: ")
+    assert found[str(model)].startswith(f"{model}:4: ")
+    assert (all_own.returncode, [each["name"] for each in data(all_own)]) == (0, ["ada", "bob", "cyd"])
+    assert (single.returncode, f"{bad}:6: " in single.stdout) == (78, True)
+    assert absent.returncode == 6
+    assert not home.socket.exists()
+
+
+async def test_an_agent_of_another_program_is_imported_with_what_it_may_use(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    source = tmp_path / "critic.md"
+    source.write_text(THEIRS)
+    (tmp_path / "vault.md").write_text("---\ndescription: d\n---\nMine now.\n")
+    with running(home) as daemon:
+        done = data(daemon.cli("agent", "import", str(source), "--json"))
+        refused = daemon.cli("agent", "import", str(tmp_path / "vault.md"), "--json")
+        renamed = daemon.cli("agent", "import", str(source), "--name", "judge", "--json")
+        missing = daemon.cli("agent", "import", str(tmp_path / "ghost.md"), "--json")
+        async with daemon.client() as talk:
+            assert (await talk.say("critic", "hello")).outcome == "completed"
+
+    assert done["left_out"] == ["tool Bash(git diff:*)", "model sonnet"]
+    assert done["path"] == str(home.path / "agents" / "critic" / "AGENT.md")
+    assert {"fs_read", "fs_list", "ask_user"} <= offered(provider)
+    assert not offered(provider) & {"exec", "fs_write"}
+    assert (refused.returncode, missing.returncode) == (78, 78)
+    assert data(renamed)["name"] == "judge"
+    assert source.read_text() == THEIRS

@@ -356,3 +356,13 @@ async def test_the_agents_are_the_models(daemon: DaemonProcess, sender: str) -> 
             assert await response.json() == model
         async with chat.client.get(f"{chat.url}/v1/models/ghost", headers=chat.headers) as response:
             assert (response.status, (await response.json())["error"]["code"]) == (404, "not_found")
+
+
+async def test_an_agent_that_is_not_active_is_no_model(daemon: DaemonProcess, sender: str) -> None:
+    path = daemon.home.write_agent("zed")
+    path.write_text(path.read_text().replace("---\n", "---\nstatus: draft\n", 1))
+    async with chatting(daemon, sender) as chat:
+        async with chat.client.get(f"{chat.url}/v1/models", headers=chat.headers) as response:
+            assert "zed" not in [each["id"] for each in (await response.json())["data"]]
+        async with chat.client.get(f"{chat.url}/v1/models/zed", headers=chat.headers) as response:
+            assert (response.status, (await response.json())["error"]["code"]) == (404, "not_found")

@@ -26,7 +26,8 @@ from moot.daemon.openai_form import (
     question_text,
 )
 from moot.daemon.principal import Principal
-from moot.domain.errors import BadRequest, MootError
+from moot.domain.agent import AgentStatus
+from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.events import (
     AskClosed,
     AskOpened,
@@ -85,13 +86,15 @@ class ChatCompletions:
         answered = await ask_once(
             self._serving, pb.ClientMessage(list_agents=pb.ListAgentsMsg()), principal_of(request)
         )
-        names = [agent.name for agent in answered.agent_list.agents if not agent.flaw]
+        names = [agent.name for agent in answered.agent_list.agents if agent.status == AgentStatus.ACTIVE]
         return json_response({"object": "list", "data": [model_form(name) for name in names]})
 
     async def model(self, request: web.Request) -> web.Response:
         message = pb.ClientMessage(get_agent=pb.GetAgentMsg(name=request.match_info["name"]))
-        answered = await ask_once(self._serving, message, principal_of(request))
-        return json_response(model_form(answered.agent_info.name))
+        info = (await ask_once(self._serving, message, principal_of(request))).agent_info
+        if info.status != AgentStatus.ACTIVE:
+            raise NotFound(f"the agent {info.name!r} is not active", fix="Set its status to active in its file.")
+        return json_response(model_form(info.name))
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         chat = parse_request(await request.read())

@@ -97,7 +97,7 @@ class Room:
 
     async def refresh_agents(self) -> list[pb.AgentInfo]:
         found = (await self.request(pb.ClientMessage(list_agents=pb.ListAgentsMsg()))).agent_list.agents
-        self._agents = {info.name: info.description for info in found if not info.flaw}
+        self._agents = {info.name: info.description for info in found if info.status == "active"}
         return list(found)
 
     def guests(self) -> Mapping[str, str]:

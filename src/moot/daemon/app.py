@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from hashlib import sha256
 from random import Random, SystemRandom
@@ -24,27 +24,30 @@ from moot.daemon.log import start_logging
 from moot.daemon.mcp import McpRequests
 from moot.daemon.paths import Paths, make_folder
 from moot.daemon.placeholder_key import placeholder_key
-from moot.daemon.principal import Principals
+from moot.daemon.principal import Principals, is_reserved
 from moot.daemon.records import Records
 from moot.daemon.roster import Roster, registry_of
 from moot.daemon.secrets import SecretRequests
 from moot.daemon.talk import Talk
+from moot.daemon.team import Members, Team
 from moot.domain.agent import Agent
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import StoreError
 from moot.domain.message import user
 from moot.domain.note import Note
-from moot.domain.ports import Model
+from moot.domain.ports import GateCall, Model, Tool
 from moot.domain.prompt import Prompt, Transcript
+from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.approvals import Approvals
 from moot.engine.asks import Asks
 from moot.engine.compaction import Compaction
 from moot.engine.completion import complete
 from moot.engine.doors import Doors
-from moot.engine.loop import Loop
+from moot.engine.loop import Loop, LoopParts
 from moot.engine.notes import Complete, Reflections
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor, every
+from moot.engine.turn import Briefing, Turn
 from moot.engine.turns import Wiring
 from moot.failpoint import reach
 from moot.hooks.masks import ModelMasks
@@ -103,12 +106,15 @@ class Daemon:
                 config=self.config,
                 redactor=redactor,
                 reflect=self.reflect,
+                control=self._control,
+                admit=self._admit,
                 later=self.supervisor.start,
                 clock=self.clock,
                 rng=self.rng,
             )
         )
         self.runs = self._engine()
+        self.team = self._new_team()
         self.principals = Principals(store, self.clock)
         self.serving = self._serving()
 
@@ -118,14 +124,17 @@ class Daemon:
         if name and (now - self._looked_at > _LOOK_AGAIN_SECONDS or self.registry.get(name) is None):
             self._looked_at = now
             self.registry.refresh_if_changed()
-        return self.registry.get(name)
+        agent = self.registry.get(name)
+        return self.team.orchestrator(agent) if agent is not None else None
 
     async def reflect(self, key: ConversationKey) -> Note | None:
         return await self.reflections.reflect(key, self._completion(key))
 
-    def grow(self, key: ConversationKey) -> None:
-        """After a turn: note what the conversation has come to, where that is wanted."""
-        if self.config.current.hands.memory.observe_every:
+    def ended(self, request: RunRequest, end: RunEnd) -> None:
+        """After a turn: see to those it set to work, and note what the conversation has come to if that is wanted."""
+        self.team.teammates.parent_ended(request, end)
+        if end.outcome is Outcome.COMPLETED and self.config.current.hands.memory.observe_every:
+            key = request.key
             self.supervisor.start(f"notes on {key}", self.reflections.grow(key, self._completion(key)))
 
     def _completion(self, key: ConversationKey) -> Complete:
@@ -207,12 +216,15 @@ class Daemon:
     def _engine(self) -> Runs:
         compaction = Compaction(store=self.store, clock=self.clock)
         loop = Loop(
-            gate=self.hands.gate,
-            asks=self.asks,
-            compaction=compaction,
-            config=lambda: self.config.current,
-            clock=self.clock,
-            rng=self.rng,
+            LoopParts(
+                gate=self.hands.gate,
+                brief=self._brief,
+                asks=self.asks,
+                compaction=compaction,
+                config=lambda: self.config.current,
+                clock=self.clock,
+                rng=self.rng,
+            )
         )
         return Runs(
             Wiring(
@@ -225,7 +237,33 @@ class Daemon:
                 workspace=self.workspace,
                 clock=self.clock,
                 supervisor=self.supervisor,
-                grow=self.grow,
+                ended=self.ended,
+            )
+        )
+
+    # The team is built on the engine, which is built on the hands; what these need of it is asked through here.
+
+    def _control(self) -> Sequence[Tool]:
+        return self.team.control()
+
+    async def _admit(self, call: GateCall) -> GateCall | str:
+        return await self.team.admit(call)
+
+    async def _brief(self, turn: Turn) -> Briefing:
+        return await self.team.brief(turn)
+
+    def _new_team(self) -> Team:
+        return Team(
+            Members(
+                runs=self.runs,
+                store=self.store,
+                approvals=self.approvals,
+                registry=self.registry,
+                tools=self.hands.tools,
+                config=self.config,
+                clock=self.clock,
+                rng=self.rng,
+                supervisor=self.supervisor,
             )
         )
 
@@ -270,8 +308,10 @@ class Daemon:
             logger.warning("run %s was interrupted: the daemon stopped while it went on", run.request.id)
         reach("daemon.recovered")
         await self.approvals.load()
-        self.runs.take_up(await self.store.waiting_runs())
+        waiting = await self.store.waiting_runs()
+        self.runs.take_up([run for run in waiting if not is_reserved(run.request.key.sender)])
         self.runs.resume(await self.store.queued_runs())
+        await self.team.teammates.recover()
         reach("daemon.resumed")
 
 
@@ -356,6 +396,7 @@ async def _serve(paths: Paths, redactor: Redactor) -> int:
         _say_ready(daemon)
         await stop.wait()
         daemon.approvals.suspend()
+        daemon.team.teammates.close()
         await daemon.runs.stop(grace=DRAIN_SECONDS)
     return 0
 

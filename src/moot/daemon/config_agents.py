@@ -1,6 +1,7 @@
 """The keys of config.toml about agents that work together. Their names are fixed from outside and translated here."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ def _folders(value: str | list[str]) -> str:
 AGENT_KEYS = (
     Key("multiAgent", bool, "Let the agent `moot` orchestrate teammates instead of doing everything itself.", "false"),
     Key("maxDelegationRounds", int, "How often it may delegate in one turn of yours.", "10", between(1, 1000)),
+    Key("maxDepth", int, "How deep teammates may spawn teammates.", "3", between(1, 10)),
+    Key("maxRunning", int, "How many teammates work at once; the others stand in line.", "16", between(1, 10_000)),
     Key(
         "agentsDir",
         str,
@@ -56,9 +59,8 @@ def by_field(values: dict[str, Any]) -> dict[str, Any]:
 def agent_config(values: dict[str, Any], *, folder: Path) -> AgentConfig:
     """[agent] with its folders made absolute: `~` is the home folder, the rest is relative to the file's own."""
     config = AgentConfig(**by_field(values))
-    return AgentConfig(
-        multi_agent=config.multi_agent,
-        max_delegation_rounds=config.max_delegation_rounds,
+    return replace(
+        config,
         agents_dir=_absolute(config.agents_dir, folder) if config.agents_dir else "",
         foreign_dirs=tuple(_absolute(each, folder) for each in config.foreign_dirs if each),
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -22,6 +22,7 @@ from moot.domain.note import Note
 from moot.domain.ports import Clock, GateCall, Hook, Tool
 from moot.engine.approvals import Approvals
 from moot.engine.gate import Gate
+from moot.hooks.access import AccessControl, Admit
 from moot.hooks.approval import ApprovalGate
 from moot.hooks.kept_arguments import KeptArguments
 from moot.hooks.knowledge import KnowledgeSaver
@@ -85,6 +86,9 @@ class Parts:
     config: ConfigFile
     redactor: Redactor
     reflect: Callable[[ConversationKey], Coroutine[Any, Any, Note | None]]
+    # The tools agents direct others with, and whether a teammate may make a call.
+    control: Callable[[], Sequence[Tool]]
+    admit: Admit
     later: Later
     clock: Clock
     rng: Random
@@ -125,7 +129,7 @@ class Hands:
         now = self._parts.clock.monotonic()
         if now - self._looked_at > _LOOK_AGAIN_SECONDS:
             self._looked_at = now
-            added = [*self._scripts.current(), *self.plugins.tools, *self.servers.tools()]
+            added = [*self._parts.control(), *self._scripts.current(), *self.plugins.tools, *self.servers.tools()]
             if added != self._added:
                 self._added = added
                 fresh = {tool.spec.name: tool for tool in added if tool.spec.name not in self._built_in}
@@ -233,6 +237,7 @@ class Hands:
                 blocked=lambda: self._config().interceptor.blocked_tools,
             )
         ]
+        hooks.append(AccessControl(self._parts.admit))
         if config.interceptor.enabled:
             hooks.append(ApprovalGate(parts.approvals, lambda: self._config().interceptor, kept=self._kept))
         hooks.append(EventPublisher(publish=self._publish, clock=parts.clock))

@@ -10,6 +10,9 @@ class AgentConfig:
     multi_agent: bool = False
     # Delegations of one user turn.
     max_delegation_rounds: int = 10
+    # How deep teammates may spawn teammates, and how many work at once; the rest stand in line.
+    max_depth: int = 3
+    max_running: int = 16
     # Empty is the folder beside the configuration.
     agents_dir: str = ""
     # Folders with agent files written for other programs.

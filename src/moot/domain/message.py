@@ -52,8 +52,9 @@ class Entry:
     created_at: float
 
 
-def user(content: str) -> Message:
-    return Message(role=Role.USER, content=content)
+def user(content: str, *, author: str = "", taint: frozenset[str] = frozenset()) -> Message:
+    """What came in; `author` is the agent that wrote it, where no person did."""
+    return Message(role=Role.USER, content=content, agent=author, taint=taint)
 
 
 def assistant(content: str, *, agent: str = "", tool_calls: tuple[ToolCall, ...] = ()) -> Message:

@@ -120,10 +120,21 @@ class RunContext:
     cwd: str
     emit: Callable[[Event], None]
     ask: "AskHuman"
+    # The conversation a person is in, where this is not it.
+    root: ConversationKey | None = None
+    # The call, and the number of the step it was made in.
+    call_id: str = ""
+    step: int = 0
     # The strangers whose words this run's model has seen, such as "web"; empty while there are none.
     taint: frozenset[str] = frozenset()
     # Time spent inside this does not count: a human is being waited for.
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+    # Time spent inside this does not count against the call, only against the run: others are at work for it.
+    attending: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    @property
+    def asks_in(self) -> ConversationKey:
+        return self.root or self.key
 
 
 class AskHuman(Protocol):
@@ -196,6 +207,8 @@ class GateCall:
     context: RunContext
     # Why a person must look at it first, whatever else is allowed; empty where nothing speaks against it.
     doubt: str = ""
+    # Whether its owner has seen this very call and said yes.
+    approved: bool = False
 
 
 Proceed = Callable[[GateCall], Awaitable[ToolResult]]
@@ -316,6 +329,7 @@ class Store(Protocol):
         ...
 
     async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]: ...
+    async def run(self, run_id: str) -> Run | None: ...
 
     async def archive(self, key: ConversationKey, archive: Archive) -> Archive:
         """Turn entries up to archive.last_seq into an archive, marker and index in one transaction."""

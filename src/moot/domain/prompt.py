@@ -39,6 +39,8 @@ class ToolSpec:
     sinks: frozenset[Sink] = frozenset()
     taint: str = ""
     group: str = ""
+    # Whether making a call a second time, when it is not known what came of the first, does no harm.
+    repeatable: bool = False
 
 
 class Encoding:

@@ -73,6 +73,16 @@ class RunRequest:
     cwd: str = ""
     limits: Limits = field(default_factory=Limits)
     client_message_id: str = ""
+    # The conversation a person is in, where that is another one: questions and approvals come up there.
+    root: ConversationKey | None = None
+    # The strangers whose words the content may hold.
+    taint: frozenset[str] = frozenset()
+    # The agent that wrote the content, where that was not the sender: a teammate that reports.
+    author: str = ""
+
+    @property
+    def asks_in(self) -> ConversationKey:
+        return self.root or self.key
 
     @property
     def guest(self) -> str:

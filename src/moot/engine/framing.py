@@ -47,10 +47,12 @@ def summary_message(archive: Archive) -> Message:
 
 
 def shown(message: Message) -> Message:
-    """The message as every speaker sees it: reserved tags defused, and a guest's words inside its mark."""
+    """The message as every speaker sees it: reserved tags defused, and another agent's words inside its mark."""
     content = defuse(message.content)
     if message.role is Role.ASSISTANT and message.agent:
         content = f'<from agent="{message.agent}">\n{content}\n</from>'
+    elif message.role is Role.USER and message.agent:
+        content = f'<task-notification agent="{message.agent}">\n{content}\n</task-notification>'
     if content == message.content:
         return message
     return replace(message, content=content)

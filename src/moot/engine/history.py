@@ -27,7 +27,7 @@ class History:
         self.archive: Archive | None = loaded.archive
         self.entries: list[Entry] = list(loaded.entries)
         self.size = sum(len(entry.message.content) for entry in self.entries)
-        self.guests: set[str] = {entry.message.agent for entry in self.entries if entry.message.agent}
+        self.guests = _guests(self.entries)
         self.call_ids: set[str] = _call_ids(self.entries)
         self._tainted = _tainted(self.entries)
         # Tokens of the last request as its provider counted them, and how many entries that covered.
@@ -69,8 +69,7 @@ class History:
         self.last_seq = entries[-1].seq
         for entry in entries:
             self.size += len(entry.message.content)
-            if entry.message.agent:
-                self.guests.add(entry.message.agent)
+        self.guests |= _guests(entries)
         self.call_ids |= _call_ids(entries)
         self._tainted += _tainted(entries)
         for with_tools, transcript in self._transcripts.items():
@@ -96,7 +95,7 @@ class History:
         self.entries = [entry for entry in self.entries if entry.seq > archive.last_seq]
         self.archive = archive
         self.size = sum(len(entry.message.content) for entry in self.entries)
-        self.guests = {entry.message.agent for entry in self.entries if entry.message.agent}
+        self.guests = _guests(self.entries)
         self.call_ids = _call_ids(self.entries)
         self._tainted = _tainted(self.entries)
         self.counted_tokens = self.counted_entries = 0
@@ -121,6 +120,11 @@ class History:
             if entry.message.role is Role.USER:
                 return entry.seq
         return 0
+
+
+def _guests(entries: Sequence[Entry]) -> set[str]:
+    """The agents that have spoken; one that reports to its parent has written, and not spoken."""
+    return {entry.message.agent for entry in entries if entry.message.agent and entry.message.role is Role.ASSISTANT}
 
 
 def _call_ids(entries: Sequence[Entry]) -> set[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from moot.domain.agent_run import BACKGROUND_SENDER, CHILD_SENDER
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, StoreError, Unavailable
 from moot.domain.events import (
@@ -193,7 +194,10 @@ class Lanes:
         if await self._emptied(grace):
             return
         for lane in self.all():
-            if lane.active is not None:
+            if lane.active is not None and lane.key.sender.startswith((CHILD_SENDER, BACKGROUND_SENDER)):
+                # Nobody sits before it: it goes on at the next start, from its last recorded step.
+                lane.active.suspend()
+            elif lane.active is not None:
                 lane.active.halt(Outcome.INTERRUPTED)
         reach("drain.halted")
         await self._emptied(5.0)

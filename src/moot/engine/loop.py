@@ -3,10 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
-from moot.domain.agent import Agent
 from moot.domain.ask import Question
 from moot.domain.config import Config
 from moot.domain.errors import Conflict, ModelError
@@ -14,7 +13,6 @@ from moot.domain.events import (
     AskClosed,
     AskOpened,
     Compacted,
-    Event,
     TextChunk,
     TextEnded,
     TextStarted,
@@ -22,20 +20,18 @@ from moot.domain.events import (
     ToolsCompleted,
     ToolsStarted,
 )
-from moot.domain.message import Message, Role, ToolCall, assistant, tool_result
-from moot.domain.ports import AskHuman, Clock, Model, RunContext, ToolResult, ToolSupport
+from moot.domain.message import Message, Role, ToolCall, assistant
+from moot.domain.ports import AskHuman, Clock, Model, RunContext, ToolSupport
 from moot.domain.prompt import Prompt, ToolSpec
-from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
-from moot.domain.usage import Usage
+from moot.domain.run import Outcome
 from moot.engine.asks import Asks
 from moot.engine.compaction import Compaction
 from moot.engine.deadline import Deadline
 from moot.engine.framing import guest_framing, place_framing, primary_framing, refusal, shown
 from moot.engine.gate import Gate, Toolbox
-from moot.engine.history import History
-from moot.engine.outcome import Repetition, exceeded, explain, judge
-from moot.engine.recorder import Recorder
+from moot.engine.outcome import Repetition, exceeded, judge
 from moot.engine.step import Reply, Step
+from moot.engine.turn import Brief, Briefing, Ending, Progress, Turn
 from moot.failpoint import reach
 
 logger = logging.getLogger(__name__)
@@ -44,99 +40,29 @@ logger = logging.getLogger(__name__)
 _SMALL_WINDOW = 16_384
 _FEW_TOOLS = 12
 
-_INTERRUPTED = "This call was interrupted; it is not known whether it took effect."
-
-
-@dataclass(slots=True, kw_only=True)
-class Progress:
-    """What a run has done so far. It outlives a cancelled loop, so that the end can be recorded truly."""
-
-    recorder: Recorder
-    model: Model
-    steps: int = 0
-    usage: Usage = field(default_factory=Usage)
-    cost: float = 0.0
-    used_tools: bool = False
-    step: Step | None = None
-    calls: Sequence[ToolCall] = ()
-    results: dict[str, ToolResult] = field(default_factory=dict)
-    flushed: int = 0
-
-    def flush(self) -> None:
-        """Write the results that have all earlier ones before them: history keeps the order of the calls."""
-        ready: list[Message] = []
-        for call in self.calls[self.flushed :]:
-            output = self.results.get(call.id)
-            if output is None:
-                break
-            ready.append(_result_message(call.id, output))
-        if ready:
-            self.flushed += len(ready)
-            self.recorder.write(ready)
-
-    def close_calls(self) -> list[Message]:
-        """Results for the calls that have none yet: what finished, and that the rest was interrupted."""
-        interrupted = ToolResult(content=_INTERRUPTED, is_error=True)
-        closing: list[Message] = []
-        for call in self.calls[self.flushed :]:
-            output = self.results.get(call.id, interrupted)
-            closing.append(_result_message(call.id, output))
-        self.calls, self.flushed = (), 0
-        return closing
-
-    def end(self, outcome: Outcome, *, error: str = "", limit: str = "", content: str = "") -> RunEnd:
-        return RunEnd(
-            outcome=outcome,
-            error=error or explain(outcome, limit=limit),
-            limit=limit,
-            content=content,
-            provider=self.model.provider,
-            model=self.model.model,
-            usage=self.usage,
-            cost=self.cost,
-            steps=self.steps,
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """What one run works with: its request, who speaks, the history, and where events go."""
+class LoopParts:
+    """What the loop is built from."""
 
-    request: RunRequest
-    agent: Agent
-    # Whose conversation it is; the same agent, but for a guest.
-    primary: Agent
-    model: Model
-    history: History
-    cwd: str
-    limits: Limits
-    emit: Callable[[Event], None]
-
-
-Ending = tuple[RunEnd, list[Message]]
-
-
-def _result_message(call_id: str, output: ToolResult) -> Message:
-    return tool_result(call_id, output.content, is_error=output.is_error, taint=output.taint)
+    gate: Gate
+    brief: Brief
+    asks: Asks
+    compaction: Compaction
+    config: Callable[[], Config]
+    clock: Clock
+    rng: Random
 
 
 class Loop:
-    def __init__(
-        self,
-        *,
-        gate: Gate,
-        asks: Asks,
-        compaction: Compaction,
-        config: Callable[[], Config],
-        clock: Clock,
-        rng: Random,
-    ) -> None:
-        self._gate = gate
-        self._asks = asks
-        self._compaction = compaction
-        self._config = config
-        self._clock = clock
-        self._rng = rng
+    def __init__(self, parts: LoopParts) -> None:
+        self._gate = parts.gate
+        self._brief = parts.brief
+        self._asks = parts.asks
+        self._compaction = parts.compaction
+        self._config = parts.config
+        self._clock = parts.clock
+        self._rng = parts.rng
 
     async def run(self, turn: Turn, progress: Progress) -> Ending:
         """Run to an end. A cancelled run raises; what it did until then stands in the progress."""
@@ -152,6 +78,7 @@ class Loop:
     async def _steps(self, turn: Turn, progress: Progress, deadline: Deadline) -> Ending:
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope)
         specs = _offered(toolbox, turn.model)
+        briefing = await self._brief(turn)
         repetition = Repetition()
         refused: Reply | None = None
         if turn.limits.spend is not None and not await turn.model.priced():
@@ -163,7 +90,7 @@ class Loop:
             if limit:
                 return progress.end(Outcome.LIMIT, limit=limit), []
             await self._make_room(turn)
-            reply = await self._step(turn, progress, specs, refused)
+            reply = await self._step(turn, progress, briefing, specs, refused)
             if not reply.calls:
                 return self._finish(turn, progress, reply, refused)
             if not specs:
@@ -176,10 +103,12 @@ class Loop:
             if repetition.seen(reply.calls):
                 return progress.end(Outcome.LOOP_DETECTED), []
 
-    async def _step(self, turn: Turn, progress: Progress, specs: tuple[ToolSpec, ...], refused: Reply | None) -> Reply:
+    async def _step(
+        self, turn: Turn, progress: Progress, briefing: Briefing, specs: tuple[ToolSpec, ...], refused: Reply | None
+    ) -> Reply:
         taken = turn.history.call_ids
         step = progress.step = Step(speaker=turn.request.speaker, emit=turn.emit, rng=self._rng, taken=taken)
-        reply = await step.read(turn.model, self._prompt(turn, progress, specs, refused))
+        reply = await step.read(turn.model, self._prompt(turn, progress, briefing, specs, refused))
         progress.steps += 1
         if reply.usage is not None:
             progress.usage += reply.usage
@@ -199,24 +128,27 @@ class Loop:
         instruction = len(turn.agent.instruction) // 4
         return "tokens" if progress.usage.total + turn.history.estimated_tokens() + instruction >= tokens else ""
 
-    def _prompt(self, turn: Turn, progress: Progress, specs: tuple[ToolSpec, ...], refused: Reply | None) -> Prompt:
-        tail: tuple[Message, ...] = ()
+    def _prompt(
+        self, turn: Turn, progress: Progress, briefing: Briefing, specs: tuple[ToolSpec, ...], refused: Reply | None
+    ) -> Prompt:
+        # What stands behind the message is said once; after a step there is something newer to look at.
+        tail = () if progress.steps else briefing.tail
         if refused is not None:
             own = shown(assistant(refused.text, agent=turn.request.guest))
             said = (own,) if refused.text.strip() else ()
-            tail = (*said, refusal([call.name for call in refused.calls]))
+            tail = (*tail, *said, refusal([call.name for call in refused.calls]))
         limits = turn.limits
         return Prompt(
-            system=tuple(self._system(turn, specs)),
+            system=tuple(self._system(turn, briefing, specs)),
             transcript=turn.history.transcript(with_tools=bool(specs)),
             tail=tail,
             tools=specs,
             max_tokens=None if limits.tokens is None else max(1, limits.tokens - progress.usage.total),
         )
 
-    def _system(self, turn: Turn, specs: tuple[ToolSpec, ...]) -> list[str]:
+    def _system(self, turn: Turn, briefing: Briefing, specs: tuple[ToolSpec, ...]) -> list[str]:
         """Instructions first, framing after: what is before it stays the same from turn to turn."""
-        blocks = [turn.agent.instruction]
+        blocks = [turn.agent.instruction, *briefing.system]
         request = turn.request
         if request.guest:
             blocks.append(guest_framing(guest=request.speaker, primary=request.key.agent))
@@ -308,8 +240,12 @@ class Loop:
             cwd=turn.cwd,
             emit=turn.emit,
             ask=self._asker(turn, deadline, own_deadline),
+            root=turn.request.root,
+            call_id=call.id,
+            step=progress.steps,
             taint=turn.history.taint,
             waiting=deadline.paused,
+            attending=own_deadline.paused,
         )
         output = await toolbox.execute(call, flaw, context, own_deadline)
         took = int((self._clock.monotonic() - started) * 1000)
@@ -321,7 +257,7 @@ class Loop:
     def _asker(self, turn: Turn, run_deadline: Deadline, tool_deadline: Deadline) -> AskHuman:
         async def ask(questions: Sequence[Question]) -> str:
             seconds = self._config().ask_seconds
-            opened = self._asks.open(turn.request.key, turn.request.id, questions, seconds=seconds)
+            opened = self._asks.open(turn.request.asks_in, turn.request.id, questions, seconds=seconds)
             turn.emit(AskOpened(opened))
             reach("ask.opened")
             answered = False

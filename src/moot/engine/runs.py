@@ -91,6 +91,19 @@ class Runs:
                 self._by_client_id[run.request.key, run.request.client_message_id] = ticket
             self._lanes.enter(ticket)
 
+    def go_on(self, request: RunRequest) -> Feed:
+        """Take up a run that the last daemon left, from its last recorded step."""
+        ticket = self._ticket(request)
+        ticket.resumed = True
+        self._lanes.enter(ticket)
+        return ticket.feed
+
+    def active(self, key: ConversationKey) -> str:
+        """The id of the run in flight, or nothing."""
+        lane = self._lanes.get(key)
+        request = lane.active.request if lane is not None and lane.active is not None else None
+        return request.id if request is not None else ""
+
     def kill(self, key: ConversationKey) -> bool:
         """Stop whatever runs in the conversation; what waits stays. False when nothing ran."""
         lane = self._lanes.get(key)

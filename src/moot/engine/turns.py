@@ -18,9 +18,10 @@ from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.compaction import Compaction
 from moot.engine.history import Histories, History
 from moot.engine.lanes import Ticket
-from moot.engine.loop import Ending, Loop, Progress, Turn
+from moot.engine.loop import Loop
 from moot.engine.recorder import Recorder
 from moot.engine.supervisor import Supervisor
+from moot.engine.turn import Ending, Progress, Turn
 from moot.failpoint import reach
 
 T = TypeVar("T")
@@ -47,8 +48,8 @@ class Wiring:
     workspace: Callable[[ConversationKey], str]
     clock: Clock
     supervisor: Supervisor
-    # Told after each turn that went well: notes on the conversation may be due.
-    grow: Callable[[ConversationKey], None]
+    # Told after each turn, once its end is on disk.
+    ended: Callable[[RunRequest, RunEnd], None]
 
     def agent(self, name: str) -> Agent:
         agent = self.agents(name)
@@ -98,8 +99,7 @@ class Turns:
         reach("end.recorded")
         emit(RunEnded(request.speaker, end))
         reach("end.sent")
-        if end.outcome is Outcome.COMPLETED:
-            self._w.grow(request.key)
+        self._w.ended(request, end)
 
     async def _ended(
         self, ticket: Ticket, request: RunRequest, history: History, emit: Callable[[Event], None]
@@ -174,7 +174,12 @@ class Turns:
         writes comes after it on the writer's line, and is refused where the message was.
         """
         now = self._w.clock.now()
-        entry = Entry(seq=history.last_seq + 1, message=user(request.content), run_id=request.id, created_at=now)
+        entry = Entry(
+            seq=history.last_seq + 1,
+            message=user(request.content, author=request.author, taint=request.taint),
+            run_id=request.id,
+            created_at=now,
+        )
         history.extend([entry])
 
         async def begin() -> Entry:

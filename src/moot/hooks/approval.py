@@ -46,7 +46,7 @@ class ApprovalGate:
         config = self._config()
         tainted = _tainted(call)
         reason = "; ".join(filter(None, (tainted, _doubtful(call)))) or _reason(call, config)
-        if not reason:
+        if not reason or (call.approved and not tainted):
             self._counts["passed"] += 1
             return await proceed(call)
         approval = await self._approval(call, reason)
@@ -73,7 +73,7 @@ class ApprovalGate:
 
     async def _approval(self, call: GateCall, reason: str) -> Approval:
         shown = mask_arguments(call.tool.spec, call.arguments)
-        approval = await _approval(call, shown, reason)
+        approval = await describe(call, shown, reason)
         return approval if shown is call.arguments else await self._kept.close(approval, call.arguments)
 
 
@@ -115,12 +115,13 @@ def _listed(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-async def _approval(call: GateCall, shown: dict[str, Any], reason: str) -> Approval:
+async def describe(call: GateCall, shown: dict[str, Any], reason: str) -> Approval:
+    """The call as a person is asked about it."""
     context, tool = call.context, call.tool
     arguments = msgspec.json.encode(shown, order="sorted").decode()
     return Approval(
         id=f"ask-{context.run_id}-{call.id}",
-        key=context.key,
+        key=context.asks_in,
         run_id=context.run_id,
         call_id=call.id,
         speaker=context.speaker,

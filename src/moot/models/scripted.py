@@ -11,6 +11,10 @@ A script is a list of [[rule]] tables; the first rule that matches answers:
     [[rule]]
     reply = "You said: {user}"    # {user} and the regex's named groups are filled in
 
+A rule may go on over several steps: `steps` is a list of { calls, reply } tables, one for each time the model is
+asked in one turn. In their texts {result} is the last tool result, {agent_id} the run it names, and {agent_ids} all
+runs named in this turn.
+
 Further keys: `thinking` (streamed before the reply), `delay_seconds` (before the first word),
 `token_seconds` (between words), `usage` ({ prompt = 10, completion = 3 }), `empty` (answers nothing),
 `hang` (never answers), `error` (fails with this message; `retryable = true` makes it a passing failure),
@@ -47,12 +51,18 @@ from moot.models.prices import price
 WINDOW = 8192
 
 _WORD = re.compile(r"\s*\S+\s*$|\s*\S+")
+_RUN = re.compile(r"\barun-[0-9a-f]{16}\b")
 _TAG = re.compile(r"</?[a-z-]+(?: [^<>]*)?>")
 
 
 class RuleCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     arguments: dict[str, Any] | str = msgspec.field(default_factory=dict)
+
+
+class RuleStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    reply: str = ""
+    calls: tuple[RuleCall, ...] = ()
 
 
 class RuleUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,6 +83,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     thinking: str = ""
     calls: tuple[RuleCall, ...] = ()
     after_tool: str | None = None
+    steps: tuple[RuleStep, ...] = ()
     delay_seconds: float = 0.0
     token_seconds: float = 0.0
     error: str = ""
@@ -166,12 +177,17 @@ class ScriptedModel:
         values = {"user": asked, "result": result or "", **{k: v or "" for k, v in found.groupdict().items()}}
         if rule.empty:
             return rule, "", []
+        if rule.steps:
+            done, results = _so_far(prompt)
+            step = rule.steps[min(done, len(rule.steps) - 1)]
+            values |= _runs_in(results)
+            return rule, _fill(step.reply, values), _calls(step.calls, prompt, values)
         if result is not None and rule.after_tool is not None:
             return rule, _fill(rule.after_tool, values), []
         if result is not None and rule.calls:
             # A rule that calls a tool without saying what comes after would call it for ever.
             return rule, _fill(rule.reply, values) or f"The tool says: {result}", []
-        return rule, _fill(rule.reply, values), _calls(rule, prompt)
+        return rule, _fill(rule.reply, values), _calls(rule.calls, prompt, {})
 
 
 def last_said(prompt: Prompt) -> str:
@@ -186,16 +202,33 @@ def _fill(template: str, values: dict[str, str]) -> str:
     return re.sub(r"\{(\w+)\}", lambda field: values.get(field[1], field[0]), template)
 
 
-def _calls(rule: Rule, prompt: Prompt) -> list[ToolCall]:
+def _so_far(prompt: Prompt) -> tuple[int, list[str]]:
+    """How many steps with calls this turn has made, and what came of the calls."""
+    done, results = 0, []
+    for message in reversed(prompt.transcript.messages):
+        if message.role is Role.USER:
+            break
+        done += bool(message.tool_calls)
+        if message.role is Role.TOOL:
+            results.append(message.content)
+    return done, results[::-1]
+
+
+def _runs_in(results: list[str]) -> dict[str, str]:
+    named = [run for result in results for run in _RUN.findall(result)]
+    return {"agent_id": named[-1] if named else "", "agent_ids": ",".join(dict.fromkeys(named))}
+
+
+def _calls(calls: tuple[RuleCall, ...], prompt: Prompt, values: dict[str, str]) -> list[ToolCall]:
     # The place in the transcript makes an id that is the same in every replay and never used twice.
     place = len(prompt.transcript.messages)
     return [
         ToolCall(
             id=f"call_scripted_{place}_{number}",
             name=call.name,
-            arguments=call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments),
+            arguments=_fill(call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments), values),
         )
-        for number, call in enumerate(rule.calls)
+        for number, call in enumerate(calls)
     ]
 
 

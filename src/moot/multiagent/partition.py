@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from moot.domain.agent import ROOT, Agent, AgentSource, AgentStatus
 from moot.domain.errors import BadRequest, NotFound
-from moot.domain.scope import CONTROL, NO_TOOLS, SHARED, Scope, only
+from moot.domain.scope import ALL_TOOLS, CONTROL, NO_TOOLS, SHARED, Scope, only
 
 # A tool goes to the first of these roles that it matches. The planner is not among them: it has none.
 MATCHING_ORDER = ("librarian", "chronicler", "automator", "navigator", "vault", "ontologist", "operator")
@@ -60,6 +60,12 @@ class Partition:
         """What a teammate may use at most. Without tools of its own it has none at all."""
         own = self.tools_of(agent)
         return only(*sorted(own), *SHARED, *CONTROL) if own else NO_TOOLS
+
+    def root_scope(self, agent: str) -> Scope:
+        """What an agent may use that nobody spawned: the orchestrator what belongs to no role, another its own."""
+        if agent == ROOT:
+            return only(*SHARED, *CONTROL, *self.unmatched)
+        return self.scope_of(agent) if agent in MATCHING_ORDER else ALL_TOOLS
 
     def spawn_scope(self, agent: str, allowed_tools: Sequence[str] = ()) -> Scope:
         """What one spawn of a teammate may use: all of its role, or the part of it that is named.

@@ -121,7 +121,8 @@ def _open(db: apsw.Connection, approval: Approval) -> Approval:
         "INSERT INTO asks (id, conversation, run, call, speaker, tool, arguments, digest, subject, line, preview,"
         " reason, attempt, state, opened_at, expires_at, sealed)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 'pending', ?, ?, ?)"
-        " ON CONFLICT (id) DO UPDATE SET attempt = attempt + 1, state = 'pending', arguments = excluded.arguments,"
+        " ON CONFLICT (id) DO UPDATE SET attempt = attempt + 1, state = 'pending', call = excluded.call,"
+        " arguments = excluded.arguments,"
         " digest = excluded.digest, sealed = excluded.sealed, line = excluded.line, preview = excluded.preview,"
         " reason = excluded.reason,"
         " opened_at = excluded.opened_at, expires_at = excluded.expires_at",

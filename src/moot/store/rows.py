@@ -57,6 +57,10 @@ def tainted(names: frozenset[str]) -> str:
     return ",".join(sorted(names))
 
 
+def untainted(text: str) -> frozenset[str]:
+    return frozenset(text.split(",")) if text else frozenset()
+
+
 # ---- messages -----------------------------------------------------------------------------------
 
 MESSAGE_COLUMNS = "id, role, content, agent, tool_calls, tool_call_id, is_error, thinking, run_id, created_at, taint"

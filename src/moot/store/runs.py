@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import apsw
 
+from moot.domain.agent_run import BACKGROUND_SENDER, CHILD_SENDER
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.message import Entry, Message, Role, tool_result, user
@@ -22,7 +23,7 @@ _COLUMNS = (
     "conversations.agent, conversations.sender, runs.id, speaker, status, coalesce(messages.content, runs.content, ''),"
     " runs.cwd, max_steps, max_seconds, max_tokens, max_spend, client_message_id, runs.created_at, started_at,"
     " ended_at, user_seq, outcome, error, hit_limit, coalesce(replies.content, reply), provider, model, prompt,"
-    " completion, cache_hit, cache_miss, reasoning, cost, steps"
+    " completion, cache_hit, cache_miss, reasoning, cost, steps, author, runs.taint"
 )
 _SELECT = (
     f"SELECT {_COLUMNS} FROM runs JOIN conversations ON conversations.id = runs.conversation"
@@ -47,6 +48,8 @@ def _run(row: rows.Row) -> Run:
         cwd=cwd,
         limits=Limits(steps=row[7], seconds=row[8], tokens=row[9], spend=row[10]),
         client_message_id=row[11],
+        author=row[29],
+        taint=rows.untainted(row[30]),
     )
     created_at, started_at, ended_at, user_seq = row[12:16]
     return Run(
@@ -56,7 +59,7 @@ def _run(row: rows.Row) -> Run:
         started_at=started_at,
         ended_at=ended_at,
         user_seq=user_seq,
-        end=_end(row[16:]) if status == RunStatus.ENDED else None,
+        end=_end(row[16:29]) if status == RunStatus.ENDED else None,
     )
 
 
@@ -87,6 +90,10 @@ def find(db: apsw.Connection, key: ConversationKey, client_message_id: str) -> R
         (conversation, client_message_id),
     )
     return next(iter(_runs(found)), None)
+
+
+def get(db: apsw.Connection, run_id: str) -> Run | None:
+    return next(iter(_runs(db.execute(f"{_SELECT} WHERE runs.id = ?", (run_id,)))), None)
 
 
 def queued(db: apsw.Connection) -> list[Run]:
@@ -133,7 +140,14 @@ def begin(db: apsw.Connection, request: RunRequest, now: float) -> Begun:
     except apsw.ConstraintError:
         # The common way asks nothing first; the run is there already, and may be one that waited.
         content = _take_from_queue(db, conversation, request, seq, now)
-    (written,) = rows.append_messages(db, conversation, request.id, [user(content)], now, last_seq=last_seq)
+    (written,) = rows.append_messages(
+        db,
+        conversation,
+        request.id,
+        [user(content, author=request.author, taint=request.taint)],
+        now,
+        last_seq=last_seq,
+    )
     return Begun(entry=written, created=created)
 
 
@@ -221,11 +235,22 @@ def end(
 
 
 def recover(db: apsw.Connection, now: float) -> list[Run]:
-    """End what a dead daemon left running. What was queued stays queued, what waits for its owner goes on waiting."""
+    """End what a dead daemon left running.
+
+    What was queued stays queued, what waits for its owner goes on waiting, and what nobody sits before (a teammate,
+    work in the background) is left running for whoever takes it up.
+    """
     found = list(
-        db.execute("SELECT id, conversation FROM runs WHERE status = 'running' AND status <> 'ended' ORDER BY number")
+        db.execute(
+            "SELECT runs.id, conversation, sender FROM runs JOIN conversations ON conversations.id = conversation"
+            " WHERE status = 'running' AND status <> 'ended' ORDER BY number"
+        )
     )
-    left = [(run_id, conversation) for run_id, conversation in found if not _waits(db, run_id, conversation)]
+    left = [
+        (run_id, conversation)
+        for run_id, conversation, sender in found
+        if not sender.startswith((CHILD_SENDER, BACKGROUND_SENDER)) and not _waits(db, run_id, conversation)
+    ]
     for run_id, conversation in left:
         db.execute(
             "UPDATE asks SET state = 'cancelled', decided_at = ?, sealed = NULL"
@@ -248,7 +273,7 @@ def _waits(db: apsw.Connection, run_id: str, conversation: int) -> bool:
 
 
 def waiting(db: apsw.Connection) -> list[Run]:
-    """Runs that were waiting for an approval when the last daemon stopped."""
+    """After recover: runs that go on where the last daemon stopped."""
     return _runs(db.execute(f"{_SELECT} WHERE status = 'running' AND status <> 'ended' ORDER BY number"))
 
 
@@ -299,7 +324,8 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
     limits = request.limits
     db.execute(
         "INSERT INTO runs (id, conversation, speaker, status, cwd, max_steps, max_seconds, max_tokens, max_spend,"
-        " client_message_id, created_at, started_at, user_seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " client_message_id, author, taint, created_at, started_at, user_seq)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             request.id,
             conversation,
@@ -311,6 +337,8 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
             limits.tokens,
             limits.spend,
             request.client_message_id,
+            request.author,
+            rows.tainted(request.taint),
             now,
             started.at,
             started.user_seq,

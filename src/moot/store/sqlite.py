@@ -99,6 +99,9 @@ class SqliteStore:
     async def queued_runs(self) -> list[Run]:
         return await self._read(runs.queued)
 
+    async def run(self, run_id: str) -> Run | None:
+        return await self._read(lambda db: runs.get(db, run_id))
+
     async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]:
         return await self._read(lambda db: runs.of_conversation(db, key, first_seq))
 

@@ -1,0 +1,106 @@
+"""Agents that work together: teammates, what they may use, what they are told, where requests belong; joined here."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from moot.agents.registry import Registry
+from moot.daemon.config import ConfigFile
+from moot.domain.agent import ROOT, Agent
+from moot.domain.agent_config import AgentConfig
+from moot.domain.ports import Clock, GateCall, Tool
+from moot.engine.approvals import Approvals
+from moot.engine.runs import Runs
+from moot.engine.supervisor import Supervisor
+from moot.engine.turn import Briefing, Turn
+from moot.multiagent import control
+from moot.multiagent.briefing import Briefs
+from moot.multiagent.grants import Grants
+from moot.multiagent.partition import Partition
+from moot.multiagent.routing import Route, Router
+from moot.multiagent.teammates import Crew, Teammates
+from moot.store.agent_runs import SqliteAgentRuns
+from moot.store.sqlite import SqliteStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Members:
+    """What a team is built from."""
+
+    runs: Runs
+    store: SqliteStore
+    approvals: Approvals
+    registry: Registry
+    tools: Callable[[], Mapping[str, Tool]]
+    config: ConfigFile
+    clock: Clock
+    rng: Random
+    supervisor: Supervisor
+
+
+class Team:
+    def __init__(self, members: Members) -> None:
+        self._m = members
+        self._partition: tuple[Mapping[str, Tool], tuple[Agent, ...], Partition] | None = None
+        self._router = Router()
+        self.teammates = Teammates(
+            Crew(
+                runs=members.runs,
+                store=members.store,
+                shelf=SqliteAgentRuns(members.store),
+                approvals=members.approvals,
+                partition=self.partition,
+                config=self._config,
+                repeatable=self._repeatable,
+                clock=members.clock,
+                rng=members.rng,
+                supervisor=members.supervisor,
+            )
+        )
+        self._control = control.tools(self.teammates, lambda text: self.route(text).agent)
+        self._grants = Grants(
+            teammates=self.teammates,
+            approvals=members.approvals,
+            config=lambda: members.config.current.hands.interceptor,
+        )
+        self._briefs = Briefs(
+            teammates=self.teammates,
+            partition=self.partition,
+            route=self.route,
+            config=self._config,
+            store=members.store,
+        )
+
+    def control(self) -> Sequence[Tool]:
+        """The tools agents direct others with, where they may."""
+        return self._control if self._config().multi_agent else ()
+
+    async def admit(self, call: GateCall) -> GateCall | str:
+        return await self._grants.admit(call)
+
+    async def brief(self, turn: Turn) -> Briefing:
+        return await self._briefs(turn)
+
+    def partition(self) -> Partition:
+        """The tools of this moment among the agents of this moment; divided anew only when either has changed."""
+        tools, agents = self._m.tools(), tuple(self._m.registry.active())
+        known = self._partition
+        if known is None or known[0] is not tools or known[1] != agents:
+            known = self._partition = (tools, agents, Partition(agents, tools))
+        return known[2]
+
+    def orchestrator(self, agent: Agent) -> Agent:
+        """The root agent as it is here: where it leads a team it has no tools that a teammate has."""
+        if agent.name != ROOT or not self._config().multi_agent:
+            return agent
+        return replace(agent, scope=self.partition().root_scope(ROOT))
+
+    def route(self, text: str) -> Route:
+        return self._router.route(text, self.partition().teammates())
+
+    def _config(self) -> AgentConfig:
+        return self._m.config.current.agent
+
+    def _repeatable(self, name: str) -> bool:
+        tool = self._m.tools().get(name)
+        return tool is not None and tool.spec.repeatable

@@ -1,0 +1,101 @@
+"""One turn as the loop sees it: what it works with, what its speaker is told, and what it has done so far."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from moot.domain.agent import Agent
+from moot.domain.events import Event
+from moot.domain.message import Message, ToolCall, tool_result
+from moot.domain.ports import Model, ToolResult
+from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
+from moot.domain.usage import Usage
+from moot.engine.history import History
+from moot.engine.outcome import explain
+from moot.engine.recorder import Recorder
+from moot.engine.step import Step
+
+_INTERRUPTED = "This call was interrupted; it is not known whether it took effect."
+
+
+@dataclass(slots=True, kw_only=True)
+class Progress:
+    """What a run has done so far. It outlives a cancelled loop, so that the end can be recorded truly."""
+
+    recorder: Recorder
+    model: Model
+    steps: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost: float = 0.0
+    used_tools: bool = False
+    step: Step | None = None
+    calls: Sequence[ToolCall] = ()
+    results: dict[str, ToolResult] = field(default_factory=dict)
+    flushed: int = 0
+
+    def flush(self) -> None:
+        """Write the results that have all earlier ones before them: history keeps the order of the calls."""
+        ready: list[Message] = []
+        for call in self.calls[self.flushed :]:
+            output = self.results.get(call.id)
+            if output is None:
+                break
+            ready.append(_result_message(call.id, output))
+        if ready:
+            self.flushed += len(ready)
+            self.recorder.write(ready)
+
+    def close_calls(self) -> list[Message]:
+        """Results for the calls that have none yet: what finished, and that the rest was interrupted."""
+        interrupted = ToolResult(content=_INTERRUPTED, is_error=True)
+        closing: list[Message] = []
+        for call in self.calls[self.flushed :]:
+            output = self.results.get(call.id, interrupted)
+            closing.append(_result_message(call.id, output))
+        self.calls, self.flushed = (), 0
+        return closing
+
+    def end(self, outcome: Outcome, *, error: str = "", limit: str = "", content: str = "") -> RunEnd:
+        return RunEnd(
+            outcome=outcome,
+            error=error or explain(outcome, limit=limit),
+            limit=limit,
+            content=content,
+            provider=self.model.provider,
+            model=self.model.model,
+            usage=self.usage,
+            cost=self.cost,
+            steps=self.steps,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What one run works with: its request, who speaks, the history, and where events go."""
+
+    request: RunRequest
+    agent: Agent
+    # Whose conversation it is; the same agent, but for a guest.
+    primary: Agent
+    model: Model
+    history: History
+    cwd: str
+    limits: Limits
+    emit: Callable[[Event], None]
+
+
+Ending = tuple[RunEnd, list[Message]]
+
+
+@dataclass(frozen=True, slots=True)
+class Briefing:
+    """What a speaker is told for one run beside its instructions: at their end, and after the history. Not stored."""
+
+    system: tuple[str, ...] = ()
+    tail: tuple[Message, ...] = ()
+
+
+Brief = Callable[[Turn], Awaitable[Briefing]]
+
+
+def _result_message(call_id: str, output: ToolResult) -> Message:
+    return tool_result(call_id, output.content, is_error=output.is_error, taint=output.taint)

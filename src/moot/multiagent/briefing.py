@@ -1,0 +1,116 @@
+"""What speakers are told for one run: the orchestrator its team and where a request belongs, a teammate its place."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from moot.domain.agent import ROOT, Agent
+from moot.domain.agent_config import AgentConfig
+from moot.domain.agent_run import AgentRun
+from moot.domain.message import Message, user
+from moot.domain.ports import Store
+from moot.domain.text import clean, defuse
+from moot.domain.transcript_text import as_text
+from moot.engine.turn import Briefing, Turn
+from moot.multiagent.partition import Partition
+from moot.multiagent.routing import Route
+
+_NOTHING = Briefing()
+_SNAPSHOT_MESSAGES = 40
+_SNAPSHOT_CHARACTERS = 16_000
+
+
+class AtWork(Protocol):
+    def at_work(self, run_id: str) -> AgentRun | None: ...
+
+
+class Briefs:
+    def __init__(
+        self,
+        *,
+        teammates: AtWork,
+        partition: Callable[[], Partition],
+        route: Callable[[str], Route],
+        config: Callable[[], AgentConfig],
+        store: Store,
+    ) -> None:
+        self._teammates = teammates
+        self._partition = partition
+        self._route = route
+        self._config = config
+        self._store = store
+
+    async def __call__(self, turn: Turn) -> Briefing:
+        run = self._teammates.at_work(turn.request.id)
+        if run is not None and run.parent_key is not None:
+            return await self._teammate(turn.agent, run)
+        if turn.request.speaker == ROOT and self._config().multi_agent:
+            return self._orchestrator(turn)
+        return _NOTHING
+
+    def _orchestrator(self, turn: Turn) -> Briefing:
+        team = roster(self._partition(), rounds=self._config().max_delegation_rounds)
+        if turn.request.author:
+            return Briefing(system=(team,))
+        return Briefing(system=(team,), tail=(advice(self._route(turn.request.content)),))
+
+    async def _teammate(self, agent: Agent, run: AgentRun) -> Briefing:
+        blocks = [place(run)]
+        if not agent.session_isolation:
+            blocks.append(await self._snapshot(run))
+        return Briefing(system=tuple(block for block in blocks if block))
+
+    async def _snapshot(self, run: AgentRun) -> str:
+        """What was said where the teammate was spawned, up to then, to read and not to answer."""
+        assert run.parent_key is not None
+        first = max(1, run.parent_seq - _SNAPSHOT_MESSAGES)
+        entries = await self._store.entries(run.parent_key, first=first, last=run.parent_seq)
+        told = as_text([entry.message for entry in entries])
+        lines = [f"{message.agent or message.role}: {message.content}" for message in told if message.content.strip()]
+        if not lines:
+            return ""
+        text = defuse(clean("\n\n".join(lines)[-_SNAPSHOT_CHARACTERS:]))
+        return f"The conversation you were called from, to know and not to answer:\n\n{text}"
+
+
+def roster(partition: Partition, *, rounds: int) -> str:
+    """The team, in an order that stays the same from turn to turn."""
+    lines = [
+        "You lead a team. What needs a tool of a teammate is done by that teammate: start it with agent_spawn, give it "
+        "the whole task in its instruction and the fewest tools that will do, and fetch the result with agent_wait "
+        "before you answer. Greetings, opinions and what everybody knows you answer yourself. Teammates see nothing "
+        f"of this conversation. One turn may delegate {rounds} times. A teammate that failed or handed its task back "
+        "is not given it again: take another, or answer with what you have.",
+        "",
+        "Your teammates:",
+    ]
+    for agent in partition.teammates():
+        lines.append(f"- {agent.name}: {agent.description}")
+        if agent.accepts:
+            lines.append(f"  give it: {agent.accepts}")
+        if agent.returns:
+            lines.append(f"  it returns: {agent.returns}")
+        if agent.cannot_do:
+            lines.append(f"  it cannot: {', '.join(agent.cannot_do)}")
+    if partition.unmatched:
+        lines += ["", f"Tools no teammate has, which you use yourself: {', '.join(partition.unmatched)}"]
+    return "\n".join(lines)
+
+
+def advice(route: Route) -> Message:
+    """Where the request belongs, as the router sees it. It stands after the history and is not kept."""
+    if not route.agent:
+        return user(f"(Routing: no teammate is needed; answer directly. {route.summary})")
+    return user(
+        f"(Routing: this is for {route.agent}. {route.summary} "
+        f'Start it with agent_spawn(agent="{route.agent}", …) and wait for it, unless you can see that this is wrong.)'
+    )
+
+
+def place(run: AgentRun) -> str:
+    """A teammate's own place in the work."""
+    why = f" because: {defuse(run.spawn_reason)}" if run.spawn_reason else ""
+    return (
+        f"You work as a teammate. {run.chain[-1]} gave you this task{why}. The person does not see what you do, only "
+        "what you report: end with a plain text that says what you did, what came of it and what is missing. If the "
+        "task is not for you, say so in one sentence and end; do not try what your tools are not for."
+    )

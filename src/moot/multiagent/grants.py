@@ -1,0 +1,66 @@
+"""Grants: a tool of its role that a teammate was not given. The owner is asked once for each run and tool."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from weakref import WeakValueDictionary
+
+from moot.domain.agent_run import AgentRun
+from moot.domain.approval import AskState
+from moot.domain.gate_config import InterceptorConfig
+from moot.domain.ports import GateCall
+from moot.domain.redaction import mask_arguments
+from moot.domain.scope import SHARED
+from moot.engine.approvals import Approvals
+from moot.hooks.approval import describe
+from moot.multiagent.teammates import Teammates
+
+
+class Grants:
+    def __init__(self, *, teammates: Teammates, approvals: Approvals, config: Callable[[], InterceptorConfig]) -> None:
+        self._teammates = teammates
+        self._approvals = approvals
+        self._config = config
+        # Calls of one run for one tool ask together.
+        self._asking: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+    async def admit(self, call: GateCall) -> GateCall | str:
+        """The call, where the run may use the tool; else a person is asked, and what they say holds for the run."""
+        run = self._teammates.at_work(call.context.run_id)
+        tool = call.tool.spec.name
+        if run is None or is_allowed(run, tool):
+            return call
+        async with self._asking.setdefault((run.id, tool), asyncio.Lock()):
+            run = self._teammates.at_work(run.id) or run
+            return call if is_allowed(run, tool) else await self._ask(run, call)
+
+    async def _ask(self, run: AgentRun, call: GateCall) -> GateCall | str:
+        config, tool = self._config(), call.tool.spec.name
+        if config.unattended or not config.enabled:
+            return f"{tool} is not among the tools this run was allowed, and there is nobody to ask; it was not run."
+        reason = f"{run.agent} was not given {tool} for this run; yes gives it for the rest of the run"
+        approval = await describe(call, mask_arguments(call.tool.spec, call.arguments), reason)
+        with call.context.waiting():
+            state = await self._approvals.request(
+                replace(approval, id=grant_id(run.id, tool)), call.context.emit, seconds=config.approval_seconds
+            )
+        if state is not AskState.GRANTED:
+            said = "The owner said no to" if state is AskState.DENIED else "Nobody decided in time on"
+            return f"{said} {tool} for this run. Go on with the tools you have, or say what is missing."
+        await self._teammates.grant(run.id, tool)
+        # Whoever said yes has seen this very call.
+        return replace(call, approved=True)
+
+
+def grant_id(run_id: str, tool: str) -> str:
+    """The same for as long as the run lives, however often it is asked."""
+    return f"grant-{run_id}-{tool}"
+
+
+def is_allowed(run: AgentRun, tool: str) -> bool:
+    """Whether a spawn gave the tool, or a grant did. What does no work of its own is always there."""
+    if not run.allowed_tools:
+        return True
+    named = (*run.allowed_tools, *run.granted_tools, *SHARED)
+    return any(fnmatchcase(tool, pattern) for pattern in named)

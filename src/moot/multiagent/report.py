@@ -1,0 +1,50 @@
+"""How a teammate's run is told: to a model that waits, and to a parent that did not. Pure."""
+
+from typing import Any
+
+from moot.domain.agent_run import AgentRun, GrantState
+from moot.domain.run import Outcome
+
+_LONGEST_RESULT = 60_000
+
+
+def view(run: AgentRun, *, timed_out: bool = False) -> dict[str, Any]:
+    """A run as agent_wait tells it. A run that has ended has a result; one that has not says what holds it up."""
+    told: dict[str, Any] = {"agent_id": run.id, "agent": run.agent, "status": str(run.status)}
+    if run.end is not None:
+        told["outcome"] = str(run.end.outcome)
+        told["result"] = run.end.content[:_LONGEST_RESULT]
+        told["error"] = run.end.error
+        told["hint"] = hint(run)
+    else:
+        block = run.block
+        told["condition"] = str(block.condition)
+        told["blocked_reason"] = block.reason
+        told["grant_request_id"] = block.request_id
+        told["grant_attempt"] = block.attempt
+        told["grant_state"] = str(block.state if block.request_id else GrantState.NONE)
+        told["waiting_on_run_id"] = run.waiting_on
+        told["timeout"] = timed_out
+    return {key: value for key, value in told.items() if value not in ("", 0, False)}
+
+
+def hint(run: AgentRun) -> str:
+    """What to do about a run that did not go well."""
+    if run.end is None or run.end.outcome is Outcome.COMPLETED:
+        return ""
+    if run.end.outcome is Outcome.ESCALATED:
+        return f"{run.agent} says this is not its work. Choose another teammate, or answer with what you have."
+    if run.end.outcome is Outcome.CANCELLED:
+        return f"{run.agent} was stopped before it was done."
+    return (
+        f"{run.agent} failed ({run.end.outcome}) and what it had begun is discarded. Do not give it the same again: "
+        "choose another teammate, or answer with what you have and say what is missing."
+    )
+
+
+def told(run: AgentRun) -> str:
+    """The message a parent gets that did not wait."""
+    assert run.end is not None
+    head = f"{run.agent} ({run.id}) has ended: {run.end.outcome}."
+    said = run.end.content[:_LONGEST_RESULT] or run.end.error
+    return "\n\n".join(part for part in (head, said, hint(run)) if part)

@@ -1,0 +1,492 @@
+"""Teammates at work: spawned, in line, run through the one loop, awaited, stopped, and their results handed on once."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Protocol
+
+from moot.domain.agent_config import AgentConfig
+from moot.domain.agent_run import (
+    BACKGROUND_SENDER,
+    CHILD_SENDER,
+    AgentRun,
+    AgentRunStatus,
+    Block,
+    Condition,
+    Delivery,
+    status_of,
+)
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, Unavailable
+from moot.domain.events import ApprovalClosed, ApprovalOpened, AskClosed, AskOpened, Event, RunEnded
+from moot.domain.ports import Clock, RunContext, Store
+from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
+from moot.engine.approvals import Approvals
+from moot.engine.feed import Feed
+from moot.engine.runs import Runs
+from moot.engine.supervisor import Supervisor
+from moot.failpoint import reach
+from moot.multiagent.delivery import Deliveries
+from moot.multiagent.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+_UNKNOWN_CALL = "The daemon stopped while a call was going on whose outcome is not known."
+_STOP_SECONDS = 5.0
+
+
+class AgentRuns(Protocol):
+    """Where spawned and background runs are kept."""
+
+    async def create(self, run: AgentRun) -> AgentRun: ...
+    async def end(self, run: AgentRun) -> None: ...
+    async def deliver(self, run_ids: Sequence[str], delivery: Delivery) -> None: ...
+    async def grant(self, run_id: str, tools: Sequence[str]) -> None: ...
+    async def get(self, run_id: str) -> AgentRun | None: ...
+    async def not_ended(self) -> list[AgentRun]: ...
+    async def owed(self) -> list[AgentRun]: ...
+    async def recent(self, *, limit: int, root: ConversationKey | None = None) -> list[AgentRun]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crew:
+    """What teammates are built from."""
+
+    runs: Runs
+    store: Store
+    shelf: AgentRuns
+    approvals: Approvals
+    partition: Callable[[], Partition]
+    config: Callable[[], AgentConfig]
+    # Whether making a call twice does no harm, by the tool's name.
+    repeatable: Callable[[str], bool]
+    clock: Clock
+    rng: Random
+    supervisor: Supervisor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is asked of a teammate."""
+
+    agent: str
+    instruction: str
+    reason: str = ""
+    allowed_tools: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(slots=True, eq=False)
+class Live:
+    """A run that has not ended."""
+
+    run: AgentRun
+    taken_up: bool = False
+    # Whoever stopped it need not be told how it ended.
+    is_moot: bool = False
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Teammates:
+    def __init__(self, crew: Crew) -> None:
+        self._c = crew
+        self._live: dict[str, Live] = {}
+        self._line: deque[Live] = deque()
+        # Those that take up a place; one that waits for somebody gives it up.
+        self._busy: set[str] = set()
+        self._rounds: dict[str, set[tuple[str, int]]] = {}
+        self._closing = False
+        self._deliveries = Deliveries(
+            runs=crew.runs, store=crew.store, shelf=crew.shelf, clock=crew.clock, rng=crew.rng
+        )
+
+    # ---- to begin -----------------------------------------------------------------------------
+
+    async def spawn(self, context: RunContext, wish: Wish) -> AgentRun:
+        """Start a teammate for the run that asks. The same call made again gives the run it started before."""
+        chain = self._chain(context)
+        self._check(wish.agent, chain)
+        # What cannot be allowed is refused before anything is made.
+        self._c.partition().spawn_scope(wish.agent, wish.allowed_tools)
+        self._count_round(context)
+        run_id = self._new_id()
+        run = AgentRun(
+            id=run_id,
+            agent=wish.agent,
+            instruction=wish.instruction,
+            key=ConversationKey(wish.agent, f"{CHILD_SENDER}{run_id}"),
+            root=context.asks_in,
+            parent=context.run_id,
+            parent_key=context.key,
+            parent_seq=await self._last_seq(context.key),
+            call=context.call_id,
+            chain=chain,
+            spawn_reason=wish.reason,
+            allowed_tools=wish.allowed_tools,
+            cwd=context.cwd,
+            limits=wish.limits,
+            taint=context.taint,
+            created_at=self._c.clock.now(),
+        )
+        return await self._keep(run)
+
+    async def start(self, wish: Wish, *, owner: str, cwd: str) -> AgentRun:
+        """Put a task into the background for a person."""
+        run_id = self._new_id()
+        key = ConversationKey(wish.agent, f"{BACKGROUND_SENDER}{run_id}:{owner}")
+        return await self._keep(
+            AgentRun(
+                id=run_id,
+                agent=wish.agent,
+                instruction=wish.instruction,
+                key=key,
+                root=key,
+                spawn_reason=wish.reason,
+                allowed_tools=wish.allowed_tools,
+                cwd=cwd,
+                limits=wish.limits,
+                delivery=Delivery.NONE,
+                created_at=self._c.clock.now(),
+            )
+        )
+
+    async def recover(self) -> None:
+        """Go on with what the last daemon left: each from its last recorded step, unless something is unknown."""
+        for run in await self._c.shelf.not_ended():
+            live = self._enlist(run)
+            stored = await self._c.store.run(run.id)
+            if stored is None:
+                self._stand_in_line(live)
+            elif stored.end is not None:
+                await self._finish(live, stored.end)
+            elif await self._resumable(run):
+                live.taken_up = True
+                live.run = replace(run, block=Block(condition=Condition.RESUMING))
+                self._stand_in_line(live)
+            else:
+                end = RunEnd(outcome=Outcome.INTERRUPTED, error=_UNKNOWN_CALL)
+                await self._c.store.end(run.key, run.id, end, (), now=self._c.clock.now())
+                await self._finish(live, end)
+        reach("teammates.recovered")
+        for run in await self._c.shelf.owed():
+            await self._deliveries.settle(run)
+        self._start_next()
+
+    # ---- to look and to wait ------------------------------------------------------------------
+
+    def live(self) -> list[AgentRun]:
+        return [live.run for live in self._live.values()]
+
+    async def find(self, run_id: str) -> AgentRun:
+        live = self._live.get(run_id)
+        run = live.run if live is not None else await self._c.shelf.get(run_id)
+        if run is None:
+            raise NotFound(f"there is no run {run_id!r}", fix="See which there are with `moot ps -a`.")
+        return run
+
+    def at_work(self, run_id: str) -> AgentRun | None:
+        """The run, while it has not ended."""
+        live = self._live.get(run_id)
+        return live.run if live is not None else None
+
+    async def grant(self, run_id: str, tool: str) -> None:
+        """Let a run use one tool more, for as long as it lives."""
+        live = self._live.get(run_id)
+        if live is not None and tool not in live.run.granted_tools:
+            live.run = replace(live.run, granted_tools=(*live.run.granted_tools, tool))
+            await self._c.shelf.grant(run_id, live.run.granted_tools)
+
+    async def recent(self, limit: int) -> list[AgentRun]:
+        """The newest runs, those not ended as they stand now."""
+        found = await self._c.shelf.recent(limit=limit)
+        return [self._live[run.id].run if run.id in self._live else run for run in found]
+
+    async def found(self, context: RunContext, run_ids: Sequence[str]) -> list[AgentRun]:
+        """Runs of the same tree as the one that asks; others are not there for it."""
+        runs = [await self.find(run_id) for run_id in run_ids]
+        for run in runs:
+            if run.root != context.asks_in:
+                raise NotFound(f"there is no run {run.id!r} here", fix="Use an id that agent_spawn returned.")
+        return runs
+
+    async def wait(self, context: RunContext, run_ids: Sequence[str], *, seconds: float, every: bool) -> list[AgentRun]:
+        """Wait until all of the runs, or one of them, have ended; however that goes, see them as they stand then."""
+        runs = await self.found(context, run_ids)
+        above = {context.run_id, *self._ancestors(context.run_id)}
+        if any(run.id in above for run in runs):
+            raise Conflict("a run cannot wait for itself or for one that waits for it")
+        with self._attending(context, [run.id for run in runs]):
+            await self.over(run_ids, seconds=seconds, every=every)
+        return [await self.find(run_id) for run_id in run_ids]
+
+    async def over(self, run_ids: Sequence[str], *, seconds: float, every: bool) -> bool:
+        """Wait until all of the runs, or one of them, have ended. False when the time was up first."""
+        lives = [self._live[run_id] for run_id in run_ids if run_id in self._live]
+        if not lives or (not every and len(lives) < len(run_ids)):
+            return True
+        waits = [self._c.supervisor.start(f"wait for {live.run.id}", _over(live)) for live in lives]
+        mode = asyncio.ALL_COMPLETED if every else asyncio.FIRST_COMPLETED
+        try:
+            done, pending = await asyncio.wait(waits, timeout=max(0.0, seconds), return_when=mode)
+        finally:
+            for each in waits:
+                each.cancel()
+        return not pending if every else bool(done)
+
+    async def taint_of(self, run: AgentRun) -> frozenset[str]:
+        """The strangers whose words the run has seen: they may speak out of its result."""
+        history = await self._c.runs.histories.load(run.key)
+        return history.taint if history is not None else run.taint
+
+    # ---- to stop ------------------------------------------------------------------------------
+
+    async def stop(self, run_id: str, *, only: bool = False, told: bool = True) -> AgentRun:
+        """End a run and everything under it, at once. `told` is whether its parent still wants to hear of it."""
+        run = await self.find(run_id)
+        if run.status.is_terminal:
+            raise Conflict(f"run {run_id} is already {run.status}", fix="See what came of it with agent_wait.")
+        stopped = [self._live[run_id]] if only else list(self._subtree(run_id))
+        for live in stopped:
+            live.is_moot = live.is_moot or not told or live.run.id != run_id
+            await self._halt(live)
+        await self.over([live.run.id for live in stopped], seconds=_STOP_SECONDS, every=True)
+        return await self.find(run_id)
+
+    def parent_ended(self, request: RunRequest, end: RunEnd) -> None:
+        """A run that may have spawned others is over: those it leaves go on, unless it was killed."""
+        self._rounds.pop(request.id, None)
+        if end.outcome is Outcome.CANCELLED:
+            for live in [each for each in self._live.values() if each.run.parent == request.id]:
+                self._c.supervisor.start(f"stop {live.run.id}", self._stop_quietly(live.run.id))
+        for run in self._deliveries.claimed(request.id):
+            self._c.supervisor.start(f"deliver {run.id}", self._deliveries.settle(run))
+
+    def close(self) -> None:
+        """The daemon stops: nothing new begins, and what goes on is taken up at the next start."""
+        self._closing = True
+        self._line.clear()
+
+    async def _stop_quietly(self, run_id: str) -> None:
+        try:
+            await self.stop(run_id, told=False)
+        except MootError as error:
+            logger.info("run %s had ended before it was stopped: %s", run_id, error.message)
+
+    async def _halt(self, live: Live) -> None:
+        if live in self._line:
+            self._line.remove(live)
+            await self._finish(live, RunEnd(outcome=Outcome.CANCELLED, error="It was stopped before it began."))
+        else:
+            self._c.runs.kill(live.run.key)
+
+    def _subtree(self, run_id: str) -> Iterator[Live]:
+        live = self._live.get(run_id)
+        if live is not None:
+            yield live
+        for child in [each.run.id for each in self._live.values() if each.run.parent == run_id]:
+            yield from self._subtree(child)
+
+    # ---- guards -------------------------------------------------------------------------------
+
+    def _chain(self, context: RunContext) -> tuple[str, ...]:
+        parent = self._live.get(context.run_id)
+        return (*parent.run.chain, parent.run.agent) if parent is not None else (context.speaker,)
+
+    def _ancestors(self, run_id: str) -> Iterator[str]:
+        live = self._live.get(run_id)
+        while live is not None and live.run.parent:
+            yield live.run.parent
+            live = self._live.get(live.run.parent)
+
+    def _check(self, agent: str, chain: tuple[str, ...]) -> None:
+        most = self._c.config().max_depth
+        if len(chain) > most:
+            raise BadRequest(
+                f"teammates are spawned {most} deep at most, and this would be {len(chain)} deep",
+                fix="Do it yourself, or hand back what is left to do.",
+            )
+        if agent == chain[-1]:
+            raise BadRequest(f"{agent} cannot spawn itself", fix="Do it yourself, or spawn another agent.")
+        if agent in chain:
+            raise BadRequest(
+                f"{agent} is already at work above this run ({' → '.join(chain)})", fix="Spawn another agent."
+            )
+
+    def _count_round(self, context: RunContext) -> None:
+        """Steps that spawn, over the whole tree of a turn."""
+        origin = next(reversed([context.run_id, *self._ancestors(context.run_id)]))
+        rounds = self._rounds.setdefault(origin, set())
+        most = self._c.config().max_delegation_rounds
+        here = (context.run_id, context.step)
+        if here not in rounds and len(rounds) >= most:
+            raise BadRequest(
+                f"this turn has delegated {most} times, which is all it may", fix="Answer with what you have."
+            )
+        rounds.add(here)
+
+    # ---- to run -------------------------------------------------------------------------------
+
+    async def _keep(self, run: AgentRun) -> AgentRun:
+        if self._closing:
+            raise Unavailable("the daemon is shutting down", fix="Try again once the daemon is back.")
+        kept = await self._c.shelf.create(run)
+        reach("teammate.spawned")
+        if kept.id in self._live:
+            return self._live[kept.id].run
+        if kept.status.is_terminal:
+            return kept
+        live = self._enlist(kept)
+        self._stand_in_line(live)
+        self._start_next()
+        return live.run
+
+    def _enlist(self, run: AgentRun) -> Live:
+        live = self._live[run.id] = Live(run)
+        return live
+
+    def _stand_in_line(self, live: Live) -> None:
+        self._line.append(live)
+        if not live.taken_up:
+            live.run = replace(live.run, block=Block(condition=Condition.QUEUED))
+
+    def _start_next(self) -> None:
+        while self._line and not self._closing and len(self._busy) < self._c.config().max_running:
+            live = self._line.popleft()
+            self._busy.add(live.run.id)
+            live.run = replace(live.run, status=AgentRunStatus.RUNNING, block=Block(), started_at=self._c.clock.now())
+            self._c.supervisor.start(f"teammate {live.run.id}", self._execute(live))
+
+    async def _execute(self, live: Live) -> None:
+        request = self._request(live.run)
+        try:
+            feed = self._c.runs.go_on(request) if live.taken_up else await self._c.runs.submit(request)
+        except MootError as error:
+            await self._finish(live, RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.sentence))
+            return
+        end = await self._followed(live, feed)
+        if isinstance(end, RunEnd):
+            await self._finish(live, end)
+        elif not self._closing:
+            await self._finish(live, RunEnd(outcome=Outcome.INTERNAL_ERROR, error=end.sentence))
+
+    def _request(self, run: AgentRun) -> RunRequest:
+        return RunRequest(
+            id=run.id,
+            key=run.key,
+            speaker=run.agent,
+            content=run.instruction,
+            scope=self._c.partition().scope_of(run.agent) if run.parent else self._c.partition().root_scope(run.agent),
+            cwd=run.cwd,
+            limits=run.limits,
+            root=run.root if run.root != run.key else None,
+            taint=run.taint,
+        )
+
+    async def _followed(self, live: Live, feed: Feed) -> RunEnd | MootError:
+        """Watch a run to its end, and know what it waits for."""
+        ended: asyncio.Future[RunEnd | MootError] = asyncio.get_running_loop().create_future()
+
+        def follower(item: Event | MootError) -> None:
+            if isinstance(item, RunEnded | MootError):
+                if not ended.done():
+                    ended.set_result(item.end if isinstance(item, RunEnded) else item)
+            else:
+                self._note(live, item)
+
+        leave = feed.follow(follower)
+        try:
+            return await ended
+        finally:
+            leave()
+
+    def _note(self, live: Live, event: Event) -> None:
+        match event:
+            case ApprovalOpened(approval):
+                reason = f"{approval.tool} waits for approval: {approval.reason}"
+                block = Block(
+                    condition=Condition.BLOCKED, reason=reason, request_id=approval.id, attempt=approval.attempt
+                )
+                self._block(live, block)
+            case AskOpened():
+                self._block(live, Block(condition=Condition.ASKING, reason="a question to the person is open"))
+            case ApprovalClosed() | AskClosed():
+                self._unblock(live)
+            case _:
+                return
+        self._tell_root(live.run, event)
+
+    def _tell_root(self, run: AgentRun, event: Event) -> None:
+        """What a teammate asks comes up where the person is."""
+        feed = self._c.runs.feed(run.root) if run.root != run.key else None
+        if feed is not None and not feed.closed:
+            feed.emit(event)
+
+    def _block(self, live: Live, block: Block) -> None:
+        live.run = replace(live.run, block=block)
+        self._busy.discard(live.run.id)
+        self._start_next()
+
+    def _unblock(self, live: Live) -> None:
+        live.run = replace(live.run, block=Block(), waiting_on="")
+        if live.run.status is AgentRunStatus.RUNNING:
+            self._busy.add(live.run.id)
+
+    @contextmanager
+    def _attending(self, context: RunContext, run_ids: Sequence[str]) -> Iterator[None]:
+        """While a run waits for others it needs no place of its own."""
+        live = self._live.get(context.run_id)
+        with context.attending():
+            if live is not None:
+                self._block(live, Block(condition=Condition.WAITING, reason="it waits for its teammates"))
+                live.run = replace(live.run, waiting_on=", ".join(run_ids))
+            try:
+                yield
+            finally:
+                if live is not None:
+                    self._unblock(live)
+
+    async def _finish(self, live: Live, end: RunEnd) -> None:
+        run = live.run
+        delivery = Delivery.NONE if run.is_background or live.is_moot else Delivery.OWED
+        run = replace(
+            run,
+            status=status_of(end.outcome),
+            end=end,
+            delivery=delivery,
+            block=Block(),
+            waiting_on="",
+            ended_at=self._c.clock.now(),
+        )
+        await self._c.shelf.end(run)
+        reach("teammate.ended")
+        live.run = run
+        self._live.pop(run.id, None)
+        self._busy.discard(run.id)
+        live.over.set()
+        if delivery is Delivery.OWED:
+            await self._deliveries.settle(run)
+        self._start_next()
+
+    async def _resumable(self, run: AgentRun) -> bool:
+        """Whether nothing about a run is unknown: each open call waits for an approval, or does no harm twice."""
+        history = await self._c.runs.histories.load(run.key)
+        for call in history.open_calls() if history is not None else ():
+            asked = await self._c.approvals.of_call(run.id, call.id)
+            if asked is None and not self._c.repeatable(call.name):
+                return False
+        return True
+
+    async def _last_seq(self, key: ConversationKey) -> int:
+        history = await self._c.runs.histories.load(key)
+        return history.last_seq if history is not None else 0
+
+    def _new_id(self) -> str:
+        return f"arun-{self._c.rng.getrandbits(64):016x}"
+
+
+async def _over(live: Live) -> None:
+    await live.over.wait()

@@ -1,0 +1,188 @@
+"""Spawned and background runs. What is asked for often, those not ended and those owed, has an index of its own."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import apsw
+
+from moot.domain.agent_run import AgentRun, AgentRunStatus, Delivery, status_of
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import NotFound
+from moot.domain.run import Limits, Outcome, RunEnd
+from moot.domain.usage import Usage
+from moot.store import rows
+from moot.store.sqlite import SqliteStore
+
+_GIVEN = (
+    "id, agent, sender, root_agent, root_sender, parent, parent_agent, parent_sender, parent_seq, call, chain,"
+    " instruction, spawn_reason, allowed_tools, cwd, max_steps, max_seconds, max_tokens, max_spend, taint,"
+    " status, delivery, created_at"
+)
+_COLUMNS = f"{_GIVEN}, granted_tools, outcome, result, error, hit_limit, tokens, cost, steps, started_at, ended_at"
+_SELECT = f"SELECT {_COLUMNS} FROM agent_runs"
+
+
+class SqliteAgentRuns:
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    async def create(self, run: AgentRun) -> AgentRun:
+        """Keep a new run. The same call of the same parent made before gives the run it made then."""
+        return await self._store.write(lambda db: _create(db, run), "spawn")
+
+    async def end(self, run: AgentRun) -> None:
+        """Record how a run ended and where its result goes. What has ended stays as it is."""
+        await self._store.write(lambda db: _end(db, run), "agent run")
+
+    async def deliver(self, run_ids: Sequence[str], delivery: Delivery) -> None:
+        """Say where results that were owed have gone."""
+        await self._store.write(lambda db: _deliver(db, run_ids, delivery), "deliver")
+
+    async def grant(self, run_id: str, tools: Sequence[str]) -> None:
+        await self._store.write(
+            lambda db: db.execute("UPDATE agent_runs SET granted_tools = ? WHERE id = ?", (json.dumps(tools), run_id)),
+            "grant",
+        )
+
+    async def get(self, run_id: str) -> AgentRun | None:
+        return await self._store.read(lambda db: _one(db.execute(f"{_SELECT} WHERE id = ?", (run_id,))))
+
+    async def not_ended(self) -> list[AgentRun]:
+        return await self._store.read(
+            lambda db: _all(db.execute(f"{_SELECT} WHERE status = 'spawned' ORDER BY number"))
+        )
+
+    async def owed(self) -> list[AgentRun]:
+        """Runs that have ended and whose result nobody has yet."""
+        return await self._store.read(
+            lambda db: _all(db.execute(f"{_SELECT} WHERE delivery = 'owed' AND status <> 'spawned' ORDER BY number"))
+        )
+
+    async def children(self, parent: str) -> list[AgentRun]:
+        return await self._store.read(
+            lambda db: _all(db.execute(f"{_SELECT} WHERE parent = ? ORDER BY number", (parent,)))
+        )
+
+    async def recent(self, *, limit: int, root: ConversationKey | None = None) -> list[AgentRun]:
+        """The newest runs first."""
+        where, values = ("WHERE root_agent = ? AND root_sender = ?", tuple(root)) if root is not None else ("", ())
+        return await self._store.read(
+            lambda db: _all(db.execute(f"{_SELECT} {where} ORDER BY number DESC LIMIT ?", (*values, limit)))
+        )
+
+
+def _create(db: apsw.Connection, run: AgentRun) -> AgentRun:
+    if run.call:
+        known = _one(db.execute(f"{_SELECT} WHERE parent = ? AND call = ? AND call <> ''", (run.parent, run.call)))
+        if known is not None:
+            return known
+    parent = run.parent_key or ConversationKey("", "")
+    values = (
+        run.id,
+        *run.key,
+        *run.root,
+        run.parent,
+        *parent,
+        run.parent_seq,
+        run.call,
+        json.dumps(run.chain),
+        run.instruction,
+        run.spawn_reason,
+        json.dumps(run.allowed_tools),
+        run.cwd,
+        run.limits.steps,
+        run.limits.seconds,
+        run.limits.tokens,
+        run.limits.spend,
+        rows.tainted(run.taint),
+        AgentRunStatus.SPAWNED.value,
+        run.delivery.value,
+        run.created_at,
+    )
+    db.execute(f"INSERT INTO agent_runs ({_GIVEN}) VALUES ({', '.join('?' * len(values))})", values)
+    return run
+
+
+def _end(db: apsw.Connection, run: AgentRun) -> None:
+    assert run.end is not None
+    end = run.end
+    db.execute(
+        "UPDATE agent_runs SET status = ?, outcome = ?, result = ?, error = ?, hit_limit = ?, tokens = ?, cost = ?,"
+        " steps = ?, delivery = ?, started_at = ?, ended_at = ? WHERE id = ? AND status = 'spawned'",
+        (
+            status_of(end.outcome).value,
+            end.outcome.value,
+            end.content,
+            end.error,
+            end.limit,
+            end.usage.total,
+            end.cost,
+            end.steps,
+            run.delivery.value,
+            run.started_at,
+            run.ended_at,
+            run.id,
+        ),
+    )
+
+
+def _deliver(db: apsw.Connection, run_ids: Sequence[str], delivery: Delivery) -> None:
+    for run_id in run_ids:
+        db.execute("UPDATE agent_runs SET delivery = ? WHERE id = ? AND delivery = 'owed'", (delivery.value, run_id))
+
+
+def _one(found: Iterable[Any]) -> AgentRun | None:
+    return next(iter(_all(found)), None)
+
+
+def _all(found: Iterable[Any]) -> list[AgentRun]:
+    return [_run(row) for row in found]
+
+
+def _run(row: rows.Row) -> AgentRun:
+    status = AgentRunStatus(row[20])
+    parent_key = ConversationKey(row[6], row[7]) if row[6] else None
+    outcome, result, error, hit_limit, tokens, cost, steps, started_at, ended_at = row[24:33]
+    end = None
+    if status.is_terminal:
+        end = RunEnd(
+            outcome=Outcome(outcome),
+            error=error,
+            limit=hit_limit,
+            content=result,
+            # Only the sum is kept here; the run itself has the parts.
+            usage=Usage(completion=tokens),
+            cost=cost,
+            steps=steps,
+        )
+    return AgentRun(
+        id=row[0],
+        agent=row[1],
+        key=ConversationKey(row[1], row[2]),
+        root=ConversationKey(row[3], row[4]),
+        parent=row[5],
+        parent_key=parent_key,
+        parent_seq=row[8],
+        call=row[9],
+        chain=tuple(json.loads(row[10])),
+        instruction=row[11],
+        spawn_reason=row[12],
+        allowed_tools=tuple(json.loads(row[13])),
+        cwd=row[14],
+        limits=Limits(steps=row[15], seconds=row[16], tokens=row[17], spend=row[18]),
+        taint=rows.untainted(row[19]),
+        status=status,
+        delivery=Delivery(row[21]),
+        created_at=row[22],
+        granted_tools=tuple(json.loads(row[23])),
+        end=end,
+        started_at=started_at,
+        ended_at=ended_at,
+    )
+
+
+def required(run: AgentRun | None, run_id: str) -> AgentRun:
+    if run is None:
+        raise NotFound(f"there is no run {run_id!r}", fix="See which there are with `moot ps -a`.")
+    return run

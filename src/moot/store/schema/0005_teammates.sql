@@ -1,0 +1,48 @@
+-- Runs that agents spawn and people put into the background; the journal of what blocked them; notes for traces.
+
+CREATE TABLE agent_runs (
+    number        INTEGER PRIMARY KEY AUTOINCREMENT,
+    id            TEXT    NOT NULL UNIQUE,
+    agent         TEXT    NOT NULL,
+    sender        TEXT    NOT NULL,
+    root_agent    TEXT    NOT NULL,
+    root_sender   TEXT    NOT NULL,
+    parent        TEXT    NOT NULL,
+    parent_agent  TEXT    NOT NULL,
+    parent_sender TEXT    NOT NULL,
+    parent_seq    INTEGER NOT NULL,
+    call          TEXT    NOT NULL,
+    chain         TEXT    NOT NULL,
+    instruction   TEXT    NOT NULL,
+    spawn_reason  TEXT    NOT NULL,
+    allowed_tools TEXT    NOT NULL,
+    granted_tools TEXT    NOT NULL DEFAULT '[]',
+    cwd           TEXT    NOT NULL,
+    max_steps     INTEGER,
+    max_seconds   REAL,
+    max_tokens    INTEGER,
+    max_spend     REAL,
+    taint         TEXT    NOT NULL,
+    status        TEXT    NOT NULL CHECK (status IN ('spawned', 'completed', 'failed', 'cancelled')),
+    outcome       TEXT    NOT NULL DEFAULT '',
+    result        TEXT    NOT NULL DEFAULT '',
+    error         TEXT    NOT NULL DEFAULT '',
+    hit_limit     TEXT    NOT NULL DEFAULT '',
+    tokens        INTEGER NOT NULL DEFAULT 0,
+    cost          REAL    NOT NULL DEFAULT 0,
+    steps         INTEGER NOT NULL DEFAULT 0,
+    delivery      TEXT    NOT NULL CHECK (delivery IN ('owed', 'waited', 'sent', 'none')),
+    created_at    REAL    NOT NULL,
+    started_at    REAL    NOT NULL DEFAULT 0,
+    ended_at      REAL    NOT NULL DEFAULT 0
+) STRICT;
+-- A call that is made again after a restart finds what it spawned the first time.
+CREATE UNIQUE INDEX agent_runs_by_call ON agent_runs (parent, call) WHERE call <> '';
+CREATE INDEX agent_runs_of_parent ON agent_runs (parent);
+CREATE INDEX agent_runs_of_root ON agent_runs (root_agent, root_sender, number);
+CREATE INDEX agent_runs_not_ended ON agent_runs (number) WHERE status = 'spawned';
+CREATE INDEX agent_runs_owed ON agent_runs (number) WHERE delivery = 'owed';
+CREATE INDEX agent_runs_by_end ON agent_runs (ended_at) WHERE status <> 'spawned';
+
+ALTER TABLE runs ADD COLUMN author TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN taint TEXT NOT NULL DEFAULT '';

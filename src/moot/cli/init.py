@@ -229,7 +229,7 @@ def _test(home: Paths, config: Config, model: ModelConfig) -> dict[str, Any]:
 
 
 async def _probe(home: Paths, config: Config) -> dict[str, Any]:
-    from moot.daemon.app import SystemClock  # noqa: PLC0415 - the engine and the adapters, for this step alone
+    from moot.daemon.clock import SystemClock  # noqa: PLC0415 - the engine and the adapters, for this step alone
     from moot.engine.probe import probe  # noqa: PLC0415
     from moot.models.catalog import Catalog  # noqa: PLC0415
 

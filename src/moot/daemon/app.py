@@ -6,13 +6,12 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from hashlib import sha256
 from random import Random, SystemRandom
 
 from moot.daemon import tcp, unix
+from moot.daemon.clock import SystemClock
 from moot.daemon.config import ConfigFile
 from moot.daemon.connection import Listener, Serving
 from moot.daemon.handlers import Handlers
@@ -22,7 +21,7 @@ from moot.daemon.inbox import Inbox
 from moot.daemon.lock import take
 from moot.daemon.log import start_logging
 from moot.daemon.mcp import McpRequests
-from moot.daemon.paths import Paths, make_folder
+from moot.daemon.paths import Paths
 from moot.daemon.placeholder_key import placeholder_key
 from moot.daemon.principal import Principals, is_reserved
 from moot.daemon.records import Records
@@ -30,6 +29,7 @@ from moot.daemon.roster import Roster, registry_of
 from moot.daemon.secrets import SecretRequests
 from moot.daemon.talk import Talk
 from moot.daemon.team import Members, Team
+from moot.daemon.workspaces import Workspaces
 from moot.domain.agent import Agent
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import StoreError
@@ -63,15 +63,6 @@ logger = logging.getLogger(__name__)
 DRAIN_SECONDS = 10.0
 _LOOK_AGAIN_SECONDS = 0.05
 _TIDY_SECONDS = 5.0
-_WORKSPACES_KNOWN = 4096
-
-
-class SystemClock:
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
 
 
 class Daemon:
@@ -91,7 +82,7 @@ class Daemon:
         # Catalogs of earlier configurations, which runs in flight may still be using.
         self._outgoing: list[Catalog] = []
         self._looked_at = 0.0
-        self._workspaces: dict[ConversationKey, str] = {}
+        self.workspaces = Workspaces(paths.workspaces)
         self.facts = Facts(started=self.clock.monotonic())
         self.asks = Asks(clock=self.clock, rng=self.rng)
         self.approvals = Approvals(store=StoredApprovals(store), clock=self.clock)
@@ -189,17 +180,6 @@ class Daemon:
         with suppress(StoreError):
             await self.hands.tidy()
 
-    def workspace(self, key: ConversationKey) -> str:
-        """A conversation's own folder, for when nobody names another. The name cannot collide or escape."""
-        folder = self._workspaces.get(key)
-        if folder is None:
-            digest = sha256(f"{key.agent}\x00{key.sender}".encode()).hexdigest()[:16]
-            folder = str(make_folder(self.paths.workspaces / f"{key.agent}-{digest}"))
-            if len(self._workspaces) >= _WORKSPACES_KNOWN:
-                self._workspaces.clear()
-            self._workspaces[key] = folder
-        return folder
-
     def _new_catalog(self) -> Catalog:
         known = self.redactor.register_key
         return Catalog(self.config.current, data_dir=self.paths.data, rng=self.rng, known=known)
@@ -234,7 +214,7 @@ class Daemon:
                 agents=self.agent,
                 models=self.model,
                 config=lambda: self.config.current,
-                workspace=self.workspace,
+                workspace=self.workspaces,
                 clock=self.clock,
                 supervisor=self.supervisor,
                 ended=self.ended,

@@ -15,10 +15,11 @@ from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Briefing, Turn
 from moot.multiagent import control
 from moot.multiagent.briefing import Briefs
+from moot.multiagent.crew import Crew
 from moot.multiagent.grants import Grants
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing import Route, Router
-from moot.multiagent.teammates import Crew, Teammates
+from moot.multiagent.teammates import Teammates
 from moot.store.agent_runs import SqliteAgentRuns
 from moot.store.sqlite import SqliteStore
 

@@ -9,8 +9,9 @@ from moot.domain.errors import BadRequest
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run import Limits
+from moot.multiagent.crew import Wish
 from moot.multiagent.report import view
-from moot.multiagent.teammates import Teammates, Wish
+from moot.multiagent.teammates import Teammates
 
 DEFAULT_SECONDS = 300
 _MOST_SECONDS = 86_400

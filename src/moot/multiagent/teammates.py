@@ -2,14 +2,10 @@
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from random import Random
-from typing import Protocol
+from dataclasses import replace
 
-from moot.domain.agent_config import AgentConfig
 from moot.domain.agent_run import (
     BACKGROUND_SENDER,
     CHILD_SENDER,
@@ -21,17 +17,16 @@ from moot.domain.agent_run import (
     status_of,
 )
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, Unavailable
+from moot.domain.errors import Conflict, MootError, NotFound, Unavailable
 from moot.domain.events import ApprovalClosed, ApprovalOpened, AskClosed, AskOpened, Event, RunEnded
-from moot.domain.ports import Clock, RunContext, Store
-from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
-from moot.engine.approvals import Approvals
+from moot.domain.ports import RunContext
+from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.feed import Feed
-from moot.engine.runs import Runs
-from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
+from moot.multiagent.crew import Crew, Live, Wish
+from moot.multiagent.delegation import Rounds, check_chain
 from moot.multiagent.delivery import Deliveries
-from moot.multiagent.partition import Partition
+from moot.multiagent.places import Places
 
 logger = logging.getLogger(__name__)
 
@@ -39,66 +34,12 @@ _UNKNOWN_CALL = "The daemon stopped while a call was going on whose outcome is n
 _STOP_SECONDS = 5.0
 
 
-class AgentRuns(Protocol):
-    """Where spawned and background runs are kept."""
-
-    async def create(self, run: AgentRun) -> AgentRun: ...
-    async def end(self, run: AgentRun) -> None: ...
-    async def deliver(self, run_ids: Sequence[str], delivery: Delivery) -> None: ...
-    async def grant(self, run_id: str, tools: Sequence[str]) -> None: ...
-    async def get(self, run_id: str) -> AgentRun | None: ...
-    async def not_ended(self) -> list[AgentRun]: ...
-    async def owed(self) -> list[AgentRun]: ...
-    async def recent(self, *, limit: int, root: ConversationKey | None = None) -> list[AgentRun]: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Crew:
-    """What teammates are built from."""
-
-    runs: Runs
-    store: Store
-    shelf: AgentRuns
-    approvals: Approvals
-    partition: Callable[[], Partition]
-    config: Callable[[], AgentConfig]
-    # Whether making a call twice does no harm, by the tool's name.
-    repeatable: Callable[[str], bool]
-    clock: Clock
-    rng: Random
-    supervisor: Supervisor
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What is asked of a teammate."""
-
-    agent: str
-    instruction: str
-    reason: str = ""
-    allowed_tools: tuple[str, ...] = ()
-    limits: Limits = field(default_factory=Limits)
-
-
-@dataclass(slots=True, eq=False)
-class Live:
-    """A run that has not ended."""
-
-    run: AgentRun
-    taken_up: bool = False
-    # Whoever stopped it need not be told how it ended.
-    is_moot: bool = False
-    over: asyncio.Event = field(default_factory=asyncio.Event)
-
-
 class Teammates:
     def __init__(self, crew: Crew) -> None:
         self._c = crew
         self._live: dict[str, Live] = {}
-        self._line: deque[Live] = deque()
-        # Those that take up a place; one that waits for somebody gives it up.
-        self._busy: set[str] = set()
-        self._rounds: dict[str, set[tuple[str, int]]] = {}
+        self._places = Places(most=lambda: crew.config().max_running, start=self._begin)
+        self._rounds = Rounds()
         self._closing = False
         self._deliveries = Deliveries(
             runs=crew.runs, store=crew.store, shelf=crew.shelf, clock=crew.clock, rng=crew.rng
@@ -109,10 +50,10 @@ class Teammates:
     async def spawn(self, context: RunContext, wish: Wish) -> AgentRun:
         """Start a teammate for the run that asks. The same call made again gives the run it started before."""
         chain = self._chain(context)
-        self._check(wish.agent, chain)
+        check_chain(wish.agent, chain, most=self._c.config().max_depth)
         # What cannot be allowed is refused before anything is made.
         self._c.partition().spawn_scope(wish.agent, wish.allowed_tools)
-        self._count_round(context)
+        self._rounds.count(self._origin(context.run_id), context, most=self._c.config().max_delegation_rounds)
         run_id = self._new_id()
         run = AgentRun(
             id=run_id,
@@ -160,13 +101,13 @@ class Teammates:
             live = self._enlist(run)
             stored = await self._c.store.run(run.id)
             if stored is None:
-                self._stand_in_line(live)
+                self._places.stand_in_line(live)
             elif stored.end is not None:
                 await self._finish(live, stored.end)
             elif await self._resumable(run):
                 live.taken_up = True
                 live.run = replace(run, block=Block(condition=Condition.RESUMING))
-                self._stand_in_line(live)
+                self._places.stand_in_line(live)
             else:
                 end = RunEnd(outcome=Outcome.INTERRUPTED, error=_UNKNOWN_CALL)
                 await self._c.store.end(run.key, run.id, end, (), now=self._c.clock.now())
@@ -174,7 +115,6 @@ class Teammates:
         reach("teammates.recovered")
         for run in await self._c.shelf.owed():
             await self._deliveries.settle(run)
-        self._start_next()
 
     # ---- to look and to wait ------------------------------------------------------------------
 
@@ -258,7 +198,7 @@ class Teammates:
 
     def parent_ended(self, request: RunRequest, end: RunEnd) -> None:
         """A run that may have spawned others is over: those it leaves go on, unless it was killed."""
-        self._rounds.pop(request.id, None)
+        self._rounds.forget(request.id)
         if end.outcome is Outcome.CANCELLED:
             for live in [each for each in self._live.values() if each.run.parent == request.id]:
                 self._c.supervisor.start(f"stop {live.run.id}", self._stop_quietly(live.run.id))
@@ -268,7 +208,7 @@ class Teammates:
     def close(self) -> None:
         """The daemon stops: nothing new begins, and what goes on is taken up at the next start."""
         self._closing = True
-        self._line.clear()
+        self._places.close()
 
     async def _stop_quietly(self, run_id: str) -> None:
         try:
@@ -277,8 +217,7 @@ class Teammates:
             logger.info("run %s had ended before it was stopped: %s", run_id, error.message)
 
     async def _halt(self, live: Live) -> None:
-        if live in self._line:
-            self._line.remove(live)
+        if self._places.left_line(live):
             await self._finish(live, RunEnd(outcome=Outcome.CANCELLED, error="It was stopped before it began."))
         else:
             self._c.runs.kill(live.run.key)
@@ -296,37 +235,15 @@ class Teammates:
         parent = self._live.get(context.run_id)
         return (*parent.run.chain, parent.run.agent) if parent is not None else (context.speaker,)
 
+    def _origin(self, run_id: str) -> str:
+        """The run at the top of the tree: a turn of a person's."""
+        return [run_id, *self._ancestors(run_id)][-1]
+
     def _ancestors(self, run_id: str) -> Iterator[str]:
         live = self._live.get(run_id)
         while live is not None and live.run.parent:
             yield live.run.parent
             live = self._live.get(live.run.parent)
-
-    def _check(self, agent: str, chain: tuple[str, ...]) -> None:
-        most = self._c.config().max_depth
-        if len(chain) > most:
-            raise BadRequest(
-                f"teammates are spawned {most} deep at most, and this would be {len(chain)} deep",
-                fix="Do it yourself, or hand back what is left to do.",
-            )
-        if agent == chain[-1]:
-            raise BadRequest(f"{agent} cannot spawn itself", fix="Do it yourself, or spawn another agent.")
-        if agent in chain:
-            raise BadRequest(
-                f"{agent} is already at work above this run ({' → '.join(chain)})", fix="Spawn another agent."
-            )
-
-    def _count_round(self, context: RunContext) -> None:
-        """Steps that spawn, over the whole tree of a turn."""
-        origin = next(reversed([context.run_id, *self._ancestors(context.run_id)]))
-        rounds = self._rounds.setdefault(origin, set())
-        most = self._c.config().max_delegation_rounds
-        here = (context.run_id, context.step)
-        if here not in rounds and len(rounds) >= most:
-            raise BadRequest(
-                f"this turn has delegated {most} times, which is all it may", fix="Answer with what you have."
-            )
-        rounds.add(here)
 
     # ---- to run -------------------------------------------------------------------------------
 
@@ -340,25 +257,17 @@ class Teammates:
         if kept.status.is_terminal:
             return kept
         live = self._enlist(kept)
-        self._stand_in_line(live)
-        self._start_next()
+        self._places.stand_in_line(live)
+        self._places.fill()
         return live.run
 
     def _enlist(self, run: AgentRun) -> Live:
         live = self._live[run.id] = Live(run)
         return live
 
-    def _stand_in_line(self, live: Live) -> None:
-        self._line.append(live)
-        if not live.taken_up:
-            live.run = replace(live.run, block=Block(condition=Condition.QUEUED))
-
-    def _start_next(self) -> None:
-        while self._line and not self._closing and len(self._busy) < self._c.config().max_running:
-            live = self._line.popleft()
-            self._busy.add(live.run.id)
-            live.run = replace(live.run, status=AgentRunStatus.RUNNING, block=Block(), started_at=self._c.clock.now())
-            self._c.supervisor.start(f"teammate {live.run.id}", self._execute(live))
+    def _begin(self, live: Live) -> None:
+        live.run = replace(live.run, status=AgentRunStatus.RUNNING, block=Block(), started_at=self._c.clock.now())
+        self._c.supervisor.start(f"teammate {live.run.id}", self._execute(live))
 
     async def _execute(self, live: Live) -> None:
         request = self._request(live.run)
@@ -427,13 +336,12 @@ class Teammates:
 
     def _block(self, live: Live, block: Block) -> None:
         live.run = replace(live.run, block=block)
-        self._busy.discard(live.run.id)
-        self._start_next()
+        self._places.give_up(live.run.id)
 
     def _unblock(self, live: Live) -> None:
         live.run = replace(live.run, block=Block(), waiting_on="")
         if live.run.status is AgentRunStatus.RUNNING:
-            self._busy.add(live.run.id)
+            self._places.take_again(live.run.id)
 
     @contextmanager
     def _attending(self, context: RunContext, run_ids: Sequence[str]) -> Iterator[None]:
@@ -465,11 +373,10 @@ class Teammates:
         reach("teammate.ended")
         live.run = run
         self._live.pop(run.id, None)
-        self._busy.discard(run.id)
         live.over.set()
+        self._places.give_up(run.id)
         if delivery is Delivery.OWED:
             await self._deliveries.settle(run)
-        self._start_next()
 
     async def _resumable(self, run: AgentRun) -> bool:
         """Whether nothing about a run is unknown: each open call waits for an approval, or does no harm twice."""

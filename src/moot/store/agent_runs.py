@@ -8,7 +8,6 @@ import apsw
 
 from moot.domain.agent_run import AgentRun, AgentRunStatus, Delivery, status_of
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import NotFound
 from moot.domain.run import Limits, Outcome, RunEnd
 from moot.domain.usage import Usage
 from moot.store import rows
@@ -180,9 +179,3 @@ def _run(row: rows.Row) -> AgentRun:
         started_at=started_at,
         ended_at=ended_at,
     )
-
-
-def required(run: AgentRun | None, run_id: str) -> AgentRun:
-    if run is None:
-        raise NotFound(f"there is no run {run_id!r}", fix="See which there are with `moot ps -a`.")
-    return run

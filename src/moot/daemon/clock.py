@@ -1,0 +1,11 @@
+"""The machine's own clock."""
+
+import time
+
+
+class SystemClock:
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()

@@ -122,11 +122,9 @@ def _read_file(path: Path) -> str:
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @output.json_option
 def delete(agent: str, sender: str, yes: bool) -> None:
-    """Delete the conversation with AGENT and its archives. Shows what would go, and asks first."""
+    """Delete the conversation with AGENT and all it left behind. Shows what would go, and asks first."""
     doomed = ask_daemon(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender))).deleted
-    what = (
-        f"{plural(doomed.messages, 'message')}, {plural(doomed.archives, 'archive')} and {plural(doomed.runs, 'run')}"
-    )
+    what = _listed(doomed)
     if not yes and output.wants_json():
         output.emit(_deleted(doomed))
         return
@@ -143,13 +141,29 @@ def delete(agent: str, sender: str, yes: bool) -> None:
     output.emit(_deleted(done), render=lambda _: f"Deleted {what}.")
 
 
+_ALWAYS_TOLD = ("messages", "archives", "runs")
+# What else may go, and what one of it is called.
+_TOLD_WHERE_THERE = {
+    "memories": ("memory", "memories"),
+    "tasks": ("task", "tasks"),
+    "notes": ("note", "notes"),
+    "outputs": ("kept result", "kept results"),
+    "lessons": ("lesson", "lessons"),
+    "rules": ("rule", "rules"),
+    "jobs": ("background command", "background commands"),
+}
+
+
+def _listed(doomed: pb.Deleted) -> str:
+    parts = [plural(getattr(doomed, name), name[:-1]) for name in _ALWAYS_TOLD]
+    for name, (one, many) in _TOLD_WHERE_THERE.items():
+        count = getattr(doomed, name)
+        parts += [f"{count} {one if count == 1 else many}"] if count else []
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
 def _deleted(answer: pb.Deleted) -> dict[str, object]:
-    return {
-        "messages": answer.messages,
-        "archives": answer.archives,
-        "runs": answer.runs,
-        "deleted": answer.deleted,
-    }
+    return {name: getattr(answer, name) for name in (*_ALWAYS_TOLD, *_TOLD_WHERE_THERE, "deleted")}
 
 
 @click.command()

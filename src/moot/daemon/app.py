@@ -27,7 +27,7 @@ from moot.daemon.mcp import McpRequests
 from moot.daemon.paths import Paths, make_folder
 from moot.daemon.placeholder_key import placeholder_key
 from moot.daemon.principal import Principals
-from moot.daemon.records import Records
+from moot.daemon.records import Beside, Records
 from moot.daemon.secrets import SecretRequests
 from moot.daemon.talk import Talk
 from moot.domain.agent import Agent
@@ -242,7 +242,8 @@ class Daemon:
             redact=self.redactor.secrets,
         )
         talk = Talk(doors=doors, runs=self.runs, asks=self.asks, clock=self.clock, stop=self.hands.stop)
-        records = Records(store=self.store, runs=self.runs, doors=doors, clock=self.clock)
+        beside = Beside(jobs=self.hands.jobs, reload_rules=self.approvals.load, redact=self.redactor.secrets)
+        records = Records(store=self.store, runs=self.runs, doors=doors, clock=self.clock, beside=beside)
         house = House(
             store=self.store,
             registry=self.registry,

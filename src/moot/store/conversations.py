@@ -1,4 +1,4 @@
-"""Conversations and their messages: load, list, name, delete, import."""
+"""Conversations and their messages: load, list, name, import."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,6 @@ import apsw
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.message import Entry, Message
-from moot.domain.ports import Doomed
 from moot.store import archives as archives_
 from moot.store import rows
 
@@ -65,25 +64,6 @@ def trust(db: apsw.Connection, key: ConversationKey) -> None:
 def set_title(db: apsw.Connection, key: ConversationKey, title: str) -> None:
     number = rows.require_conversation(db, key)
     db.execute("UPDATE conversations SET title = ? WHERE id = ?", (title, number))
-
-
-def doom(db: apsw.Connection, key: ConversationKey) -> Doomed:
-    number = rows.require_conversation(db, key)
-    messages, archived = rows.one(db.execute("SELECT last_seq, archives FROM conversations WHERE id = ?", (number,)))
-    runs = db.execute("SELECT count(*) FROM runs WHERE conversation = ?", (number,)).get
-    return Doomed(messages=messages, archives=archived, runs=runs)
-
-
-def delete(db: apsw.Connection, key: ConversationKey) -> Doomed:
-    doomed = doom(db, key)
-    number = rows.require_conversation(db, key)
-    reach = (rows.message_id(number, 0), rows.message_id(number, rows.MAX_SEQ))
-    db.execute("DELETE FROM message_index WHERE rowid BETWEEN ? AND ?", reach)
-    db.execute("DELETE FROM summary_index WHERE rowid BETWEEN ? AND ?", reach)
-    db.execute("DELETE FROM messages WHERE id BETWEEN ? AND ?", reach)
-    # Runs and archives go with it, by foreign key.
-    db.execute("DELETE FROM conversations WHERE id = ?", (number,))
-    return doomed
 
 
 def restore(

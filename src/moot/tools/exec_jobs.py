@@ -33,8 +33,11 @@ class Jobs:
         self._most = most
         self._jobs: dict[ConversationKey, dict[str, Job]] = {}
 
+    def running(self, key: ConversationKey) -> int:
+        return sum(job.process.ending is None for job in self._jobs.get(key, {}).values())
+
     def check_room(self, key: ConversationKey) -> None:
-        running = sum(job.process.ending is None for job in self._jobs.get(key, {}).values())
+        running = self.running(key)
         if running >= self._most:
             raise Busy(
                 f"{running} commands already run in the background of this conversation",

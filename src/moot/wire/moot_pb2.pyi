@@ -1120,16 +1120,30 @@ class Imported(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., messages: _Optional[int] = ..., archives: _Optional[int] = ..., skipped: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Deleted(_message.Message):
-    __slots__ = ("messages", "archives", "runs", "deleted")
+    __slots__ = ("messages", "archives", "runs", "deleted", "memories", "tasks", "notes", "outputs", "lessons", "rules", "jobs")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     ARCHIVES_FIELD_NUMBER: _ClassVar[int]
     RUNS_FIELD_NUMBER: _ClassVar[int]
     DELETED_FIELD_NUMBER: _ClassVar[int]
+    MEMORIES_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    LESSONS_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
     messages: int
     archives: int
     runs: int
     deleted: bool
-    def __init__(self, messages: _Optional[int] = ..., archives: _Optional[int] = ..., runs: _Optional[int] = ..., deleted: _Optional[bool] = ...) -> None: ...
+    memories: int
+    tasks: int
+    notes: int
+    outputs: int
+    lessons: int
+    rules: int
+    jobs: int
+    def __init__(self, messages: _Optional[int] = ..., archives: _Optional[int] = ..., runs: _Optional[int] = ..., deleted: _Optional[bool] = ..., memories: _Optional[int] = ..., tasks: _Optional[int] = ..., notes: _Optional[int] = ..., outputs: _Optional[int] = ..., lessons: _Optional[int] = ..., rules: _Optional[int] = ..., jobs: _Optional[int] = ...) -> None: ...
 
 class UsageInfo(_message.Message):
     __slots__ = ("agent", "sender", "model", "runs", "prompt", "completion", "cache_hit", "reasoning", "cost")
@@ -1439,18 +1453,20 @@ class McpToolInfo(_message.Message):
     def __init__(self, tool: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., safety: _Optional[str] = ...) -> None: ...
 
 class McpServerInfo(_message.Message):
-    __slots__ = ("name", "target", "enabled", "problem", "tools")
+    __slots__ = ("name", "target", "enabled", "problem", "tools", "sandbox")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     ENABLED_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     TOOLS_FIELD_NUMBER: _ClassVar[int]
+    SANDBOX_FIELD_NUMBER: _ClassVar[int]
     name: str
     target: str
     enabled: bool
     problem: str
     tools: _containers.RepeatedCompositeFieldContainer[McpToolInfo]
-    def __init__(self, name: _Optional[str] = ..., target: _Optional[str] = ..., enabled: _Optional[bool] = ..., problem: _Optional[str] = ..., tools: _Optional[_Iterable[_Union[McpToolInfo, _Mapping]]] = ...) -> None: ...
+    sandbox: str
+    def __init__(self, name: _Optional[str] = ..., target: _Optional[str] = ..., enabled: _Optional[bool] = ..., problem: _Optional[str] = ..., tools: _Optional[_Iterable[_Union[McpToolInfo, _Mapping]]] = ..., sandbox: _Optional[str] = ...) -> None: ...
 
 class McpList(_message.Message):
     __slots__ = ("servers",)

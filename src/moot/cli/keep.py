@@ -12,6 +12,7 @@ from moot.cli.connect import ask_daemon, paths
 from moot.cli.options import conversation, sender_option
 from moot.cli.stdin import stdin_text
 from moot.cli.voices import plural
+from moot.daemon.lock import held
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.wire import moot_pb2 as pb
 
@@ -196,7 +197,8 @@ def restore(path: Path, yes: bool) -> None:
     source = path.expanduser().absolute()
     if not yes and not _may_restore(source, home.store):
         return
-    kept = restore_backup(source, home.store)
+    with held(home):
+        kept = restore_backup(source, home.store)
     output.emit(
         {"store": str(home.store), "backup": str(source), "kept": str(kept or ""), "restored": True},
         render=lambda _: f"Restored {home.store}." + (f" The old store is {kept}." if kept else ""),

@@ -1,7 +1,6 @@
 """The composition root: every part is chosen and joined here, started in order and stopped in reverse."""
 
 import asyncio
-import fcntl
 import gc
 import logging
 import os
@@ -22,6 +21,7 @@ from moot.daemon.handlers import Handlers
 from moot.daemon.hands import Hands, Parts
 from moot.daemon.house import Facts, House
 from moot.daemon.inbox import Inbox
+from moot.daemon.lock import held
 from moot.daemon.log import start_logging
 from moot.daemon.mcp import McpRequests
 from moot.daemon.paths import Paths, make_folder
@@ -32,7 +32,7 @@ from moot.daemon.secrets import SecretRequests
 from moot.daemon.talk import Talk
 from moot.domain.agent import Agent
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import Conflict, StoreError
+from moot.domain.errors import StoreError
 from moot.domain.message import user
 from moot.domain.note import Note
 from moot.domain.ports import Model
@@ -62,8 +62,6 @@ DRAIN_SECONDS = 10.0
 _LOOK_AGAIN_SECONDS = 0.05
 _TIDY_SECONDS = 5.0
 _WORKSPACES_KNOWN = 4096
-_LOCK_ATTEMPTS = 10
-_LOCK_PAUSE_SECONDS = 0.01
 
 
 class SystemClock:
@@ -326,27 +324,11 @@ async def _network_doors(daemon: Daemon) -> list[Listener]:
 
 
 def _lock(paths: Paths, stack: AsyncExitStack) -> None:
-    """One daemon per home: the lock is the kernel's and falls with the process, however it ends."""
-    make_folder(paths.data)
+    """One daemon per home."""
+    stack.enter_context(held(paths))
     make_folder(paths.run)
-    handle = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    stack.callback(os.close, handle)
-    if not _take_lock(handle):
-        raise Conflict(f"another daemon already serves {paths.data}", fix="Use it, or stop it first with `moot down`.")
     paths.pid.write_text(f"{os.getpid()}\n", encoding="ascii")
     stack.callback(paths.pid.unlink, missing_ok=True)
-
-
-def _take_lock(handle: int) -> bool:
-    """Try for a moment: whoever only looks whether the lock is held holds it for an instant."""
-    for _ in range(_LOCK_ATTEMPTS):
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_LOCK_PAUSE_SECONDS)
-        else:
-            return True
-    return False
 
 
 def serve(paths: Paths) -> int:

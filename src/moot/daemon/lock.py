@@ -1,0 +1,40 @@
+"""The lock of a home: whoever changes its store holds it. It is the kernel's and falls with the process."""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from moot.daemon.paths import Paths, make_folder
+from moot.domain.errors import Conflict
+
+_ATTEMPTS = 10
+_PAUSE_SECONDS = 0.01
+
+
+@contextmanager
+def held(paths: Paths) -> Iterator[None]:
+    """Hold the lock. Conflict when another daemon, or somebody who restores a backup, has it."""
+    make_folder(paths.data)
+    handle = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if not _taken(handle):
+            raise Conflict(
+                f"another daemon already serves {paths.data}", fix="Use it, or stop it first with `moot down`."
+            )
+        yield
+    finally:
+        os.close(handle)
+
+
+def _taken(handle: int) -> bool:
+    """Try for a moment: whoever only looks whether the lock is held holds it for an instant."""
+    for _ in range(_ATTEMPTS):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return True
+    return False

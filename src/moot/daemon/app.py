@@ -253,7 +253,7 @@ class Daemon:
             asks=self.asks,
             clock=self.clock,
             facts=self.facts,
-            sandbox=self.hands.sandbox.describe,
+            sandbox=self.hands.describe_sandbox,
         )
         inbox = Inbox(asks=self.asks, approvals=self.approvals, gate=self.hands.gate)
         secrets = SecretRequests(vault=self.hands.vault, master=self.hands.master)

@@ -123,6 +123,11 @@ class Redactor:
             self._compiled = re.compile("|".join(map(re.escape, shapes)) or r"(?!)")
         return self._compiled
 
+    def half_said(self, text: str) -> str:
+        """The name of the secret of which this is the first half or more; "" where it is none."""
+        shapes = self.heads.get(text[:_GRAM], ()) if len(text) >= _GRAM else ()
+        return next((self._names[each] for each in shapes if each.startswith(text) and 2 * len(text) >= len(each)), "")
+
     def in_pieces(self) -> "RedactedStream":
         return RedactedStream(self)
 
@@ -154,8 +159,11 @@ class RedactedStream:
         return self._redactor.secrets(text[:cut])
 
     def rest(self) -> str:
-        held, self._held = self._held, ""
-        return self._redactor.secrets(held)
+        """What waited, when no more comes. A secret that was cut off goes too: half of one gives it away."""
+        held, self._held = self._redactor.secrets(self._held), ""
+        at = self._open_from(held)
+        name = self._redactor.half_said(held[at:])
+        return f"{held[:at]}[SECRET:{name}]" if name else held
 
     def _open_from(self, text: str) -> int:
         """Where the first unfinished secret may begin; the end of the text where none does."""

@@ -180,12 +180,14 @@ class Records:
         principal.demand_owner("take what strangers said as trusted")
         key = await self._known(_key(message.trust, principal))
 
-        async def trust(_ticket: Ticket) -> None:
+        async def trust(_ticket: Ticket) -> frozenset[str]:
+            history = await self._runs.histories.load(key)
             await self._store.trust(key)
             self._runs.histories.drop(key)
+            return history.taint if history is not None else frozenset()
 
-        await self._runs.alone(key, "trust", trust)
-        reply.send(pb.ServerMessage(pong=pb.Pong()))
+        strangers = await self._runs.alone(key, "trust", trust)
+        reply.send(pb.ServerMessage(trusted=pb.Trusted(taint=",".join(sorted(strangers)))))
 
     async def get_usage(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.get_usage
@@ -242,6 +244,7 @@ class Records:
             cwd=conversation.cwd,
             archives=conversation.archive_count,
             running=self._runs.busy(conversation.key),
+            taint=",".join(sorted(conversation.taint)),
         )
 
     def _queued(self, key: ConversationKey) -> list[str]:

@@ -1,6 +1,7 @@
 """Conversations and their messages: load, list, name, import."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import apsw
 
@@ -9,6 +10,15 @@ from moot.domain.errors import BadRequest, Conflict
 from moot.domain.message import Entry, Message
 from moot.store import archives as archives_
 from moot.store import rows
+
+# Whose words a speaker sees there: those in the newest archive and since, but for what the owner has trusted.
+_TAINT = (
+    "(SELECT coalesce(group_concat(taint), '') FROM ("
+    " SELECT DISTINCT taint FROM messages WHERE taint <> '' AND messages.id BETWEEN"
+    " (conversations.id << 32) + max(archived_seq, trusted_seq) + 1 AND (conversations.id << 32) + last_seq"
+    " UNION SELECT taint FROM archives WHERE conversation = conversations.id AND number = conversations.archives"
+    " AND taint <> '' AND archives.last_seq > trusted_seq))"
+)
 
 
 def create(db: apsw.Connection, key: ConversationKey, now: float) -> tuple[int, int, bool]:
@@ -42,11 +52,11 @@ def load(db: apsw.Connection, key: ConversationKey) -> Loaded | None:
 def listed(db: apsw.Connection, agent: str, sender: str) -> list[Conversation]:
     """Conversations, the last used first; an empty agent or sender matches all."""
     found = db.execute(
-        f"SELECT {rows.CONVERSATION_COLUMNS} FROM conversations"
+        f"SELECT {rows.CONVERSATION_COLUMNS}, {_TAINT} FROM conversations"
         " WHERE (?1 = '' OR agent = ?1) AND (?2 = '' OR sender = ?2) ORDER BY updated_at DESC, id DESC",
         (agent, sender),
     )
-    return [rows.conversation(row) for row in found]
+    return [replace(rows.conversation(row[:-1]), taint=rows.strangers(row[-1])) for row in found]
 
 
 def entries(db: apsw.Connection, key: ConversationKey, first: int, last: int) -> list[Entry]:

@@ -33,6 +33,7 @@ class Redactor:
         self._names: dict[str, str] = {}
         self._grams: frozenset[str] = frozenset()
         self._short: tuple[str, ...] = ()
+        self._shortest = 0
         self._compiled: re.Pattern[str] | None = None
         self.heads: dict[str, tuple[str, ...]] = {}
         self.stubs: frozenset[str] = frozenset()
@@ -73,6 +74,7 @@ class Redactor:
                 self._names.setdefault(shape.translate(_BREAKS), name)
         flat = {shape.translate(_BREAKS) for shape in self._names}
         self._short = tuple(sorted(shape for shape in flat if len(shape) < _LONG))
+        self._shortest = min(map(len, flat), default=0)
         # Wherever the text is cut, one of the pieces lies whole in the first fifteen characters of the shape.
         self._grams = frozenset(
             shape[at : at + _GRAM] for shape in flat if len(shape) >= _LONG for at in range(_LONG - _GRAM + 1)
@@ -89,7 +91,7 @@ class Redactor:
 
     def secrets(self, text: str) -> str:
         """The text with every known secret as [SECRET:name]."""
-        if not self._values or not self._suspicious(text):
+        if len(text) < self._shortest or not self._values or not self._suspicious(text):
             return text
         text = self._pattern().sub(lambda match: f"[SECRET:{self._names[match[0]]}]", text)
         return self._unwrapped(text) if "\n" in text and self._suspicious(text) else text
@@ -152,9 +154,11 @@ class RedactedStream:
             return text
         text = self._held + text
         cut = self._open_from(text)
-        if cut < len(text):
-            # A secret that is already whole must not be torn where another might begin.
-            cut = next((start for start, end in self._redactor.spans(text) if start < cut < end), cut)
+        if cut == len(text):
+            self._held = ""
+            return self._redactor.secrets(text)
+        # A secret that is already whole must not be torn where another might begin.
+        cut = next((start for start, end in self._redactor.spans(text) if start < cut < end), cut)
         self._held = text[cut:]
         return self._redactor.secrets(text[:cut])
 

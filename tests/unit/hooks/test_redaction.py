@@ -97,6 +97,13 @@ def test_a_short_secret_is_found_and_one_of_three_characters_is_let_be() -> None
     assert redactor.secrets("pin 4711, abc") == "pin [SECRET:pin], abc"
 
 
+def test_a_key_of_a_local_server_is_a_word_like_any_other() -> None:
+    redactor = Redactor()
+    redactor.register_key("KEY", "ollama")
+    redactor.register_key("LONG", "sk-12345")
+    assert redactor.secrets("ollama knows sk-12345") == "ollama knows [SECRET:LONG]"
+
+
 SOME = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF), min_size=4, max_size=60)
 
 

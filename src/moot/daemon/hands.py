@@ -4,7 +4,6 @@ import asyncio
 import math
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -105,7 +104,7 @@ class Hands:
         )
         self.sandbox = self._new_sandbox(config)
         self.jobs = Jobs(most=lambda: self._config().sandbox.background_jobs)
-        self.skills = Skills(parts.paths.config.parent / "skills")
+        self.skills = Skills(parts.paths.skills)
         self._scripts = SkillTools(self.skills, self._runner())
         self.servers = McpServers(config.mcp, self._needs())
         self._built_from = config
@@ -113,7 +112,7 @@ class Hands:
         self._tools: Mapping[str, Tool] = self._built_in
         self._added: list[Tool] = []
         self._looked_at = -math.inf
-        self.plugins = Plugins(parts.paths.config.parent / "tools", taken=self._built_in)
+        self.plugins = Plugins(parts.paths.tools, taken=self._built_in)
         self._kept = KeptArguments(parts.approvals, self.vault)
         self.gate = Gate(tools=self.tools, hooks=self._hooks(config), budget=self._shelve(), restore=self._kept.restore)
 
@@ -179,7 +178,7 @@ class Hands:
         return ScriptRunner(sandbox=self.sandbox, classify_script=classify_script, redact=redact)
 
     def _new_sandbox(self, config: HandsConfig) -> Sandbox:
-        return Sandbox(config.sandbox, protected=self._own_places(), workspaces=self._parts.paths.workspaces)
+        return Sandbox(config.sandbox, protected=self._parts.paths.own, workspaces=self._parts.paths.workspaces)
 
     def _needs(self) -> Needs:
         parts = self._parts
@@ -207,16 +206,10 @@ class Hands:
     def _config(self) -> HandsConfig:
         return self._parts.config.current.hands
 
-    def _own_places(self) -> list[Path]:
-        """Moot's own files: no tool touches them, also where they do not exist yet."""
-        paths = self._parts.paths
-        beside = paths.config.parent
-        return [paths.config, paths.agents, beside / "tools", beside / "skills", paths.data, paths.run, paths.logs]
-
     def _families(self, config: HandsConfig) -> list[Tool]:
         parts = self._parts
         off_limits = OffLimits(
-            places=[str(place) for place in self._own_places()],
+            places=[str(place) for place in parts.paths.own],
             workspaces=str(parts.paths.workspaces),
             private=private_places(),
         )

@@ -271,7 +271,8 @@ def _remove(bound: cgroup.ProcessBound | None) -> None:
 
 
 def _plain() -> SandboxReport:
-    return SandboxReport(mechanism="none", network=True, missing=("everything: no sandbox was chosen",))
+    missing = ("everything: no sandbox was chosen",)
+    return SandboxReport(mechanism="none", network=True, missing=missing, fix='Set mode = "auto" under [sandbox].')
 
 
 def _process_limit() -> str:

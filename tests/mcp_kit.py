@@ -3,19 +3,21 @@
 import json
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from moot.domain.mcp import McpConfig
 from moot.domain.ports import ToolResult
+from moot.domain.sandbox_config import SandboxConfig
 from moot.engine.supervisor import Supervisor
 from moot.models.keys import reveal
 from moot.store.mcp_pins import SqliteMcpPins
 from moot.store.sqlite import open_store
 from moot.tools.mcp.server import Needs
 from moot.tools.mcp.servers import McpServers
+from moot.tools.sandbox.sandbox import Sandbox
 from tests.web_server import context, nobody
 
 SCRIPT = Path(__file__).with_name("mcp_server.py")
@@ -39,9 +41,10 @@ def tool(name: str, description: str = "does it", **properties: Any) -> dict[str
 
 
 class Kit:
-    def __init__(self, folder: Path, servers: McpServers, clock: Time) -> None:
+    def __init__(self, folder: Path, servers: McpServers, needs: Needs, clock: Time) -> None:
         self.folder = folder
         self.servers = servers
+        self.needs = needs
         self.clock = clock
 
     def offer(self, *tools: dict[str, Any], **state: Any) -> None:
@@ -64,6 +67,8 @@ def command(folder: Path, **values: Any) -> McpConfig:
     defaults: dict[str, Any] = {
         "name": "box",
         "command": sys.executable,
+        # The wall around a server has tests of its own; the others look at what it says.
+        "sandbox": "off",
         "args": (str(SCRIPT), str(folder / "state.json")),
     }
     return McpConfig(**(defaults | values))
@@ -71,7 +76,11 @@ def command(folder: Path, **values: Any) -> McpConfig:
 
 @asynccontextmanager
 async def kit(
-    folder: Path, *tools: dict[str, Any], state: dict[str, Any] | None = None, **config: Any
+    folder: Path,
+    *tools: dict[str, Any],
+    state: dict[str, Any] | None = None,
+    protected: Sequence[Path] = (),
+    **config: Any,
 ) -> AsyncIterator[Kit]:
     """One server named box, not connected yet."""
     write_state(folder, *tools, **(state or {}))
@@ -79,10 +88,17 @@ async def kit(
     supervisor = Supervisor()
     clock = Time()
     configured = command(folder, **config)
-    needs = Needs(pins=SqliteMcpPins(store), start=supervisor.start, clock=clock, reveal=reveal)
+    needs = Needs(
+        pins=SqliteMcpPins(store),
+        start=supervisor.start,
+        clock=clock,
+        reveal=reveal,
+        sandbox=Sandbox(SandboxConfig(), protected=protected),
+        room=lambda name: str(folder),
+    )
     servers = McpServers({configured.name: configured}, needs)
     try:
-        yield Kit(folder, servers, clock)
+        yield Kit(folder, servers, needs, clock)
     finally:
         await servers.close()
         await supervisor.stop()

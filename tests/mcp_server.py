@@ -46,6 +46,9 @@ def call(request: dict[str, Any]) -> None:
         result(request, text(str(arguments.get("text", ""))))
     elif name == "environment":
         result(request, text(json.dumps(dict(os.environ))))
+    elif name == "shell":
+        ran = subprocess.run(["/bin/sh", "-c", arguments["command"]], capture_output=True, text=True, check=False)
+        result(request, text(ran.stdout + ran.stderr))
     elif name == "pid":
         child = subprocess.Popen(["sleep", "600"])
         result(request, text(json.dumps([os.getpid(), child.pid])))

@@ -217,7 +217,8 @@ async def test_nobody_is_asked_when_it_cannot_be_known_who_is_meant(tmp_path: Pa
         assert isinstance(second, Unavailable)
 
 
-async def test_a_server_does_not_outlive_the_daemon_even_when_that_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("choice", ["on", "off"])
+async def test_a_server_does_not_outlive_the_daemon_even_when_that_is_killed(tmp_path: Path, choice: str) -> None:
     state = write_state(tmp_path, tool("pid"))
     program = f"""
 import asyncio, json, sys, time
@@ -226,6 +227,8 @@ from moot.engine.supervisor import Supervisor
 from moot.models.keys import reveal
 from moot.tools.mcp.server import Needs
 from moot.tools.mcp.servers import McpServers
+from moot.tools.sandbox.sandbox import Sandbox
+from moot.domain.sandbox_config import SandboxConfig
 
 class Pins:
     async def pins(self, server): return {{}}
@@ -235,12 +238,18 @@ class Clock:
     now = monotonic = staticmethod(time.monotonic)
 
 async def main():
-    config = McpConfig(name="box", command=sys.executable, args=({str(SCRIPT)!r}, {str(state)!r}))
-    needs = Needs(pins=Pins(), start=Supervisor().start, clock=Clock(), reveal=reveal)
+    config = McpConfig(
+        name="box", command=sys.executable, args=({str(SCRIPT)!r}, {str(state)!r}), sandbox={choice!r},
+        readable=({str(SCRIPT.parent)!r},), cwd={str(tmp_path)!r},
+    )
+    sandbox = Sandbox(SandboxConfig(), protected=[])
+    needs = Needs(
+        pins=Pins(), start=Supervisor().start, clock=Clock(), reveal=reveal, sandbox=sandbox, room=lambda name: "/"
+    )
     servers = McpServers({{"box": config}}, needs)
     await servers.refresh("box")
     import psutil
-    print(json.dumps([child.pid for child in psutil.Process().children()]), flush=True)
+    print(json.dumps([child.pid for child in psutil.Process().children(recursive=True)]), flush=True)
     await asyncio.Event().wait()
 
 asyncio.run(main())
@@ -249,12 +258,19 @@ asyncio.run(main())
         sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE, start_new_session=True
     )
     assert process.stdout is not None
-    (pid,) = json.loads(await process.stdout.readline())
+    pids = json.loads(await process.stdout.readline())
+    assert pids
     os.kill(process.pid, signal.SIGKILL)
     await process.wait()
 
+    def is_alive(pid: int) -> bool:
+        try:
+            return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
     def is_gone() -> bool:
-        return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        return not any(is_alive(pid) for pid in pids)
 
     assert await eventually(is_gone, seconds=10)
 

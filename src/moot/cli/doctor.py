@@ -31,7 +31,7 @@ class Unhealthy(MootError):
 @click.command()
 @output.json_option
 def doctor() -> int:
-    """Check configuration, agents, models, daemon, store, disk and versions, and say how to mend each finding.
+    """Check configuration, agents, skills, models, sandbox, daemon, store, disk and versions, and say what to mend.
 
     Exits with 1 when there is an error. Changes nothing.
     """
@@ -60,6 +60,7 @@ def examine() -> list[Finding]:
     findings += guarded("permissions", lambda: checks.permissions(home))
     findings += guarded("config", lambda: checks.configuration(home))
     findings += guarded("agents", lambda: checks.agents(home))
+    findings += guarded("skills", lambda: checks.skills(home))
     findings += guarded("models", lambda: checks.models(home))
     findings += guarded("daemon", lambda: _daemon_and_store(home))
     return findings
@@ -71,6 +72,7 @@ def _daemon_and_store(home: Paths) -> Iterator[Finding]:
         yield from _living(home, *answer)
         return
     yield from checks.leavings(home)
+    yield from guarded("sandbox", lambda: checks.sandbox(home))
     # A daemon that holds the store but is silent may be writing to it; then it is left alone.
     if not background.is_locked(home.lock):
         yield from guarded("store", lambda: checks.store(home))

@@ -45,7 +45,8 @@ def _list() -> None:
 
     def render(_: Any) -> str:
         rows = [[info.ask_id, info.kind, info.agent, info.sender, when(info.expires_at), _what(info)] for info in found]
-        return output.table(["ID", "KIND", "AGENT", "SENDER", "UNTIL", "WHAT"], rows) or "Nothing waits for you."
+        table = output.table(["ID", "KIND", "AGENT", "SENDER", "UNTIL", "WHAT"], rows)
+        return "\n".join([table, *_reasons(found)]) if table else "Nothing waits for you."
 
     output.emit([shapes.ask(info) for info in found], render=render)
 
@@ -162,6 +163,11 @@ def _decide(info: pb.AskInfo, attempt: int | None, decision: str) -> int:
     rule = f"\nThe rule: {safe.line(decided.rule)}" if decided.rule else ""
     output.emit(data, render=lambda _: said + rule)
     return int(Exit.DENIED if refused else Exit.OK)
+
+
+def _reasons(found: list[pb.AskInfo]) -> list[str]:
+    """Why each approval is asked for; where strangers' words are the reason, it names the strangers."""
+    return [f"{safe.line(info.ask_id)}: {safe.line(info.reason)}" for info in found if info.reason]
 
 
 def _what(info: pb.AskInfo) -> str:

@@ -12,6 +12,7 @@ from moot.cli.connect import ask_daemon, paths
 from moot.cli.options import conversation, sender_option
 from moot.cli.stdin import stdin_text
 from moot.cli.voices import plural
+from moot.daemon.lock import held
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.wire import moot_pb2 as pb
 
@@ -122,11 +123,9 @@ def _read_file(path: Path) -> str:
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @output.json_option
 def delete(agent: str, sender: str, yes: bool) -> None:
-    """Delete the conversation with AGENT and its archives. Shows what would go, and asks first."""
+    """Delete the conversation with AGENT and all it left behind. Shows what would go, and asks first."""
     doomed = ask_daemon(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender))).deleted
-    what = (
-        f"{plural(doomed.messages, 'message')}, {plural(doomed.archives, 'archive')} and {plural(doomed.runs, 'run')}"
-    )
+    what = _listed(doomed)
     if not yes and output.wants_json():
         output.emit(_deleted(doomed))
         return
@@ -143,13 +142,29 @@ def delete(agent: str, sender: str, yes: bool) -> None:
     output.emit(_deleted(done), render=lambda _: f"Deleted {what}.")
 
 
+_ALWAYS_TOLD = ("messages", "archives", "runs")
+# What else may go, and what one of it is called.
+_TOLD_WHERE_THERE = {
+    "memories": ("memory", "memories"),
+    "tasks": ("task", "tasks"),
+    "notes": ("note", "notes"),
+    "outputs": ("kept result", "kept results"),
+    "lessons": ("lesson", "lessons"),
+    "rules": ("rule", "rules"),
+    "jobs": ("background command", "background commands"),
+}
+
+
+def _listed(doomed: pb.Deleted) -> str:
+    parts = [plural(getattr(doomed, name), name[:-1]) for name in _ALWAYS_TOLD]
+    for name, (one, many) in _TOLD_WHERE_THERE.items():
+        count = getattr(doomed, name)
+        parts += [f"{count} {one if count == 1 else many}"] if count else []
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
 def _deleted(answer: pb.Deleted) -> dict[str, object]:
-    return {
-        "messages": answer.messages,
-        "archives": answer.archives,
-        "runs": answer.runs,
-        "deleted": answer.deleted,
-    }
+    return {name: getattr(answer, name) for name in (*_ALWAYS_TOLD, *_TOLD_WHERE_THERE, "deleted")}
 
 
 @click.command()
@@ -182,7 +197,8 @@ def restore(path: Path, yes: bool) -> None:
     source = path.expanduser().absolute()
     if not yes and not _may_restore(source, home.store):
         return
-    kept = restore_backup(source, home.store)
+    with held(home):
+        kept = restore_backup(source, home.store)
     output.emit(
         {"store": str(home.store), "backup": str(source), "kept": str(kept or ""), "restored": True},
         render=lambda _: f"Restored {home.store}." + (f" The old store is {kept}." if kept else ""),

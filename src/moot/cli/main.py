@@ -59,6 +59,7 @@ COMMANDS: dict[str, Entry] = {
     "models": Entry(SET_UP, "moot.cli.models:models", "List, pull and test models."),
     "secrets": Entry(SET_UP, "moot.cli.secrets:secrets", "Keep values that agents may use and never see."),
     "mcp": Entry(SET_UP, "moot.cli.mcp:mcp", "Use tools of MCP servers: add, list, rm, test, approve."),
+    "skills": Entry(SET_UP, "moot.cli.skills:skills", "Skills: list, show, new, validate, remove, restore."),
     "agents": Entry(SET_UP, "moot.cli.agents:agents", "List, show, make and check agents."),
     "tokens": Entry(SET_UP, "moot.cli.tokens:tokens", "Let other programs in: new, list, revoke."),
 }
@@ -72,6 +73,7 @@ ALIASES = {
     "model": "models",
     "rule": "rules",
     "secret": "secrets",
+    "skill": "skills",
 }
 
 

@@ -29,7 +29,10 @@ def mcp() -> None:
 @click.option("--url", default="", help="The address of a server over streamable HTTP, instead of a command.")
 @click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="A variable; the value may be env:VARIABLE.")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; likewise.")
-@click.option("--cwd", default="", help="The folder the command is started in.")
+@click.option("--cwd", default="", help="The folder the command is started in, the only one it can write in.")
+@click.option("--readable", multiple=True, metavar="DIR", help="A folder it may read besides; may be repeated.")
+@click.option("--network", is_flag=True, help="Let it reach the network from the sandbox.")
+@click.option("--no-sandbox", is_flag=True, help="Run it without the sandbox, with all your rights.")
 @click.option(
     "--safety",
     type=click.Choice([safety.value for safety in Safety]),
@@ -39,13 +42,21 @@ def mcp() -> None:
 def add(name: str, command: tuple[str, ...], **options: Any) -> None:
     """Add the server NAME: `moot mcp add files -- npx some-server --flag`, or with --url.
 
-    Its tools are named mcp__NAME__tool, and ask before they run unless --safety says otherwise.
+    Its tools are named mcp__NAME__tool, and ask before they run unless --safety says otherwise. A command runs in the
+    sandbox, without a network and with a folder of its own, unless you say otherwise.
     """
     table: dict[str, Any] = {"command": command[0], "args": list(command[1:])} if command else {}
     table |= {key: value for key, value in options.items() if key in ("url", "cwd", "safety") and value}
+    table |= {"network": True} if options["network"] else {}
+    table |= {"sandbox": "off"} if options["no_sandbox"] else {}
+    table |= {"readable": list(options["readable"])} if options["readable"] else {}
     table |= {key: _pairs(options[key]) for key in ("env", "headers") if options[key]}
-    plain = {key: value for key, value in table.items() if key not in ("env", "headers")}
-    _, problems = mcp_from(name, table, {**plain, "args": tuple(plain.get("args", ()))})
+    plain = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in table.items()
+        if key not in ("env", "headers")
+    }
+    _, problems = mcp_from(name, table, plain)
     if problems:
         raise BadRequest("; ".join(reason for _, reason in problems), fix="`moot mcp add --help` shows how it is done.")
     write_config(paths().config, mcp_edit.with_server(mcp_edit.read(paths().config), name, table))
@@ -63,8 +74,11 @@ def list_servers() -> None:
     found = _ask(pb.ListMcpMsg())
 
     def render(_: Any) -> str:
-        rows = [[info.name, _state(info), _count(info), info.target] for info in found]
-        return output.table(["NAME", "STATE", "TOOLS", "TARGET"], rows) or "No MCP server yet; see `moot mcp add`."
+        rows = [[info.name, _state(info), _count(info), info.sandbox or "remote", info.target] for info in found]
+        return (
+            output.table(["NAME", "STATE", "TOOLS", "HELD BY", "TARGET"], rows)
+            or "No MCP server yet; see `moot mcp add`."
+        )
 
     output.emit([_shape(info) for info in found], render=render)
 
@@ -155,6 +169,7 @@ def _shape(info: pb.McpServerInfo) -> dict[str, Any]:
         "target": info.target,
         "enabled": info.enabled,
         "problem": info.problem,
+        "sandbox": info.sandbox,
         "tools": [
             {
                 "tool": tool.tool,

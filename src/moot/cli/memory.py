@@ -30,7 +30,8 @@ def transcript(messages: Sequence[pb.HistoryMessage], primary: str) -> str:
     for entry in messages:
         if entry.role == "tool":
             mark = "✗" if entry.is_error else "→"
-            blocks.append(output.paint(f"  {mark} {safe.line(entry.content, _TOOL_COLUMNS)}", dim=True))
+            whose = f" (words from {safe.line(entry.taint)})" if entry.taint else ""
+            blocks.append(output.paint(f"  {mark} {safe.line(entry.content, _TOOL_COLUMNS)}{whose}", dim=True))
             continue
         if entry.role == "user" and blocks:
             blocks.append("")
@@ -107,11 +108,12 @@ def _list_conversations(agent: str, sender: str) -> None:
                 str(info.message_count),
                 str(info.archives),
                 "running" if info.running else when(info.updated_at),
+                info.taint,
                 info.title,
             ]
             for info in found
         ]
-        headers = ["AGENT", "SENDER", "MESSAGES", "ARCHIVES", "LAST", "TITLE"]
+        headers = ["AGENT", "SENDER", "MESSAGES", "ARCHIVES", "LAST", "OUTSIDE", "TITLE"]
         return output.table(headers, rows) or 'No conversation yet. Start one: moot ask moot "Hello"'
 
     output.emit([shapes.conversation(info) for info in found], render=render)

@@ -16,6 +16,7 @@ def trust(agent: str, sender: str) -> None:
 
     Their words no longer make calls ask that would not ask without them. What comes later counts again.
     """
-    ask_daemon(pb.ClientMessage(trust=pb.TrustMsg(agent=agent, sender=sender)))
-    said = f"What was said with {safe.line(agent)} so far is trusted."
-    output.emit({"agent": agent, "trusted": True}, render=lambda _: said)
+    taint = ask_daemon(pb.ClientMessage(trust=pb.TrustMsg(agent=agent, sender=sender))).trusted.taint
+    whose = f"words from outside ({safe.line(taint.replace(',', ', '))}) included" if taint else "no words from outside"
+    said = f"What was said with {safe.line(agent)} so far is trusted: {whose}."
+    output.emit({"agent": agent, "trusted": True, "taint": taint}, render=lambda _: said)

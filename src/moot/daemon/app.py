@@ -18,13 +18,13 @@ from moot.daemon.handlers import Handlers
 from moot.daemon.hands import Hands, Parts
 from moot.daemon.house import Facts, House
 from moot.daemon.inbox import Inbox
-from moot.daemon.lock import take
+from moot.daemon.lock import serve_alone
 from moot.daemon.log import start_logging
 from moot.daemon.mcp import McpRequests
 from moot.daemon.paths import Paths
 from moot.daemon.placeholder_key import placeholder_key
 from moot.daemon.principal import Principals, is_reserved
-from moot.daemon.records import Records
+from moot.daemon.records import Beside, Records
 from moot.daemon.roster import Roster, registry_of
 from moot.daemon.secrets import SecretRequests
 from moot.daemon.talk import Talk
@@ -257,7 +257,8 @@ class Daemon:
             redact=self.redactor.secrets,
         )
         talk = Talk(doors=doors, runs=self.runs, asks=self.asks, clock=self.clock, stop=self.hands.stop)
-        records = Records(store=self.store, runs=self.runs, doors=doors, clock=self.clock)
+        beside = Beside(jobs=self.hands.jobs, reload_rules=self.approvals.load, redact=self.redactor.secrets)
+        records = Records(store=self.store, runs=self.runs, doors=doors, clock=self.clock, beside=beside)
         house = House(
             store=self.store,
             registry=self.registry,
@@ -269,7 +270,7 @@ class Daemon:
             asks=self.asks,
             clock=self.clock,
             facts=self.facts,
-            sandbox=self.hands.sandbox.describe,
+            sandbox=self.hands.describe_sandbox,
         )
         inbox = Inbox(asks=self.asks, approvals=self.approvals, gate=self.hands.gate)
         secrets = SecretRequests(vault=self.hands.vault, master=self.hands.master)
@@ -299,7 +300,7 @@ class Daemon:
 async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
     """A whole daemon with its doors open. Leaving drains it."""
     async with AsyncExitStack() as stack:
-        take(paths, stack)
+        serve_alone(paths, stack)
         store = await open_store(paths.store)
         stack.push_async_callback(store.close)
         daemon = Daemon(paths, store, redactor)

@@ -1,6 +1,6 @@
 """The keys of config.toml about what agents do with their hands: one table a section."""
 
-from moot.daemon.config_keys import Key, above_zero, at_least, between, one_of, reference
+from moot.daemon.config_keys import Key, Numbers, above_zero, at_least, between, one_of, ports, reference
 from moot.domain.gate_config import POLICIES
 from moot.domain.sandbox_config import MODES
 from moot.domain.web_config import SEARCH_PROVIDERS
@@ -63,6 +63,7 @@ WEB_KEYS = (
     Key("provider", str, "Who answers web_search; empty is nobody.", "", one_of("", *SEARCH_PROVIDERS)),
     Key("base_url", str, "The search provider's address where it is not its own.", ""),
     Key("api_key", str, 'Where its key is: "env:VARIABLE" or "keyring:NAME".', "", reference),
+    Key("ports", Numbers, "Ports that may be reached on the public internet.", "[80, 443, 8080, 8443]", ports),
     Key("allow_private", tuple, 'Private addresses that may be reached, with port: "127.0.0.1:8080".', "[]", misfit),
     Key("max_bytes", int, "The largest answer that is read.", "5242880", at_least(1024)),
     Key("seconds", float, "How long one request may take.", "30", above_zero),

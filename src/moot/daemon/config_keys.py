@@ -13,6 +13,10 @@ _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):(\d{1,5})")
 _REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|keyring:[^\s:][^\s]*")
 
 
+class Numbers(tuple[int, ...]):
+    """The kind of a key that takes a list of whole numbers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """One key. `check` says what is wrong with a value of the right type."""
@@ -31,8 +35,9 @@ class Key:
         return f"`{self.name}` {reason}" if reason else ""
 
     def _is_right(self, value: object) -> bool:
-        if self.kind is tuple:
-            return isinstance(value, list) and all(isinstance(each, str) for each in value)
+        if issubclass(self.kind, tuple):
+            each_kind = int if self.kind is Numbers else str
+            return isinstance(value, list) and all(type(each) is each_kind for each in value)
         wanted = (int, float) if self.kind is float else (self.kind,)
         return isinstance(value, wanted) and (self.kind is bool or not isinstance(value, bool))
 
@@ -46,6 +51,7 @@ _KINDS = {
     float: "a number",
     bool: "true or false",
     tuple: "a list of texts in quotes",
+    Numbers: "a list of whole numbers",
 }
 
 
@@ -79,6 +85,10 @@ def one_of(*words: str) -> Callable[[str], str]:
         return "" if value in words else f"must be one of {', '.join(words)}, not {ascii(value)}"
 
     return check
+
+
+def ports(value: Numbers) -> str:
+    return "" if value and all(0 < port < 65_536 for port in value) else "must be ports, from 1 to 65535"
 
 
 def reference(value: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from moot.daemon.config_keys import Key, above_zero, one_of
-from moot.domain.mcp import McpConfig
+from moot.domain.mcp import SANDBOX_CHOICES, McpConfig
 from moot.domain.prompt import Safety
 from moot.tools.mcp.offers import SERVER_NAME, SERVER_NAME_LENGTH
 
@@ -15,7 +15,10 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MCP_KEYS = (
     Key("command", str, "The program that is the server; it speaks MCP on its stdin and stdout.", ""),
     Key("args", tuple, "Its arguments.", "[]"),
-    Key("cwd", str, "The folder it is started in; empty is the daemon's own.", ""),
+    Key("cwd", str, "The folder it is started in, the only one it can write in; empty is one of its own.", ""),
+    Key("sandbox", str, "`off` runs the program without the sandbox.", "on", one_of(*SANDBOX_CHOICES)),
+    Key("network", bool, "Let the program reach the network from the sandbox.", "false"),
+    Key("readable", tuple, "Folders the program may read besides the system's and its own.", "[]"),
     Key("url", str, "The server's address instead of a program: streamable HTTP.", ""),
     Key("enabled", bool, "Whether it is used.", "true"),
     Key(
@@ -75,6 +78,8 @@ def _problems(config: McpConfig) -> Iterator[tuple[str, str]]:
         yield "", f"[mcp.{config.name}] needs either `command` or `url`"
     if config.url and (reason := _url_problem(config)):
         yield "url", reason
+    if config.url and (config.network or config.readable or config.sandbox != "on"):
+        yield "url", "`sandbox`, `network` and `readable` are about a `command`, not about a `url`"
     for name, value in config.headers.items():
         if not name.isascii() or not value.isprintable() or any(mark in name for mark in " :\r\n"):
             yield "headers", f"`headers` has {ascii(name)[:60]}, which is not a header"

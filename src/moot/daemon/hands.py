@@ -9,9 +9,8 @@ from random import Random
 from typing import Any
 
 from moot.daemon.config import ConfigFile
-from moot.daemon.config_agents import agents_folder, foreign_folders
 from moot.daemon.master_key import MasterKey
-from moot.daemon.paths import Paths
+from moot.daemon.paths import Paths, make_folder
 from moot.daemon.vault import Keychain, Vault
 from moot.domain.agent import Flaw
 from moot.domain.conversation import ConversationKey
@@ -20,6 +19,7 @@ from moot.domain.hands_config import HandsConfig
 from moot.domain.learning import CallRecord
 from moot.domain.note import Note
 from moot.domain.ports import Clock, GateCall, Hook, Tool
+from moot.domain.sandbox import SandboxReport
 from moot.engine.approvals import Approvals
 from moot.engine.gate import Gate
 from moot.hooks.access import AccessControl, Admit
@@ -107,16 +107,17 @@ class Hands:
             clock=parts.clock,
             decrypted_seconds=config.vault.decrypted_seconds,
         )
-        self.sandbox = Sandbox(config.sandbox, protected=self._own_places(), workspaces=parts.paths.workspaces)
-        self.jobs = Jobs(most=config.sandbox.background_jobs)
-        self.skills = Skills(parts.paths.config.parent / "skills")
+        self.sandbox = self._new_sandbox(config)
+        self.jobs = Jobs(most=lambda: self._config().sandbox.background_jobs)
+        self.skills = Skills(parts.paths.skills)
         self._scripts = SkillTools(self.skills, self._runner())
-        self.servers = self._mcp_servers(config)
+        self.servers = McpServers(config.mcp, self._needs())
+        self._built_from = config
         self._built_in = _everyday_first({tool.spec.name: tool for tool in self._families(config)})
         self._tools: Mapping[str, Tool] = self._built_in
         self._added: list[Tool] = []
         self._looked_at = -math.inf
-        self.plugins = Plugins(parts.paths.config.parent / "tools", taken=self._built_in)
+        self.plugins = Plugins(parts.paths.tools, taken=self._built_in)
         self._kept = KeptArguments(parts.approvals, self.vault)
         self.gate = Gate(tools=self.tools, hooks=self._hooks(config), budget=self._shelve(), restore=self._kept.restore)
 
@@ -137,10 +138,26 @@ class Hands:
         return self._tools
 
     def reload(self) -> None:
+        config = self._config()
+        if config != self._built_from:
+            self._rebuild(config)
         self._looked_at = -math.inf
         self.plugins.reload()
         self.skills.reload()
         self._parts.later("list MCP tools", self._replace_servers())
+
+    def describe_sandbox(self) -> SandboxReport:
+        """What holds commands in as of now. May block for some milliseconds."""
+        return self.sandbox.describe()
+
+    def _rebuild(self, config: HandsConfig) -> None:
+        """Make again what was made for the configuration before. What runs now ends as it began."""
+        if config.sandbox != self._built_from.sandbox:
+            self.sandbox = self._new_sandbox(config)
+            self._scripts = SkillTools(self.skills, self._runner())
+        self._built_from = config
+        self._built_in = _everyday_first({tool.spec.name: tool for tool in self._families(config)})
+        self._tools, self._added = self._built_in, []
 
     async def start(self) -> None:
         await self.vault.start()
@@ -158,36 +175,46 @@ class Hands:
         await self.jobs.stop(key)
 
     async def _replace_servers(self) -> None:
-        await self.servers.replace(self._config().mcp)
+        await self.servers.replace(self._config().mcp, self._needs())
         await self.servers.refresh()
 
     def _runner(self) -> ScriptRunner:
         redact = self._parts.redactor.secrets
         return ScriptRunner(sandbox=self.sandbox, classify_script=classify_script, redact=redact)
 
-    def _mcp_servers(self, config: HandsConfig) -> McpServers:
+    def _own_places(self) -> list[Path]:
+        """Moot's own files, and wherever agents are defined: who writes there decides what they are told and may do."""
+        paths, config = self._parts.paths, self._parts.config.current
+        return list(dict.fromkeys([*paths.own, agents_folder(config, paths), *foreign_folders(config)]))
+
+    def _new_sandbox(self, config: HandsConfig) -> Sandbox:
+        return Sandbox(config.sandbox, protected=self._own_places(), workspaces=self._parts.paths.workspaces)
+
+    def _needs(self) -> Needs:
         parts = self._parts
-        needs = Needs(pins=SqliteMcpPins(parts.store), start=parts.later, clock=parts.clock, reveal=self._reveal)
-        return McpServers(config.mcp, needs)
+        return Needs(
+            pins=SqliteMcpPins(parts.store),
+            start=parts.later,
+            clock=parts.clock,
+            reveal=self._reveal,
+            sandbox=self.sandbox,
+            room=self._room,
+        )
 
     async def _reveal(self, reference: str, *, place: str) -> str:
         value = await reveal(reference, place=place)
         self._parts.redactor.register_key(reference.partition(":")[2], value)
         return value
 
+    def _room(self, server: str) -> str:
+        """The folder of an MCP server that names none; no agent's name begins like it, so no conversation has it."""
+        return str(make_folder(self._parts.paths.workspaces / f"_mcp-{server}"))
+
     async def tidy(self) -> None:
         await self.shelf.expire(now=self._parts.clock.now())
 
     def _config(self) -> HandsConfig:
         return self._parts.config.current.hands
-
-    def _own_places(self) -> list[Path]:
-        """Moot's own files: no tool touches them, also where they do not exist yet."""
-        paths, config = self._parts.paths, self._parts.config.current
-        beside = paths.config.parent
-        # Whoever writes there decides what agents are told and may do.
-        agents = dict.fromkeys([paths.agents, agents_folder(config, paths), *foreign_folders(config)])
-        return [paths.config, *agents, beside / "tools", beside / "skills", paths.data, paths.run, paths.logs]
 
     def _families(self, config: HandsConfig) -> list[Tool]:
         parts = self._parts

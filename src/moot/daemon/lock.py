@@ -1,36 +1,48 @@
-"""The lock on a home: one daemon at a time serves a store."""
+"""The lock of a home: whoever changes its store holds it. It is the kernel's and falls with the process."""
 
 import fcntl
 import os
 import time
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 
 from moot.daemon.paths import Paths, make_folder
 from moot.domain.errors import Conflict
 
-_LOCK_ATTEMPTS = 10
-_LOCK_PAUSE_SECONDS = 0.01
+_ATTEMPTS = 10
+_PAUSE_SECONDS = 0.01
 
 
-def take(paths: Paths, stack: AsyncExitStack) -> None:
-    """One daemon per home: the lock is the kernel's and falls with the process, however it ends."""
+@contextmanager
+def held(paths: Paths) -> Iterator[None]:
+    """Hold the lock. Conflict when another daemon, or somebody who restores a backup, has it."""
     make_folder(paths.data)
-    make_folder(paths.run)
     handle = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    stack.callback(os.close, handle)
-    if not _take_lock(handle):
-        raise Conflict(f"another daemon already serves {paths.data}", fix="Use it, or stop it first with `moot down`.")
-    paths.pid.write_text(f"{os.getpid()}\n", encoding="ascii")
-    stack.callback(paths.pid.unlink, missing_ok=True)
+    try:
+        if not _taken(handle):
+            raise Conflict(
+                f"another daemon already serves {paths.data}", fix="Use it, or stop it first with `moot down`."
+            )
+        yield
+    finally:
+        os.close(handle)
 
 
-def _take_lock(handle: int) -> bool:
+def _taken(handle: int) -> bool:
     """Try for a moment: whoever only looks whether the lock is held holds it for an instant."""
-    for _ in range(_LOCK_ATTEMPTS):
+    for _ in range(_ATTEMPTS):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            time.sleep(_LOCK_PAUSE_SECONDS)
+            time.sleep(_PAUSE_SECONDS)
         else:
             return True
     return False
+
+
+def serve_alone(paths: Paths, stack: AsyncExitStack) -> None:
+    """One daemon per home, and a note of which process it is."""
+    stack.enter_context(held(paths))
+    make_folder(paths.run)
+    paths.pid.write_text(f"{os.getpid()}\n", encoding="ascii")
+    stack.callback(paths.pid.unlink, missing_ok=True)

@@ -1,11 +1,13 @@
 """The daemon's log: one JSON object a line in a rotating file, and people's lines on standard error."""
 
 import logging
+import os
 import queue
 import sys
 import threading
 import time
 from contextlib import suppress
+from io import TextIOWrapper
 from logging.handlers import QueueHandler, RotatingFileHandler
 
 import msgspec
@@ -54,9 +56,28 @@ class _Console(QueueHandler):
                 sys.stderr.write(f"{record.getMessage()}\n")
 
 
+class _OwnFile(RotatingFileHandler):
+    """What is said in a house stays in it: only the owner can read the file."""
+
+    def _open(self) -> TextIOWrapper:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        handle = os.open(self.baseFilename, flags, 0o600)
+        with suppress(OSError):
+            # One that is there already may be of another time.
+            os.fchmod(handle, 0o600)
+        return open(handle, "a", encoding=self.encoding, errors=self.errors)
+
+
+def _close_to_others(paths: Paths) -> None:
+    for rotated in paths.logs.glob(f"{paths.log.name}.*"):
+        with suppress(OSError):
+            rotated.chmod(0o600)
+
+
 def start_logging(paths: Paths, redaction: logging.Filter) -> None:
     make_folder(paths.logs)
-    lines = RotatingFileHandler(paths.log, maxBytes=_BYTES, backupCount=_KEPT, encoding="utf-8")
+    _close_to_others(paths)
+    lines = _OwnFile(paths.log, maxBytes=_BYTES, backupCount=_KEPT, encoding="utf-8")
     lines.setFormatter(_Lines())
     console = _Console()
     console.setLevel(logging.WARNING)

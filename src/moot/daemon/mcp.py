@@ -53,4 +53,12 @@ class McpRequests:
             enabled=config.enabled,
             problem=self._servers.problem(config.name),
             tools=tools,
+            sandbox=self._sandbox(config),
         )
+
+    def _sandbox(self, config: McpConfig) -> str:
+        if config.url:
+            return ""
+        if not self._servers.boxed(config.name):
+            return "none"
+        return "sandbox with network" if config.network else "sandbox"

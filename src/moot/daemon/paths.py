@@ -49,6 +49,19 @@ class Paths:
         )
 
     @property
+    def skills(self) -> Path:
+        return self.config.parent / "skills"
+
+    @property
+    def tools(self) -> Path:
+        return self.config.parent / "tools"
+
+    @property
+    def own(self) -> list[Path]:
+        """Moot's own files: no tool touches them, also where they do not exist yet."""
+        return [self.config, self.agents, self.tools, self.skills, self.data, self.run, self.logs]
+
+    @property
     def socket(self) -> Path:
         return self.run / "moot.sock"
 

@@ -3,20 +3,22 @@
 import asyncio
 import json
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 
 from moot.daemon.connection import Reply
 from moot.daemon.principal import Principal
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
+from moot.domain.masks import changed_json
 from moot.domain.message import Entry, Message, Role
 from moot.domain.ports import Clock, Doomed, Store
 from moot.domain.run import Run
 from moot.engine.doors import Doors
 from moot.engine.lanes import Ticket
 from moot.engine.runs import Runs
+from moot.tools.exec_jobs import Jobs
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import tool_call
 from moot.wire.jsonl import export_part, import_lines
@@ -27,12 +29,24 @@ _LONGEST_QUERY = 4096
 PAGE_BYTES = 6 * 1024 * 1024
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What a conversation has beside what is stored of it."""
+
+    jobs: Jobs
+    # Rules are in memory too.
+    reload_rules: Callable[[], Awaitable[None]]
+    # Takes out of a text the secrets that Moot holds.
+    redact: Callable[[str], str]
+
+
 class Records:
-    def __init__(self, *, store: Store, runs: Runs, doors: Doors, clock: Clock) -> None:
+    def __init__(self, *, store: Store, runs: Runs, doors: Doors, clock: Clock, beside: Beside) -> None:
         self._store = store
         self._runs = runs
         self._doors = doors
         self._clock = clock
+        self._beside = beside
 
     async def list_conversations(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.list_conversations
@@ -128,9 +142,10 @@ class Records:
         if self._runs.busy(key):
             raise Conflict(f"a run is going on in the conversation with {key.agent}", fix="Wait for it, or kill it.")
         conversation = replace(imported.conversation, key=key)
+        messages = [(_masked(each, self._beside.redact), at) for each, at in imported.messages]
 
         async def write(_ticket: Ticket) -> None:
-            await self._store.restore_conversation(conversation, imported.messages, imported.archives)
+            await self._store.restore_conversation(conversation, messages, imported.archives)
             self._runs.histories.drop(key)
 
         await self._runs.alone(key, "import", write)
@@ -149,25 +164,30 @@ class Records:
         if confirmed and self._runs.busy(key):
             raise Conflict(f"a run is going on in the conversation with {key.agent}", fix="Wait for it, or kill it.")
 
+        jobs = self._beside.jobs.running(key)
+
         async def remove(_ticket: Ticket) -> Doomed:
+            await self._beside.jobs.stop(key)
             gone = await self._store.delete(key)
             self._runs.histories.drop(key)
+            await self._beside.reload_rules()
             return gone
 
         doomed = await (self._runs.alone(key, "deletion", remove) if confirmed else self._store.doom(key))
-        answer = pb.Deleted(messages=doomed.messages, archives=doomed.archives, runs=doomed.runs, deleted=confirmed)
-        reply.send(pb.ServerMessage(deleted=answer))
+        reply.send(pb.ServerMessage(deleted=pb.Deleted(**asdict(doomed), jobs=jobs, deleted=confirmed)))
 
     async def trust(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("take what strangers said as trusted")
         key = await self._known(_key(message.trust, principal))
 
-        async def trust(_ticket: Ticket) -> None:
+        async def trust(_ticket: Ticket) -> frozenset[str]:
+            history = await self._runs.histories.load(key)
             await self._store.trust(key)
             self._runs.histories.drop(key)
+            return history.taint if history is not None else frozenset()
 
-        await self._runs.alone(key, "trust", trust)
-        reply.send(pb.ServerMessage(pong=pb.Pong()))
+        strangers = await self._runs.alone(key, "trust", trust)
+        reply.send(pb.ServerMessage(trusted=pb.Trusted(taint=",".join(sorted(strangers)))))
 
     async def get_usage(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.get_usage
@@ -224,12 +244,18 @@ class Records:
             cwd=conversation.cwd,
             archives=conversation.archive_count,
             running=self._runs.busy(conversation.key),
+            taint=",".join(sorted(conversation.taint)),
         )
 
     def _queued(self, key: ConversationKey) -> list[str]:
         lane = next((lane for lane in self._runs.lanes() if lane.key == key), None)
         waiting = lane.waiting if lane is not None else ()
         return [ticket.request.content for ticket in waiting if ticket.request is not None]
+
+
+def _masked(message: Message, redact: Callable[[str], str]) -> Message:
+    calls = tuple(replace(call, arguments=changed_json(call.arguments, redact)) for call in message.tool_calls)
+    return replace(message, content=redact(message.content), tool_calls=calls)
 
 
 _Keyed = (

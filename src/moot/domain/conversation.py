@@ -29,6 +29,8 @@ class Conversation:
     archive_count: int = 0
     # Up to here the owner has taken what was said as trusted.
     trusted_seq: int = 0
+    # In a list of conversations: the strangers whose words the agent sees there.
+    taint: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from moot.domain.conversation import ConversationKey
+
 PATTERN_LENGTH = 200
 _READ = 2_000
 FIRST_CONFIDENCE = 0.5
@@ -56,6 +58,8 @@ class Knowledge:
     taint: frozenset[str] = frozenset()
     version: int = 0
     created_at: float = 0.0
+    # The conversation it comes from; it is not kept once that one is deleted.
+    owner: ConversationKey | None = None
 
 
 class Learnings(Protocol):

@@ -15,6 +15,8 @@ class McpConfig:
 
     Values of `env` and `headers` may be references, `env:VAR` or `keyring:NAME`. `tools` gives single tools another
     safety than the server's. `egress` false says that the server reaches no network, for all the owner knows.
+    A command runs in the sandbox unless `sandbox` is off: it writes in its `cwd` alone, reads `readable` besides, and
+    has a network only where `network` says so.
     """
 
     name: str
@@ -22,6 +24,9 @@ class McpConfig:
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     cwd: str = ""
+    sandbox: str = "on"
+    network: bool = False
+    readable: tuple[str, ...] = ()
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     enabled: bool = True
@@ -30,6 +35,9 @@ class McpConfig:
     egress: bool = True
     connect_seconds: float = 30.0
     call_seconds: float = 60.0
+
+
+SANDBOX_CHOICES = ("on", "off")
 
 
 class OfferState(StrEnum):

@@ -260,6 +260,14 @@ class Doomed:
     messages: int
     archives: int
     runs: int
+    memories: int = 0
+    tasks: int = 0
+    notes: int = 0
+    outputs: int = 0
+    # What tool calls taught, and results kept as knowledge.
+    lessons: int = 0
+    # What was allowed in it for good, or for one of its runs.
+    rules: int = 0
 
 
 class ApprovalStore(Protocol):

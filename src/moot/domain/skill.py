@@ -25,6 +25,13 @@ class SkillType(StrEnum):
     SCRIPT = "script"
 
 
+class SkillSource(StrEnum):
+    """Who put a skill on the shelf: a person, or an agent that made or imported it."""
+
+    PERSON = "person"
+    AGENT = "agent"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
     """`taint` names the strangers whose words its maker had read; `script` is a path inside the folder."""
@@ -35,6 +42,7 @@ class Skill:
     type: SkillType = SkillType.INSTRUCTION
     script: str = ""
     folder: str = ""
+    source: SkillSource = SkillSource.PERSON
     taint: frozenset[str] = frozenset()
 
     def blanks(self) -> list[str]:

@@ -30,8 +30,8 @@ from moot.failpoint import reach
 
 logger = logging.getLogger(__name__)
 
-# A stopped run that does not let go within this many seconds is ended without it.
-_PATIENCE = 2.0
+# A stopped run that does not let go within this many seconds is ended without it; a kill is done within one.
+_PATIENCE = 0.8
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

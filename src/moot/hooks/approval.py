@@ -49,6 +49,8 @@ class ApprovalGate:
         if not reason or (call.approved and not tainted):
             self._counts["passed"] += 1
             return await proceed(call)
+        if tainted:
+            self._counts.update(f"tainted by {stranger}" for stranger in call.context.taint)
         approval = await self._approval(call, reason)
         # A rule was made without a stranger's words in sight; with them it does not hold.
         if not tainted and self._approvals.allowed(approval, exactly=bool(call.doubt)):

@@ -69,6 +69,7 @@ class KnowledgeSaver:
             source=f"tool:{tool}",
             taint=result.taint | own,
             created_at=self._clock.now(),
+            owner=context.key,
         )
 
     async def _write(self, items: Sequence[Knowledge]) -> None:

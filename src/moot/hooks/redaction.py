@@ -33,6 +33,7 @@ class Redactor:
         self._names: dict[str, str] = {}
         self._grams: frozenset[str] = frozenset()
         self._short: tuple[str, ...] = ()
+        self._shortest = 0
         self._compiled: re.Pattern[str] | None = None
         self.heads: dict[str, tuple[str, ...]] = {}
         self.stubs: frozenset[str] = frozenset()
@@ -73,6 +74,7 @@ class Redactor:
                 self._names.setdefault(shape.translate(_BREAKS), name)
         flat = {shape.translate(_BREAKS) for shape in self._names}
         self._short = tuple(sorted(shape for shape in flat if len(shape) < _LONG))
+        self._shortest = min(map(len, flat), default=0)
         # Wherever the text is cut, one of the pieces lies whole in the first fifteen characters of the shape.
         self._grams = frozenset(
             shape[at : at + _GRAM] for shape in flat if len(shape) >= _LONG for at in range(_LONG - _GRAM + 1)
@@ -89,7 +91,7 @@ class Redactor:
 
     def secrets(self, text: str) -> str:
         """The text with every known secret as [SECRET:name]."""
-        if not self._values or not self._suspicious(text):
+        if len(text) < self._shortest or not self._values or not self._suspicious(text):
             return text
         text = self._pattern().sub(lambda match: f"[SECRET:{self._names[match[0]]}]", text)
         return self._unwrapped(text) if "\n" in text and self._suspicious(text) else text
@@ -123,6 +125,11 @@ class Redactor:
             self._compiled = re.compile("|".join(map(re.escape, shapes)) or r"(?!)")
         return self._compiled
 
+    def half_said(self, text: str) -> str:
+        """The name of the secret of which this is the first half or more; "" where it is none."""
+        shapes = self.heads.get(text[:_GRAM], ()) if len(text) >= _GRAM else ()
+        return next((self._names[each] for each in shapes if each.startswith(text) and 2 * len(text) >= len(each)), "")
+
     def in_pieces(self) -> "RedactedStream":
         return RedactedStream(self)
 
@@ -147,15 +154,20 @@ class RedactedStream:
             return text
         text = self._held + text
         cut = self._open_from(text)
-        if cut < len(text):
-            # A secret that is already whole must not be torn where another might begin.
-            cut = next((start for start, end in self._redactor.spans(text) if start < cut < end), cut)
+        if cut == len(text):
+            self._held = ""
+            return self._redactor.secrets(text)
+        # A secret that is already whole must not be torn where another might begin.
+        cut = next((start for start, end in self._redactor.spans(text) if start < cut < end), cut)
         self._held = text[cut:]
         return self._redactor.secrets(text[:cut])
 
     def rest(self) -> str:
-        held, self._held = self._held, ""
-        return self._redactor.secrets(held)
+        """What waited, when no more comes. A secret that was cut off goes too: half of one gives it away."""
+        held, self._held = self._redactor.secrets(self._held), ""
+        at = self._open_from(held)
+        name = self._redactor.half_said(held[at:])
+        return f"{held[:at]}[SECRET:{name}]" if name else held
 
     def _open_from(self, text: str) -> int:
         """Where the first unfinished secret may begin; the end of the text where none does."""

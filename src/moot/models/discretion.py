@@ -27,6 +27,7 @@ from moot.domain.usage import Usage
 # Names and ids have an alphabet of their own.
 _HIDDEN_NAME = "hidden_secret"
 _MOST_KEPT = 1_024
+_SPOKEN = (TextDelta, ThinkingDelta)
 
 
 class Discretion:
@@ -210,12 +211,15 @@ class _Hearing:
         self._text: HeardText = masks.hearing(known)
 
     def take(self, event: ModelEvent) -> list[ModelEvent]:
-        if not isinstance(event, TextDelta | ThinkingDelta):
+        if not isinstance(event, _SPOKEN):
             return [*self.rest(), self._other(event)]
-        before = self.rest() if type(event) is not self._kind else []
-        self._kind = type(event)
+        kind = type(event)
+        before = self.rest() if kind is not self._kind else []
+        self._kind = kind
         text = self._text.feed(event.text)
-        return [*before, self._kind(text)] if text else before
+        if text == event.text:
+            return [*before, event]
+        return [*before, kind(text)] if text else before
 
     def rest(self) -> list[ModelEvent]:
         text = self._text.rest()

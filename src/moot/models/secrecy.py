@@ -88,7 +88,10 @@ class _Said:
         return out
 
     def rest(self) -> list[ModelEvent]:
+        """What waited, when no more comes. A key that was cut off goes too: half of it gives it away."""
         held, self._held = self._held, None
+        if held is not None and len(held.text) >= max(_LEAST_SAID, len(self._secret) / 2):
+            held = type(held)(HIDDEN)
         return [] if held is None else [held]
 
     def _beginning(self, text: str) -> int:

@@ -1,7 +1,11 @@
 """Copies of the store: taken while it is in use, and put back in its place."""
 
+import fcntl
 import os
+import secrets
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import apsw
@@ -9,10 +13,12 @@ import apsw
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError
 from moot.failpoint import reach
 from moot.store import migrate
-from moot.store.connection import FAULTS, Tuning, connect, fault, make_private_folder, prepare_file, sync_directory
+from moot.store.connection import FAULTS, Tuning, connect, fault, make_private_folder, sync_directory
 
 _STEP_PAGES = 500
 _IN_USE_MS = 200
+# What a copy is called until it is whole.
+_UNFINISHED = ".moot-part"
 _MAGIC = b"SQLite format 3\0"
 
 
@@ -20,20 +26,44 @@ def write_backup(source: Path, target: Path, tuning: Tuning) -> None:
     """Write a consistent copy of `source` to `target`, which must not exist. Writers go on meanwhile."""
     if os.path.lexists(target):
         raise Conflict(f"{target} exists", fix="Choose another name; a backup never overwrites a file.")
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    clear_unfinished(target.parent)
+    part = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}{_UNFINISHED}")
     try:
-        part.unlink(missing_ok=True)
-        _copy(source, part, tuning)
-        reach("backup.copied")
-        _place(part, target)
+        with _being_written(part):
+            _copy(source, part, tuning)
+            reach("backup.copied")
+            _place(part, target)
     except FAULTS as error:
         raise fault(error, target) from error
     finally:
         part.unlink(missing_ok=True)
 
 
+@contextmanager
+def _being_written(part: Path) -> Iterator[None]:
+    """Make the file, and hold a lock on it that falls with the process: nobody takes it for a forgotten one."""
+    handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
+def clear_unfinished(folder: Path) -> None:
+    """Remove the copies in a folder that were never finished: their daemon was killed."""
+    for part in folder.glob(f".*{_UNFINISHED}"):
+        with suppress(OSError):
+            handle = os.open(part, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                for suffix in ("-journal", "-wal", "-shm", ""):
+                    Path(f"{part}{suffix}").unlink(missing_ok=True)
+            finally:
+                os.close(handle)
+
+
 def _copy(source: Path, part: Path, tuning: Tuning) -> None:
-    os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
     reader = connect(source, tuning)
     copy = apsw.Connection(str(part), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
@@ -68,11 +98,12 @@ def restore_backup(backup: Path, target: Path) -> Path | None:
     """Put a backup in the store's place; the old store is kept aside and its path returned."""
     if not backup.is_file():
         raise NotFound(f"no backup {backup}", fix="Name a file that `moot backup` made.")
-    part = target.with_name(f".{target.name}.{os.getpid()}.restore")
-    part.unlink(missing_ok=True)
+    part = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}{_UNFINISHED}")
     try:
         make_private_folder(target.parent)
-        _copy_proven(backup, part)
+        clear_unfinished(target.parent)
+        with _being_written(part):
+            _copy_proven(backup, part)
         aside = _set_aside(target) if os.path.lexists(target) else None
         os.replace(part, target)
         sync_directory(target.parent)
@@ -89,7 +120,6 @@ def _copy_proven(backup: Path, part: Path) -> None:
         source = apsw.Connection(str(backup), flags=apsw.SQLITE_OPEN_READONLY)
         try:
             migrate.version(source)
-            prepare_file(part)
             copy = apsw.Connection(str(part), flags=apsw.SQLITE_OPEN_READWRITE)
             try:
                 with copy.backup("main", source, "main") as running:

@@ -1,15 +1,24 @@
-"""Conversations and their messages: load, list, name, delete, import."""
+"""Conversations and their messages: load, list, name, import."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import apsw
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.message import Entry, Message
-from moot.domain.ports import Doomed
 from moot.store import archives as archives_
 from moot.store import rows
+
+# Whose words a speaker sees there: those in the newest archive and since, but for what the owner has trusted.
+_TAINT = (
+    "(SELECT coalesce(group_concat(taint), '') FROM ("
+    " SELECT DISTINCT taint FROM messages WHERE taint <> '' AND messages.id BETWEEN"
+    " (conversations.id << 32) + max(archived_seq, trusted_seq) + 1 AND (conversations.id << 32) + last_seq"
+    " UNION SELECT taint FROM archives WHERE conversation = conversations.id AND number = conversations.archives"
+    " AND taint <> '' AND archives.last_seq > trusted_seq))"
+)
 
 
 def create(db: apsw.Connection, key: ConversationKey, now: float) -> tuple[int, int, bool]:
@@ -43,11 +52,11 @@ def load(db: apsw.Connection, key: ConversationKey) -> Loaded | None:
 def listed(db: apsw.Connection, agent: str, sender: str) -> list[Conversation]:
     """Conversations, the last used first; an empty agent or sender matches all."""
     found = db.execute(
-        f"SELECT {rows.CONVERSATION_COLUMNS} FROM conversations"
+        f"SELECT {rows.CONVERSATION_COLUMNS}, {_TAINT} FROM conversations"
         " WHERE (?1 = '' OR agent = ?1) AND (?2 = '' OR sender = ?2) ORDER BY updated_at DESC, id DESC",
         (agent, sender),
     )
-    return [rows.conversation(row) for row in found]
+    return [replace(rows.conversation(row[:-1]), taint=rows.strangers(row[-1])) for row in found]
 
 
 def entries(db: apsw.Connection, key: ConversationKey, first: int, last: int) -> list[Entry]:
@@ -65,25 +74,6 @@ def trust(db: apsw.Connection, key: ConversationKey) -> None:
 def set_title(db: apsw.Connection, key: ConversationKey, title: str) -> None:
     number = rows.require_conversation(db, key)
     db.execute("UPDATE conversations SET title = ? WHERE id = ?", (title, number))
-
-
-def doom(db: apsw.Connection, key: ConversationKey) -> Doomed:
-    number = rows.require_conversation(db, key)
-    messages, archived = rows.one(db.execute("SELECT last_seq, archives FROM conversations WHERE id = ?", (number,)))
-    runs = db.execute("SELECT count(*) FROM runs WHERE conversation = ?", (number,)).get
-    return Doomed(messages=messages, archives=archived, runs=runs)
-
-
-def delete(db: apsw.Connection, key: ConversationKey) -> Doomed:
-    doomed = doom(db, key)
-    number = rows.require_conversation(db, key)
-    reach = (rows.message_id(number, 0), rows.message_id(number, rows.MAX_SEQ))
-    db.execute("DELETE FROM message_index WHERE rowid BETWEEN ? AND ?", reach)
-    db.execute("DELETE FROM summary_index WHERE rowid BETWEEN ? AND ?", reach)
-    db.execute("DELETE FROM messages WHERE id BETWEEN ? AND ?", reach)
-    # Runs and archives go with it, by foreign key.
-    db.execute("DELETE FROM conversations WHERE id = ?", (number,))
-    return doomed
 
 
 def restore(

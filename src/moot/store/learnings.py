@@ -6,8 +6,10 @@ from hashlib import sha256
 import apsw
 import msgspec
 
+from moot.domain.conversation import ConversationKey
 from moot.domain.learning import (
     FIRST_CONFIDENCE,
+    CallRecord,
     Failure,
     Knowledge,
     Lesson,
@@ -32,17 +34,24 @@ class SqliteLearnings:
 def _learn(db: apsw.Connection, lessons: Sequence[Lesson]) -> None:
     for lesson in lessons:
         record = lesson.record
+        if _is_gone(db, ConversationKey(record.agent, record.sender)):
+            continue
         db.execute(
             "INSERT INTO tool_audit (agent, sender, run, tool, ok, seconds, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (record.agent, record.sender, record.run_id, record.tool, int(record.ok), record.seconds, record.at),
         )
         if lesson.failure is not None:
-            _failed(db, lesson.failure, record.at)
+            _failed(db, lesson.failure, record)
         for pattern in lesson.overcome:
             _overcame(db, record.tool, pattern, record.at)
 
 
-def _failed(db: apsw.Connection, failure: Failure, now: float) -> None:
+def _is_gone(db: apsw.Connection, owner: ConversationKey) -> bool:
+    """Hooks write late: nothing is learnt any more from a conversation that was deleted meanwhile."""
+    return rows.conversation_id(db, owner) is None
+
+
+def _failed(db: apsw.Connection, failure: Failure, record: CallRecord) -> None:
     known = trigger(failure.tool)
     found = db.execute(
         "SELECT taint FROM learnings WHERE trigger = ? AND error_pattern = ?", (known, failure.pattern)
@@ -50,7 +59,7 @@ def _failed(db: apsw.Connection, failure: Failure, now: float) -> None:
     taint = rows.tainted(failure.taint | rows.strangers(found or ""))
     db.execute(
         "INSERT INTO learnings (id, trigger, error_pattern, diagnosis, fix, category, confidence, occurrences, taint,"
-        " created_at, updated_at) VALUES (?1, ?2, ?3, ?4, '', ?5, ?6, 1, ?7, ?8, ?8)"
+        " created_at, updated_at, agent, sender) VALUES (?1, ?2, ?3, ?4, '', ?5, ?6, 1, ?7, ?8, ?8, ?9, ?10)"
         " ON CONFLICT (trigger, error_pattern)"
         " DO UPDATE SET occurrences = occurrences + 1, taint = ?7, updated_at = ?8",
         (
@@ -61,7 +70,9 @@ def _failed(db: apsw.Connection, failure: Failure, now: float) -> None:
             failure.category,
             FIRST_CONFIDENCE,
             taint,
-            now,
+            record.at,
+            record.agent,
+            record.sender,
         ),
     )
 
@@ -83,6 +94,8 @@ def _overcame(db: apsw.Connection, tool: str, pattern: str, now: float) -> None:
 
 def _know(db: apsw.Connection, items: Sequence[Knowledge], versions: int) -> None:
     for item in items:
+        if item.owner is not None and _is_gone(db, item.owner):
+            continue
         newest = db.execute(
             "SELECT version, content, taint FROM knowledge WHERE key = ? ORDER BY version DESC LIMIT 1", (item.key,)
         ).fetchone()

@@ -5,6 +5,7 @@ from dataclasses import replace
 import apsw
 
 from moot.domain.conversation import ConversationKey
+from moot.domain.errors import NotFound
 from moot.domain.note import Note, Noted, NoteKind
 from moot.store import rows
 from moot.store.sqlite import SqliteStore
@@ -31,7 +32,10 @@ class SqliteNotes:
 def _add(db: apsw.Connection, key: ConversationKey, note: Note, now: float) -> Note:
     conversation = rows.require_conversation(db, key)
     newest = int(db.execute("SELECT last_seq FROM conversations WHERE id = ?", (conversation,)).get)
-    last = min(note.last_seq or newest, newest)
+    if note.last_seq > newest:
+        # It was deleted while the note was being made, and another one begun.
+        raise NotFound(f"what was noted of {key} is gone", fix="Nothing has to be done.")
+    last = note.last_seq or newest
     first = min(note.first_seq or _noted_seq(db, conversation) + 1, last)
     db.execute(
         "INSERT INTO notes (conversation, kind, content, first_seq, last_seq, taint, created_at)"

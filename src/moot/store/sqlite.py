@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Recollection
+from moot.domain.errors import StoreError
 from moot.domain.message import Entry, Message
 from moot.domain.ports import Begun, Doomed, Token
 from moot.domain.run import Run, RunEnd, RunRequest
 from moot.domain.usage import Spend
 from moot.failpoint import reach
-from moot.store import archives, conversations, migrate, runs, tokens
+from moot.store import archives, conversations, deletion, migrate, runs, tokens
 from moot.store import recall as recall_
 from moot.store.backup import keep_before_migration, write_backup
 from moot.store.check import check
@@ -75,10 +77,16 @@ class SqliteStore:
         await self._write(lambda db: conversations.set_title(db, key, title), "title")
 
     async def doom(self, key: ConversationKey) -> Doomed:
-        return await self._read(lambda db: conversations.doom(db, key))
+        return await self._read(lambda db: deletion.doom(db, key))
 
     async def delete(self, key: ConversationKey) -> Doomed:
-        return await self._write(lambda db: conversations.delete(db, key), "delete")
+        doomed = await self._write(lambda db: deletion.delete(db, key), "delete")
+        # It is gone and stays gone; words the disk will not have taken out of an index now go with the next one.
+        with suppress(StoreError):
+            more = await self._write(lambda db: deletion.purge(db, begin=True))
+            while more:
+                more = await self._write(lambda db: deletion.purge(db, begin=False))
+        return doomed
 
     async def restore_conversation(
         self,

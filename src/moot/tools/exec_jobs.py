@@ -29,13 +29,16 @@ class Job:
 class Jobs:
     """Who may see a job is decided by its conversation; nobody else's id means anything."""
 
-    def __init__(self, *, most: int) -> None:
+    def __init__(self, *, most: Callable[[], int]) -> None:
         self._most = most
         self._jobs: dict[ConversationKey, dict[str, Job]] = {}
 
+    def running(self, key: ConversationKey) -> int:
+        return sum(job.process.ending is None for job in self._jobs.get(key, {}).values())
+
     def check_room(self, key: ConversationKey) -> None:
-        running = sum(job.process.ending is None for job in self._jobs.get(key, {}).values())
-        if running >= self._most:
+        running = self.running(key)
+        if running >= self._most():
             raise Busy(
                 f"{running} commands already run in the background of this conversation",
                 fix="Wait for one, or stop one with exec_stop.",
@@ -46,7 +49,7 @@ class Jobs:
         job = Job(id=f"bg-{time.time_ns()}", command=command, process=process, started=time.time(), redact=redact)
         jobs[job.id] = job
         over = [known for known, old in jobs.items() if old.process.ending is not None]
-        for known in over[: max(len(jobs) - self._most - _REMEMBERED, 0)]:
+        for known in over[: max(len(jobs) - self._most() - _REMEMBERED, 0)]:
             del jobs[known]
         return job
 

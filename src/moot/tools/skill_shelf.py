@@ -13,16 +13,18 @@ import msgspec
 from moot.domain.agent import Flaw
 from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, StoreError, TooLarge
 from moot.domain.front_matter import MAX_BYTES, Broken
-from moot.domain.skill import SKILL_FILE, Skill, SkillType, check_name
+from moot.domain.skill import SKILL_FILE, Skill, SkillSource, SkillType, check_name
 from moot.tools.beneath import Ground
 from moot.tools.off_limits import OffLimits
 from moot.tools.skill_archive import Members
 from moot.tools.skill_file import parse_skill
 
-# Beside SKILL.md: whose words the skill was made from. Never taken from an archive.
+# Beside SKILL.md: that an agent put it there, and whose words it was made from. Never taken from an archive.
 MARK = ".moot.json"
 _MOST_FILE = 1_048_576
 _MOST_LISTED = 200
+# What was removed last under a name stays here until another of that name is removed.
+_REMOVED = ".removed-"
 _Stamp = tuple[int, int, int, int]
 
 
@@ -54,6 +56,10 @@ class Skills:
         skills = self._shelf.skills
         return [skills[name] for name in sorted(skills)]
 
+    def names(self) -> list[str]:
+        """Every folder that has a SKILL.md, good or broken."""
+        return sorted(self._shelf.stamps)
+
     def refresh_if_changed(self) -> bool:
         """Read the folder again if any SKILL.md is new, gone or different; say whether it was."""
         if _stamps(self.folder) == self._shelf.stamps:
@@ -68,7 +74,7 @@ class Skills:
         flaws: list[Flaw] = []
         for name in sorted(stamps):
             try:
-                skills[name] = self._read(name)
+                skills[name] = read_skill(self.folder, name)
             except Broken as broken:
                 path = self.folder / name / SKILL_FILE
                 flaws.append(Flaw(path=str(path), line=broken.line, reason=broken.reason))
@@ -101,7 +107,9 @@ class Skills:
                 break
         return found[:_MOST_LISTED]
 
-    def add(self, members: Members, *, taint: frozenset[str] = frozenset()) -> Skill:
+    def add(
+        self, members: Members, *, taint: frozenset[str] = frozenset(), source: SkillSource = SkillSource.AGENT
+    ) -> Skill:
         """Put a new skill on the shelf, whole or not at all. Nothing of it is run."""
         skill = self.check(members)
         staged = self.folder / f".new-{secrets.token_hex(8)}"
@@ -109,7 +117,8 @@ class Skills:
             staged.mkdir(parents=True, mode=0o700)
             for path, member in members.items():
                 _write(staged / path, member.data, 0o755 if member.executable or path == skill.script else 0o644)
-            _write(staged / MARK, msgspec.json.encode({"taint": sorted(taint)}), 0o644)
+            if source is SkillSource.AGENT:
+                _write(staged / MARK, msgspec.json.encode({"taint": sorted(taint)}), 0o644)
             os.rename(staged, self.folder / skill.name)
             _flush(self.folder)
         except OSError as error:
@@ -140,34 +149,64 @@ class Skills:
             raise _taken(skill.name)
         return skill
 
-    def _read(self, name: str) -> Skill:
-        if reason := check_name(name):
-            raise Broken(1, reason.replace("the name", "the folder's name", 1))
-        folder = str(self.folder / name)
+    def remove(self, name: str) -> None:
+        """Take a skill off the shelf, broken or not. `restore` brings the last of that name back."""
+        if name not in self._shelf.stamps:
+            raise NotFound(f"there is no skill {name!r}", fix="`moot skills` shows those there are.")
+        kept = self.folder / f"{_REMOVED}{name}"
+        self._move(self.folder / name, kept, over=True)
+
+    def restore(self, name: str) -> None:
+        """Undo the last removal of that name."""
+        kept = self.folder / f"{_REMOVED}{name}"
+        if os.path.lexists(self.folder / name):
+            raise _taken(name)
+        if "/" in name or not kept.is_dir():
+            raise NotFound(f"no skill {name!r} was removed", fix="`moot skills` shows those there are.")
+        self._move(kept, self.folder / name, over=False)
+
+    def _move(self, source: Path, target: Path, *, over: bool) -> None:
         try:
-            with Ground(str(self.folder), OffLimits()) as ground:
-                file, _ = ground.open_file(ground.spot(f"{name}/{SKILL_FILE}"))
-                skill = parse_skill(os.read(file, MAX_BYTES + 1), folder_name=name)
-                if skill.type is SkillType.SCRIPT:
-                    ground.open_file(ground.spot(f"{name}/{skill.script}"))
-        except MootError as error:
-            raise Broken(1, f"it cannot be read: {error.message}") from error
-        return replace(skill, folder=folder, taint=_taint(folder))
+            if over and os.path.lexists(target):
+                shutil.rmtree(target)
+            os.rename(source, target)
+            _flush(self.folder)
+        except OSError as error:
+            raise StoreError(f"{source} cannot be moved: {error.strerror}", fix="Mend its permissions.") from error
+        self.reload()
+
+
+def read_skill(shelf: Path, name: str) -> Skill:
+    """The skill in the folder of that name. Raises Broken."""
+    if reason := check_name(name):
+        raise Broken(1, reason.replace("the name", "the folder's name", 1))
+    folder = str(shelf / name)
+    try:
+        with Ground(str(shelf), OffLimits()) as ground:
+            file, _ = ground.open_file(ground.spot(f"{name}/{SKILL_FILE}"))
+            skill = parse_skill(os.read(file, MAX_BYTES + 1), folder_name=name)
+            if skill.type is SkillType.SCRIPT:
+                ground.open_file(ground.spot(f"{name}/{skill.script}"))
+    except MootError as error:
+        raise Broken(1, f"it cannot be read: {error.message}") from error
+    source, taint = _mark(folder)
+    return replace(skill, folder=folder, source=source, taint=taint)
 
 
 def _taken(name: str) -> Conflict:
     return Conflict(f"there is already a skill {name!r}", fix="Choose another name, or remove that one first.")
 
 
-def _taint(folder: str) -> frozenset[str]:
-    """The mark of a skill. One that cannot be read is taken for a stranger's."""
+def _mark(folder: str) -> tuple[SkillSource, frozenset[str]]:
+    """Who put the skill there, and whose words are in it. A mark that cannot be read is taken for a stranger's."""
     try:
         with open(os.path.join(folder, MARK), "rb") as file:
-            return frozenset(msgspec.json.decode(file.read(_MOST_FILE), type=dict[str, list[str]])["taint"])
+            taint = msgspec.json.decode(file.read(_MOST_FILE), type=dict[str, list[str]])["taint"]
+            return SkillSource.AGENT, frozenset(taint)
     except FileNotFoundError:
-        return frozenset()
+        return SkillSource.PERSON, frozenset()
     except (OSError, msgspec.MsgspecError, KeyError):
-        return frozenset({"skill"})
+        return SkillSource.AGENT, frozenset({"skill"})
 
 
 def _stamps(folder: Path) -> dict[str, tuple[_Stamp, ...]]:

@@ -12,22 +12,19 @@ from moot.domain.errors import BadRequest, Forbidden, MootError, NotFound
 from moot.domain.front_matter import Broken
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
-from moot.domain.skill import DESCRIPTION_LENGTH, NAME_LENGTH, SKILL_FILE, RunScript, Skill, SkillType, check_name
+from moot.domain.skill import DESCRIPTION_LENGTH, NAME_LENGTH, SKILL_FILE, RunScript, Skill, SkillType
 from moot.domain.skill_config import SkillConfig
-from moot.domain.text import clean
 from moot.tools.beneath import Ground
 from moot.tools.file_text import difference, is_binary, text_of
 from moot.tools.off_limits import OffLimits
-from moot.tools.skill_archive import Member, Members, gather, split
-from moot.tools.skill_file import parse_skill, write_skill
+from moot.tools.skill_archive import Members, gather, split
+from moot.tools.skill_draft import drafted
+from moot.tools.skill_file import parse_skill
 from moot.tools.skill_shelf import Skills
 
 _TOOL_NAME_LENGTH = 64
 _MOST_ARGUMENTS = 64
 _MOST_SHOWN = 12
-_MOST_DEFINITION = 131_072
-_SHEBANG = re.compile(r"#![^\n]*\b(python|node|ruby|perl)")
-_ENDINGS = {"python": ".py", "node": ".js", "ruby": ".rb", "perl": ".pl"}
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
@@ -174,14 +171,14 @@ class CreateSkill:
         self._skills = skills
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        members = _drafted(arguments)
+        members = drafted(arguments)
         skill = await asyncio.to_thread(self._skills.add, members, taint=context.taint)
         message = f"The skill is kept. From the next turn on it is the tool {tool_name(skill.name)}."
         return _json({"status": "active", "name": skill.name, "message": message})
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         try:
-            members = _drafted(arguments)
+            members = drafted(arguments)
             await asyncio.to_thread(self._skills.check, members)
         except MootError as error:
             return f"This will fail: {error.message}."
@@ -333,29 +330,6 @@ def _skill_spec(skill: Skill, safety: Safety, parameters: dict[str, Any]) -> Too
     return ToolSpec(
         name=tool_name(skill.name), description=description, parameters=parameters, safety=safety, group="skill"
     )
-
-
-def _drafted(arguments: dict[str, Any]) -> Members:
-    """The files of a skill as its maker describes it."""
-    name, definition = arguments["name"], clean(arguments["definition"])
-    if reason := check_name(name):
-        raise BadRequest(reason)
-    if len(definition) > _MOST_DEFINITION:
-        raise BadRequest(f"the definition has {len(definition)} characters; at most {_MOST_DEFINITION} are taken")
-    try:
-        kind = SkillType(arguments["type"])
-    except ValueError:
-        raise BadRequest(f"type is one of {', '.join(SkillType)}") from None
-    description = " ".join(clean(arguments["description"]).split())
-    if kind is not SkillType.SCRIPT:
-        skill = Skill(name=name, description=description, body=definition, type=kind)
-        return {SKILL_FILE: Member(write_skill(skill))}
-    text = definition if definition.startswith("#!") else f"#!/bin/sh\n{definition}"
-    language = _SHEBANG.match(text)
-    script = f"scripts/run{_ENDINGS[language[1]] if language else '.sh'}"
-    body = f"Runs `{script}`."
-    skill = Skill(name=name, description=description, body=body, type=kind, script=script)
-    return {SKILL_FILE: Member(write_skill(skill)), script: Member(text.encode(), executable=True)}
 
 
 def _shown(members: Members) -> str:

@@ -111,3 +111,13 @@ def test_a_long_preview_is_cut_and_says_where_the_rest_is() -> None:
 
     assert len(shown_lines) == 203
     assert shown_lines[-1][0][1] == "    … 800 more lines: moot inbox show a"
+
+
+def test_the_panel_says_why_it_asks_also_while_keys_do_not_count_yet() -> None:
+    times = Times()
+    reason = "this run has seen words from outside (web), and this reaches egress"
+    deciding = Deciding(lambda: [approval(reason=reason)], times)
+    deciding.current()
+    assert reason in shown(deciding)
+    times.now += GRACE_SECONDS
+    assert reason in shown(deciding)

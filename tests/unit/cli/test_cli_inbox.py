@@ -77,11 +77,12 @@ def test_the_inbox_lists_questions_and_approvals_oldest_first(
     with serving(APPROVAL, QUESTION):
         assert run(["inbox"]) == 0
 
-    _, first, second = capsys.readouterr().out.splitlines()
+    _, first, second, why = capsys.readouterr().out.splitlines()
     assert first.split()[:4] == ["q7", "question", "bob", "user"]
     assert first.endswith("Which?")
     assert second.split()[:4] == ["ask-r1-c1", "approval", "ada", "user"]
     assert second.endswith("write notes.txt (12 bytes)")
+    assert why == "ask-r1-c1: it is dangerous"
 
 
 def test_an_empty_inbox_says_so(serving: Serving, capsys: pytest.CaptureFixture[str]) -> None:
@@ -291,10 +292,19 @@ def test_the_hook_chain_is_shown_in_its_order_with_what_each_did(
 
 
 def test_trust_names_the_conversation(serving: Serving, capsys: pytest.CaptureFixture[str]) -> None:
-    with serving() as server:
+    with serving(trusted=pb.Trusted(taint="mcp,web")) as server:
         code = run(["trust", "ada", "--as", "me", "--json"])
 
     sent = server.wait_for("trust").trust
     assert code == 0
     assert (sent.agent, sent.sender) == ("ada", "me")
-    assert document(capsys)["data"] == {"agent": "ada", "trusted": True}
+    assert document(capsys)["data"] == {"agent": "ada", "trusted": True, "taint": "mcp,web"}
+
+
+@pytest.mark.parametrize(("taint", "said"), [("mcp,web", "outside (mcp, web) included"), ("", "no words from outside")])
+def test_trust_says_whose_words_are_trusted(
+    serving: Serving, capsys: pytest.CaptureFixture[str], taint: str, said: str
+) -> None:
+    with serving(trusted=pb.Trusted(taint=taint)):
+        assert run(["trust", "ada"]) == 0
+    assert said in capsys.readouterr().out

@@ -48,7 +48,7 @@ class Sent:
 
 def records(store: Kept) -> Any:
     idle = cast(Any, Idle())
-    return Records(store=cast(Any, store), runs=idle, doors=idle, clock=idle)
+    return Records(store=cast(Any, store), runs=idle, doors=idle, clock=idle, beside=idle)
 
 
 async def test_a_time_no_calendar_has_does_not_hide_the_other_conversations() -> None:

@@ -20,7 +20,7 @@ from moot.hooks.learning import LearningObserver
 from moot.hooks.publish import EventPublisher
 from moot.store.learnings import SqliteLearnings
 from moot.store.sqlite import SqliteStore
-from tests.unit.shelves import SetClock, context, gate_call, stored
+from tests.unit.shelves import SetClock, context, gate_call, stored, talk
 
 WEB = frozenset({"web"})
 
@@ -294,6 +294,7 @@ async def test_a_backlog_is_bounded_written_in_order_and_by_one_task_at_a_time()
 @stored
 async def test_the_hooks_write_to_the_store_behind_the_call(store: SqliteStore) -> None:
     supervisor = Supervisor()
+    await talk(store)
     learnings = SqliteLearnings(store)
     links: list[Hook] = [observer(learnings, supervisor.start), saver(learnings, supervisor.start)]
     for link in links:

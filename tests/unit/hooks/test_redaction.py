@@ -97,6 +97,13 @@ def test_a_short_secret_is_found_and_one_of_three_characters_is_let_be() -> None
     assert redactor.secrets("pin 4711, abc") == "pin [SECRET:pin], abc"
 
 
+def test_a_key_of_a_local_server_is_a_word_like_any_other() -> None:
+    redactor = Redactor()
+    redactor.register_key("KEY", "ollama")
+    redactor.register_key("LONG", "sk-12345")
+    assert redactor.secrets("ollama knows sk-12345") == "ollama knows [SECRET:LONG]"
+
+
 SOME = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF), min_size=4, max_size=60)
 
 
@@ -118,7 +125,9 @@ def test_a_stream_shows_what_the_whole_text_shows(data: st.DataObject, value: st
     shown = [stream.feed(text[start:end]) for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     shown.append(stream.rest())
     assert value not in "".join(shown)
-    assert "".join(shown) == redactor.secrets(text)
+    # Of the last one all but a letter is there, which is too much.
+    whole = redactor.secrets(text)
+    assert "".join(shown) in (whole, whole.removesuffix(value[:-1]) + "[SECRET:s]")
 
 
 def test_a_stream_holds_back_only_what_may_be_the_beginning_of_a_secret() -> None:
@@ -126,8 +135,16 @@ def test_a_stream_holds_back_only_what_may_be_the_beginning_of_a_secret() -> Non
     assert stream.feed("Hello, world. ") == "Hello, world. "
     assert stream.feed("The key is zq-lo") == "The key is "
     assert stream.feed("w tide. ") == "zq-low tide. "
-    assert stream.feed("zq-long-secret-valu") == ""
-    assert stream.rest() == "zq-long-secret-valu"
+    assert stream.feed("zq-long-s") == ""
+    assert stream.rest() == "zq-long-s"
+
+
+def test_a_secret_that_is_cut_off_at_the_end_is_not_shown_when_half_of_it_was_said() -> None:
+    stream = knowing(s="zq-long-secret-value", t="another-secret").in_pieces()
+    assert stream.feed("It is zq-long-secret-valu") == "It is "
+    assert stream.rest() == "[SECRET:s]"
+    assert stream.feed("another-secretanother-sec") == "[SECRET:t]"
+    assert stream.rest() == "[SECRET:t]"
 
 
 def test_a_secret_that_goes_on_as_a_longer_one_is_not_torn() -> None:

@@ -1,6 +1,7 @@
 """The files of the store: private, checked when opened, copied while in use, and put back."""
 
 import asyncio
+import fcntl
 import os
 import stat
 from pathlib import Path
@@ -12,7 +13,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound, StoreError
 from moot.domain.message import user
 from moot.domain.run import RunRequest
-from moot.store.backup import restore_backup
+from moot.store.backup import clear_unfinished, restore_backup
 from moot.store.sqlite import SqliteStore, open_store
 
 KEY = ConversationKey("ada", "user")
@@ -269,3 +270,18 @@ def test_a_store_in_use_is_not_replaced(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
     assert texts(tmp_path / "moot.db") == ["live", "goes on"]
+
+
+def test_a_copy_that_somebody_is_writing_is_not_taken_for_a_forgotten_one(tmp_path: Path) -> None:
+    forgotten, written = tmp_path / ".a.db.1-ff.moot-part", tmp_path / ".b.db.2-ff.moot-part"
+    for path in (forgotten, Path(f"{forgotten}-journal"), written):
+        path.write_bytes(b"")
+    (tmp_path / "link").write_bytes(b"kept")
+    (tmp_path / ".c.db.3-ff.moot-part").symlink_to(tmp_path / "link")
+    with written.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        clear_unfinished(tmp_path)
+    assert not forgotten.exists()
+    assert not Path(f"{forgotten}-journal").exists()
+    assert written.exists()
+    assert (tmp_path / "link").read_bytes() == b"kept"

@@ -1,9 +1,12 @@
 """Notes, tasks, outputs and learnings on disk: whose they are, how long they stay, what they carry."""
 
+from dataclasses import replace
+
 import pytest
 
+from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
-from moot.domain.learning import CallRecord, Knowledge, Lesson, failure
+from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, result_key
 from moot.domain.note import Note, NoteKind
 from moot.domain.output import Output
 from moot.domain.output_config import OutputConfig
@@ -167,6 +170,7 @@ def record(*, ok: bool = True, at: float = 1.0) -> CallRecord:
 @stored
 async def test_failures_alike_are_one_learning_that_grows_surer_when_overcome(store: SqliteStore) -> None:
     learnings = SqliteLearnings(store)
+    await talk(store)
     first = failure("fs_read", "file not found: /home/ann/a.txt")
     again = failure("fs_read", "file not found: /srv/b.txt", WEB)
     await learnings.learn([Lesson(record=record(ok=False), failure=first)])
@@ -196,3 +200,48 @@ async def test_knowledge_gets_a_version_when_it_changes_and_old_ones_go(store: S
     await know("b", WEB)
     rows = await store.read(lambda db: db.execute("SELECT version, content, taint, tags FROM knowledge").fetchall())
     assert rows == [(2, "b", "", '["a"]'), (3, "b", "web", '["a"]')]
+
+
+@stored
+async def test_nothing_is_learnt_late_from_a_conversation_that_was_deleted(store: SqliteStore) -> None:
+    learnings = SqliteLearnings(store)
+    await talk(store)
+    await store.delete(ADA)
+    item = Knowledge(key=result_key("ada", "user", "fs_read"), category="fact", content="words", owner=ADA)
+    await learnings.learn([Lesson(record=record(ok=False), failure=failure("fs_read", "not found"))])
+    await learnings.know([item], versions=2)
+    for table in ("tool_audit", "learnings", "knowledge"):
+        assert await store.read(lambda db, table=table: db.execute(f"SELECT count(*) FROM {table}").get) == 0
+
+
+@stored
+async def test_what_was_learnt_in_one_conversation_stays_when_another_is_deleted(store: SqliteStore) -> None:
+    """A sender with a colon in it, or one that begins alike, is somebody else."""
+    learnings = SqliteLearnings(store)
+    keys = [ADA, ConversationKey("ada", "user:x"), ConversationKey("ada", "use"), ConversationKey("ad", "a:user")]
+    for key in keys:
+        await talk(store, key)
+        named = result_key(key.agent, key.sender, "fs_read")
+        await learnings.know([Knowledge(key=named, category="fact", content=str(key), owner=key)], versions=2)
+        taught = failure("fs_read", f"it went wrong for {'abcdefgh'[keys.index(key)] * 5}")
+        call = replace(record(ok=False), agent=key.agent, sender=key.sender, run_id=f"{key.agent}-{key.sender}-0")
+        await learnings.learn([Lesson(record=call, failure=taught)])
+    doomed = await store.delete(ADA)
+    assert doomed.lessons == 2
+    left = await store.read(lambda db: {row[0] for row in db.execute("SELECT content FROM knowledge")})
+    assert left == {str(key) for key in keys[1:]}
+    patterns = await store.read(lambda db: [row[0] for row in db.execute("SELECT error_pattern FROM learnings")])
+    assert len(patterns) == 3
+    assert not any("aaaaa" in pattern for pattern in patterns)
+
+
+@stored
+async def test_a_note_on_a_conversation_that_was_deleted_is_not_put_into_the_next(store: SqliteStore) -> None:
+    notes = SqliteNotes(store)
+    await talk(store, turns=3)
+    await store.delete(ADA)
+    await talk(store)
+    late = Note(kind=NoteKind.OBSERVATION, content="late", first_seq=1, last_seq=6)
+    with pytest.raises(NotFound):
+        await notes.add(ADA, late, now=1.0)
+    assert await notes.listed(ADA, NoteKind.OBSERVATION, limit=5) == []

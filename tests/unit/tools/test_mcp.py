@@ -170,7 +170,7 @@ async def test_two_servers_do_not_wait_for_each_other(tmp_path: Path) -> None:
         other = tmp_path / "other"
         other.mkdir()
         configs = {"box": box.servers.config("box"), "off": McpConfig(name="off", command="x", enabled=False)}
-        await box.servers.replace(configs)
+        await box.servers.replace(configs, box.needs)
         await box.servers.refresh()
         assert [found.spec.name for found in box.servers.tools()] == ["mcp__box__echo"]
         assert box.servers.problem("off") == "it is switched off"
@@ -180,9 +180,9 @@ async def test_a_server_taken_out_of_the_configuration_is_stopped_and_one_that_s
     async with kit(tmp_path, tool("pid")) as box:
         await box.servers.refresh()
         pid, child = json.loads((await box.call("mcp__box__pid")).content)
-        await box.servers.replace({"box": command(tmp_path)})
+        await box.servers.replace({"box": command(tmp_path)}, box.needs)
         assert runs(pid)
-        await box.servers.replace({})
+        await box.servers.replace({}, box.needs)
         assert not runs(pid)
         assert await eventually(lambda: not runs(child))
 

@@ -59,11 +59,14 @@ class Deciding:
         approval = self.current()
         if approval is None:
             return []
-        head: Line = [("class:question", f"allow {safe.line(approval.tool)}?  "), ("", safe.line(approval.line, 100))]
+        head: list[Line] = [
+            [("class:question", f"allow {safe.line(approval.tool)}?  "), ("", safe.line(approval.line, 100))],
+            [("class:notice", f"  {safe.line(approval.reason, 160)}")],
+        ]
         if not self.ready:
-            return [head, [("class:dim", "  …")]]
+            return [*head, [("class:dim", "  …")]]
         rule = safe.line(approval.rule)
         if self._sure:
-            return [head, [("class:notice", f"  a again writes the rule: {rule}")]]
+            return [*head, [("class:notice", f"  a again writes the rule: {rule}")]]
         keys = "  o once · r for this run · a always · d deny"
-        return [head, [("", keys)], [("class:dim", f"  (always: {rule})")]]
+        return [*head, [("", keys)], [("class:dim", f"  (always: {rule})")]]

@@ -2,9 +2,10 @@
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine
+import os
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from moot.domain.errors import Forbidden, MootError, Unavailable
@@ -16,7 +17,8 @@ from moot.tools.mcp.http import http_transport
 from moot.tools.mcp.link import Link
 from moot.tools.mcp.offers import Known, known
 from moot.tools.mcp.results import as_text
-from moot.tools.mcp.stdio import Command, scrubbed, stdio_transport
+from moot.tools.mcp.stdio import Command, stdio_transport
+from moot.tools.sandbox.sandbox import Sandbox
 
 # The Supervisor's: it owns the task that holds a connection.
 Start = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
@@ -24,6 +26,10 @@ Start = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 _CLOSE_SECONDS = 5.0
+_IN_THE_BOX = (
+    " (It runs in the sandbox: `readable` and `cwd` give it folders, `network = true` the network, and"
+    ' `sandbox = "off"` runs it without.)'
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -40,12 +46,17 @@ _CURRENT: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("mcp_cal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What every server is given by the daemon; `reveal` looks up the secrets its configuration refers to."""
+    """What every server is given by the daemon.
+
+    `reveal` looks up the secrets its configuration refers to; `room` makes the folder of a server that names none.
+    """
 
     pins: McpPins
     start: Start
     clock: Clock
     reveal: Reveal
+    sandbox: Sandbox
+    room: Callable[[str], str]
 
 
 class McpServer:
@@ -64,6 +75,15 @@ class McpServer:
         self._secrets: list[str] = []
 
     # ---- what people and the daemon see -----------------------------------------------------------
+
+    @property
+    def boxed(self) -> bool:
+        """Whether it is a program in the sandbox."""
+        return bool(self.config.command) and self.config.sandbox == "on" and self._needs.sandbox.config.mode != "none"
+
+    def suits(self, config: McpConfig | None, needs: Needs) -> bool:
+        """Whether it can stay as it is under this configuration."""
+        return config == self.config and (not self.boxed or needs.sandbox is self._needs.sandbox)
 
     @property
     def problem(self) -> str:
@@ -182,7 +202,8 @@ class McpServer:
         said = " ".join(self._said.split())
         for secret in self._secrets:
             said = said.replace(secret, "…")
-        return f"{error.message}. {error.fix}".strip() + (f" It said: {said[-500:]}" if said else "")
+        where = _IN_THE_BOX if self.boxed and said else ""
+        return f"{error.message}. {error.fix}".strip() + (f" It said: {said[-500:]}" if said else "") + where
 
     def _streams(self, link: Link) -> AbstractAsyncContextManager[tuple[Any, Any]]:
         return self._over_stdio(link) if self.config.command else self._over_http()
@@ -194,13 +215,22 @@ class McpServer:
 
         command = Command(
             argv=(self.config.command, *self.config.args),
-            env=scrubbed(await self._revealed("env", self.config.env)),
-            cwd=self.config.cwd,
+            env=await self._revealed("env", self.config.env),
+            cwd=await asyncio.to_thread(self._folder),
             told=told,
             ended=link.drop,
+            sandbox=self._box if self.boxed else None,
         )
         async with stdio_transport(command) as streams:
             yield streams
+
+    def _folder(self) -> str:
+        if self.config.cwd:
+            return os.path.expanduser(self.config.cwd)
+        return self._needs.room(self.config.name) if self.boxed else ""
+
+    def _box(self, folders: Sequence[str]) -> Sandbox:
+        return self._needs.sandbox.lending(network=self.config.network, readable=(*self.config.readable, *folders))
 
     @asynccontextmanager
     async def _over_http(self) -> Any:
@@ -228,7 +258,9 @@ class McpServer:
             link.drop()
             raise self._unavailable("did not say what tools it has") from error
         pins = await self._needs.pins.pins(self.config.name)
-        found = known(self.config, listed, pins)
+        # What can reach nobody carries nothing away.
+        config = replace(self.config, egress=False) if self.boxed and not self.config.network else self.config
+        found = known(config, listed, pins)
         ready = {one.offer.tool: one.offer.digest for one in found if one.offer.state is OfferState.READY}
         fresh = {tool: digest for tool, digest in ready.items() if tool not in pins}
         if fresh:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from moot.domain.errors import MootError, NotFound
@@ -11,13 +12,13 @@ from moot.domain.prompt import ToolSpec
 from moot.tools.mcp.server import McpServer, Needs
 
 
+@dataclass(frozen=True, slots=True)
 class McpTool:
     """A tool of a server. It is only ever called through the gate, like every other."""
 
-    def __init__(self, server: McpServer, tool: str, spec: ToolSpec) -> None:
-        self._server = server
-        self._tool = tool
-        self.spec = spec
+    _server: McpServer
+    _tool: str
+    spec: ToolSpec
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"{self._server.config.name}: {self._tool[:80]} {str(arguments)[:200]}"
@@ -51,6 +52,10 @@ class McpServers:
             if one.spec is not None and one.offer.state is OfferState.READY
         ]
 
+    def boxed(self, name: str) -> bool:
+        """Whether the server is a program in the sandbox."""
+        return self._named(name).boxed
+
     def offers(self, name: str) -> list[Offer]:
         """Everything the server was last seen to offer, whether it can be used or not."""
         return sorted((one.offer for one in self._named(name).known()), key=lambda offer: offer.tool)
@@ -72,9 +77,10 @@ class McpServers:
         """Agree to what changed in one tool of a server, or in all of them."""
         return await self._named(name).approve(tool)
 
-    async def replace(self, configs: Mapping[str, McpConfig]) -> None:
+    async def replace(self, configs: Mapping[str, McpConfig], needs: Needs) -> None:
         """Take up another configuration: servers that are the same stay connected, the others are closed."""
-        gone = [server for name, server in self._servers.items() if configs.get(name) != server.config]
+        self._needs = needs
+        gone = [server for name, server in self._servers.items() if not server.suits(configs.get(name), needs)]
         kept = {name: server for name, server in self._servers.items() if server not in gone}
         self._servers = {name: kept.get(name) or self._server(config) for name, config in configs.items()}
         await _close(gone)

@@ -1,4 +1,4 @@
-"""An MCP server as a child process: a line of JSON at a time, bounded, and the whole process group dies with it."""
+"""An MCP server as a child process: in the sandbox, a line of JSON at a time, and all it started dies with it."""
 
 import asyncio
 import functools
@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from moot.domain.errors import Unavailable
+from moot.tools.private_places import homes
+from moot.tools.sandbox.sandbox import PATH, Sandbox
+from moot.tools.sandbox.sandbox import Command as Confined
+from moot.tools.sandbox.view import beneath
 
 MAX_LINE = 8 * 1024 * 1024
 # A server is given its own variables and what any program needs; nothing else of the daemon's environment.
@@ -24,17 +28,17 @@ _TAIL = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What to start. `told` is given the end of what it wrote to stderr; `ended` is called when it speaks no more."""
+    """What to start. `told` is given the end of what it wrote to stderr; `ended` is called when it speaks no more.
+
+    `sandbox` is what holds it in, made for the folders it is given to read; without one it runs as the daemon does.
+    """
 
     argv: Sequence[str]
     env: Mapping[str, str]
     cwd: str
     told: Callable[[str], None]
     ended: Callable[[], None]
-
-
-def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
-    return {name: os.environ[name] for name in INHERITED if name in os.environ} | dict(env)
+    sandbox: Callable[[Sequence[str]], Sandbox] | None = None
 
 
 @asynccontextmanager
@@ -42,7 +46,7 @@ async def stdio_transport(command: Command) -> AsyncIterator[tuple[Any, Any]]:
     """The two streams the SDK talks through."""
     import anyio  # noqa: PLC0415  comes with the extra
 
-    process = await _spawn(command)
+    process, farewell = await _spawn(command)
     incoming_in, incoming = anyio.create_memory_object_stream[Any](0)
     outgoing, outgoing_out = anyio.create_memory_object_stream[Any](0)
     try:
@@ -58,30 +62,70 @@ async def stdio_transport(command: Command) -> AsyncIterator[tuple[Any, Any]]:
     finally:
         with anyio.CancelScope(shield=True):
             await _end(process)
+        farewell()
 
 
-async def _spawn(command: Command) -> asyncio.subprocess.Process:
-    program = shutil.which(command.argv[0], path=command.env.get("PATH"))
-    if program is None:
+async def _spawn(command: Command) -> tuple[asyncio.subprocess.Process, Callable[[], None]]:
+    """The child, and what is to be called when it is over."""
+    scrubbed = {name: os.environ[name] for name in INHERITED if name in os.environ} | dict(command.env)
+    program = await asyncio.to_thread(_found, command.argv[0], scrubbed.get("PATH"))
+    if not program:
         raise Unavailable(f"there is no program {command.argv[0]!r}", fix="Install it, or give its whole path.")
+    if command.sandbox is not None:
+        return await _confined(command, program)
     watched = await asyncio.to_thread(_dies_with_us)
+    process = await _started([*watched, program, *command.argv[1:]], env=scrubbed, cwd=command.cwd or None)
+    return process, lambda: None
+
+
+def _found(name: str, path: str | None) -> str:
+    program = shutil.which(name, path=path)
+    return os.path.abspath(program) if program else ""
+
+
+async def _started(argv: Sequence[str], **options: Any) -> asyncio.subprocess.Process:
     try:
         return await asyncio.create_subprocess_exec(
-            *watched,
-            program,
-            *command.argv[1:],
+            *argv,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env=dict(command.env),
-            cwd=command.cwd or None,
             start_new_session=True,
             limit=MAX_LINE,
+            **options,
         )
     except (OSError, ValueError) as error:
-        raise Unavailable(
-            f"{command.argv[0]!r} cannot be started: {error}", fix="Check command, args and cwd."
-        ) from error
+        raise Unavailable(f"{argv[0]!r} cannot be started: {error}", fix="Check command, args and cwd.") from error
+
+
+async def _confined(command: Command, program: str) -> tuple[asyncio.subprocess.Process, Callable[[], None]]:
+    assert command.sandbox is not None
+    started: list[asyncio.subprocess.Process] = []
+
+    async def spawn(argv: list[str], kept: list[int], environment: dict[str, str]) -> int:
+        started.append(await _started(argv, env=environment, pass_fds=kept))
+        return started[0].pid
+
+    path = os.pathsep.join(dict.fromkeys([os.path.dirname(program), *PATH]))
+    inside = Confined(argv=(program, *command.argv[1:]), cwd=command.cwd, environment={"PATH": path, **command.env})
+    try:
+        folders = await asyncio.to_thread(_folders_of, program)
+        farewell = await command.sandbox(folders).launch(inside, spawn)
+    except BaseException:
+        for process in started:
+            await _end(process)
+        raise
+    return started[0], farewell
+
+
+def _folders_of(program: str) -> list[str]:
+    """What a program needs to see of itself: where it lies, by its name and after links, and its Python environment."""
+    folders = [os.path.dirname(program), os.path.dirname(os.path.realpath(program))]
+    around = os.path.dirname(folders[0])
+    if os.path.exists(os.path.join(around, "pyvenv.cfg")):
+        folders.append(around)
+    # One that lies in the home itself would show all of it.
+    return [folder for folder in folders if not any(beneath(home, folder) for home in homes())]
 
 
 @functools.cache

@@ -47,7 +47,10 @@ class Process(asyncio.SubprocessProtocol):
         return Ending(self._code, self._reason) if self._over.done() else None
 
     def when_over(self, farewell: Callable[[], None]) -> None:
-        self._farewells.append(farewell)
+        if self._over.done():
+            farewell()
+        else:
+            self._farewells.append(farewell)
 
     def limit(self, seconds: float) -> None:
         """Begin to count: when the time is over, so is the command."""

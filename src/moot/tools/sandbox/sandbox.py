@@ -6,7 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from moot.tools.sandbox.tape import Tape
 
 _START_SECONDS = 10.0
 _PASSED_ON = ("LANG", "LANGUAGE", "TZ", "TERM", "USER", "LOGNAME")
-_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _FIX = (
     "Install bubblewrap (pip install 'moot[exec]', or your system's package), allow user namespaces, "
     'or set mode = "none" under [sandbox] to run commands without one.'
@@ -40,6 +40,14 @@ class Command:
     lent: str = ""
 
 
+class NotStarted(Unavailable):
+    """The sandbox gave no sign of life; what it printed may say why."""
+
+
+# Starts a program: its argv, the descriptors it keeps, its environment. Gives its pid.
+Spawn = Callable[[list[str], list[int], dict[str, str]], Awaitable[int]]
+
+
 class Sandbox:
     """`protected` are the folders of Moot itself; `workspaces` is the one among them where conversations work."""
 
@@ -49,7 +57,7 @@ class Sandbox:
         self._workspaces = workspaces
         self._report: SandboxReport | None = None
         self._filter = seccomp.program()
-        self._shell = shutil.which("bash", path=os.pathsep.join(_PATH)) or "/bin/sh"
+        self._shell = shutil.which("bash", path=os.pathsep.join(PATH)) or "/bin/sh"
 
     def shell(self, command: str) -> tuple[str, ...]:
         """The argv of a shell command: bash where there is one."""
@@ -61,8 +69,35 @@ class Sandbox:
             self._report = _plain() if self.config.mode == "none" else self._probe()
         return self._report
 
+    def lending(self, *, network: bool, readable: Sequence[str]) -> "Sandbox":
+        """The same sandbox with a network or without one, and with more folders to read."""
+        config = replace(self.config, network=network, readable=(*self.config.readable, *readable))
+        return Sandbox(config, protected=self._protected, workspaces=self._workspaces)
+
     async def start(self, command: Command, *, tape: Tape) -> Process:
         """Start a command; it has its own process namespace and cannot outlive this process."""
+        process = Process(tape, flood=self.config.flood_bytes, guarded=self.config.mode == "none")
+
+        async def spawn(argv: list[str], kept: list[int], environment: dict[str, str]) -> int:
+            await _spawn(argv, kept, environment, process)
+            return process.pid
+
+        try:
+            process.when_over(await self.launch(command, spawn))
+        except BaseException as error:
+            if process.pid:
+                await process.end()
+            if isinstance(error, NotStarted):
+                said = tape.text().strip()[:500]
+                raise Unavailable(f"{error.message}: {said}", fix=error.fix) from error
+            raise
+        return process
+
+    async def launch(self, command: Command, spawn: Spawn) -> Callable[[], None]:
+        """Have a command started by `spawn`, bound it and let it go. What is returned is to be called when it is over.
+
+        Whatever this raises, ending what was started is for the caller.
+        """
         report = await asyncio.to_thread(self.describe) if self._report is None else self._report
         if not report.usable:
             raise Unavailable(f"commands cannot run: {report.sentence()}", fix=report.fix)
@@ -72,17 +107,11 @@ class Sandbox:
             stack.callback(theirs.close)
             ours.setblocking(False)
             argv, kept = await asyncio.to_thread(self._argv, command, report, theirs.fileno(), stack)
-            process = Process(tape, flood=self.config.flood_bytes, guarded=not report.confined)
-            await _spawn(argv, kept, self._environment(command, report), process)
+            pid = await spawn(argv, kept, self._environment(command, report))
             theirs.close()
-            try:
-                await self._release(process, ours, report)
-            except BaseException:
-                await process.end()
-                raise
-            return process
+            return await self._release(pid, ours, report)
 
-    async def _release(self, process: Process, ours: socket.socket, report: SandboxReport) -> None:
+    async def _release(self, pid: int, ours: socket.socket, report: SandboxReport) -> Callable[[], None]:
         """Hear that the command stands ready, bound it, and let it go."""
         loop = asyncio.get_running_loop()
         try:
@@ -91,14 +120,18 @@ class Sandbox:
         except TimeoutError:
             said = b""
         if not said:
-            await process.end()
-            raise Unavailable(f"the sandbox did not start: {process.tape.text().strip()[:500]}", fix=_FIX)
-        if report.process_limit == "cgroup":
-            bound = await asyncio.to_thread(cgroup.ProcessBound.make, self.config.processes)
-            if bound is None or not await asyncio.to_thread(bound.add, process.pid):
-                raise Unavailable("the number of processes could not be bounded", fix="Look at /sys/fs/cgroup.")
-            process.when_over(lambda: _remove(bound))
-        await loop.sock_sendall(ours, b"g")
+            raise NotStarted("the sandbox did not start", fix=_FIX)
+        bound: cgroup.ProcessBound | None = None
+        try:
+            if report.process_limit == "cgroup":
+                bound = await asyncio.to_thread(cgroup.ProcessBound.make, self.config.processes)
+                if bound is None or not await asyncio.to_thread(bound.add, pid):
+                    raise Unavailable("the number of processes could not be bounded", fix="Look at /sys/fs/cgroup.")
+            await loop.sock_sendall(ours, b"g")
+        except BaseException:
+            _remove(bound)
+            raise
+        return lambda: _remove(bound)
 
     def _argv(
         self, command: Command, report: SandboxReport, control: int, stack: ExitStack
@@ -141,7 +174,7 @@ class Sandbox:
         passed |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
         home = "/tmp/home" if report.confined else os.environ.get("HOME", "/tmp")
         passed |= {
-            "PATH": os.pathsep.join(_PATH),
+            "PATH": os.pathsep.join(PATH),
             "HOME": home,
             "TMPDIR": "/tmp",
             "SHELL": "/bin/sh",
@@ -225,8 +258,10 @@ async def _spawn(argv: list[str], kept: list[int], environment: dict[str, str], 
     )
 
 
-def _remove(bound: cgroup.ProcessBound) -> None:
+def _remove(bound: cgroup.ProcessBound | None) -> None:
     """A group can be removed once its last process is gone, which may take the kernel a moment."""
+    if bound is None:
+        return
 
     def again(tries: int) -> None:
         if not bound.remove() and tries:
@@ -236,7 +271,8 @@ def _remove(bound: cgroup.ProcessBound) -> None:
 
 
 def _plain() -> SandboxReport:
-    return SandboxReport(mechanism="none", network=True, missing=("everything: no sandbox was chosen",))
+    missing = ("everything: no sandbox was chosen",)
+    return SandboxReport(mechanism="none", network=True, missing=missing, fix='Set mode = "auto" under [sandbox].')
 
 
 def _process_limit() -> str:

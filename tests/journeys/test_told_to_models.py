@@ -165,3 +165,16 @@ async def test_notes_are_made_of_placeholders_too(home: Home, provider: Provider
     assert MAIL in content
     assert len(provider.bodies()) == 2
     assert all(MAIL not in texts(body) for body in provider.bodies())
+
+
+async def test_a_secret_in_an_imported_conversation_is_masked_before_it_is_stored(home: Home) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", f"it is {SECRET}", "from")
+            jsonl = await talk.export("ada", "from")
+            await keep(talk, "api", SECRET)
+            await talk.import_(jsonl, agent="ada", sender="into")
+            told = await talk.told("ada", "into")
+    assert SECRET in jsonl
+    assert told[0][2] == "it is [SECRET:api]"
+    assert SECRET not in json.dumps(told)

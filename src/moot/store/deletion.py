@@ -1,0 +1,93 @@
+"""Deleting a conversation: all that is its own is counted before and gone after, also from indexes and pages."""
+
+import apsw
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.learning import result_key
+from moot.domain.ports import Doomed
+from moot.store import rows
+
+_INDEXES = ("message_index", "summary_index", "memory_index")
+# Of an index, written at once: other transactions come in between.
+_MERGE_PAGES = 256
+
+
+def doom(db: apsw.Connection, key: ConversationKey) -> Doomed:
+    """What deleting it would remove."""
+    number = rows.require_conversation(db, key)
+    messages, archived = rows.one(db.execute("SELECT last_seq, archives FROM conversations WHERE id = ?", (number,)))
+
+    def of_conversation(table: str) -> int:
+        return int(db.execute(f"SELECT count(*) FROM {table} WHERE conversation = ?", (number,)).get)
+
+    def of_pair(table: str) -> int:
+        return int(db.execute(f"SELECT count(*) FROM {table} WHERE agent = ? AND sender = ?", key).get)
+
+    return Doomed(
+        messages=messages,
+        archives=archived,
+        runs=of_conversation("runs"),
+        memories=of_pair("memories"),
+        tasks=of_pair("tasks"),
+        notes=of_conversation("notes"),
+        outputs=of_conversation("outputs"),
+        lessons=of_pair("learnings") + int(db.execute(f"SELECT count(*) FROM knowledge {_KNOWN}", _owner(key)).get),
+        rules=of_pair("rules"),
+    )
+
+
+def delete(db: apsw.Connection, key: ConversationKey) -> Doomed:
+    doomed = doom(db, key)
+    number = rows.require_conversation(db, key)
+    # What is deleted is overwritten, not only let go of.
+    db.execute("PRAGMA secure_delete = ON")
+    try:
+        reach = (rows.message_id(number, 0), rows.message_id(number, rows.MAX_SEQ))
+        db.execute("DELETE FROM message_index WHERE rowid BETWEEN ? AND ?", reach)
+        db.execute("DELETE FROM summary_index WHERE rowid BETWEEN ? AND ?", reach)
+        db.execute("DELETE FROM messages WHERE id BETWEEN ? AND ?", reach)
+        _delete_of_pair(db, key)
+        db.execute("DELETE FROM tool_audit WHERE run IN (SELECT id FROM runs WHERE conversation = ?)", (number,))
+        # Runs, archives, asks, notes and outputs go with it, by foreign key.
+        db.execute("DELETE FROM conversations WHERE id = ?", (number,))
+    finally:
+        db.execute("PRAGMA secure_delete = OFF")
+    return doomed
+
+
+def _delete_of_pair(db: apsw.Connection, key: ConversationKey) -> None:
+    db.execute(
+        "DELETE FROM memory_index WHERE rowid IN (SELECT number FROM memories WHERE agent = ? AND sender = ?)", key
+    )
+    for table in ("memories", "tasks", "learnings", "rules"):
+        db.execute(f"DELETE FROM {table} WHERE agent = ? AND sender = ?", key)
+    db.execute(f"DELETE FROM knowledge {_KNOWN}", _owner(key))
+
+
+# The key of what was learnt from results names its owner and then its tool, which has no colon in it.
+_KNOWN = "WHERE substr(key, 1, length(?1)) = ?1 AND instr(substr(key, length(?1) + 1), ':') = 0"
+
+
+def _owner(key: ConversationKey) -> tuple[str]:
+    return (result_key(key.agent, key.sender, ""),)
+
+
+def purge(db: apsw.Connection, *, begin: bool) -> bool:
+    """Work the words of what was deleted out of the indexes; whether there is more to do.
+
+    An index only marks a row as deleted; its words go when the parts they are in are merged, a little at a time.
+    """
+    db.execute("PRAGMA secure_delete = ON")
+    try:
+        unfinished = [index for index in _INDEXES if _merge(db, index, begin=begin)]
+        return bool(unfinished)
+    finally:
+        db.execute("PRAGMA secure_delete = OFF")
+
+
+def _merge(db: apsw.Connection, index: str, *, begin: bool) -> bool:
+    before = db.total_changes()
+    # A negative number asks for everything to become one part; it is asked for once.
+    db.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)", (-_MERGE_PAGES if begin else _MERGE_PAGES,))
+    # The question itself counts as one change.
+    return db.total_changes() - before > 1

@@ -1,0 +1,232 @@
+"""Skills from the outside: agents make, find and run them behind the gate, people keep them with `moot skills`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moot.wire import moot_pb2 as pb
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, run_cli, running
+from tests.fake_provider import Provider
+from tests.talking import Speech, Talking
+
+CONFIG = PROVIDER_CONFIG
+
+
+def call(tool: str, /, **arguments: Any) -> dict[str, Any]:
+    return {"name": tool, "arguments": arguments}
+
+
+def results(speech: Speech) -> list[str]:
+    return [result.output for result in speech.of("tool_result")]
+
+
+def offered(body: dict[str, Any]) -> dict[str, str]:
+    """The skills a model was offered, by tool, with their descriptions."""
+    tools = [tool["function"] for tool in body["tools"]]
+    return {tool["name"]: tool["description"] for tool in tools if tool["name"].startswith("skill_")}
+
+
+def write_skill(home: Home, name: str, text: str) -> Path:
+    path = home.path / "skills" / name / "SKILL.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def answer(done: Any) -> Any:
+    return json.loads(done.stdout)
+
+
+async def decided(talk: Talking, speech: Speech, decision: str) -> pb.ApprovalEvent:
+    ask = await speech.until("approval_opened")
+    message = pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision=decision)
+    await talk.connection.request(pb.ClientMessage(decide_ask=message))
+    await speech.end()
+    return ask
+
+
+# ---- agents -------------------------------------------------------------------------------------
+
+
+async def test_a_skill_that_an_agent_made_is_listed_and_run_in_the_sandbox_after_approval(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    script = "#!/bin/sh\necho made by $1 > made.txt\ncat /etc/hostname ../home/config.toml; echo done\n"
+    made = call("create_skill", name="maker", description="Makes a file.", type="script", definition=script)
+    provider.program({"calls": [made]}, {"text": "Made."}, {"calls": [call("list_skills")]}, {"text": "Listed."})
+    provider.program({"calls": [call("skill_maker", args=["ada"])]}, {"text": "Ran."})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "keep this")
+            listed = await talk.say("ada", "which are there?")
+            speech = talk.start("ada", "run it", cwd=str(tmp_path))
+            ask = await decided(talk, speech, "once")
+        (skill,) = daemon.cli_json("skills")["data"]
+    assert json.loads(results(listed)[0])["skills"][0]["tool"] == "skill_maker"
+    assert (skill["name"], skill["source"], skill["flaw"]) == ("maker", "agent", "")
+    assert "+echo made by $1 > made.txt" in ask.preview
+    assert (tmp_path / "made.txt").read_text() == "made by ada\n"
+    assert "done" in results(speech)[0]
+    assert "default_model" not in results(speech)[0]
+
+
+async def test_a_script_that_is_denied_is_not_run(home: Home, provider: Provider, tmp_path: Path) -> None:
+    run_cli(home, "skills", "new", "maker", "--type", "script", "--from", "-", stdin="#!/bin/sh\ntouch made.txt\n")
+    provider.program({"calls": [call("skill_maker")]}, {"text": "No then."})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("ada", "run it", cwd=str(tmp_path))
+            await decided(talk, speech, "deny")
+    assert speech.of("tool_result")[0].is_error
+    assert not (tmp_path / "made.txt").exists()
+
+
+async def test_a_skill_is_offered_from_the_turn_after_its_file_is_there_and_follows_its_edits(
+    home: Home, provider: Provider
+) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "before")
+            path = write_skill(home, "tea", "---\nname: tea\ndescription: Makes tea.\n---\nBoil water.\n")
+            await talk.ask(reload=pb.ReloadMsg())
+            await talk.say("ada", "with tea")
+            path.write_text("---\nname: tea\ndescription: Makes green tea.\n---\nBoil less water.\n")
+            await talk.ask(reload=pb.ReloadMsg())
+            provider.program({"calls": [call("skill_tea")]}, {"text": "Poured."})
+            speech = await talk.say("ada", "make it")
+            path.unlink()
+            await talk.ask(reload=pb.ReloadMsg())
+            await talk.say("ada", "no more")
+    bodies = provider.bodies()
+    assert [offered(body) for body in (bodies[0], bodies[1], bodies[2], bodies[-1])] == [
+        {},
+        {"skill_tea": "Makes tea."},
+        {"skill_tea": "Makes green tea."},
+        {},
+    ]
+    assert speech.of("approval_opened") == []
+    assert "Boil less water." in results(speech)[0]
+
+
+HOSTILE = {
+    "bomb": ("a: &a [1]\nb: [*a, *a]\nname: bomb\ndescription: d", 3, "aliases"),
+    "escape": ("name: escape\ndescription: d\nmetadata: {type: script, script: ../../run.sh}", 4, "names its script"),
+    "object": ("name: !!python/object/apply:os.system [id]\ndescription: d", 2, "text"),
+    "other": ("name: moot\ndescription: d", 2, "folder"),
+    "silent": ("name: silent", 1, "description"),
+}
+
+
+async def test_a_hostile_or_broken_skill_is_told_with_file_and_line_and_offered_to_nobody(
+    home: Home, provider: Provider
+) -> None:
+    paths = {name: write_skill(home, name, f"---\n{text}\n---\nDo.\n") for name, (text, _, _) in HOSTILE.items()}
+    write_skill(home, "good", "---\nname: good\ndescription: Is good.\n---\nDo good.\n")
+    linked = home.path / "skills" / "linked"
+    linked.mkdir()
+    (linked / "SKILL.md").symlink_to("/etc/passwd")
+    provider.program({"calls": [call("list_skills")]}, {"text": "Listed."})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            flaws = list((await talk.ask(reload=pb.ReloadMsg())).reloaded.flaws)
+            speech = await talk.say("ada", "list them")
+        reloaded, examined = daemon.cli("reload", "--json"), daemon.cli("doctor")
+    for name, (_, line, word) in HOSTILE.items():
+        (flaw,) = [flaw for flaw in flaws if flaw.startswith(f"{paths[name]}:{line}: ")]
+        assert word in flaw
+    assert any(flaw.startswith(f"{linked}/SKILL.md:1: ") for flaw in flaws)
+    assert list(offered(provider.bodies()[0])) == ["skill_good"]
+    told = json.loads(results(speech)[0])
+    assert [skill["name"] for skill in told["skills"]] == ["good"]
+    assert sorted(told["flaws"]) == sorted(flaws)
+    assert "root:" not in json.dumps(provider.bodies())
+    assert reloaded.returncode == 78
+    assert examined.returncode == 1
+    assert all(flaw in examined.stdout.replace("\n", " ") for flaw in flaws)
+
+
+# ---- people -------------------------------------------------------------------------------------
+
+
+def test_a_skill_is_begun_shown_validated_removed_and_restored(home: Home) -> None:
+    made = answer(run_cli(home, "skills", "new", "tea", "--description", "Makes tea.", "--json"))["data"]
+    assert Path(made["path"]) == home.path / "skills" / "tea" / "SKILL.md"
+    again = run_cli(home, "skills", "new", "tea", "--json")
+    assert (again.returncode, answer(again)["error"]["type"]) == (1, "conflict")
+
+    (listed,) = answer(run_cli(home, "skills", "list", "--json"))["data"]
+    assert (listed["name"], listed["source"], listed["tool"]) == ("tea", "person", "skill_tea")
+    assert "Makes tea." in run_cli(home, "skills").stdout
+    shown = answer(run_cli(home, "skill", "show", "tea", "--json"))["data"]
+    assert "step by step" in shown["body"]
+    assert run_cli(home, "skills", "validate").returncode == 0
+
+    refused = run_cli(home, "skills", "remove", "tea")
+    assert refused.returncode == 2
+    assert "--yes" in refused.stderr
+    assert Path(made["path"]).exists()
+    assert run_cli(home, "skills", "remove", "tea", "--yes").returncode == 0
+    assert answer(run_cli(home, "skills", "--json"))["data"] == []
+    assert run_cli(home, "skills", "show", "tea").returncode == 6
+    assert run_cli(home, "skills", "restore", "tea").returncode == 0
+    assert answer(run_cli(home, "skills", "show", "tea", "--json"))["data"]["body"] == shown["body"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("show", "nobody"), 6),
+        (("remove", "nobody", "--yes"), 6),
+        (("remove", "../agents", "--yes"), 6),
+        (("restore", "nobody"), 6),
+        (("restore", "../agents"), 6),
+        (("new", "Not A Name"), 2),
+        (("new", "../up"), 2),
+        (("new", "tea", "--from", "/no/such/file"), 2),
+        (("validate", "/no/such/folder"), 6),
+    ],
+)
+def test_what_cannot_be_done_has_its_exit_code_and_its_fix(home: Home, arguments: tuple[str, ...], code: int) -> None:
+    done = run_cli(home, "skills", *arguments, "--json")
+    assert done.returncode == code
+    assert answer(done)["error"]["fix"]
+    assert (home.path / "agents" / "ada" / "AGENT.md").exists()
+
+
+def test_validate_names_file_and_line_of_all_that_is_broken_anywhere(home: Home, tmp_path: Path) -> None:
+    write_skill(home, "good", "---\nname: good\ndescription: d\n---\nDo.\n")
+    broken = write_skill(home, "broken", "---\nname: broken\ndescription: [x\n---\nDo.\n")
+    text = "#!/bin/sh\nrm -rf / --no-preserve-root\n"
+    run_cli(home, "skills", "new", "wiper", "--type", "script", "--from", "-", stdin=text)
+    done = run_cli(home, "skills", "validate", "--json")
+    found = answer(done)
+    assert done.returncode == 78
+    assert not found["data"]["valid"]
+    assert {Path(flaw["path"]).name: flaw["line"] for flaw in found["data"]["flaws"]} == {"SKILL.md": 3, "run.sh": 1}
+    for path in (broken, broken.parent):
+        alone = run_cli(home, "skills", "validate", str(path))
+        assert alone.returncode == 78
+        assert f"{broken}:3: " in alone.stderr
+    elsewhere = tmp_path / "mine" / "tea"
+    elsewhere.mkdir(parents=True)
+    (elsewhere / "SKILL.md").write_text("---\nname: tea\ndescription: d\n---\nDo.\n")
+    for path in (elsewhere, elsewhere.parent, elsewhere / "SKILL.md"):
+        assert run_cli(home, "skills", "validate", str(path)).returncode == 0
+    listed = run_cli(home, "skills")
+    assert f"{broken}:3: " in listed.stderr
+    assert answer(run_cli(home, "skills", "show", "broken", "--json"))["error"]["type"] == "bad_config"
+    assert run_cli(home, "skills", "show", "broken").returncode == 78
+    assert run_cli(home, "skills", "remove", "broken", "--yes").returncode == 0
+
+
+async def test_a_daemon_that_runs_follows_what_a_person_does(daemon: DaemonProcess, provider: Provider) -> None:
+    assert daemon.cli("skills", "new", "tea", "--description", "Makes tea.").returncode == 0
+    async with daemon.client() as talk:
+        await talk.ask(reload=pb.ReloadMsg())
+        await talk.say("ada", "one", "skills")
+        assert daemon.cli("skills", "remove", "tea", "--yes").returncode == 0
+        await talk.ask(reload=pb.ReloadMsg())
+        await talk.say("ada", "two", "skills")
+    assert [list(offered(body)) for body in provider.bodies()] == [["skill_tea"], []]

@@ -1,0 +1,201 @@
+"""A tool that is slow or never returns holds up its own run alone, and a kill ends it with all it started."""
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moot.wire import moot_pb2 as pb
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
+from tests.fake_provider import Provider
+from tests.talking import Speech, Talking
+
+CONFIG = PROVIDER_CONFIG + '\n[security.interceptor]\npolicy = "none"\n'
+
+HUNG = '''
+import asyncio
+import threading
+from pathlib import Path
+
+from moot.tools import tool
+
+
+@tool(safety="safe")
+def hang_in_a_thread(mark: str) -> str:
+    """Never return.
+
+    Args:
+        mark: A file to make first.
+    """
+    Path(mark).touch()
+    threading.Event().wait()
+    return "never"
+
+
+@tool(safety="safe")
+async def hang_in_the_loop(mark: str) -> str:
+    """Never return.
+
+    Args:
+        mark: A file to make first.
+    """
+    Path(mark).touch()
+    await asyncio.Event().wait()
+    return "never"
+
+
+@tool(safety="safe")
+async def hang_on_to_life(mark: str) -> str:
+    """Never return, not even when told to stop.
+
+    Args:
+        mark: A file to make first.
+    """
+    Path(mark).touch()
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            continue
+'''
+
+Made = Callable[[str], dict[str, Any]]
+# What never returns, and a command that prints more than anybody reads for as long as it is let.
+TOOLS: dict[str, Made] = {
+    "a hung command": lambda mark: {"name": "exec", "arguments": {"command": f"touch {mark}; sleep 600"}},
+    "a command that prints": lambda mark: {
+        "name": "exec",
+        "arguments": {"command": f"touch {mark}; while sleep 0.01; do seq 1000; done"},
+    },
+    "a hung thread": lambda mark: {"name": "hang_in_a_thread", "arguments": {"mark": mark}},
+    "a hung coroutine": lambda mark: {"name": "hang_in_the_loop", "arguments": {"mark": mark}},
+    "a coroutine that does not stop": lambda mark: {"name": "hang_on_to_life", "arguments": {"mark": mark}},
+}
+QUESTION = {"name": "ask_user", "arguments": {"questions": [{"question": "Well?"}]}}
+
+
+@pytest.fixture
+def slow(home: Home) -> Home:
+    (home.path / "tools").mkdir()
+    (home.path / "tools" / "hung.py").write_text(HUNG, encoding="utf-8")
+    return home
+
+
+async def stuck(talk: Talking, provider: Provider, call: dict[str, Any], mark: Path) -> Speech:
+    """A run whose tool is being executed at this moment."""
+    provider.program({"match": "^get stuck$", "calls": [call]})
+    speech = talk.start("ada", "get stuck", cwd=str(mark.parent))
+    await speech.until("tool_start")
+    await eventually(mark.exists)
+    return speech
+
+
+async def timed(work: Any, into: dict[str, float], what: str) -> Any:
+    started = time.monotonic()
+    answer = await work
+    into[what] = time.monotonic() - started
+    return answer
+
+
+async def others(daemon: DaemonProcess, talk: Talking, provider: Provider) -> dict[str, float]:
+    """Everything that must not wait for the stuck run, on its connection and on another; how long each took."""
+    took: dict[str, float] = {}
+    provider.program(
+        {"match": "^ask me$", "calls": [QUESTION]}, {"match": "^ask me$", "text": "Well."},
+        {"match": "^for ever$", "text": "never", "hold": True},
+    )  # fmt: skip
+    async with daemon.client() as other:
+        for client, agent, sender in ((talk, "bob", ""), (other, "ada", "somebody"), (other, "cyd", "")):
+            said = await timed(client.say(agent, "hello", sender), took, f"a turn of {agent}")
+            assert said.outcome == "completed"
+        assert (await timed(talk.ask(ping=pb.Ping()), took, "a ping")).WhichOneof("message") == "pong"
+        asking = other.start("bob", "ask me")
+        await asking.until("ask_user")
+        await timed(talk.reply("bob", "yes"), took, "a reply")
+        assert (await timed(asking.end(), took, "its end")).outcome == "completed"
+        endless = other.start("cyd", "for ever")
+        await endless.until("start")
+        await timed(talk.kill("cyd"), took, "a kill")
+        assert (await timed(endless.end(), took, "its end")).outcome == "cancelled"
+        assert len((await timed(other.history("ada"), took, "a look at the stuck one")).messages) == 2
+    return took
+
+
+@pytest.mark.parametrize("name", TOOLS)
+async def test_a_slow_tool_delays_no_other_conversation_and_no_kill_reply_or_ping(
+    slow: Home, provider: Provider, tmp_path: Path, name: str, record_property: Callable[[str, object], None]
+) -> None:
+    mark = tmp_path / "work" / "started"
+    mark.parent.mkdir()
+    with running(slow) as daemon:
+        async with daemon.client() as talk:
+            speech = await stuck(talk, provider, TOOLS[name](str(mark)), mark)
+            took = await others(daemon, talk, provider)
+            record_property("seconds", took)
+            assert max(took.values()) < 5, took
+            assert speech.of("tool_result") == []
+            started = time.monotonic()
+            await talk.kill("ada")
+            await speech.end()
+            ended = time.monotonic() - started
+            record_property("kill_seconds", ended)
+            assert speech.outcome == "cancelled"
+            # One that holds on to its life is given up within the second, and then the end is written.
+            assert ended < (2 if name == "a coroutine that does not stop" else 1), ended
+            # The conversation goes on, whatever became of the tool.
+            assert (await talk.say("ada", "and now?")).outcome == "completed"
+        if name == "a coroutine that does not stop":
+            daemon.kill_9()
+    assert provider.faults() == []
+
+
+def alive(tag: str) -> list[int]:
+    """The processes of this machine that carry the tag in their command line."""
+    found: list[int] = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            if tag.encode() in words and state != "Z":
+                found.append(int(folder.name))
+    return found
+
+
+@pytest.mark.parametrize("mode", ["auto", "none"])
+async def test_a_kill_ends_a_hung_command_and_all_it_started_within_a_second(
+    slow: Home, provider: Provider, tmp_path: Path, mode: str, record_property: Callable[[str, object], None]
+) -> None:
+    slow.write_config((slow.path / "config.toml").read_text() + f'\n[sandbox]\nmode = "{mode}"\n')
+    # A child, one that does not listen to signals, one in a process group of its own, one whose parent is gone.
+    tag = f"6{random.randrange(10**8):08}"
+    command = (
+        f"sleep {tag} & (trap '' TERM INT HUP; sleep {tag}) & setsid sleep {tag} & (sleep {tag} & exit) & "
+        f"touch started; sleep {tag}"
+    )
+    mark = tmp_path / "work" / "started"
+    mark.parent.mkdir()
+    with running(slow) as daemon:
+        async with daemon.client() as talk:
+            call = {"name": "exec", "arguments": {"command": command}}
+            speech = await stuck(talk, provider, call, mark)
+            await eventually(lambda: len(alive(tag)) == 5)
+            started = time.monotonic()
+            answer = await talk.kill("ada")
+            assert answer.pong.stopped
+            await speech.end()
+            while alive(tag):
+                assert time.monotonic() - started < 30, alive(tag)
+                await asyncio.sleep(0.01)
+            took = time.monotonic() - started
+        record_property("kill_seconds", took)
+        print(f"a hung command with five processes was gone {took:.3f} s after the kill (sandbox {mode})")
+        assert speech.outcome == "cancelled"
+        assert took < 1

@@ -1,0 +1,159 @@
+"""The engine over a real store, with a scripted model, one tool, and a disk that can be made to wait or to fail."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from moot.domain.agent import Agent
+from moot.domain.config import Config, ModelConfig
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import MootError, StoreError
+from moot.domain.events import Event, RunEnded
+from moot.domain.message import Entry, Message
+from moot.domain.ports import GateCall, RunContext, Tool, ToolResult
+from moot.domain.prompt import Safety, ToolSpec
+from moot.domain.run import RunEnd, RunRequest
+from moot.engine.asks import Asks
+from moot.engine.compaction import Compaction
+from moot.engine.gate import Gate
+from moot.engine.loop import Loop
+from moot.engine.runs import Runs
+from moot.engine.supervisor import Supervisor
+from moot.engine.turns import Wiring
+from moot.models.scripted import Rule, RuleCall, ScriptedModel
+from moot.store.sqlite import SqliteStore, open_store
+from tests.unit.shelves import ADA, SetClock
+
+CALLING = Rule(match="act", calls=(RuleCall(name="act"),), after_tool="Done.")
+TALKING = Rule(reply="You said: {user}")
+
+
+class Disk:
+    """The store, with writes that wait until they are let through, or that fail before or after they are done."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self.appends = asyncio.Event()
+        self.append_asked = asyncio.Event()
+        self.appends.set()
+        # Methods whose next call raises: `before` it did anything, or `after` it is on disk all the same.
+        self.failing: dict[str, str] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def _faulty(self, name: str, work: Callable[[], Any]) -> Any:
+        when = self.failing.pop(name, "")
+        if when == "before":
+            raise StoreError("the disk is full")
+        done = await work()
+        if when == "after":
+            raise StoreError("the disk says it failed")
+        return done
+
+    async def begin(self, request: RunRequest, *, now: float) -> Any:
+        return await self._faulty("begin", lambda: self._store.begin(request, now=now))
+
+    async def append(self, key: ConversationKey, run_id: str, messages: Sequence[Message], *, now: float) -> Any:
+        self.append_asked.set()
+        await self.appends.wait()
+        return await self._faulty("append", lambda: self._store.append(key, run_id, messages, now=now))
+
+    async def end(
+        self, key: ConversationKey, run_id: str, end: RunEnd, messages: Sequence[Message], *, now: float
+    ) -> Any:
+        return await self._faulty("end", lambda: self._store.end(key, run_id, end, messages, now=now))
+
+
+class Act:
+    """A tool with an effect: it notes what the disk holds at the moment it is run."""
+
+    spec = ToolSpec(
+        name="act", description="Do it.", parameters={"type": "object", "properties": {}}, safety=Safety.DANGEROUS
+    )
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self.found: list[list[str]] = []
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        entries: list[Entry] = await self._store.entries(context.key)
+        self.found.append([call.name for entry in entries for call in entry.message.tool_calls])
+        return "acted"
+
+
+@dataclass(kw_only=True)
+class Engine:
+    store: SqliteStore
+    disk: Disk
+    runs: Runs
+    act: Act
+
+    def start(self, content: str, run_id: str) -> "asyncio.Task[RunEnd | MootError]":
+        return asyncio.get_running_loop().create_task(self.say(content, run_id))
+
+    async def say(self, content: str, run_id: str) -> RunEnd | MootError:
+        """The end of a turn, or the error that took its place."""
+        over: asyncio.Future[RunEnd | MootError] = asyncio.get_running_loop().create_future()
+
+        def follow(item: Event | MootError) -> None:
+            if isinstance(item, RunEnded | MootError) and not over.done():
+                over.set_result(item.end if isinstance(item, RunEnded) else item)
+
+        feed = await self.runs.submit(RunRequest(id=run_id, key=ADA, speaker="ada", content=content))
+        leave = feed.follow(follow)
+        try:
+            async with asyncio.timeout(30):
+                return await over
+        finally:
+            leave()
+
+
+async def _whole(_call: GateCall, result: ToolResult) -> ToolResult:
+    return result
+
+
+async def _lost(run_id: str, call_id: str) -> str:
+    raise AssertionError((run_id, call_id))
+
+
+@asynccontextmanager
+async def engine(folder: Path, *rules: Rule) -> AsyncIterator[Engine]:
+    store = await open_store(folder / "moot.db")
+    supervisor, clock, disk, act = Supervisor(), SetClock(), Disk(store), Act(store)
+    model = ScriptedModel(ModelConfig(name="m", provider="scripted"), rules=rules or (CALLING, TALKING))
+    tools: dict[str, Tool] = {"act": act}
+    config = Config(default_model="m", models={})
+    compaction = Compaction(store=disk, clock=clock)
+    loop = Loop(
+        gate=Gate(tools=lambda: tools, hooks=[], budget=_whole, restore=_lost),
+        asks=Asks(clock=clock, rng=Random(1)),
+        compaction=compaction,
+        config=lambda: config,
+        clock=clock,
+        rng=Random(1),
+    )
+    wiring = Wiring(
+        store=disk,
+        loop=loop,
+        compaction=compaction,
+        agents=lambda name: Agent(name=name, description="", instruction="You act."),
+        models=lambda _name: model,
+        config=lambda: config,
+        workspace=lambda _key: str(folder),
+        clock=clock,
+        supervisor=supervisor,
+        grow=lambda _key: None,
+    )
+    runs = Runs(wiring)
+    try:
+        yield Engine(store=store, disk=disk, runs=runs, act=act)
+    finally:
+        disk.appends.set()
+        await runs.stop(grace=0.0)
+        await supervisor.stop()
+        await store.close()

@@ -1,0 +1,130 @@
+"""A deleted conversation leaves nothing behind: looked for in every column of every table, indexes included."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+
+from moot.domain.approval import Approval, Decision
+from moot.domain.conversation import Archive, ConversationKey
+from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, result_key
+from moot.domain.memory import Memory
+from moot.domain.message import Message, Role, Thinking, ToolCall, tool_result
+from moot.domain.note import Note, NoteKind
+from moot.domain.output import Output
+from moot.domain.output_config import OutputConfig
+from moot.domain.ports import Doomed
+from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.domain.task import Task
+from moot.store.approvals import StoredApprovals
+from moot.store.learnings import SqliteLearnings
+from moot.store.memories import SqliteMemories
+from moot.store.notes import SqliteNotes
+from moot.store.outputs import SqliteOutputs
+from moot.store.sqlite import SqliteStore
+from moot.store.tasks import SqliteTasks
+from tests.unit.shelves import stored
+
+# A word that no stemmer shortens, and that no pattern takes for an id.
+CANARY = "zanzibarian"
+DOOMED = ConversationKey("ada", f"sender-{CANARY}")
+BESIDE = ConversationKey("ada", "sender")
+
+
+def traces(db: apsw.Connection, word: str) -> Iterator[str]:
+    """Where the word is. An index leaves out the letters a word shares with the one before it: its end is enough."""
+    ends = (word.encode(), word[3:].encode())
+    for (table,) in list(db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")):
+        for row in db.execute(f'SELECT * FROM "{table}"'):
+            for value in row:
+                held = value if isinstance(value, bytes) else str(value).encode()
+                if any(end in held.lower() for end in ends):
+                    yield table
+
+
+async def fill(store: SqliteStore, key: ConversationKey, word: str) -> None:
+    """One of everything that a conversation can have, with the word in it."""
+    run = f"run-{key.sender}"
+    call = ToolCall(id="call_1", name="fs_read", arguments=json.dumps({"path": word}))
+    said = Message(
+        role=Role.ASSISTANT, content=word, tool_calls=(call,), thinking=(Thinking(text=word, signature=word),)
+    )
+    request = RunRequest(id=run, key=key, speaker="ada", content=f"ask {word}", client_message_id=word)
+    await store.begin(request, now=1.0)
+    approvals = StoredApprovals(store)
+    approval = Approval(
+        id=f"ask-{run}", key=key, run_id=run, call_id="call_1", speaker="ada", tool="fs_read", arguments=word,
+        subject=word, line=word, preview=word, reason=word, opened_at=1.0, expires_at=1e12,
+    )  # fmt: skip
+    await approvals.open(approval)
+    await approvals.decide(approval.id, attempt=1, decision=Decision.ALWAYS, by=word, now=2.0)
+    assert await approvals.of_call(run, "call_1") is not None
+    await store.append(key, run, [said, tool_result("call_1", word, taint=frozenset({word}))], now=2.0)
+    await store.end(key, run, RunEnd(outcome=Outcome.COMPLETED, content=word, error=word), [], now=3.0)
+    await store.set_title(key, word)
+    await store.archive(key, Archive(number=0, first_seq=1, last_seq=2, title=word, summary=word, archived_at=4.0))
+    await store.enqueue(RunRequest(id=f"{run}-2", key=key, speaker="ada", content=word, cwd=f"/{word}"), now=5.0)
+    await SqliteMemories(store).save(key, Memory(key=word, content=word, tags=(word,)), max_entries=10, now=1.0)
+    await SqliteTasks(store).create(key, Task(id=f"t-{run}", title=word, description=word, parent_id="", agent_id=word))
+    await SqliteNotes(store).add(key, Note(kind=NoteKind.REFLECTION, content=word, first_seq=1, last_seq=2), now=1.0)
+    output = Output(ref=f"out-{run}", tool="fs_read", content=word, created_at=1.0)
+    await SqliteOutputs(store, OutputConfig()).keep(key, output)
+    record = CallRecord(
+        agent=key.agent, sender=key.sender, run_id=run, call_id="call_1", tool="fs_read", ok=False, seconds=0.1, at=1.0
+    )
+    learnings = SqliteLearnings(store)
+    await learnings.learn([Lesson(record=record, failure=failure("fs_read", f"cannot do {word}"))])
+    named = result_key(key.agent, key.sender, "fs_read")
+    await learnings.know([Knowledge(key=named, category="fact", content=word, owner=key)], versions=2)
+
+
+TABLES = {
+    "conversations", "messages", "runs", "archives", "asks", "rules", "outputs", "memories", "notes", "tasks",
+    "tool_audit", "learnings", "knowledge", "message_index_data", "summary_index_data", "memory_index_data",
+}  # fmt: skip
+
+
+@stored
+async def test_nothing_of_a_deleted_conversation_is_left_in_any_table(store: SqliteStore) -> None:
+    await fill(store, BESIDE, "honolulan")
+    await fill(store, DOOMED, CANARY)
+    before = await store.read(lambda db: set(traces(db, CANARY)))
+    kept = await store.read(lambda db: sorted(traces(db, "honolulan")))
+    # What is looked for is found: this test can fail.
+    assert before == TABLES
+
+    expected = Doomed(
+        messages=3, archives=1, runs=2, memories=1, tasks=1, notes=1, outputs=1, lessons=2, rules=1
+    )  # fmt: skip
+    assert await store.doom(DOOMED) == expected
+    assert await store.delete(DOOMED) == expected
+
+    assert await store.read(lambda db: list(traces(db, CANARY))) == []
+    assert await store.read(lambda db: sorted(traces(db, "honolulan"))) == kept
+    assert (await store.doom(BESIDE)).lessons == 2
+    (found,) = await SqliteMemories(store).recall(BESIDE, "honolulan", limit=5, now=1.0)
+    assert found.content == "honolulan"
+    assert len(await store.recall(BESIDE, "honolulan", limit=5, now=9.0)) == 1
+
+
+@stored
+async def test_the_bytes_of_a_deleted_conversation_are_overwritten_in_the_file(store: SqliteStore) -> None:
+    await fill(store, BESIDE, "honolulan")
+    await fill(store, DOOMED, CANARY)
+    # Many pages of it, so that some are let go of whole.
+    entries = [tool_result(f"call_{number}", f"{CANARY} " * 2_000) for number in range(40)]
+    await store.append(DOOMED, "", entries, now=6.0)
+    await store.delete(DOOMED)
+    await store.backup(f"{store.path}.copy")
+    data = Path(f"{store.path}.copy").read_bytes()  # noqa: ASYNC240
+    assert b"honolulan" in data
+    assert CANARY.encode() not in data
+
+
+@stored
+async def test_a_rule_of_a_deleted_conversation_allows_nothing_in_the_next_one(store: SqliteStore) -> None:
+    await fill(store, DOOMED, CANARY)
+    await fill(store, BESIDE, "honolulan")
+    await store.delete(DOOMED)
+    assert {rule.sender for rule in await StoredApprovals(store).rules()} == {BESIDE.sender}

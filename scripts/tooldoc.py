@@ -22,6 +22,8 @@ provider = "scripted"
 [listen]
 http = "off"
 tcp = "off"
+[agent]
+multiAgent = true
 """
 
 INTRODUCTION = """\

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from moot.daemon.config import ConfigFile
+from moot.daemon.config_agents import agents_folder, foreign_folders
 from moot.daemon.master_key import MasterKey
 from moot.daemon.paths import Paths, make_folder
 from moot.daemon.vault import Keychain, Vault

@@ -244,6 +244,7 @@ class Daemon:
                 clock=self.clock,
                 rng=self.rng,
                 supervisor=self.supervisor,
+                redact=self.redactor.for_log,
             )
         )
 

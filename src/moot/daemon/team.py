@@ -20,8 +20,10 @@ from moot.multiagent.grants import Grants
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing import Route, Router
 from moot.multiagent.teammates import Teammates
+from moot.multiagent.traces import Traces
 from moot.store.agent_runs import SqliteAgentRuns
 from moot.store.sqlite import SqliteStore
+from moot.store.traces import SqliteTraces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,8 @@ class Members:
     clock: Clock
     rng: Random
     supervisor: Supervisor
+    # What traces are told passes through this.
+    redact: Callable[[str], str]
 
 
 class Team:
@@ -44,6 +48,7 @@ class Team:
         self._m = members
         self._partition: tuple[Mapping[str, Tool], tuple[Agent, ...], Partition] | None = None
         self._router = Router()
+        self.traces = Traces(shelf=SqliteTraces(members.store), redact=members.redact, clock=members.clock)
         self.teammates = Teammates(
             Crew(
                 runs=members.runs,
@@ -56,6 +61,7 @@ class Team:
                 clock=members.clock,
                 rng=members.rng,
                 supervisor=members.supervisor,
+                traces=self.traces,
             )
         )
         self._control = control.tools(self.teammates, lambda text: self.route(text).agent)
@@ -70,6 +76,7 @@ class Team:
             route=self.route,
             config=self._config,
             store=members.store,
+            traces=self.traces,
         )
 
     def control(self) -> Sequence[Tool]:

@@ -1,6 +1,7 @@
 """What speakers are told for one run: the orchestrator its team and where a request belongs, a teammate its place."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Protocol
 
 from moot.domain.agent import ROOT, Agent
@@ -9,6 +10,7 @@ from moot.domain.agent_run import AgentRun
 from moot.domain.message import Message, user
 from moot.domain.ports import Store
 from moot.domain.text import clean, defuse
+from moot.domain.trace import Notes, TraceKind
 from moot.domain.transcript_text import as_text
 from moot.engine.turn import Briefing, Turn
 from moot.multiagent.partition import Partition
@@ -32,12 +34,14 @@ class Briefs:
         route: Callable[[str], Route],
         config: Callable[[], AgentConfig],
         store: Store,
+        traces: Notes,
     ) -> None:
         self._teammates = teammates
         self._partition = partition
         self._route = route
         self._config = config
         self._store = store
+        self._traces = traces
 
     async def __call__(self, turn: Turn) -> Briefing:
         run = self._teammates.at_work(turn.request.id)
@@ -51,7 +55,9 @@ class Briefs:
         team = roster(self._partition(), rounds=self._config().max_delegation_rounds)
         if turn.request.author:
             return Briefing(system=(team,))
-        return Briefing(system=(team,), tail=(advice(self._route(turn.request.content)),))
+        route = self._route(turn.request.content)
+        self._traces.note(turn.request.id, TraceKind.ROUTING, turn.request.speaker, **asdict(route))
+        return Briefing(system=(team,), tail=(advice(route),))
 
     async def _teammate(self, agent: Agent, run: AgentRun) -> Briefing:
         blocks = [place(run)]

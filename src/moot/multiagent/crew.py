@@ -11,6 +11,7 @@ from moot.domain.agent_run import AgentRun, Delivery
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports import Clock, Store
 from moot.domain.run import Limits
+from moot.domain.trace import Notes
 from moot.engine.approvals import Approvals
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
@@ -45,6 +46,7 @@ class Crew:
     clock: Clock
     rng: Random
     supervisor: Supervisor
+    traces: Notes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

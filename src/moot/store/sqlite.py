@@ -57,6 +57,7 @@ class SqliteStore:
         self._readers = Readers(path, tuning)
         # For the other shelves of this package, such as memories and secrets: each has its own SQL in its own file.
         self.write = self._write = self._writer.write
+        self.post = self._writer.post
         self.read = self._read = self._readers.read
 
     # ---- conversations --------------------------------------------------------------------------

@@ -49,11 +49,15 @@ class Writer:
         self._thread.start()
 
     async def write(self, work: Work[T], name: str = "") -> T:
+        return await self.post(work, name)
+
+    def post(self, work: Work[T], name: str = "") -> asyncio.Future[T]:
+        """Hand a transaction over now, ahead of any that is handed over later; the future need not be awaited."""
         if self._closed:
             raise StoreError("the store is closed", fix="Start the daemon again.")
         future: asyncio.Future[T] = self._loop.create_future()
         self._jobs.put(Job(work, future, name))
-        return await future
+        return future
 
     async def close(self) -> None:
         if not self._closed:

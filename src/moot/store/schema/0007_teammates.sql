@@ -46,3 +46,29 @@ CREATE INDEX agent_runs_by_end ON agent_runs (ended_at) WHERE status <> 'spawned
 
 ALTER TABLE runs ADD COLUMN author TEXT NOT NULL DEFAULT '';
 ALTER TABLE runs ADD COLUMN taint TEXT NOT NULL DEFAULT '';
+
+-- What a trace tells that is kept nowhere else. `after_seq` is the run's last message when it was written: clocks jump.
+CREATE TABLE trace_notes (
+    run           TEXT    NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    seq           INTEGER NOT NULL,
+    after_seq     INTEGER NOT NULL,
+    at            REAL    NOT NULL,
+    kind          TEXT    NOT NULL,
+    agent         TEXT    NOT NULL,
+    payload       TEXT    NOT NULL,
+    truncated     INTEGER NOT NULL,
+    PRIMARY KEY (run, seq)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX trace_notes_by_age ON trace_notes (at);
+-- Turns that went wrong are looked for among many that did not.
+CREATE INDEX runs_failed ON runs (number) WHERE outcome NOT IN ('', 'completed', 'escalated', 'cancelled');
+
+-- The journal of what blocked a teammate.
+CREATE TABLE ledger (
+    run_id        TEXT    NOT NULL,
+    seq           INTEGER NOT NULL,
+    type          TEXT    NOT NULL,
+    at            REAL    NOT NULL,
+    payload       TEXT    NOT NULL,
+    PRIMARY KEY (run_id, seq)
+) STRICT, WITHOUT ROWID;

@@ -225,7 +225,7 @@ def _calls(calls: tuple[RuleCall, ...], prompt: Prompt, values: dict[str, str]) 
     return [
         ToolCall(
             id=f"call_scripted_{place}_{number}",
-            name=call.name,
+            name=_fill(call.name, values),
             arguments=_fill(call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments), values),
         )
         for number, call in enumerate(calls)

@@ -115,6 +115,7 @@ class Teammates:
         reach("teammates.recovered")
         for run in await self._c.shelf.owed():
             await self._deliveries.settle(run)
+        self._places.fill()
 
     # ---- to look and to wait ------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ class Traces:
         self._redact = redact
         self._clock = clock
 
-    def note(self, run_id: str, kind: TraceKind, agent: str, **payload: object) -> None:
+    def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
         """Write a fact into the trace of a run. It is on disk before the run's end is told; the caller goes on."""
         text = self._redact(msgspec.json.encode(payload, enc_hook=str).decode())
         self._shelf.add(

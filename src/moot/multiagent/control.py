@@ -120,7 +120,9 @@ class AgentWait:
                 },
                 "timeout": {
                     "type": "integer",
-                    "description": f"Seconds to wait; {DEFAULT_SECONDS} unless said, 0 only looks.",
+                    # Nought only looks. A model that fills in every number would look and never wait.
+                    "minimum": 1,
+                    "description": f"Seconds to wait; {DEFAULT_SECONDS} unless said.",
                 },
             },
             "required": ["agent_id"],

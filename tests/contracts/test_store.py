@@ -14,7 +14,7 @@ from moot.domain.message import Entry, Message, Role, Thinking, ToolCall, assist
 from moot.domain.ports import Doomed, Store
 from moot.domain.run import Limits, Outcome, Run, RunEnd, RunStatus
 from moot.domain.scope import NO_TOOLS
-from moot.domain.usage import Usage
+from moot.domain.usage import Spent, Usage
 from moot.store.sqlite import open_store
 
 # ---- conversations ------------------------------------------------------------------------------
@@ -217,6 +217,7 @@ async def test_a_run_is_kept_whole(store: Store) -> None:
         usage=Usage(prompt=10, completion=5, cache_hit=4, cache_miss=6, reasoning=2),
         cost=0.125,
         steps=3,
+        seconds=2.5,
     )
     await store.begin(asked, now=1.0)
     running = await store.find_run(KEY, "m1")
@@ -225,7 +226,8 @@ async def test_a_run_is_kept_whole(store: Store) -> None:
     await store.end(KEY, "run-1", end, [assistant("so far")], now=2.0)
 
     (run,) = await store.runs(KEY)
-    assert run == replace(running, status=RunStatus.ENDED, ended_at=2.0, end=end)
+    spent = Spent(steps=end.steps, usage=end.usage, cost=end.cost, seconds=end.seconds)
+    assert run == replace(running, status=RunStatus.ENDED, ended_at=2.0, end=end, spent=spent)
     assert await store.find_run(KEY, "m1") == run
 
 
@@ -404,3 +406,42 @@ async def test_a_turn_does_not_run_again_once_something_came_after_it(store: Sto
     found = await store.find_run(KEY, "m")
     assert found is not None
     assert found.request.id == "r1"
+
+
+# ---- what runs have used up ---------------------------------------------------------------------
+
+
+@stored
+async def test_what_a_run_has_used_up_is_kept_with_its_steps_and_never_unsaid(store: Store) -> None:
+    so_far = Spent(steps=2, usage=Usage(prompt=100, completion=20), cost=0.5, seconds=3.0)
+    await store.begin(request(), now=1.0)
+    await store.append(KEY, "run-1", [assistant("a step")], now=2.0, spent=so_far)
+    running = await store.run("run-1")
+    assert running is not None
+    assert running.spent == so_far
+
+    # Who ends it after a crash knows nothing of what it used.
+    await store.end(KEY, "run-1", RunEnd(outcome=Outcome.INTERRUPTED), [], now=3.0)
+
+    ended = await store.run("run-1")
+    assert ended is not None
+    assert ended.spent == so_far
+
+
+@stored
+async def test_the_budget_of_a_tree_is_what_its_top_was_allowed_and_all_have_used(store: Store) -> None:
+    top = request(limits=Limits(steps=9, tokens=500, spend=0.25))
+    child = request("arun-1", key=OTHER, origin="run-1")
+    stranger = request("run-2", key=ConversationKey("bob", "user"))
+    for number, each in enumerate((top, child, stranger), start=1):
+        await store.begin(each, now=1.0)
+        spent = Spent(steps=number, usage=Usage(prompt=10 * number, completion=1), cost=number / 8, seconds=number)
+        await store.append(each.key, each.id, [assistant("x")], now=2.0, spent=spent)
+
+    limits, used = await store.budget("run-1")
+    assert limits == top.limits
+    assert used == Spent(steps=3, usage=Usage(prompt=30, completion=2), cost=3 / 8, seconds=2.0)
+    found = await store.run("arun-1")
+    assert found is not None
+    assert found.request.origin == "run-1"
+    assert await store.budget("run-none") == (Limits(), Spent())

@@ -75,6 +75,9 @@ class AgentRun:
     parent: str = ""
     parent_key: ConversationKey | None = None
     call: str = ""
+    # The turn of a person's that set it all off, whose budget it spends from; and the step of its parent it came from.
+    origin: str = ""
+    step: int = 0
     # The agents from the root down to the parent.
     chain: tuple[str, ...] = ()
     spawn_reason: str = ""
@@ -103,6 +106,13 @@ class AgentRun:
     @property
     def is_background(self) -> bool:
         return self.parent_key is None
+
+
+def owner_of(sender: str) -> str:
+    """Whose the conversation with a sender is: that of a background run is its owner's, any other the sender's own."""
+    if not sender.startswith(BACKGROUND_SENDER):
+        return sender
+    return sender.removeprefix(BACKGROUND_SENDER).partition(":")[2] or sender
 
 
 def status_of(outcome: Outcome) -> AgentRunStatus:

@@ -12,8 +12,8 @@ from moot.domain.conversation import Archive, Conversation, ConversationKey, Loa
 from moot.domain.events import Event
 from moot.domain.message import Entry, Message, Thinking, ToolCall
 from moot.domain.prompt import Prompt, ToolSpec
-from moot.domain.run import Run, RunEnd, RunRequest
-from moot.domain.usage import Spend, Usage
+from moot.domain.run import Limits, Run, RunEnd, RunRequest
+from moot.domain.usage import Spend, Spent, Usage
 
 
 class Clock(Protocol):
@@ -288,7 +288,10 @@ class Store(Protocol):
     """Durable truth. A method that changes anything returns once the change is on disk (fsync)."""
 
     async def load(self, key: ConversationKey) -> Loaded | None: ...
-    async def conversations(self, *, agent: str = "", sender: str = "") -> list[Conversation]: ...
+    async def conversations(self, *, agent: str = "", sender: str = "", teammates: bool = False) -> list[Conversation]:
+        """Empty names match all. Those that teammates have to themselves come only where they are wanted or named."""
+        ...
+
     async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
         """Entries first..last, archived ones too; last 0 is the newest."""
         ...
@@ -324,8 +327,17 @@ class Store(Protocol):
         ...
 
     async def append(
-        self, key: ConversationKey, run_id: str, messages: Sequence[Message], *, now: float
-    ) -> list[Entry]: ...
+        self,
+        key: ConversationKey,
+        run_id: str,
+        messages: Sequence[Message],
+        *,
+        now: float,
+        spent: Spent | None = None,
+    ) -> list[Entry]:
+        """Append what a run has to say; in the same transaction, what it has used up so far."""
+        ...
+
     async def end(
         self, key: ConversationKey, run_id: str, end: RunEnd, messages: Sequence[Message], *, now: float
     ) -> list[Entry]:
@@ -356,6 +368,9 @@ class Store(Protocol):
         ...
 
     async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]: ...
+    async def budget(self, origin: str) -> tuple[Limits, Spent]:
+        """What the run at the top of a tree was allowed, and what all runs of the tree have used up so far."""
+        ...
 
     async def add_token(self, token: Token, digest: str) -> None: ...
     async def find_token(self, digest: str) -> Token | None: ...

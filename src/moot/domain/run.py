@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.scope import ALL_TOOLS, Scope
-from moot.domain.usage import Usage
+from moot.domain.usage import Spent, Usage
 
 _N = TypeVar("_N", int, float)
 
@@ -39,12 +39,13 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one run may spend; None is no limit."""
+    """What a run, or a tree of runs, may spend; None is no limit. `idle_seconds` may pass with nothing happening."""
 
     steps: int | None = None
     seconds: float | None = None
     tokens: int | None = None
     spend: float | None = None
+    idle_seconds: float | None = None
 
     def narrowed(self, other: "Limits") -> "Limits":
         return Limits(
@@ -52,6 +53,7 @@ class Limits:
             seconds=_least(self.seconds, other.seconds),
             tokens=_least(self.tokens, other.tokens),
             spend=_least(self.spend, other.spend),
+            idle_seconds=_least(self.idle_seconds, other.idle_seconds),
         )
 
 
@@ -79,6 +81,8 @@ class RunRequest:
     taint: frozenset[str] = frozenset()
     # The agent that wrote the content, where that was not the sender: a teammate that reports.
     author: str = ""
+    # The run whose budget it spends from, where that is another: the turn of a person's that set it all off.
+    origin: str = ""
 
     @property
     def asks_in(self) -> ConversationKey:
@@ -103,6 +107,8 @@ class RunEnd:
     usage: Usage = field(default_factory=Usage)
     cost: float = 0.0
     steps: int = 0
+    # How long it was at work; waiting for a human is not.
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,3 +122,5 @@ class Run:
     ended_at: float = 0.0
     user_seq: int = 0
     end: RunEnd | None = None
+    # What it has used up so far, also while it goes on.
+    spent: Spent = field(default_factory=Spent)

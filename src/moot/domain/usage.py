@@ -1,6 +1,6 @@
 """What a model call consumed, and what that cost."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,16 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What a run, or a whole tree of runs, has used up. `seconds` are those at work: waiting for a human is none."""
+
+    steps: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spend:
     """Everything one conversation, or one (agent, model) of it, has consumed."""
 
@@ -37,3 +47,5 @@ class Spend:
     runs: int
     usage: Usage
     cost: float
+    # Where it was used as a teammate: the agent of the conversation, with the same sender, it was used for.
+    root: str = ""

@@ -9,13 +9,13 @@ import apsw
 from moot.domain.agent_run import AgentRun, AgentRunStatus, Delivery, status_of
 from moot.domain.conversation import ConversationKey
 from moot.domain.run import Limits, Outcome, RunEnd
-from moot.domain.usage import Usage
+from moot.domain.usage import Spend, Usage
 from moot.store import rows
 from moot.store.sqlite import SqliteStore
 
 _GIVEN = (
-    "id, agent, sender, root_agent, root_sender, parent, parent_agent, parent_sender, parent_seq, call, chain,"
-    " instruction, spawn_reason, allowed_tools, cwd, max_steps, max_seconds, max_tokens, max_spend, taint,"
+    "id, agent, sender, root_agent, root_sender, parent, parent_agent, parent_sender, parent_seq, call, origin, step,"
+    " chain, instruction, spawn_reason, allowed_tools, cwd, max_steps, max_seconds, max_tokens, max_spend, taint,"
     " status, delivery, created_at"
 )
 _COLUMNS = f"{_GIVEN}, granted_tools, outcome, result, error, hit_limit, tokens, cost, steps, started_at, ended_at"
@@ -45,7 +45,7 @@ class SqliteAgentRuns:
         )
 
     async def get(self, run_id: str) -> AgentRun | None:
-        return await self._store.read(lambda db: _one(db.execute(f"{_SELECT} WHERE id = ?", (run_id,))))
+        return await self._store.read(lambda db: find(db, run_id))
 
     async def not_ended(self) -> list[AgentRun]:
         return await self._store.read(
@@ -58,17 +58,49 @@ class SqliteAgentRuns:
             lambda db: _all(db.execute(f"{_SELECT} WHERE delivery = 'owed' AND status <> 'spawned' ORDER BY number"))
         )
 
-    async def children(self, parent: str) -> list[AgentRun]:
-        return await self._store.read(
-            lambda db: _all(db.execute(f"{_SELECT} WHERE parent = ? ORDER BY number", (parent,)))
-        )
-
     async def recent(self, *, limit: int, root: ConversationKey | None = None) -> list[AgentRun]:
         """The newest runs first."""
         where, values = ("WHERE root_agent = ? AND root_sender = ?", tuple(root)) if root is not None else ("", ())
         return await self._store.read(
             lambda db: _all(db.execute(f"{_SELECT} {where} ORDER BY number DESC LIMIT ?", (*values, limit)))
         )
+
+    async def roots(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
+        """The conversations that runs were spawned for, by the runs' ids."""
+        found = "SELECT id, root_agent, root_sender FROM agent_runs WHERE id IN (SELECT value FROM json_each(?))"
+        return await self._store.read(
+            lambda db: {row[0]: ConversationKey(row[1], row[2]) for row in db.execute(found, (json.dumps(run_ids),))}
+        )
+
+    async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]:
+        """What teammates took, by the conversation they worked for; empty names match all."""
+        return await self._store.read(lambda db: _spend(db, agent, sender))
+
+
+def _spend(db: apsw.Connection, agent: str, sender: str) -> list[Spend]:
+    # A run that is not kept any more has left its sums here.
+    found = db.execute(
+        "SELECT agent, root_sender, coalesce(runs.model, ''), count(*), sum(coalesce(prompt, 0)),"
+        " sum(coalesce(completion, tokens)), sum(coalesce(cache_hit, 0)), sum(coalesce(cache_miss, 0)),"
+        " sum(coalesce(reasoning, 0)), sum(coalesce(runs.cost, agent_runs.cost)), root_agent"
+        " FROM agent_runs LEFT JOIN runs ON runs.id = agent_runs.id"
+        " WHERE parent <> '' AND agent_runs.status <> 'spawned'"
+        " AND (?1 = '' OR root_agent = ?1) AND (?2 = '' OR root_sender = ?2)"
+        " GROUP BY root_agent, root_sender, agent, runs.model ORDER BY root_agent, root_sender, agent, runs.model",
+        (agent, sender),
+    )
+    return [
+        Spend(
+            agent=row[0],
+            sender=row[1],
+            model=row[2],
+            runs=row[3],
+            usage=rows.usage(row[4:9]),
+            cost=row[9],
+            root=row[10],
+        )
+        for row in found
+    ]
 
 
 def _create(db: apsw.Connection, run: AgentRun) -> AgentRun:
@@ -85,6 +117,8 @@ def _create(db: apsw.Connection, run: AgentRun) -> AgentRun:
         *parent,
         run.parent_seq,
         run.call,
+        run.origin,
+        run.step,
         json.dumps(run.chain),
         run.instruction,
         run.spawn_reason,
@@ -131,6 +165,15 @@ def _deliver(db: apsw.Connection, run_ids: Sequence[str], delivery: Delivery) ->
         db.execute("UPDATE agent_runs SET delivery = ? WHERE id = ? AND delivery = 'owed'", (delivery.value, run_id))
 
 
+def find(db: apsw.Connection, run_id: str) -> AgentRun | None:
+    return _one(db.execute(f"{_SELECT} WHERE id = ?", (run_id,)))
+
+
+def of_parent(db: apsw.Connection, parent: str) -> list[AgentRun]:
+    """Those a run spawned, in the order it did."""
+    return _all(db.execute(f"{_SELECT} WHERE parent = ? ORDER BY number", (parent,)))
+
+
 def _one(found: Iterable[Any]) -> AgentRun | None:
     return next(iter(_all(found)), None)
 
@@ -140,9 +183,9 @@ def _all(found: Iterable[Any]) -> list[AgentRun]:
 
 
 def _run(row: rows.Row) -> AgentRun:
-    status = AgentRunStatus(row[20])
+    status = AgentRunStatus(row[22])
     parent_key = ConversationKey(row[6], row[7]) if row[6] else None
-    outcome, result, error, hit_limit, tokens, cost, steps, started_at, ended_at = row[24:33]
+    outcome, result, error, hit_limit, tokens, cost, steps, started_at, ended_at = row[26:35]
     end = None
     if status.is_terminal:
         end = RunEnd(
@@ -164,17 +207,19 @@ def _run(row: rows.Row) -> AgentRun:
         parent_key=parent_key,
         parent_seq=row[8],
         call=row[9],
-        chain=tuple(json.loads(row[10])),
-        instruction=row[11],
-        spawn_reason=row[12],
-        allowed_tools=tuple(json.loads(row[13])),
-        cwd=row[14],
-        limits=Limits(steps=row[15], seconds=row[16], tokens=row[17], spend=row[18]),
-        taint=rows.untainted(row[19]),
+        origin=row[10],
+        step=row[11],
+        chain=tuple(json.loads(row[12])),
+        instruction=row[13],
+        spawn_reason=row[14],
+        allowed_tools=tuple(json.loads(row[15])),
+        cwd=row[16],
+        limits=Limits(steps=row[17], seconds=row[18], tokens=row[19], spend=row[20]),
+        taint=rows.untainted(row[21]),
         status=status,
-        delivery=Delivery(row[21]),
-        created_at=row[22],
-        granted_tools=tuple(json.loads(row[23])),
+        delivery=Delivery(row[23]),
+        created_at=row[24],
+        granted_tools=tuple(json.loads(row[25])),
         end=end,
         started_at=started_at,
         ended_at=ended_at,

@@ -13,8 +13,8 @@ from moot.domain.message import Entry, Message, Role, tool_result, user
 from moot.domain.ports import Begun
 from moot.domain.run import Limits, Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
-from moot.domain.usage import Spend
-from moot.store import conversations, rows
+from moot.domain.usage import Spent
+from moot.store import conversations, rows, spending
 
 INTERRUPTED_CALL = "interrupted: the daemon stopped before this call's outcome was known; it was not run again"
 INTERRUPTED_RUN = "the daemon stopped while this run was in flight"
@@ -23,7 +23,7 @@ _COLUMNS = (
     "conversations.agent, conversations.sender, runs.id, speaker, status, coalesce(messages.content, runs.content, ''),"
     " runs.cwd, max_steps, max_seconds, max_tokens, max_spend, client_message_id, runs.created_at, started_at,"
     " ended_at, user_seq, outcome, error, hit_limit, coalesce(replies.content, reply), provider, model, prompt,"
-    " completion, cache_hit, cache_miss, reasoning, cost, steps, author, runs.taint"
+    " completion, cache_hit, cache_miss, reasoning, cost, steps, seconds, author, runs.taint, runs.origin"
 )
 _SELECT = (
     f"SELECT {_COLUMNS} FROM runs JOIN conversations ON conversations.id = runs.conversation"
@@ -48,8 +48,9 @@ def _run(row: rows.Row) -> Run:
         cwd=cwd,
         limits=Limits(steps=row[7], seconds=row[8], tokens=row[9], spend=row[10]),
         client_message_id=row[11],
-        author=row[29],
-        taint=rows.untainted(row[30]),
+        author=row[30],
+        taint=rows.untainted(row[31]),
+        origin=row[32],
     )
     created_at, started_at, ended_at, user_seq = row[12:16]
     return Run(
@@ -59,12 +60,13 @@ def _run(row: rows.Row) -> Run:
         started_at=started_at,
         ended_at=ended_at,
         user_seq=user_seq,
-        end=_end(row[16:29]) if status == RunStatus.ENDED else None,
+        end=_end(row[16:30]) if status == RunStatus.ENDED else None,
+        spent=Spent(usage=rows.usage(row[22:27]), cost=row[27], steps=row[28], seconds=row[29]),
     )
 
 
 def _end(row: rows.Row) -> RunEnd:
-    outcome, error, limit, content, provider, model, *spent, cost, steps = row
+    outcome, error, limit, content, provider, model, *spent, cost, steps, seconds = row
     return RunEnd(
         outcome=Outcome(outcome),
         error=error,
@@ -75,6 +77,7 @@ def _end(row: rows.Row) -> RunEnd:
         usage=rows.usage(tuple(spent)),
         cost=cost,
         steps=steps,
+        seconds=seconds,
     )
 
 
@@ -196,7 +199,12 @@ def _followed(db: apsw.Connection, conversation: int, user_seq: int) -> bool:
 
 
 def append(
-    db: apsw.Connection, key: ConversationKey, run_id: str, messages: Sequence[Message], now: float
+    db: apsw.Connection,
+    key: ConversationKey,
+    run_id: str,
+    messages: Sequence[Message],
+    now: float,
+    spent: Spent | None = None,
 ) -> list[Entry]:
     """Append what a running run has to say; nothing is heard from a run that has ended."""
     conversation = rows.require_conversation(db, key)
@@ -204,6 +212,8 @@ def append(
         owner, status = _require(db, run_id)
         if owner != conversation or status != RunStatus.RUNNING:
             raise Conflict(f"run {run_id} is not running in {key}", fix="Start a new run.")
+        if spent is not None:
+            spending.record(db, run_id, spent)
     return rows.append_messages(db, conversation, run_id, messages, now)
 
 
@@ -324,8 +334,8 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
     limits = request.limits
     db.execute(
         "INSERT INTO runs (id, conversation, speaker, status, cwd, max_steps, max_seconds, max_tokens, max_spend,"
-        " client_message_id, author, taint, created_at, started_at, user_seq)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " client_message_id, author, taint, origin, created_at, started_at, user_seq)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             request.id,
             conversation,
@@ -339,6 +349,7 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
             request.client_message_id,
             request.author,
             rows.tainted(request.taint),
+            request.origin,
             now,
             started.at,
             started.user_seq,
@@ -360,8 +371,7 @@ def _no_run(run_id: str) -> NotFound:
 def _record(db: apsw.Connection, run_id: str, end: RunEnd, *, reply_seq: int, now: float) -> None:
     db.execute(
         "UPDATE runs SET status = 'ended', ended_at = ?, reply_seq = ?, reply = ?, outcome = ?, error = ?,"
-        " hit_limit = ?, provider = ?, model = ?, prompt = ?, completion = ?, cache_hit = ?, cache_miss = ?,"
-        " reasoning = ?, cost = ?, steps = ? WHERE id = ?",
+        f" hit_limit = ?, provider = ?, model = ?, {spending.RECORD} WHERE id = ?",
         (
             now,
             reply_seq,
@@ -371,30 +381,7 @@ def _record(db: apsw.Connection, run_id: str, end: RunEnd, *, reply_seq: int, no
             end.limit,
             end.provider,
             end.model,
-            *rows.usage_values(end.usage),
-            end.cost,
-            end.steps,
+            *spending.values(Spent(usage=end.usage, cost=end.cost, steps=end.steps, seconds=end.seconds)),
             run_id,
         ),
     )
-
-
-# ---- what it cost -------------------------------------------------------------------------------
-
-
-def spend(db: apsw.Connection, agent: str, sender: str) -> list[Spend]:
-    """What ended runs and the writing of archives took, by conversation and model; empty names match all."""
-    found = db.execute(
-        "SELECT agent, sender, model, sum(runs), sum(prompt), sum(completion), sum(cache_hit), sum(cache_miss),"
-        " sum(reasoning), sum(cost) FROM ("
-        f"SELECT conversation, model, 1 AS runs, {rows.USAGE_COLUMNS}, cost FROM runs WHERE status = 'ended'"
-        f" UNION ALL SELECT conversation, model, 0, {rows.USAGE_COLUMNS}, cost FROM archives WHERE model <> ''"
-        ") AS spent JOIN conversations ON conversations.id = spent.conversation"
-        " WHERE (?1 = '' OR agent = ?1) AND (?2 = '' OR sender = ?2)"
-        " GROUP BY agent, sender, model ORDER BY agent, sender, model",
-        (agent, sender),
-    )
-    return [
-        Spend(agent=row[0], sender=row[1], model=row[2], runs=row[3], usage=rows.usage(row[4:9]), cost=row[9])
-        for row in found
-    ]

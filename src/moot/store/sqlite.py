@@ -9,10 +9,10 @@ from moot.domain.conversation import Archive, Conversation, ConversationKey, Loa
 from moot.domain.errors import StoreError
 from moot.domain.message import Entry, Message
 from moot.domain.ports import Begun, Doomed, Token
-from moot.domain.run import Run, RunEnd, RunRequest
-from moot.domain.usage import Spend
+from moot.domain.run import Limits, Run, RunEnd, RunRequest
+from moot.domain.usage import Spend, Spent
 from moot.failpoint import reach
-from moot.store import archives, conversations, deletion, migrate, runs, tokens
+from moot.store import archives, conversations, deletion, migrate, runs, spending, tokens
 from moot.store import recall as recall_
 from moot.store.backup import keep_before_migration, write_backup
 from moot.store.check import check
@@ -65,8 +65,8 @@ class SqliteStore:
     async def load(self, key: ConversationKey) -> Loaded | None:
         return await self._read(lambda db: conversations.load(db, key))
 
-    async def conversations(self, *, agent: str = "", sender: str = "") -> list[Conversation]:
-        return await self._read(lambda db: conversations.listed(db, agent, sender))
+    async def conversations(self, *, agent: str = "", sender: str = "", teammates: bool = False) -> list[Conversation]:
+        return await self._read(lambda db: conversations.listed(db, agent, sender, teammates=teammates))
 
     async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
         return await self._read(lambda db: conversations.entries(db, key, first, last))
@@ -82,12 +82,16 @@ class SqliteStore:
 
     async def delete(self, key: ConversationKey) -> Doomed:
         doomed = await self._write(lambda db: deletion.delete(db, key), "delete")
+        await self.purge()
+        return doomed
+
+    async def purge(self) -> None:
+        """Take the words of what was deleted out of the indexes."""
         # It is gone and stays gone; words the disk will not have taken out of an index now go with the next one.
         with suppress(StoreError):
             more = await self._write(lambda db: deletion.purge(db, begin=True))
             while more:
                 more = await self._write(lambda db: deletion.purge(db, begin=False))
-        return doomed
 
     async def restore_conversation(
         self,
@@ -127,9 +131,15 @@ class SqliteStore:
         return await self._write(lambda db: runs.rerun(db, request, of, now), "rerun")
 
     async def append(
-        self, key: ConversationKey, run_id: str, messages: Sequence[Message], *, now: float
+        self,
+        key: ConversationKey,
+        run_id: str,
+        messages: Sequence[Message],
+        *,
+        now: float,
+        spent: Spent | None = None,
     ) -> list[Entry]:
-        return await self._write(lambda db: runs.append(db, key, run_id, messages, now), "append")
+        return await self._write(lambda db: runs.append(db, key, run_id, messages, now, spent), "append")
 
     async def end(
         self, key: ConversationKey, run_id: str, end: RunEnd, messages: Sequence[Message], *, now: float
@@ -140,7 +150,10 @@ class SqliteStore:
         return await self._write(lambda db: runs.recover(db, now), "recover")
 
     async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]:
-        return await self._read(lambda db: runs.spend(db, agent, sender))
+        return await self._read(lambda db: spending.spend(db, agent, sender))
+
+    async def budget(self, origin: str) -> tuple[Limits, Spent]:
+        return await self._read(lambda db: spending.budget(db, origin))
 
     # ---- memory ---------------------------------------------------------------------------------
 

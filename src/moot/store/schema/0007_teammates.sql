@@ -12,6 +12,8 @@ CREATE TABLE agent_runs (
     parent_sender TEXT    NOT NULL,
     parent_seq    INTEGER NOT NULL,
     call          TEXT    NOT NULL,
+    origin        TEXT    NOT NULL,
+    step          INTEGER NOT NULL,
     chain         TEXT    NOT NULL,
     instruction   TEXT    NOT NULL,
     spawn_reason  TEXT    NOT NULL,
@@ -34,18 +36,25 @@ CREATE TABLE agent_runs (
     delivery      TEXT    NOT NULL CHECK (delivery IN ('owed', 'waited', 'sent', 'none')),
     created_at    REAL    NOT NULL,
     started_at    REAL    NOT NULL DEFAULT 0,
-    ended_at      REAL    NOT NULL DEFAULT 0
+    ended_at      REAL    NOT NULL DEFAULT 0,
+    -- Whether its conversation is still there. What is left of one that was removed is what it took.
+    is_kept       INTEGER NOT NULL DEFAULT 1
 ) STRICT;
 -- A call that is made again after a restart finds what it spawned the first time.
 CREATE UNIQUE INDEX agent_runs_by_call ON agent_runs (parent, call) WHERE call <> '';
 CREATE INDEX agent_runs_of_parent ON agent_runs (parent);
+CREATE INDEX agent_runs_of_origin ON agent_runs (origin);
 CREATE INDEX agent_runs_of_root ON agent_runs (root_agent, root_sender, number);
 CREATE INDEX agent_runs_not_ended ON agent_runs (number) WHERE status = 'spawned';
 CREATE INDEX agent_runs_owed ON agent_runs (number) WHERE delivery = 'owed';
-CREATE INDEX agent_runs_by_end ON agent_runs (ended_at) WHERE status <> 'spawned';
+CREATE INDEX agent_runs_by_end ON agent_runs (ended_at) WHERE status <> 'spawned' AND is_kept = 1;
 
 ALTER TABLE runs ADD COLUMN author TEXT NOT NULL DEFAULT '';
 ALTER TABLE runs ADD COLUMN taint TEXT NOT NULL DEFAULT '';
+-- The run whose budget this one spends from, where that is another; and how long it has been at work.
+ALTER TABLE runs ADD COLUMN origin TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN seconds REAL NOT NULL DEFAULT 0;
+CREATE INDEX runs_of_origin ON runs (origin) WHERE origin <> '';
 
 -- What a trace tells that is kept nowhere else. `after_seq` is the run's last message when it was written: clocks jump.
 CREATE TABLE trace_notes (

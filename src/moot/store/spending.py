@@ -1,0 +1,63 @@
+"""What runs have used up: by conversation and model, by a tree of runs, and by one that still goes on."""
+
+import apsw
+
+from moot.domain.agent_run import CHILD_SENDER
+from moot.domain.run import Limits
+from moot.domain.usage import Spend, Spent
+from moot.store import rows
+
+# What was recorded as spent is never unsaid: an end that knows less leaves it as it is.
+RECORD = (
+    "prompt = max(prompt, ?), completion = max(completion, ?), cache_hit = max(cache_hit, ?),"
+    " cache_miss = max(cache_miss, ?), reasoning = max(reasoning, ?), cost = max(cost, ?), steps = max(steps, ?),"
+    " seconds = max(seconds, ?)"
+)
+
+
+def values(spent: Spent) -> rows.Row:
+    return (*rows.usage_values(spent.usage), spent.cost, spent.steps, spent.seconds)
+
+
+def record(db: apsw.Connection, run_id: str, spent: Spent) -> None:
+    """Write down what a run has used up so far."""
+    db.execute(f"UPDATE runs SET {RECORD} WHERE id = ?", (*values(spent), run_id))
+
+
+def budget(db: apsw.Connection, origin: str) -> tuple[Limits, Spent]:
+    """What the run at the top of a tree was allowed, and what all runs of the tree have used up.
+
+    Runs of a tree work side by side, so the longest of them stands for the time of all.
+    """
+    allowed = db.execute(
+        "SELECT max_steps, max_seconds, max_tokens, max_spend FROM runs WHERE id = ?", (origin,)
+    ).fetchone() or (None, None, None, None)
+    *usage, cost, steps, seconds = rows.one(
+        db.execute(
+            "SELECT coalesce(sum(prompt), 0), coalesce(sum(completion), 0), coalesce(sum(cache_hit), 0),"
+            " coalesce(sum(cache_miss), 0), coalesce(sum(reasoning), 0), coalesce(sum(cost), 0.0),"
+            " coalesce(sum(steps), 0), coalesce(max(seconds), 0.0) FROM runs"
+            " WHERE id = ?1 OR (origin = ?1 AND origin <> '')",
+            (origin,),
+        )
+    )
+    limits = Limits(steps=allowed[0], seconds=allowed[1], tokens=allowed[2], spend=allowed[3])
+    return limits, Spent(usage=rows.usage(tuple(usage)), cost=cost, steps=steps, seconds=seconds)
+
+
+def spend(db: apsw.Connection, agent: str, sender: str) -> list[Spend]:
+    """What ended runs and archives took, by conversation and model. Teammates are counted where their runs are."""
+    found = db.execute(
+        "SELECT agent, sender, model, sum(runs), sum(prompt), sum(completion), sum(cache_hit), sum(cache_miss),"
+        " sum(reasoning), sum(cost) FROM ("
+        f"SELECT conversation, model, 1 AS runs, {rows.USAGE_COLUMNS}, cost FROM runs WHERE status = 'ended'"
+        f" UNION ALL SELECT conversation, model, 0, {rows.USAGE_COLUMNS}, cost FROM archives WHERE model <> ''"
+        ") AS spent JOIN conversations ON conversations.id = spent.conversation"
+        " WHERE (?1 = '' OR agent = ?1) AND (?2 = '' OR sender = ?2) AND substr(sender, 1, length(?3)) <> ?3"
+        " GROUP BY agent, sender, model ORDER BY agent, sender, model",
+        (agent, sender, CHILD_SENDER),
+    )
+    return [
+        Spend(agent=row[0], sender=row[1], model=row[2], runs=row[3], usage=rows.usage(row[4:9]), cost=row[9])
+        for row in found
+    ]

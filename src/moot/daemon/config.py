@@ -26,7 +26,7 @@ from moot.daemon.config_mcp import MCP_KEYS, MCP_TABLES, mcp_from
 from moot.daemon.config_models import check_model, model_from
 from moot.daemon.toml_lines import KeyPath, key_lines, line_of
 from moot.domain.agent import Flaw
-from moot.domain.agent_config import AgentMemoryConfig, RunLedgerConfig
+from moot.domain.agent_config import AgentMemoryConfig, RunLedgerConfig, TraceConfig
 from moot.domain.config import CompactionConfig, Config, ListenConfig, ModelConfig, default_config
 from moot.domain.errors import ConfigError
 from moot.domain.files_config import FilesConfig
@@ -189,6 +189,7 @@ class Reading:
             agent=agent_config(team["agent"], folder=self._path.parent),
             run_ledger=RunLedgerConfig(**by_field(team["runLedger"])),
             agent_memory=AgentMemoryConfig(**by_field(team["agentMemory"])),
+            traces=TraceConfig(**team["traces"]),
             **top,
         )
 

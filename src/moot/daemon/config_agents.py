@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from moot.daemon.config_keys import Key, between
+from moot.daemon.config_keys import Key, above_zero, between
 from moot.daemon.paths import Paths
 from moot.domain.agent_config import AgentConfig
 from moot.domain.config import Config
@@ -44,7 +44,18 @@ RUN_LEDGER_KEYS = (
 
 AGENT_MEMORY_KEYS = (Key("enabled", bool, "Let teammates remember from one run to the next.", "false"),)
 
-SECTIONS = {"agent": AGENT_KEYS, "runLedger": RUN_LEDGER_KEYS, "agentMemory": AGENT_MEMORY_KEYS}
+TRACE_KEYS = (
+    Key("keep_days", float, "How long what a teammate did is kept once it has ended.", "30", above_zero),
+    Key("keep_failed_days", float, "The same where it failed.", "60", above_zero),
+    Key("most", int, "How many ended teammates are kept; the oldest go first.", "10000", between(1, 10_000_000)),
+)
+
+SECTIONS = {
+    "agent": AGENT_KEYS,
+    "runLedger": RUN_LEDGER_KEYS,
+    "agentMemory": AGENT_MEMORY_KEYS,
+    "traces": TRACE_KEYS,
+}
 
 
 def snake(name: str) -> str:

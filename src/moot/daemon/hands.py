@@ -239,7 +239,10 @@ class Hands:
             ),
             *web.tools(config.web, reveal=self._reveal),
             *memory.tools(
-                memories=SqliteMemories(parts.store), config=lambda: self._config().memory, clock=parts.clock
+                memories=SqliteMemories(parts.store),
+                config=lambda: self._config().memory,
+                lasting=lambda: parts.config.current.agent_memory.enabled,
+                clock=parts.clock,
             ),
             *notes.tools(notes=SqliteNotes(parts.store), reflect=parts.reflect, clock=parts.clock),
             *tasks.tools(tasks=SqliteTasks(parts.store), clock=parts.clock, rng=parts.rng),

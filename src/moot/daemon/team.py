@@ -17,13 +17,19 @@ from moot.multiagent import control
 from moot.multiagent.briefing import Briefs
 from moot.multiagent.crew import Crew
 from moot.multiagent.grants import Grants
+from moot.multiagent.mirror import Mirror
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing import Route, Router
 from moot.multiagent.teammates import Teammates
 from moot.multiagent.traces import Traces
 from moot.store.agent_runs import SqliteAgentRuns
+from moot.store.ledger import SqliteLedger
+from moot.store.retention import Retention
 from moot.store.sqlite import SqliteStore
 from moot.store.traces import SqliteTraces
+
+_TIDY_BATCH = 20
+_TIDY_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +54,22 @@ class Team:
         self._m = members
         self._partition: tuple[Mapping[str, Tool], tuple[Agent, ...], Partition] | None = None
         self._router = Router()
-        self.traces = Traces(shelf=SqliteTraces(members.store), redact=members.redact, clock=members.clock)
+        self.traces = Traces(
+            shelf=SqliteTraces(members.store), feed=members.runs.feed, redact=members.redact, clock=members.clock
+        )
+        self.mirror = Mirror(
+            journal=SqliteLedger(members.store),
+            config=lambda: members.config.current.run_ledger,
+            clock=members.clock,
+        )
+        self._retention = Retention(members.store)
+        self._tidy_at = 0.0
+        self.shelf = SqliteAgentRuns(members.store)
         self.teammates = Teammates(
             Crew(
                 runs=members.runs,
                 store=members.store,
-                shelf=SqliteAgentRuns(members.store),
+                shelf=self.shelf,
                 approvals=members.approvals,
                 partition=self.partition,
                 config=self._config,
@@ -62,6 +78,7 @@ class Team:
                 rng=members.rng,
                 supervisor=members.supervisor,
                 traces=self.traces,
+                mirror=self.mirror,
             )
         )
         self._control = control.tools(self.teammates, lambda text: self.route(text).agent)
@@ -69,6 +86,7 @@ class Team:
             teammates=self.teammates,
             approvals=members.approvals,
             config=lambda: members.config.current.hands.interceptor,
+            traces=self.traces,
         )
         self._briefs = Briefs(
             teammates=self.teammates,
@@ -82,6 +100,14 @@ class Team:
     def control(self) -> Sequence[Tool]:
         """The tools agents direct others with, where they may."""
         return self._control if self._config().multi_agent else ()
+
+    async def tidy(self) -> None:
+        """Let go of a little of what is too old; once nothing is, look again after a while."""
+        now = self._m.clock.monotonic()
+        if now >= self._tidy_at:
+            config = self._m.config.current.traces
+            gone = await self._retention.expire(config, now=self._m.clock.now(), batch=_TIDY_BATCH)
+            self._tidy_at = now if gone else now + _TIDY_SECONDS
 
     async def admit(self, call: GateCall) -> GateCall | str:
         return await self._grants.admit(call)

@@ -28,6 +28,15 @@ class RunLedgerConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TraceConfig:
+    """[traces]: how long what teammates did is kept, and notes of turns: by days, and never more than so many."""
+
+    keep_days: float = 30.0
+    keep_failed_days: float = 60.0
+    most: int = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentMemoryConfig:
     """[agentMemory]: whether every teammate remembers from one run to the next."""
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from moot.domain.agent_config import AgentConfig, AgentMemoryConfig, RunLedgerConfig
+from moot.domain.agent_config import AgentConfig, AgentMemoryConfig, RunLedgerConfig, TraceConfig
 from moot.domain.hands_config import HandsConfig
 from moot.domain.run import Limits
 
@@ -63,6 +63,7 @@ class Config:
     agent: AgentConfig = field(default_factory=AgentConfig)
     run_ledger: RunLedgerConfig = field(default_factory=RunLedgerConfig)
     agent_memory: AgentMemoryConfig = field(default_factory=AgentMemoryConfig)
+    traces: TraceConfig = field(default_factory=TraceConfig)
 
 
 def default_config() -> Config:

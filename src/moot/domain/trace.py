@@ -1,10 +1,20 @@
 """A run's trace: what happened in it, in order, for whoever must find out why it went as it did. Pure."""
 
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
+
+from moot.domain.agent_run import AgentRun
+from moot.domain.message import Entry
+from moot.domain.run import Outcome, Run
 
 PAYLOAD_LENGTH = 1024
+# How long a text of a payload may be when the whole is too long: tried one after the other.
+_CUTS = (900, 512, 160, 40)
+_FINE = frozenset({Outcome.COMPLETED, Outcome.ESCALATED, Outcome.CANCELLED})
 
 
 class TraceKind(StrEnum):
@@ -32,7 +42,7 @@ class TraceNote:
     at: float
     kind: TraceKind
     agent: str
-    # A JSON object of at most PAYLOAD_LENGTH characters, or its beginning.
+    # A JSON object of at most PAYLOAD_LENGTH characters.
     payload: str
     truncated: bool = False
     after_seq: int = 0
@@ -41,6 +51,87 @@ class TraceNote:
 class Notes(Protocol):
     """Where facts for traces are written down, by whoever sees them happen."""
 
-    def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
+    def note(self, run_id: str, kind: TraceKind, agent: str, **payload: object) -> None:
         """Write it down. Costs the caller next to nothing, never fails, and is on disk before the run's end is told."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A run as the store has it, with those it set to work; with its messages and notes where all is wanted."""
+
+    run: Run
+    spawned: AgentRun | None = None
+    entries: Sequence[Entry] = ()
+    notes: Sequence[TraceNote] = ()
+    # Those it spawned, also those that have not begun.
+    delegated: Sequence[AgentRun] = ()
+    children: Sequence["Recorded"] = ()
+
+    @property
+    def tree_cost(self) -> float:
+        own = self.run.end.cost if self.run.end is not None else 0.0
+        return own + sum(child.tree_cost for child in self.children)
+
+    @property
+    def tree_tokens(self) -> int:
+        own = self.run.end.usage.total if self.run.end is not None else 0
+        return own + sum(child.tree_tokens for child in self.children)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceEvent:
+    """One line of a trace. `run_id` is the teammate's where it tells of one."""
+
+    seq: int
+    at: float
+    kind: TraceKind
+    agent: str
+    payload: str
+    truncated: bool = False
+    run_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """What traces say about how things go: the newest turns that failed, and what must not happen at all."""
+
+    failed: Sequence[Recorded] = ()
+    loops: int = 0
+    timeouts: int = 0
+    # One sentence for each message that is where it does not belong.
+    leaks: Sequence[str] = field(default=())
+
+
+def is_failure(outcome: Outcome) -> bool:
+    return outcome not in _FINE
+
+
+def fitted(payload: Mapping[str, object], clean: Callable[[str], str]) -> tuple[str, bool]:
+    """A payload as JSON that is not too long, every text in it cleaned first; and whether any of it was cut."""
+    cleaned = _mapped(payload, clean)
+    text = json.dumps(cleaned, ensure_ascii=False)
+    if len(text) <= PAYLOAD_LENGTH:
+        return text, False
+    for cut in _CUTS:
+        text = json.dumps(_mapped(cleaned, partial(_shortened, cut)), ensure_ascii=False)
+        if len(text) <= PAYLOAD_LENGTH:
+            return text, True
+    # Too many texts, not too long ones.
+    return json.dumps({"text": text[: PAYLOAD_LENGTH // 3]}, ensure_ascii=False), True
+
+
+def _shortened(cut: int, text: str) -> str:
+    return text if len(text) <= cut else f"{text[: cut - 1]}…"
+
+
+def _mapped(value: object, change: Callable[[str], str]) -> Any:
+    match value:
+        case bool() | int() | float() | None:
+            return value
+        case Mapping():
+            return {str(key): _mapped(each, change) for key, each in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_mapped(each, change) for each in value]
+        case _:
+            return change(str(value))

@@ -10,11 +10,12 @@ from moot.domain.agent_run import AgentRun
 from moot.domain.message import Message, user
 from moot.domain.ports import Store
 from moot.domain.text import clean, defuse
-from moot.domain.trace import Notes, TraceKind
+from moot.domain.trace import TraceKind
 from moot.domain.transcript_text import as_text
 from moot.engine.turn import Briefing, Turn
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing import Route
+from moot.multiagent.traces import Traces
 
 _NOTHING = Briefing()
 _SNAPSHOT_MESSAGES = 40
@@ -34,7 +35,7 @@ class Briefs:
         route: Callable[[str], Route],
         config: Callable[[], AgentConfig],
         store: Store,
-        traces: Notes,
+        traces: Traces,
     ) -> None:
         self._teammates = teammates
         self._partition = partition
@@ -45,6 +46,8 @@ class Briefs:
 
     async def __call__(self, turn: Turn) -> Briefing:
         run = self._teammates.at_work(turn.request.id)
+        if run is not None or self._config().multi_agent:
+            self._traces.watch(turn.request)
         if run is not None and run.parent_key is not None:
             return await self._teammate(turn.agent, run)
         if turn.request.speaker == ROOT and self._config().multi_agent:

@@ -15,6 +15,7 @@ from moot.domain.trace import Notes
 from moot.engine.approvals import Approvals
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
+from moot.multiagent.blocks import Blocks
 from moot.multiagent.partition import Partition
 
 
@@ -47,6 +48,8 @@ class Crew:
     rng: Random
     supervisor: Supervisor
     traces: Notes
+    # Told of a run whenever what holds it up may have changed.
+    mirror: Callable[[AgentRun], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,3 +72,4 @@ class Live:
     # Whoever stopped it need not be told how it ended.
     is_moot: bool = False
     over: asyncio.Event = field(default_factory=asyncio.Event)
+    blocks: Blocks = field(default_factory=Blocks)

@@ -12,14 +12,19 @@ from moot.domain.gate_config import InterceptorConfig
 from moot.domain.ports import GateCall
 from moot.domain.redaction import mask_arguments
 from moot.domain.scope import SHARED
+from moot.domain.trace import Notes, TraceKind
 from moot.engine.approvals import Approvals
 from moot.hooks.approval import describe
+from moot.multiagent.blocks import grant_id
 from moot.multiagent.teammates import Teammates
 
 
 class Grants:
-    def __init__(self, *, teammates: Teammates, approvals: Approvals, config: Callable[[], InterceptorConfig]) -> None:
+    def __init__(
+        self, *, teammates: Teammates, approvals: Approvals, config: Callable[[], InterceptorConfig], traces: Notes
+    ) -> None:
         self._teammates = teammates
+        self._traces = traces
         self._approvals = approvals
         self._config = config
         # Calls of one run for one tool ask together.
@@ -38,7 +43,11 @@ class Grants:
     async def _ask(self, run: AgentRun, call: GateCall) -> GateCall | str:
         config, tool = self._config(), call.tool.spec.name
         if config.unattended or not config.enabled:
-            return f"{tool} is not among the tools this run was allowed, and there is nobody to ask; it was not run."
+            said = f"{tool} is not among the tools this run was allowed, and there is nobody to ask; it was not run."
+            self._traces.note(
+                run.id, TraceKind.POLICY_DECISION, run.agent, about="grant", tool=tool, state="refused", reason=said
+            )
+            return said
         reason = f"{run.agent} was not given {tool} for this run; yes gives it for the rest of the run"
         approval = await describe(call, mask_arguments(call.tool.spec, call.arguments), reason)
         with call.context.waiting():
@@ -51,11 +60,6 @@ class Grants:
         await self._teammates.grant(run.id, tool)
         # Whoever said yes has seen this very call.
         return replace(call, approved=True)
-
-
-def grant_id(run_id: str, tool: str) -> str:
-    """The same for as long as the run lives, however often it is asked."""
-    return f"grant-{run_id}-{tool}"
 
 
 def is_allowed(run: AgentRun, tool: str) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from moot.domain.agent_run import AgentRun, GrantState
+from moot.domain.agent_run import AgentRun
 from moot.domain.run import Outcome
 
 _LONGEST_RESULT = 60_000
@@ -22,7 +22,7 @@ def view(run: AgentRun, *, timed_out: bool = False) -> dict[str, Any]:
         told["blocked_reason"] = block.reason
         told["grant_request_id"] = block.request_id
         told["grant_attempt"] = block.attempt
-        told["grant_state"] = str(block.state if block.request_id else GrantState.NONE)
+        told["grant_state"] = str(block.state)
         told["waiting_on_run_id"] = run.waiting_on
         told["timeout"] = timed_out
     return {key: value for key, value in told.items() if value not in ("", 0, False)}

@@ -18,9 +18,10 @@ from moot.domain.agent_run import (
 )
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, MootError, NotFound, Unavailable
-from moot.domain.events import ApprovalClosed, ApprovalOpened, AskClosed, AskOpened, Event, RunEnded
+from moot.domain.events import Event, RunEnded
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.domain.scope import ALL_TOOLS
 from moot.engine.feed import Feed
 from moot.failpoint import reach
 from moot.multiagent.crew import Crew, Live, Wish
@@ -41,6 +42,8 @@ class Teammates:
         self._places = Places(most=lambda: crew.config().max_running, start=self._begin)
         self._rounds = Rounds()
         self._closing = False
+        # Runs that are stopped alone: those they set to work go on.
+        self.spared: set[str] = set()
         self._deliveries = Deliveries(
             runs=crew.runs, store=crew.store, shelf=crew.shelf, clock=crew.clock, rng=crew.rng
         )
@@ -169,7 +172,7 @@ class Teammates:
         lives = [self._live[run_id] for run_id in run_ids if run_id in self._live]
         if not lives or (not every and len(lives) < len(run_ids)):
             return True
-        waits = [self._c.supervisor.start(f"wait for {live.run.id}", _over(live)) for live in lives]
+        waits = [self._c.supervisor.start(f"wait for {live.run.id}", live.over.wait()) for live in lives]
         mode = asyncio.ALL_COMPLETED if every else asyncio.FIRST_COMPLETED
         try:
             done, pending = await asyncio.wait(waits, timeout=max(0.0, seconds), return_when=mode)
@@ -200,7 +203,7 @@ class Teammates:
     def parent_ended(self, request: RunRequest, end: RunEnd) -> None:
         """A run that may have spawned others is over: those it leaves go on, unless it was killed."""
         self._rounds.forget(request.id)
-        if end.outcome is Outcome.CANCELLED:
+        if end.outcome is Outcome.CANCELLED and request.id not in self.spared:
             for live in [each for each in self._live.values() if each.run.parent == request.id]:
                 self._c.supervisor.start(f"stop {live.run.id}", self._stop_quietly(live.run.id))
         for run in self._deliveries.claimed(request.id):
@@ -289,7 +292,7 @@ class Teammates:
             key=run.key,
             speaker=run.agent,
             content=run.instruction,
-            scope=self._c.partition().scope_of(run.agent) if run.parent else self._c.partition().root_scope(run.agent),
+            scope=self._c.partition().scope_of(run.agent) if run.parent else ALL_TOOLS,
             cwd=run.cwd,
             limits=run.limits,
             root=run.root if run.root != run.key else None,
@@ -314,19 +317,13 @@ class Teammates:
             leave()
 
     def _note(self, live: Live, event: Event) -> None:
-        match event:
-            case ApprovalOpened(approval):
-                reason = f"{approval.tool} waits for approval: {approval.reason}"
-                block = Block(
-                    condition=Condition.BLOCKED, reason=reason, request_id=approval.id, attempt=approval.attempt
-                )
-                self._block(live, block)
-            case AskOpened():
-                self._block(live, Block(condition=Condition.ASKING, reason="a question to the person is open"))
-            case ApprovalClosed() | AskClosed():
-                self._unblock(live)
-            case _:
-                return
+        block = live.blocks.after(event)
+        if block is None:
+            return
+        if block.condition:
+            self._block(live, block)
+        else:
+            self._unblock(live, block)
         self._tell_root(live.run, event)
 
     def _tell_root(self, run: AgentRun, event: Event) -> None:
@@ -337,10 +334,12 @@ class Teammates:
 
     def _block(self, live: Live, block: Block) -> None:
         live.run = replace(live.run, block=block)
+        self._c.mirror(live.run)
         self._places.give_up(live.run.id)
 
-    def _unblock(self, live: Live) -> None:
-        live.run = replace(live.run, block=Block(), waiting_on="")
+    def _unblock(self, live: Live, block: Block) -> None:
+        live.run = replace(live.run, block=block, waiting_on="")
+        self._c.mirror(live.run)
         if live.run.status is AgentRunStatus.RUNNING:
             self._places.take_again(live.run.id)
 
@@ -356,7 +355,7 @@ class Teammates:
                 yield
             finally:
                 if live is not None:
-                    self._unblock(live)
+                    self._unblock(live, Block())
 
     async def _finish(self, live: Live, end: RunEnd) -> None:
         run = live.run
@@ -373,6 +372,7 @@ class Teammates:
         await self._c.shelf.end(run)
         reach("teammate.ended")
         live.run = run
+        self._c.mirror(run)
         self._live.pop(run.id, None)
         live.over.set()
         self._places.give_up(run.id)
@@ -394,7 +394,3 @@ class Teammates:
 
     def _new_id(self) -> str:
         return f"arun-{self._c.rng.getrandbits(64):016x}"
-
-
-async def _over(live: Live) -> None:
-    await live.over.wait()

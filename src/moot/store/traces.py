@@ -1,15 +1,24 @@
-"""Notes for traces: handed to the writer's line without waiting, so they are on disk before whatever comes after."""
+"""Notes for traces, written without waiting; and what the store knows of runs and those they set to work."""
 
 import logging
 from asyncio import Future
 
 import apsw
 
-from moot.domain.errors import MootError
-from moot.domain.trace import TraceNote
+from moot.domain.errors import Conflict, MootError, NotFound
+from moot.domain.message import Entry
+from moot.domain.run import Outcome, Run
+from moot.domain.trace import Health, Recorded, TraceKind, TraceNote
+from moot.store import agent_runs, rows, runs
 from moot.store.sqlite import SqliteStore
 
 logger = logging.getLogger(__name__)
+
+_FAILED = "outcome NOT IN ('', 'completed', 'escalated', 'cancelled')"
+_FAILURES_TOLD = 3
+_LEAKS_TOLD = 10
+# A run that did more than this is told from its end.
+_MOST_ENTRIES = 4_000
 
 
 class SqliteTraces:
@@ -17,11 +26,22 @@ class SqliteTraces:
         self._store = store
 
     def add(self, note: TraceNote) -> None:
-        """Write a note soon. A trace with a gap is better than a turn that fails for its trace."""
+        """Write a note soon, before what is handed over later. A gap is better than a turn that fails for its trace."""
         try:
             self._store.post(lambda db: _insert(db, note), "trace").add_done_callback(_written)
         except MootError as error:
             logger.warning("a note for a trace was lost: %s", error)
+
+    async def recent(self, *, limit: int, failed: bool) -> list[Recorded]:
+        """The newest turns first, each with those it set to work; of all runs only those that failed, if wanted."""
+        return await self._store.read(lambda db: _recent(db, limit, failed))
+
+    async def find(self, written: str) -> Recorded:
+        """One run in full; the beginning of its id will do where no other begins so."""
+        return await self._store.read(lambda db: _recorded(db, _only(db, written), in_full=True))
+
+    async def health(self, *, since: float, day: float) -> Health:
+        return await self._store.read(lambda db: health(db, since=since, day=day))
 
 
 def _written(done: "Future[None]") -> None:
@@ -37,3 +57,128 @@ def _insert(db: apsw.Connection, note: TraceNote) -> None:
         " ?, ?, ?, ?, ? FROM runs JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
         (note.at, note.kind.value, note.agent, note.payload, int(note.truncated), note.run_id),
     )
+
+
+# ---- reading ------------------------------------------------------------------------------------
+
+
+def _recent(db: apsw.Connection, limit: int, failed: bool) -> list[Recorded]:
+    if failed:
+        found = db.execute(f"SELECT id FROM runs WHERE {_FAILED} ORDER BY number DESC LIMIT ?", (limit,))
+    else:
+        # A teammate's run is told under the one that set it to work, as long as that is there.
+        found = db.execute(
+            "SELECT id FROM runs WHERE status <> 'queued' AND NOT EXISTS (SELECT 1 FROM agent_runs AS spawned"
+            " JOIN runs AS parents ON parents.id = spawned.parent WHERE spawned.id = runs.id)"
+            " ORDER BY number DESC LIMIT ?",
+            (limit,),
+        )
+    return [_recorded(db, run_id, in_full=False) for run_id in [row[0] for row in found]]
+
+
+def _only(db: apsw.Connection, written: str) -> str:
+    found = [
+        row[0]
+        for row in db.execute(
+            "SELECT id FROM runs WHERE id >= ?1 AND id < ?1 || x'f48fbfbf' ORDER BY id LIMIT 2", (written,)
+        )
+    ]
+    if not written or not found or (found[0] != written and not found[0].startswith(written)):
+        raise NotFound(f"there is no trace of a run {written!r}", fix="See which there are with `moot trace list`.")
+    if len(found) > 1 and found[0] != written:
+        raise Conflict(f"more than one run begins with {written!r}", fix="Write more of its id.")
+    return str(found[0])
+
+
+def _recorded(db: apsw.Connection, run_id: str, *, in_full: bool) -> Recorded:
+    run = runs.get(db, run_id)
+    assert run is not None
+    delegated = agent_runs.of_parent(db, run_id)
+    begun = {row[0] for child in delegated for row in db.execute("SELECT id FROM runs WHERE id = ?", (child.id,))}
+    return Recorded(
+        run=run,
+        spawned=agent_runs.find(db, run_id),
+        entries=_entries(db, run) if in_full else (),
+        notes=_notes(db, run_id) if in_full else (),
+        delegated=delegated,
+        children=[_recorded(db, child.id, in_full=in_full) for child in delegated if child.id in begun],
+    )
+
+
+def _entries(db: apsw.Connection, run: Run) -> list[Entry]:
+    """What the run added to its conversation: between its own message and the next."""
+    conversation = rows.conversation_id(db, run.request.key)
+    if conversation is None or not run.user_seq:
+        return []
+    following = db.execute(
+        "SELECT min(user_seq) FROM runs WHERE conversation = ? AND user_seq > ?", (conversation, run.user_seq)
+    ).get
+    last = rows.message_id(conversation, following or rows.MAX_SEQ)
+    found: list[rows.Row] = db.execute(
+        f"SELECT {rows.MESSAGE_COLUMNS} FROM messages WHERE id > ? AND id < ? AND run_id = ? ORDER BY id DESC LIMIT ?",
+        (rows.message_id(conversation, run.user_seq), last, run.request.id, _MOST_ENTRIES),
+    ).fetchall()
+    return [rows.entry(row) for row in reversed(found)]
+
+
+def _notes(db: apsw.Connection, run_id: str) -> list[TraceNote]:
+    return [
+        TraceNote(
+            run_id=run_id,
+            after_seq=after_seq,
+            at=at,
+            kind=TraceKind(kind),
+            agent=agent,
+            payload=payload,
+            truncated=truncated == 1,
+        )
+        for after_seq, at, kind, agent, payload, truncated in db.execute(
+            "SELECT after_seq, at, kind, agent, payload, truncated FROM trace_notes WHERE run = ? ORDER BY seq",
+            (run_id,),
+        )
+    ]
+
+
+# ---- health -------------------------------------------------------------------------------------
+
+
+def health(db: apsw.Connection, *, since: float, day: float) -> Health:
+    """What the doctor asks of traces: failures since then, how many of some kinds since `day`, and what leaked."""
+    newest = [
+        row[0]
+        for row in db.execute(
+            f"SELECT id FROM runs WHERE {_FAILED} AND ended_at >= ? ORDER BY number DESC LIMIT ?",
+            (since, _FAILURES_TOLD),
+        )
+    ]
+    counted: dict[str, int] = {
+        str(outcome): int(count)
+        for outcome, count in db.execute(
+            f"SELECT outcome, count(*) FROM runs WHERE {_FAILED} AND ended_at >= ? GROUP BY outcome", (day,)
+        )
+    }
+    return Health(
+        failed=[_recorded(db, run_id, in_full=False) for run_id in newest],
+        loops=counted.get(Outcome.LOOP_DETECTED.value, 0),
+        timeouts=counted.get(Outcome.TIMEOUT.value, 0),
+        leaks=_leaks(db),
+    )
+
+
+def _leaks(db: apsw.Connection) -> list[str]:
+    """Messages in a conversation that is not their run's, or in the name of an agent that did not speak in it.
+
+    A guest speaks as the speaker of its run, and a teammate's report names its author; anything else came across.
+    """
+    found = db.execute(
+        "SELECT conversations.agent, sender, seq, messages.agent, messages.run_id, runs.conversation"
+        " FROM messages JOIN runs ON runs.id = messages.run_id"
+        " JOIN conversations ON conversations.id = messages.conversation"
+        " WHERE runs.conversation <> messages.conversation"
+        " OR (messages.agent <> '' AND messages.agent NOT IN (runs.speaker, runs.author)) LIMIT ?",
+        (_LEAKS_TOLD,),
+    )
+    return [
+        f"message {seq} of {agent} ⇄ {sender} is {author or 'another run'}'s, of run {run}"
+        for agent, sender, seq, author, run, _ in found
+    ]

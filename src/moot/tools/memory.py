@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from moot.domain.agent_run import BACKGROUND_SENDER, CHILD_SENDER, owner_of
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.memory import Memories, Memory, MemoryKind, check_sizes, clamp, kind_of
@@ -19,13 +20,33 @@ _MOST_FOUND = 50
 _LINE = 120
 
 
-def tools(*, memories: Memories, config: Callable[[], MemoryConfig], clock: Clock) -> list[Tool]:
-    return [MemorySave(memories, config, clock), MemoryRecall(memories, clock), MemoryForget(memories)]
+def tools(
+    *, memories: Memories, config: Callable[[], MemoryConfig], lasting: Callable[[], bool], clock: Clock
+) -> list[Tool]:
+    """`lasting` is whether teammates remember from one run to the next."""
+    owner = Owner(lasting)
+    return [
+        MemorySave(memories, owner, config, clock),
+        MemoryRecall(memories, owner, clock),
+        MemoryForget(memories, owner),
+    ]
 
 
-def owner(context: RunContext) -> ConversationKey:
-    """Whose memory it is: the agent that speaks, with the sender it speaks to."""
-    return ConversationKey(context.speaker, context.key.sender)
+class Owner:
+    """Whose memory it is: the agent that speaks, with the sender it speaks to.
+
+    A teammate speaks to a run. What it remembers goes with that run's conversation, or is kept with the person the
+    run was set to work for.
+    """
+
+    def __init__(self, lasting: Callable[[], bool]) -> None:
+        self._lasting = lasting
+
+    def __call__(self, context: RunContext) -> ConversationKey:
+        sender = context.key.sender
+        if sender.startswith((CHILD_SENDER, BACKGROUND_SENDER)) and self._lasting():
+            sender = owner_of(context.asks_in.sender)
+        return ConversationKey(context.speaker, sender)
 
 
 class MemorySave:
@@ -48,8 +69,9 @@ class MemorySave:
         },
     )
 
-    def __init__(self, memories: Memories, config: Callable[[], MemoryConfig], clock: Clock) -> None:
+    def __init__(self, memories: Memories, owner: Owner, config: Callable[[], MemoryConfig], clock: Clock) -> None:
         self._memories = memories
+        self._owner = owner
         self._config = config
         self._clock = clock
 
@@ -70,7 +92,7 @@ class MemorySave:
             taint=context.taint,
         )
         new = await self._memories.save(
-            owner(context), memory, max_entries=self._config().max_entries, now=self._clock.now()
+            self._owner(context), memory, max_entries=self._config().max_entries, now=self._clock.now()
         )
         message = f"{key} is remembered." if new else f"{key} was overwritten."
         return _json(status="saved", key=key, agent=context.speaker, message=message)
@@ -93,8 +115,9 @@ class MemoryRecall:
         },
     )
 
-    def __init__(self, memories: Memories, clock: Clock) -> None:
+    def __init__(self, memories: Memories, owner: Owner, clock: Clock) -> None:
         self._memories = memories
+        self._owner = owner
         self._clock = clock
 
     def line(self, arguments: dict[str, Any]) -> str:
@@ -103,7 +126,7 @@ class MemoryRecall:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         kind = str(arguments.get("kind") or "")
         found = await self._memories.recall(
-            owner(context),
+            self._owner(context),
             clean(str(arguments["query"])),
             limit=max(1, min(_MOST_FOUND, int(arguments.get("limit") or _FOUND))),
             kind=kind_of(kind) if kind else None,
@@ -126,15 +149,16 @@ class MemoryForget:
         },
     )
 
-    def __init__(self, memories: Memories) -> None:
+    def __init__(self, memories: Memories, owner: Owner) -> None:
         self._memories = memories
+        self._owner = owner
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"forget {arguments.get('key', '')}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         key = _key(arguments["key"])
-        was_there = await self._memories.forget(owner(context), key)
+        was_there = await self._memories.forget(self._owner(context), key)
         message = f"{key} is forgotten." if was_there else f"Nothing was remembered under {key}."
         return _json(status="forgotten", key=key, agent=context.speaker, message=message)
 

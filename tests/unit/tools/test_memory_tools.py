@@ -26,9 +26,11 @@ async def no_reflection(_key: ConversationKey) -> Note | None:
     return None
 
 
-def memory_tools(store: SqliteStore, most: int = 1_000) -> dict[str, Tool]:
+def memory_tools(store: SqliteStore, most: int = 1_000, *, lasting: bool = False) -> dict[str, Tool]:
     config = MemoryConfig(max_entries=most)
-    return by_name(memory.tools(memories=SqliteMemories(store), config=lambda: config, clock=SetClock()))
+    return by_name(
+        memory.tools(memories=SqliteMemories(store), config=lambda: config, lasting=lambda: lasting, clock=SetClock())
+    )
 
 
 def note_tools(store: SqliteStore, reflect: notes.Reflect = no_reflection) -> dict[str, Tool]:

@@ -1,0 +1,51 @@
+"""The journal of what blocked teammates: its entries, and what a run stood at when they are replayed. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from moot.domain.agent_run import Block, Condition, GrantState
+
+
+class LedgerType(StrEnum):
+    BLOCKED = "teammate_approval_blocked"
+    UNBLOCKED = "teammate_approval_unblocked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    run_id: str
+    seq: int
+    type: LedgerType
+    at: float
+    payload: Mapping[str, Any]
+
+
+def blocked(block: Block) -> dict[str, Any]:
+    """What is written of a block."""
+    return {
+        "runtime_condition": str(block.condition),
+        "blocked_reason": block.reason,
+        "grant_request_id": block.request_id,
+        "grant_attempt": block.attempt,
+        "grant_state": str(block.state),
+    }
+
+
+def replay(entries: Iterable[LedgerEntry], start: Block | None = None) -> Block:
+    """What a run was blocked by after these entries, in their order; `start` is how it stood before them."""
+    block = start or Block()
+    for entry in entries:
+        block = _block(entry.payload) if entry.type is LedgerType.BLOCKED else Block()
+    return block
+
+
+def _block(payload: Mapping[str, Any]) -> Block:
+    return Block(
+        condition=Condition(payload.get("runtime_condition", "")),
+        reason=payload.get("blocked_reason", ""),
+        request_id=payload.get("grant_request_id", ""),
+        attempt=payload.get("grant_attempt", 0),
+        state=GrantState(payload.get("grant_state", "")),
+    )

@@ -1,0 +1,62 @@
+"""What a run is held up by, from what it announces: approvals, grants and questions that are open. Pure."""
+
+from dataclasses import dataclass, field
+
+from moot.domain.agent_run import Block, Condition, GrantState
+from moot.domain.approval import Approval, AskState
+from moot.domain.events import ApprovalClosed, ApprovalOpened, AskClosed, AskOpened, Event
+
+_GRANT = "grant-"
+_DECIDED = {AskState.GRANTED: GrantState.GRANTED, AskState.DENIED: GrantState.DENIED}
+
+
+def grant_id(run_id: str, tool: str) -> str:
+    """The same for as long as the run lives, however often it is asked."""
+    return f"{_GRANT}{run_id}-{tool}"
+
+
+def is_grant(ask_id: str) -> bool:
+    return ask_id.startswith(_GRANT)
+
+
+@dataclass(slots=True)
+class Blocks:
+    """Everything open that one run waits for; the newest is what it is said to be blocked by."""
+
+    _open: dict[str, Block] = field(default_factory=dict)
+    # Attempts before the last decision on a grant: what is asked after it counts from one again.
+    _before: dict[str, int] = field(default_factory=dict)
+
+    def after(self, event: Event) -> Block | None:
+        """What holds the run up from this event on; None where the event changes nothing about that."""
+        left = Block()
+        match event:
+            case ApprovalOpened(approval):
+                self._open[approval.id] = self._asked(approval)
+            case AskOpened(ask):
+                reason = "a question to the person is open"
+                self._open[ask.id] = Block(condition=Condition.ASKING, reason=reason)
+            case ApprovalClosed(ask_id, state):
+                left = self._closed(ask_id, state)
+            case AskClosed(ask_id):
+                self._open.pop(ask_id, None)
+            case _:
+                return None
+        return next(reversed(self._open.values()), left)
+
+    def _asked(self, approval: Approval) -> Block:
+        return Block(
+            condition=Condition.BLOCKED,
+            reason=f"{approval.tool} waits for approval: {approval.reason}",
+            request_id=approval.id,
+            attempt=max(1, approval.attempt - self._before.get(approval.id, 0)),
+            state=GrantState.PENDING,
+        )
+
+    def _closed(self, ask_id: str, state: AskState) -> Block:
+        """A decision on a grant is told on; an approval is about one call, which goes on or does not."""
+        closed = self._open.pop(ask_id, None)
+        if closed is None or not is_grant(ask_id) or state not in _DECIDED:
+            return Block()
+        self._before[ask_id] = self._before.get(ask_id, 0) + closed.attempt
+        return Block(state=_DECIDED[state])

@@ -1,0 +1,147 @@
+"""A trace out of what is stored anyway: messages, runs and spawned runs, with the notes in between. Pure."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from moot.domain.agent_run import AgentRun
+from moot.domain.message import Entry, Role
+from moot.domain.run import Run
+from moot.domain.trace import Recorded, TraceEvent, TraceKind, fitted, is_failure
+from moot.multiagent.delivery import told_ids
+
+_TEXT = 512
+_ENDED = (1 << 62, 0)
+
+
+class _Moment(NamedTuple):
+    """Something that happened. `place` is the message it came after; the order in which they are made decides ties."""
+
+    place: tuple[int, int]
+    at: float
+    kind: TraceKind
+    agent: str
+    payload: dict[str, object]
+    truncated: bool = False
+    run_id: str = ""
+
+
+def timeline(recorded: Recorded, clean: Callable[[str], str]) -> list[TraceEvent]:
+    """Everything that happened in one run, in order, as whoever looks for a cause may see it."""
+    moments = [*_said(recorded), *_ended(recorded.run)]
+    events: list[tuple[tuple[int, int], TraceEvent]] = []
+    for moment in moments:
+        payload, cut = fitted(moment.payload, clean)
+        event = TraceEvent(
+            seq=0,
+            at=moment.at,
+            kind=moment.kind,
+            agent=moment.agent,
+            payload=payload,
+            truncated=moment.truncated or cut,
+            run_id=moment.run_id,
+        )
+        events.append((moment.place, event))
+    for note in recorded.notes:
+        event = TraceEvent(
+            seq=0, at=note.at, kind=note.kind, agent=note.agent, payload=note.payload, truncated=note.truncated
+        )
+        events.append(((note.after_seq, 1), event))
+    events.sort(key=lambda each: each[0])
+    return [_numbered(number, event) for number, (_, event) in enumerate(events, start=1)]
+
+
+def _numbered(number: int, event: TraceEvent) -> TraceEvent:
+    return TraceEvent(
+        seq=number,
+        at=event.at,
+        kind=event.kind,
+        agent=event.agent,
+        payload=event.payload,
+        truncated=event.truncated,
+        run_id=event.run_id,
+    )
+
+
+def _said(recorded: Recorded) -> Iterator[_Moment]:
+    speaker = recorded.run.request.speaker
+    by_call = {run.call: run for run in recorded.delegated}
+    by_id = {run.id: run for run in recorded.delegated}
+    names: dict[str, str] = {}
+    for entry in recorded.entries:
+        message = entry.message
+        if message.role is Role.ASSISTANT:
+            names |= {call.id: call.name for call in message.tool_calls}
+            yield from _step(entry, speaker, by_call)
+        elif message.role is Role.TOOL:
+            for run_id in sorted(told_ids(message.content) & by_id.keys()):
+                yield _returned(entry, by_id.pop(run_id), speaker)
+            yield _result(entry, speaker, names.get(message.tool_call_id, ""))
+    for run in by_id.values():
+        if run.end is not None:
+            # Nobody waited for it here: it was told to the parent afterwards, or to nobody.
+            yield _Moment(_ENDED, run.ended_at, *_return_of(run, speaker))
+
+
+def _step(entry: Entry, speaker: str, by_call: dict[str, AgentRun]) -> Iterator[_Moment]:
+    message, place, at = entry.message, (entry.seq, 0), entry.created_at
+    if message.content.strip():
+        text = message.content
+        yield _Moment(place, at, TraceKind.TEXT, speaker, {"text": text[:_TEXT]}, len(text) > _TEXT)
+    for call in message.tool_calls:
+        payload: dict[str, object] = {"id": call.id, "tool": call.name, "arguments": call.arguments}
+        yield _Moment(place, at, TraceKind.TOOL_CALL, speaker, payload)
+        run = by_call.get(call.id)
+        if run is not None:
+            told: dict[str, object] = {
+                "to": run.agent,
+                "run": run.id,
+                "reason": run.spawn_reason,
+                "allowed_tools": run.allowed_tools,
+                "instruction": run.instruction,
+            }
+            payload = {key: value for key, value in told.items() if value}
+            yield _Moment(place, run.created_at, TraceKind.DELEGATION, speaker, payload, run_id=run.id)
+
+
+def _result(entry: Entry, speaker: str, tool: str) -> _Moment:
+    message = entry.message
+    payload: dict[str, object] = {"id": message.tool_call_id, "tool": tool, "is_error": message.is_error}
+    payload["response"] = message.content
+    return _Moment((entry.seq, 0), entry.created_at, TraceKind.TOOL_RESULT, speaker, payload)
+
+
+def _returned(entry: Entry, run: AgentRun, speaker: str) -> _Moment:
+    return _Moment((entry.seq, 0), run.ended_at, *_return_of(run, speaker))
+
+
+def _return_of(run: AgentRun, speaker: str) -> tuple[TraceKind, str, dict[str, object], bool, str]:
+    assert run.end is not None
+    payload: dict[str, object] = {
+        "from": run.agent,
+        "run": run.id,
+        "outcome": run.end.outcome,
+        "delivery": run.delivery,
+        "seconds": round(max(0.0, run.ended_at - run.created_at), 3),
+    }
+    if run.end.error:
+        payload["error"] = run.end.error
+    return TraceKind.DELEGATION_RETURN, speaker, payload, False, run.id
+
+
+def _ended(run: Run) -> Iterator[_Moment]:
+    end = run.end
+    if end is None:
+        return
+    payload: dict[str, object] = {
+        "outcome": end.outcome,
+        "steps": end.steps,
+        "tokens": end.usage.total,
+        "cost": end.cost,
+        "elapsed_ms": round(1000 * max(0.0, run.ended_at - run.started_at)),
+    }
+    if end.limit:
+        payload["limit"] = end.limit
+    if end.error:
+        payload["error"] = end.error
+    kind = TraceKind.TERMINAL_ERROR if is_failure(end.outcome) else TraceKind.OUTCOME
+    yield _Moment((_ENDED[0], 2), run.ended_at, kind, run.request.speaker, payload)

@@ -1,0 +1,62 @@
+"""The journal of what blocked teammates: an entry whenever that changes, numbered within its run."""
+
+import json
+from asyncio import Future
+
+import apsw
+
+from moot.domain.ledger import LedgerEntry, LedgerType
+from moot.store import rows
+from moot.store.sqlite import SqliteStore
+
+_SELECT = "SELECT run_id, seq, type, at, payload FROM ledger"
+
+
+class SqliteLedger:
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    def blocked(self, run_id: str, payload: dict[str, object], *, now: float) -> "Future[None]":
+        """Say what a run is blocked by, unless the last entry says just that."""
+        return self._store.post(lambda db: _blocked(db, run_id, payload, now), "ledger")
+
+    def unblocked(self, run_id: str, *, now: float) -> "Future[None]":
+        """Say that a run is not blocked any more, if the last entry says it is."""
+        return self._store.post(lambda db: _unblocked(db, run_id, now), "ledger")
+
+    async def entries(self, run_id: str) -> list[LedgerEntry]:
+        return await self._store.read(lambda db: entries(db, run_id))
+
+
+def entries(db: apsw.Connection, run_id: str) -> list[LedgerEntry]:
+    return [_entry(row) for row in db.execute(f"{_SELECT} WHERE run_id = ? ORDER BY seq", (run_id,))]
+
+
+def _entry(row: rows.Row) -> LedgerEntry:
+    run_id, seq, kind, at, payload = row
+    return LedgerEntry(run_id=run_id, seq=seq, type=LedgerType(kind), at=at, payload=json.loads(payload))
+
+
+def _last(db: apsw.Connection, run_id: str) -> LedgerEntry | None:
+    row = db.execute(f"{_SELECT} WHERE run_id = ? ORDER BY seq DESC LIMIT 1", (run_id,)).fetchone()
+    return None if row is None else _entry(row)
+
+
+def _blocked(db: apsw.Connection, run_id: str, payload: dict[str, object], now: float) -> None:
+    last = _last(db, run_id)
+    if last is None or last.type is not LedgerType.BLOCKED or dict(last.payload) != payload:
+        _append(db, last, LedgerEntry(run_id=run_id, seq=0, type=LedgerType.BLOCKED, at=now, payload=payload))
+
+
+def _unblocked(db: apsw.Connection, run_id: str, now: float) -> None:
+    last = _last(db, run_id)
+    if last is not None and last.type is LedgerType.BLOCKED:
+        payload = {"previous_grant_request_id": last.payload.get("grant_request_id", "")}
+        _append(db, last, LedgerEntry(run_id=run_id, seq=0, type=LedgerType.UNBLOCKED, at=now, payload=payload))
+
+
+def _append(db: apsw.Connection, last: LedgerEntry | None, entry: LedgerEntry) -> None:
+    db.execute(
+        "INSERT INTO ledger (run_id, seq, type, at, payload) VALUES (?, ?, ?, ?, ?)",
+        (entry.run_id, (last.seq if last else 0) + 1, entry.type.value, entry.at, json.dumps(dict(entry.payload))),
+    )

@@ -92,12 +92,17 @@ def status() -> int:
             ("folder", info.agents_dir),
             ("others", ", ".join(info.foreign_dirs)),
             ("memory", "on" if info.agent_memory else "off"),
-            ("run ledger", "on" if info.run_ledger else "off"),
+            ("run ledger", _ledger(info)),
             ("hooks", ", ".join(info.hooks)),
         ]
         return "\n".join(f"{key:11} {safe.line(value)}" for key, value in rows if value)
 
     return _emit(_status_shape(info), render, info.flaws)
+
+
+def _ledger(info: pb.AgentStatus) -> str:
+    failed = f"; it could not be written {info.ledger_failures} times" if info.ledger_failures else ""
+    return ("on" if info.run_ledger else "off") + failed
 
 
 def _status_shape(info: pb.AgentStatus) -> dict[str, Any]:
@@ -109,6 +114,7 @@ def _status_shape(info: pb.AgentStatus) -> dict[str, Any]:
         "model": info.default_model,
         "provider": info.provider,
         "run_ledger": info.run_ledger,
+        "run_ledger_failures": info.ledger_failures,
         "agent_memory": info.agent_memory,
         "registry": {**dict(info.sources), "active": info.active, "agents_dir": info.agents_dir},
         "foreign_dirs": list(info.foreign_dirs),

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from moot import __version__
-from moot.cli import background, checks, output, safe
+from moot.cli import background, checks, output, safe, trace_checks
 from moot.cli.checks import ERROR, OK, WARNING, Finding, guarded
 from moot.cli.connect import answers
 from moot.cli.exits import Exit
@@ -31,15 +31,17 @@ class Unhealthy(MootError):
 @click.command()
 @output.json_option
 def doctor() -> int:
-    """Check configuration, agents, skills, models, sandbox, daemon, store, disk and versions, and say what to mend.
+    """Check configuration, agents, skills, models, sandbox, daemon, store, traces, disk, versions; say what to mend.
 
     Exits with 1 when there is an error. Changes nothing.
     """
+    traces: list[pb.TraceHealth] = []
     with output.progress("Examining"):
-        findings = examine()
+        findings = examine(traces)
     data = {
         "healthy": all(finding.level != ERROR for finding in findings),
         "findings": [asdict(finding) for finding in findings],
+        "traces": trace_checks.shape(traces[0]) if traces else None,
     }
     output.emit(data, render=_render, error=None if data["healthy"] else _unhealthy(findings))
     return int(Exit.OK if data["healthy"] else Exit.RUN_FAILED)
@@ -50,7 +52,8 @@ def _unhealthy(findings: list[Finding]) -> MootError:
     return Unhealthy("\n".join(f"{finding.check}: {finding.message}" for finding in wrong), fix=wrong[0].fix)
 
 
-def examine() -> list[Finding]:
+def examine(traces: list[pb.TraceHealth]) -> list[Finding]:
+    """Everything there is to find; what traces say is put into `traces` as well, where they can be read."""
     findings = guarded("versions", checks.versions)
     try:
         home = Paths.find(os.environ)
@@ -62,20 +65,34 @@ def examine() -> list[Finding]:
     findings += guarded("agents", lambda: checks.agents(home))
     findings += guarded("skills", lambda: checks.skills(home))
     findings += guarded("models", lambda: checks.models(home))
-    findings += guarded("daemon", lambda: _daemon_and_store(home))
+    findings += guarded("daemon", lambda: _daemon_and_store(home, traces))
     return findings
 
 
-def _daemon_and_store(home: Paths) -> Iterator[Finding]:
+def _daemon_and_store(home: Paths, traces: list[pb.TraceHealth]) -> Iterator[Finding]:
     answer = asyncio.run(_ask(home))
     if answer is not None:
         yield from _living(home, *answer)
+        yield from guarded("traces", lambda: _traces(asyncio.run(_ask_traces(home)), traces))
         return
     yield from checks.leavings(home)
     yield from guarded("sandbox", lambda: checks.sandbox(home))
     # A daemon that holds the store but is silent may be writing to it; then it is left alone.
     if not background.is_locked(home.lock):
         yield from guarded("store", lambda: checks.store(home))
+        yield from guarded("traces", lambda: _traces(trace_checks.health(home), traces))
+
+
+def _traces(told: pb.TraceHealth | None, traces: list[pb.TraceHealth]) -> Iterator[Finding]:
+    if told is not None:
+        traces.append(told)
+        yield from trace_checks.findings(told)
+
+
+async def _ask_traces(home: Paths) -> pb.TraceHealth:
+    async with asyncio.timeout(_DAEMON_SECONDS), connect(home.socket) as connection:
+        answer = await connection.request(pb.ClientMessage(get_trace_health=pb.GetTraceHealthMsg()))
+    return answer.trace_health
 
 
 async def _ask(home: Paths) -> tuple[pb.DaemonStats, list[pb.Finding]] | None:

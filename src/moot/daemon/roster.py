@@ -35,11 +35,13 @@ class Roster:
         config: ConfigFile,
         tools: Callable[[], Mapping[str, Tool]],
         hooks: Sequence[Hook],
+        ledger_failures: Callable[[], int] = int,
     ) -> None:
         self._registry = registry
         self._config = config
         self._tools = tools
         self._hooks = hooks
+        self._ledger_failures = ledger_failures
 
     def partition(self) -> Partition:
         """The tools of this moment among the agents of this moment."""
@@ -66,6 +68,7 @@ class Roster:
             foreign_dirs=[clean(str(folder)) for folder in self._registry.foreign_folders],
             hooks=[hook.name for hook in self._hooks],
             flaws=[clean(str(flaw)) for flaw in self._registry.flaws],
+            ledger_failures=self._ledger_failures(),
         )
         reply.send(pb.ServerMessage(agent_status=status))
 

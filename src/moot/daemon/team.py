@@ -6,6 +6,7 @@ from random import Random
 
 from moot.agents.registry import Registry
 from moot.daemon.config import ConfigFile
+from moot.daemon.traces import TraceShelves
 from moot.domain.agent import ROOT, Agent
 from moot.domain.agent_config import AgentConfig
 from moot.domain.ports import Clock, GateCall, Tool
@@ -54,11 +55,12 @@ class Team:
         self._m = members
         self._partition: tuple[Mapping[str, Tool], tuple[Agent, ...], Partition] | None = None
         self._router = Router()
+        self._kept_traces, self._ledger = SqliteTraces(members.store), SqliteLedger(members.store)
         self.traces = Traces(
-            shelf=SqliteTraces(members.store), feed=members.runs.feed, redact=members.redact, clock=members.clock
+            shelf=self._kept_traces, feed=members.runs.feed, redact=members.redact, clock=members.clock
         )
         self.mirror = Mirror(
-            journal=SqliteLedger(members.store),
+            journal=self._ledger,
             config=lambda: members.config.current.run_ledger,
             clock=members.clock,
         )
@@ -100,6 +102,15 @@ class Team:
     def control(self) -> Sequence[Tool]:
         """The tools agents direct others with, where they may."""
         return self._control if self._config().multi_agent else ()
+
+    def trace_shelves(self) -> TraceShelves:
+        return TraceShelves(
+            traces=self._kept_traces,
+            ledger=self._ledger,
+            mirror=self.mirror,
+            redact=self._m.redact,
+            clock=self._m.clock,
+        )
 
     async def tidy(self) -> None:
         """Let go of a little of what is too old; once nothing is, look again after a while."""

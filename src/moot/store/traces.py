@@ -16,6 +16,8 @@ logger = logging.getLogger(__name__)
 
 _FAILED = "outcome NOT IN ('', 'completed', 'escalated', 'cancelled')"
 _FAILURES_TOLD = 3
+DAY = 86_400.0
+WEEK = 7 * DAY
 _LEAKS_TOLD = 10
 # A run that did more than this is told from its end.
 _MOST_ENTRIES = 4_000

@@ -46,14 +46,20 @@ async def test_a_run_stops_at_its_limit_on_time(daemon: DaemonProcess, provider:
         assert await talk.told("ada", sender) == [("user", "", "go")]
 
 
+def bounds(provider: Provider) -> list[int]:
+    """How many tokens each request let the model write."""
+    return [body.get("max_tokens", body.get("max_completion_tokens")) for body in provider.bodies()]
+
+
 async def test_a_run_stops_at_its_limit_on_tokens(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
-    provider.program({**titled(1), "usage": {"prompt": 60, "completion": 10}}, {**titled(2), "usage": {"prompt": 80}})
+    provider.program(*({**titled(number), "usage": {"prompt": 6_000, "completion": 1_000}} for number in range(4)))
     async with daemon.client() as talk:
-        said = await talk.say("ada", "go", sender, limits=pb.RunLimits(tokens=200))
+        said = await talk.say("ada", "go", sender, limits=pb.RunLimits(tokens=16_000))
         assert (said.outcome, said.ended.limit, said.ended.steps) == ("limit", "tokens", 2)
-    # The model is never allowed to write more than is left, nor asked what the limit has no room for.
-    bounds = [body.get("max_tokens", body.get("max_completion_tokens")) for body in provider.bodies()]
-    assert bounds == [200, 130]
+    # The model is never allowed to write more than is left beside the prompt, nor asked what the limit has no room for.
+    first, second = bounds(provider)
+    assert first <= 8_192
+    assert 2_500 < second < 16_000 - 7_000 - 6_000
 
 
 async def test_a_prompt_with_no_room_under_the_limit_on_tokens_is_not_sent(
@@ -68,19 +74,23 @@ async def test_a_prompt_with_no_room_under_the_limit_on_tokens_is_not_sent(
 async def test_a_reply_that_took_more_tokens_than_allowed_is_kept_and_told(
     daemon: DaemonProcess, provider: Provider, sender: str
 ) -> None:
-    provider.program({"text": "Long.", "usage": {"prompt": 20, "completion": 400}})
+    provider.program({"text": "Long.", "usage": {"prompt": 20, "completion": 40_000}})
     async with daemon.client() as talk:
-        said = await talk.say("ada", "go", sender, limits=pb.RunLimits(tokens=200))
+        said = await talk.say("ada", "go", sender, limits=pb.RunLimits(tokens=12_000))
         assert (said.outcome, said.ended.limit, said.text) == ("limit", "tokens", "Long.")
         assert await talk.told("ada", sender) == [("user", "", "go"), ("assistant", "", "Long.")]
 
 
 async def test_a_run_stops_at_its_limit_on_spend(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
-    provider.program(*({**titled(number), "usage": {"prompt": 2, "completion": 1}} for number in range(4)))
+    # A dollar for a token of the prompt and two for one of the reply: 8,000 dollars a step.
+    provider.program(*({**titled(number), "usage": {"prompt": 6_000, "completion": 1_000}} for number in range(5)))
     async with daemon.client() as talk:
-        said = await talk.say("ada", "go", sender, limits=pb.RunLimits(spend=7.5))
-        assert (said.outcome, said.ended.limit, said.ended.steps) == ("limit", "spend", 2)
-        assert said.ended.cost == pytest.approx(8.0)
+        said = await talk.say("ada", "go", sender, limits=pb.RunLimits(spend=30_000))
+        assert (said.outcome, said.ended.limit, said.ended.steps) == ("limit", "spend", 3)
+        assert said.ended.cost == pytest.approx(24_000)
+    # Each reply is bounded by what is left for it once the prompt is paid.
+    assert bounds(provider)[1] <= (30_000 - 8_000 - 6_000) / 2
+    assert bounds(provider)[2] <= (30_000 - 16_000 - 6_000) / 2
 
 
 async def test_a_request_can_only_narrow_the_configured_limits(home: Home, provider: Provider) -> None:

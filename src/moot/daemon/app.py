@@ -13,21 +13,16 @@ from random import Random, SystemRandom
 from moot.daemon import tcp, unix
 from moot.daemon.clock import SystemClock
 from moot.daemon.config import ConfigFile
-from moot.daemon.connection import Listener, Serving
-from moot.daemon.handlers import Handlers
+from moot.daemon.connection import Listener
 from moot.daemon.hands import Hands, Parts
-from moot.daemon.house import Facts, House
-from moot.daemon.inbox import Inbox
+from moot.daemon.house import Facts
 from moot.daemon.lock import serve_alone
 from moot.daemon.log import start_logging
-from moot.daemon.mcp import McpRequests
 from moot.daemon.paths import Paths
 from moot.daemon.placeholder_key import placeholder_key
 from moot.daemon.principal import Principals, is_reserved
-from moot.daemon.records import Beside, Records
-from moot.daemon.roster import Roster, registry_of
-from moot.daemon.secrets import SecretRequests
-from moot.daemon.talk import Talk
+from moot.daemon.reception import serving_of
+from moot.daemon.roster import registry_of
 from moot.daemon.team import Members, Team
 from moot.daemon.workspaces import Workspaces
 from moot.domain.agent import Agent
@@ -38,11 +33,11 @@ from moot.domain.note import Note
 from moot.domain.ports import GateCall, Model, Tool
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.domain.trace import TraceKind
 from moot.engine.approvals import Approvals
 from moot.engine.asks import Asks
 from moot.engine.compaction import Compaction
 from moot.engine.completion import complete
-from moot.engine.doors import Doors
 from moot.engine.loop import Loop, LoopParts
 from moot.engine.notes import Complete, Reflections
 from moot.engine.runs import Runs
@@ -107,7 +102,7 @@ class Daemon:
         self.runs = self._engine()
         self.team = self._new_team()
         self.principals = Principals(store, self.clock)
-        self.serving = self._serving()
+        self.serving = serving_of(self)
 
     def agent(self, name: str) -> Agent | None:
         """The agent as its file is now: a change counts from the next message on."""
@@ -179,6 +174,7 @@ class Daemon:
                 await catalog.close()
         with suppress(StoreError):
             await self.hands.tidy()
+            await self.team.tidy()
 
     def _new_catalog(self) -> Catalog:
         known = self.redactor.register_key
@@ -202,6 +198,7 @@ class Daemon:
                 asks=self.asks,
                 compaction=compaction,
                 config=lambda: self.config.current,
+                notes=self,
                 clock=self.clock,
                 rng=self.rng,
             )
@@ -229,6 +226,9 @@ class Daemon:
     async def _admit(self, call: GateCall) -> GateCall | str:
         return await self.team.admit(call)
 
+    def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
+        self.team.traces.note(run_id, kind, agent, **payload)
+
     async def _brief(self, turn: Turn) -> Briefing:
         return await self.team.brief(turn)
 
@@ -247,42 +247,6 @@ class Daemon:
                 redact=self.redactor.for_log,
             )
         )
-
-    def _serving(self) -> Serving:
-        doors = Doors(
-            agents=self.agent,
-            flaw=self.flaw,
-            config=lambda: self.config.current,
-            clock=self.clock,
-            rng=self.rng,
-            redact=self.redactor.secrets,
-        )
-        talk = Talk(doors=doors, runs=self.runs, asks=self.asks, clock=self.clock, stop=self.hands.stop)
-        beside = Beside(jobs=self.hands.jobs, reload_rules=self.approvals.load, redact=self.redactor.secrets)
-        records = Records(store=self.store, runs=self.runs, doors=doors, clock=self.clock, beside=beside)
-        house = House(
-            store=self.store,
-            registry=self.registry,
-            config=self.config,
-            catalog=lambda: self.catalog,
-            reload=self.reload,
-            principals=self.principals,
-            runs=self.runs,
-            asks=self.asks,
-            clock=self.clock,
-            facts=self.facts,
-            sandbox=self.hands.describe_sandbox,
-        )
-        inbox = Inbox(asks=self.asks, approvals=self.approvals, gate=self.hands.gate)
-        secrets = SecretRequests(vault=self.hands.vault, master=self.hands.master)
-        mcp = McpRequests(self.hands.servers)
-        roster = Roster(registry=self.registry, config=self.config, tools=self.hands.tools, hooks=self.hands.gate.hooks)
-        handlers = Handlers(
-            talk=talk, records=records, house=house, inbox=inbox, secrets=secrets, mcp=mcp, roster=roster
-        )
-        serving = Serving(handlers=handlers, tasks=self.supervisor, principals=self.principals)
-        self.facts.connections = lambda: len(serving.connections)
-        return serving
 
     async def recover(self) -> None:
         """Tell what the last daemon left unfinished as what it is, then take up what waited."""

@@ -14,6 +14,7 @@ from moot.daemon.config_agents import agent_config, by_field
 from moot.daemon.config_hands import INTERCEPTOR_KEYS
 from moot.daemon.config_hands import SECTIONS as HANDS_SECTIONS
 from moot.daemon.config_keys import (
+    BUDGET_KEYS,
     COMPACTION_KEYS,
     LIMIT_KEYS,
     LISTEN_KEYS,
@@ -182,7 +183,8 @@ class Reading:
         return Config(
             default_model=default_model,
             models=MappingProxyType(models),
-            limits=self._limits(document, defaults.limits),
+            limits=self._limits(document, "limits", LIMIT_KEYS, defaults.limits),
+            budget=self._limits(document, "budget", BUDGET_KEYS, defaults.budget),
             compaction=CompactionConfig(**self._plain(document, "compaction", COMPACTION_KEYS)),
             listen=ListenConfig(**self._plain(document, "listen", LISTEN_KEYS)),
             hands=self._hands(document),
@@ -212,9 +214,9 @@ class Reading:
                 found[name] = model
         return found
 
-    def _limits(self, document: dict[str, Any], defaults: Limits) -> Limits:
-        values = {key.name: getattr(defaults, key.name) for key in LIMIT_KEYS}
-        values |= self._plain(document, "limits", LIMIT_KEYS)
+    def _limits(self, document: dict[str, Any], name: str, keys: tuple[Key, ...], defaults: Limits) -> Limits:
+        values = {key.name: getattr(defaults, key.name) for key in keys}
+        values |= self._plain(document, name, keys)
         # TOML has no null, so nought stands for "no limit".
         return Limits(**{name: value or None for name, value in values.items()})
 

@@ -160,8 +160,16 @@ MODEL_KEYS = (
 LIMIT_KEYS = (
     Key("steps", int, "Model calls of one run; 0 is no limit.", "50", at_least(0)),
     Key("seconds", float, "Duration of one run; 0 is no limit.", "1800", at_least(0)),
-    Key("tokens", int, "Tokens of one run; 0 is no limit.", "0", at_least(0)),
-    Key("spend", float, "US dollars of one run; 0 is no limit.", "0", at_least(0)),
+    Key("idle_seconds", float, "How long nothing may happen in one run; 0 is no limit.", "0", at_least(0)),
+    Key("tokens", int, "Tokens of one run and its teammates; 0 is no limit.", "0", at_least(0)),
+    Key("spend", float, "US dollars of one run and its teammates; 0 is no limit.", "0", at_least(0)),
+)
+
+BUDGET_KEYS = (
+    Key("steps", int, "Model calls of one turn, all its teammates together; 0 is no limit.", "1000", at_least(0)),
+    Key("seconds", float, "Duration of one turn, its teammates included; 0 is no limit.", "0", at_least(0)),
+    Key("tokens", int, "Tokens of one turn, all its teammates together; 0 is no limit.", "0", at_least(0)),
+    Key("spend", float, "US dollars of one turn, all its teammates together; 0 is no limit.", "0", at_least(0)),
 )
 
 COMPACTION_KEYS = (
@@ -174,4 +182,4 @@ LISTEN_KEYS = (
     Key("tcp", str, 'Protobuf frames on TCP, as "host:port" on loopback; "off" is none.', "", _address),
 )
 
-SECTIONS = ("models", "limits", "compaction", "listen", "security")
+SECTIONS = ("models", "limits", "budget", "compaction", "listen", "security")

@@ -52,7 +52,9 @@ class ListenConfig:
 class Config:
     default_model: str
     models: Mapping[str, ModelConfig]
+    # What one run may spend, and what a turn may with all it sets off.
     limits: Limits = field(default_factory=lambda: Limits(steps=50, seconds=1800.0))
+    budget: Limits = field(default_factory=lambda: Limits(steps=1000))
     compaction: CompactionConfig = field(default_factory=CompactionConfig)
     listen: ListenConfig = field(default_factory=ListenConfig)
     ask_seconds: float = 3600.0

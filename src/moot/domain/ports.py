@@ -122,6 +122,8 @@ class RunContext:
     ask: "AskHuman"
     # The conversation a person is in, where this is not it.
     root: ConversationKey | None = None
+    # The run whose budget it spends from, where that is another.
+    origin: str = ""
     # The call, and the number of the step it was made in.
     call_id: str = ""
     step: int = 0
@@ -131,6 +133,8 @@ class RunContext:
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     # Time spent inside this does not count against the call, only against the run: others are at work for it.
     attending: Callable[[], AbstractContextManager[None]] = nullcontext
+    # Called when those others do something: the run is not idle.
+    stir: Callable[[], object] = nullcontext
 
     @property
     def asks_in(self) -> ConversationKey:
@@ -150,6 +154,10 @@ class ToolResult:
     content: str
     is_error: bool = False
     taint: frozenset[str] = frozenset()
+    # The call was of a tool that is not the speaker's; nothing was run.
+    is_refused: bool = False
+    # The sentence with which the run hands its task back. It ends there.
+    escalation: str = ""
 
 
 class Tool(Protocol):

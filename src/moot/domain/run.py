@@ -49,15 +49,16 @@ class Limits:
 
     def narrowed(self, other: "Limits") -> "Limits":
         return Limits(
-            steps=_least(self.steps, other.steps),
-            seconds=_least(self.seconds, other.seconds),
-            tokens=_least(self.tokens, other.tokens),
-            spend=_least(self.spend, other.spend),
-            idle_seconds=_least(self.idle_seconds, other.idle_seconds),
+            steps=least(self.steps, other.steps),
+            seconds=least(self.seconds, other.seconds),
+            tokens=least(self.tokens, other.tokens),
+            spend=least(self.spend, other.spend),
+            idle_seconds=least(self.idle_seconds, other.idle_seconds),
         )
 
 
-def _least(first: _N | None, second: _N | None) -> _N | None:
+def least(first: _N | None, second: _N | None) -> _N | None:
+    """The smaller of two limits, where None is none."""
     if first is None or second is None:
         return second if first is None else first
     return min(first, second)

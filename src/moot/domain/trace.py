@@ -51,7 +51,7 @@ class TraceNote:
 class Notes(Protocol):
     """Where facts for traces are written down, by whoever sees them happen."""
 
-    def note(self, run_id: str, kind: TraceKind, agent: str, **payload: object) -> None:
+    def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
         """Write it down. Costs the caller next to nothing, never fails, and is on disk before the run's end is told."""
         ...
 

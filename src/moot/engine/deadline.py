@@ -1,4 +1,4 @@
-"""A time limit that stands still while a human is being asked."""
+"""A time limit that stands still while a human is being asked, and one on silence, which whatever happens puts off."""
 
 import asyncio
 from collections.abc import Iterator
@@ -7,28 +7,68 @@ from types import TracebackType
 
 
 class Deadline:
-    """Use as `async with deadline:`; raises TimeoutError when the seconds are used up."""
+    """Use as `async with deadline:`; raises TimeoutError when the seconds are used up or nothing happens for too long.
 
-    def __init__(self, seconds: float | None) -> None:
+    Silence counts while a model is asked or others are waited for; a tool at work has a limit of its own.
+    """
+
+    def __init__(self, seconds: float | None, *, idle_seconds: float | None = None) -> None:
         self._seconds = seconds
+        self._idle_seconds = idle_seconds
         self._timeout: asyncio.Timeout | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._pauses = 0
         self._left: float | None = None
+        # Time at work before the last pause, and when work last began.
+        self._worked = 0.0
+        self._since = 0.0
+        self._tools = 0
+        self._stirred = 0.0
+        self._watch: asyncio.TimerHandle | None = None
+        self._fell_silent = False
 
     async def __aenter__(self) -> "Deadline":
+        self._loop = asyncio.get_running_loop()
+        self._since = self._stirred = self._loop.time()
         self._timeout = asyncio.timeout(self._seconds)
         await self._timeout.__aenter__()
+        if self._idle_seconds is not None:
+            self._watch = self._loop.call_at(self._stirred + self._idle_seconds, self._look)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._timeout is not None
+        if self._watch is not None:
+            self._watch.cancel()
         await self._timeout.__aexit__(kind, error, trace)
 
     @property
     def expired(self) -> bool:
         return self._timeout is not None and self._timeout.expired()
+
+    @property
+    def limit(self) -> str:
+        """Which of the two ended it, once it has expired."""
+        return "idle_seconds" if self._fell_silent else "seconds"
+
+    @property
+    def watches(self) -> bool:
+        """Whether silence is limited."""
+        return self._idle_seconds is not None
+
+    @property
+    def worked(self) -> float:
+        """Seconds at work so far, without those a human was waited for."""
+        if self._loop is None or self._pauses:
+            return self._worked
+        return self._worked + self._loop.time() - self._since
+
+    def stir(self) -> None:
+        """Something has happened: the silence begins anew."""
+        if self._loop is not None:
+            self._stirred = self._loop.time()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -43,13 +83,52 @@ class Deadline:
             if self._pauses == 0:
                 self._resume()
 
+    @contextmanager
+    def tool(self) -> Iterator[None]:
+        """A tool is at work: it may be silent for as long as it may take."""
+        self._tools += 1
+        try:
+            yield
+        finally:
+            self._tools -= 1
+            self.stir()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Within a tool: from here on it is others that are waited for, and their silence counts."""
+        self._tools -= 1
+        self.stir()
+        try:
+            yield
+        finally:
+            self._tools += 1
+
+    def _look(self) -> None:
+        """See whether the silence has lasted too long. Whatever stirs only notes the time, so a word costs nothing."""
+        assert self._loop is not None
+        assert self._timeout is not None
+        assert self._idle_seconds is not None
+        now = self._loop.time()
+        if self._pauses or self._tools:
+            self._stirred = now
+        due = self._stirred + self._idle_seconds
+        if now < due:
+            self._watch = self._loop.call_at(due, self._look)
+        elif not self._timeout.expired():
+            self._fell_silent = True
+            self._timeout.reschedule(now)
+
     def _stop(self) -> float | None:
+        if self._loop is not None:
+            self._worked += self._loop.time() - self._since
         when = self._timeout.when() if self._timeout is not None else None
-        if self._timeout is None or when is None or self._timeout.expired():
+        if self._timeout is None or when is None or self._fell_silent or self._timeout.expired():
             return None
         self._timeout.reschedule(None)
         return max(0.0, when - asyncio.get_running_loop().time())
 
     def _resume(self) -> None:
+        if self._loop is not None:
+            self._since = self._stirred = self._loop.time()
         if self._timeout is not None and self._left is not None and not self._timeout.expired():
             self._timeout.reschedule(asyncio.get_running_loop().time() + self._left)

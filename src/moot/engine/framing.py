@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from moot.domain.conversation import Archive
 from moot.domain.message import Message, Role, user
+from moot.domain.run import Outcome
 from moot.domain.text import defuse
 
 
@@ -36,6 +37,19 @@ def refusal(names: Sequence[str]) -> Message:
     """Told once to a speaker that called a tool where it has none."""
     listed = ", ".join(sorted({defuse(name)[:64] for name in names}))
     return user(f"(No tool was run: {listed} cannot be called here. Answer in plain text with what you know.)")
+
+
+def nudge(outcome: Outcome) -> Message:
+    """Told once to a speaker that would end without a word, or that runs in circles."""
+    if outcome is Outcome.LOOP_DETECTED:
+        return user(
+            "(You have made the same calls again and again, and they give nothing new. Do not make them once more: do "
+            "something else, or say in plain text what you have and what is missing.)"
+        )
+    return user(
+        "(You used tools and then said nothing. Say now in plain text what you did, what came of it, and what failed "
+        "or is missing.)"
+    )
 
 
 def summary_message(archive: Archive) -> Message:

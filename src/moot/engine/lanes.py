@@ -26,6 +26,7 @@ from moot.domain.ports import Clock
 from moot.domain.run import Outcome, RunRequest
 from moot.engine.feed import Feed
 from moot.engine.supervisor import Supervisor
+from moot.engine.turn import Progress
 from moot.failpoint import reach
 
 logger = logging.getLogger(__name__)
@@ -54,6 +55,8 @@ class Ticket:
     suspended: bool = False
     # Set where the run began before a restart, and goes on with the calls that waited.
     resumed: bool = False
+    # What it has done so far, once it has begun.
+    progress: Progress | None = None
     started: float = 0.0
     last: Event | None = None
     last_at: float = 0.0

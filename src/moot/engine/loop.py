@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from random import Random
 
 from moot.domain.ask import Question
@@ -13,6 +14,7 @@ from moot.domain.events import (
     AskClosed,
     AskOpened,
     Compacted,
+    Event,
     TextChunk,
     TextEnded,
     TextStarted,
@@ -20,25 +22,26 @@ from moot.domain.events import (
     ToolsCompleted,
     ToolsStarted,
 )
-from moot.domain.message import Message, Role, ToolCall, assistant
-from moot.domain.ports import AskHuman, Clock, Model, RunContext, ToolSupport
-from moot.domain.prompt import Prompt, ToolSpec
-from moot.domain.run import Outcome
+from moot.domain.message import Message, Role, ToolCall
+from moot.domain.ports import AskHuman, Clock, Model, RunContext
+from moot.domain.run import Outcome, RunEnd, least
+from moot.domain.trace import Notes, TraceKind
+from moot.domain.usage import Usage
 from moot.engine.asks import Asks
 from moot.engine.compaction import Compaction
 from moot.engine.deadline import Deadline
-from moot.engine.framing import guest_framing, place_framing, primary_framing, refusal, shown
-from moot.engine.gate import Gate, Toolbox
-from moot.engine.outcome import Repetition, exceeded, judge
+from moot.engine.gate import Gate
+from moot.engine.outcome import Repetition, judge
+from moot.engine.purse import Hold, Lack
+from moot.engine.sitting import Sitting, offered
 from moot.engine.step import Reply, Step
-from moot.engine.turn import Brief, Briefing, Ending, Progress, Turn
+from moot.engine.turn import Brief, Ending, Progress, Turn
 from moot.failpoint import reach
 
 logger = logging.getLogger(__name__)
 
-# A model that sees little is offered the everyday tools only; the rest would fill its window.
-_SMALL_WINDOW = 16_384
-_FEW_TOOLS = 12
+# Outcomes that a speaker others wait for is told of once before they stand.
+_NUDGED = (Outcome.EMPTY_AFTER_TOOL_USE, Outcome.TOOL_ERROR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,8 @@ class LoopParts:
     asks: Asks
     compaction: Compaction
     config: Callable[[], Config]
+    # Where facts for traces go.
+    notes: Notes
     clock: Clock
     rng: Random
 
@@ -61,123 +66,138 @@ class Loop:
         self._asks = parts.asks
         self._compaction = parts.compaction
         self._config = parts.config
+        self._notes = parts.notes
         self._clock = parts.clock
         self._rng = parts.rng
 
     async def run(self, turn: Turn, progress: Progress) -> Ending:
         """Run to an end. A cancelled run raises; what it did until then stands in the progress."""
-        deadline = Deadline(turn.limits.seconds)
+        own = turn.limits.seconds
+        left = None if own is None else max(0.0, own - progress.seconds)
+        deadline = Deadline(least(left, turn.purse.seconds_left()), idle_seconds=turn.limits.idle_seconds)
+        progress.clock = deadline
+        if deadline.watches:
+            turn = replace(turn, emit=_stirring(turn.emit, deadline))
         try:
             async with deadline:
-                return await self._steps(turn, progress, deadline)
+                return await self._steps(await self._sit_down(turn, progress, deadline))
         except TimeoutError:
             if not deadline.expired:
                 raise
-            return progress.end(Outcome.TIMEOUT, limit="seconds"), []
+            return progress.end(Outcome.TIMEOUT, limit=deadline.limit), []
 
-    async def _steps(self, turn: Turn, progress: Progress, deadline: Deadline) -> Ending:
-        toolbox = self._gate.box(turn.agent.scope & turn.request.scope)
-        specs = _offered(toolbox, turn.model)
+    async def _sit_down(self, turn: Turn, progress: Progress, deadline: Deadline) -> Sitting:
         briefing = await self._brief(turn)
-        repetition = Repetition()
-        refused: Reply | None = None
-        if turn.limits.spend is not None and not await turn.model.priced():
-            raise _no_price(turn.model)
-        await self._take_up(turn, progress, toolbox, deadline)
-        while True:
-            limit = exceeded(turn.limits, steps=progress.steps, usage=progress.usage, cost=progress.cost)
-            limit = limit or self._too_long(turn, progress)
-            if limit:
-                return progress.end(Outcome.LIMIT, limit=limit), []
-            await self._make_room(turn)
-            reply = await self._step(turn, progress, briefing, specs, refused)
-            if not reply.calls:
-                return self._finish(turn, progress, reply, refused)
-            if not specs:
-                self._refuse(turn, reply)
-                if refused is not None:
-                    return self._finish(turn, progress, reply, refused)
-                refused = reply
-                continue
-            await self._act(turn, progress, toolbox, reply, deadline)
-            if repetition.seen(reply.calls):
-                return progress.end(Outcome.LOOP_DETECTED), []
+        toolbox = self._gate.box(turn.agent.scope & turn.request.scope & briefing.scope)
+        return Sitting(
+            turn=turn,
+            progress=progress,
+            deadline=deadline,
+            briefing=briefing,
+            toolbox=toolbox,
+            specs=offered(toolbox, turn.model),
+            repetition=Repetition(),
+            began=turn.purse.spent.seconds,
+            nudges=briefing.conduct.nudges,
+        )
 
-    async def _step(
-        self, turn: Turn, progress: Progress, briefing: Briefing, specs: tuple[ToolSpec, ...], refused: Reply | None
-    ) -> Reply:
+    async def _steps(self, sitting: Sitting) -> Ending:
+        turn = sitting.turn
+        if sitting.spends_money and not await turn.model.priced():
+            raise _no_price(turn.model)
+        await self._take_up(sitting)
+        while True:
+            await self._make_room(turn)
+            need = sitting.need(self._config())
+            hold = await turn.purse.reserve(need, turn.limits, sitting.progress.spent)
+            if isinstance(hold, Lack):
+                return _at_its_limit(sitting.progress, hold), []
+            reply = await self._step(sitting, hold, need.prompt)
+            if reply.calls and sitting.specs:
+                await self._act(sitting, reply)
+                ending = self._after_calls(sitting, reply)
+            else:
+                ending = self._after_words(sitting, reply)
+            if ending is not None:
+                return ending
+
+    async def _step(self, sitting: Sitting, hold: Hold, estimated: int) -> Reply:
+        turn, progress = sitting.turn, sitting.progress
         taken = turn.history.call_ids
         step = progress.step = Step(speaker=turn.request.speaker, emit=turn.emit, rng=self._rng, taken=taken)
-        reply = await step.read(turn.model, self._prompt(turn, progress, briefing, specs, refused))
+        try:
+            reply = await step.read(turn.model, sitting.prompt(hold))
+        except BaseException:
+            turn.purse.release(hold)
+            raise
         progress.steps += 1
+        cost = 0.0
         if reply.usage is not None:
+            cost = turn.model.cost(reply.usage)
             progress.usage += reply.usage
-            progress.cost += turn.model.cost(reply.usage)
+            progress.cost += cost
             # The prompt is what the history took; the reply joins the history with the next entry.
             turn.history.count(reply.usage.prompt)
-        if reply.calls and not specs:
+        # A provider that does not count must not make a limit meaningless.
+        usage = reply.usage or Usage(prompt=estimated, completion=len(reply.text) // 4 if estimated else 0)
+        turn.purse.settle(hold, usage, cost, sitting.time_of_tree(progress.spent))
+        self._warn(turn)
+        if reply.calls and not sitting.specs:
             step.discard()
         progress.step = None
         return reply
 
-    def _too_long(self, turn: Turn, progress: Progress) -> str:
-        """Whether the prompt alone would take more tokens than are left."""
-        tokens = turn.limits.tokens
-        if tokens is None:
-            return ""
-        instruction = len(turn.agent.instruction) // 4
-        return "tokens" if progress.usage.total + turn.history.estimated_tokens() + instruction >= tokens else ""
+    def _warn(self, turn: Turn) -> None:
+        for alarm in turn.purse.alarms():
+            request = turn.request
+            self._notes.note(
+                request.id,
+                TraceKind.BUDGET_WARNING,
+                request.speaker,
+                limit=alarm.limit,
+                used=alarm.used,
+                most=alarm.most,
+            )
 
-    def _prompt(
-        self, turn: Turn, progress: Progress, briefing: Briefing, specs: tuple[ToolSpec, ...], refused: Reply | None
-    ) -> Prompt:
-        # What stands behind the message is said once; after a step there is something newer to look at.
-        tail = () if progress.steps else briefing.tail
-        if refused is not None:
-            own = shown(assistant(refused.text, agent=turn.request.guest))
-            said = (own,) if refused.text.strip() else ()
-            tail = (*tail, *said, refusal([call.name for call in refused.calls]))
-        limits = turn.limits
-        return Prompt(
-            system=tuple(self._system(turn, briefing, specs)),
-            transcript=turn.history.transcript(with_tools=bool(specs)),
-            tail=tail,
-            tools=specs,
-            max_tokens=None if limits.tokens is None else max(1, limits.tokens - progress.usage.total),
-        )
+    # ---- how a step ends a run ----------------------------------------------------------------
 
-    def _system(self, turn: Turn, briefing: Briefing, specs: tuple[ToolSpec, ...]) -> list[str]:
-        """Instructions first, framing after: what is before it stays the same from turn to turn."""
-        blocks = [turn.agent.instruction, *briefing.system]
-        request = turn.request
-        if request.guest:
-            blocks.append(guest_framing(guest=request.speaker, primary=request.key.agent))
-        elif turn.history.guests:
-            blocks.append(primary_framing(primary=request.key.agent))
-        if specs:
-            blocks.append(place_framing(turn.cwd))
-        return blocks
+    def _after_calls(self, sitting: Sitting, reply: Reply) -> Ending | None:
+        results = sitting.progress.results.values()
+        handed_back = next((result.escalation for result in results if result.escalation), "")
+        if handed_back:
+            self._say(sitting.turn, handed_back)
+            said = Message(role=Role.ASSISTANT, content=handed_back, agent=sitting.turn.request.guest)
+            return sitting.progress.end(Outcome.ESCALATED, content=handed_back), [said]
+        if not sitting.repetition.seen(reply.calls) or self._nudge(sitting, Outcome.LOOP_DETECTED):
+            return None
+        return sitting.progress.end(Outcome.LOOP_DETECTED), []
 
-    def _refuse(self, turn: Turn, reply: Reply) -> None:
-        turn.emit(ToolsStarted(tuple(reply.calls)))
-        for call in reply.calls:
-            turn.emit(ToolFinished(call.id, call.name, "There are no tools here; nothing was run.", 0, True))
-        turn.emit(ToolsCompleted())
+    def _after_words(self, sitting: Sitting, reply: Reply) -> Ending | None:
+        if reply.calls:
+            # There are no tools here. It is told so once and may answer in words.
+            self._refuse(sitting.turn, reply)
+            if sitting.refused is None:
+                sitting.refused = reply
+                return None
+        return self._finish(sitting, reply)
 
-    def _finish(self, turn: Turn, progress: Progress, reply: Reply, refused: Reply | None) -> Ending:
+    def _finish(self, sitting: Sitting, reply: Reply) -> Ending | None:
+        turn, progress, refused = sitting.turn, sitting.progress, sitting.refused
         text = reply.text
         if not text.strip() and refused is not None:
             text = refused.text
+        outcome = judge(
+            text,
+            used_tools=progress.used_tools,
+            all_failed=progress.all_failed,
+            out_of_place=sitting.out_of_place,
+        )
+        if outcome in _NUDGED and self._nudge(sitting, outcome):
+            return None
         if text.strip() and (reply.calls or text is not reply.text):
             # It was taken back when its calls were refused, and turns out to be all the speaker has to say.
-            for event in (
-                TextStarted(turn.request.speaker),
-                TextChunk(text),
-                TextEnded(turn.request.speaker),
-            ):
-                turn.emit(event)
-        outcome, limit = judge(text, used_tools=progress.used_tools), ""
-        tokens = turn.limits.tokens
+            self._say(turn, text)
+        limit, tokens = "", turn.limits.tokens
         if outcome is Outcome.COMPLETED and tokens is not None and progress.usage.total > tokens:
             # What was said is kept; that it took more than it was allowed is told.
             outcome, limit = Outcome.LIMIT, "tokens"
@@ -185,52 +205,73 @@ class Loop:
         said = Message(role=Role.ASSISTANT, content=text, agent=turn.request.guest, thinking=tuple(reply.thinking))
         return progress.end(outcome, error=error, limit=limit, content=text), [said] if text.strip() else []
 
-    async def _act(self, turn: Turn, progress: Progress, toolbox: Toolbox, reply: Reply, deadline: Deadline) -> None:
+    def _nudge(self, sitting: Sitting, outcome: Outcome) -> bool:
+        """Let a run that would end badly go on once, where somebody waits for it."""
+        if not sitting.may_nudge(outcome):
+            return False
+        request = sitting.turn.request
+        self._notes.note(request.id, TraceKind.RECOVERY_ATTEMPT, request.speaker, action="nudge", cause=str(outcome))
+        return True
+
+    def _say(self, turn: Turn, text: str) -> None:
+        for event in (TextStarted(turn.request.speaker), TextChunk(text), TextEnded(turn.request.speaker)):
+            turn.emit(event)
+
+    def _refuse(self, turn: Turn, reply: Reply) -> None:
+        turn.emit(ToolsStarted(tuple(reply.calls)))
+        for call in reply.calls:
+            turn.emit(ToolFinished(call.id, call.name, "There are no tools here; nothing was run.", 0, True))
+        turn.emit(ToolsCompleted())
+
+    # ---- tool calls ---------------------------------------------------------------------------
+
+    async def _act(self, sitting: Sitting, reply: Reply) -> None:
         """Record the calls, make them, record their results. Nothing runs before its intent is on disk."""
+        turn, progress = sitting.turn, sitting.progress
         progress.used_tools = True
         # What a tool alone may know is kept from disk, events and asks; the calls made are those the model wrote.
-        shown = tuple(toolbox.masked(call) for call in reply.calls)
-        progress.calls, progress.results, progress.flushed = shown, {}, 0
+        masked = tuple(sitting.toolbox.masked(call) for call in reply.calls)
+        progress.calls, progress.results, progress.flushed = masked, {}, 0
         progress.recorder.write(
             [
                 Message(
                     role=Role.ASSISTANT,
                     content=reply.text,
                     agent=turn.request.guest,
-                    tool_calls=shown,
+                    tool_calls=masked,
                     thinking=tuple(reply.thinking),
                 )
-            ]
+            ],
+            progress.spent,
         )
         await progress.recorder.settle()
         reach("tool.recorded")
-        await self._make_calls(turn, progress, toolbox, reply, deadline)
+        await self._make_calls(sitting, reply)
 
-    async def _take_up(self, turn: Turn, progress: Progress, toolbox: Toolbox, deadline: Deadline) -> None:
+    async def _take_up(self, sitting: Sitting) -> None:
         """Go on with the calls of a run that waited for an approval when the daemon stopped. None of them has begun."""
-        calls = turn.history.open_calls()
+        calls = sitting.turn.history.open_calls()
         if calls:
+            progress = sitting.progress
             progress.used_tools = True
             progress.calls, progress.results, progress.flushed = calls, {}, 0
-            await self._make_calls(turn, progress, toolbox, Reply(calls=list(calls)), deadline)
+            await self._make_calls(sitting, Reply(calls=list(calls)))
 
-    async def _make_calls(
-        self, turn: Turn, progress: Progress, toolbox: Toolbox, reply: Reply, deadline: Deadline
-    ) -> None:
+    async def _make_calls(self, sitting: Sitting, reply: Reply) -> None:
+        turn, progress = sitting.turn, sitting.progress
         turn.emit(ToolsStarted(tuple(progress.calls)))
         async with asyncio.TaskGroup() as group:
             for call in reply.calls:
                 group.create_task(
-                    self._call(turn, progress, toolbox, call, reply.flaws.get(call.id, ""), deadline),
+                    self._call(sitting, call, reply.flaws.get(call.id, "")),
                     name=f"tool {call.name}",
                 )
         turn.emit(ToolsCompleted())
         reach("tools.completed")
         progress.calls, progress.flushed = (), 0
 
-    async def _call(
-        self, turn: Turn, progress: Progress, toolbox: Toolbox, call: ToolCall, flaw: str, deadline: Deadline
-    ) -> None:
+    async def _call(self, sitting: Sitting, call: ToolCall, flaw: str) -> None:
+        turn, progress, deadline = sitting.turn, sitting.progress, sitting.deadline
         started = self._clock.monotonic()
         own_deadline = Deadline(self._config().tool_seconds)
         context = RunContext(
@@ -241,14 +282,19 @@ class Loop:
             emit=turn.emit,
             ask=self._asker(turn, deadline, own_deadline),
             root=turn.request.root,
+            origin=turn.request.origin,
             call_id=call.id,
             step=progress.steps,
             taint=turn.history.taint,
             waiting=deadline.paused,
-            attending=own_deadline.paused,
+            attending=_attending(deadline, own_deadline),
+            stir=deadline.stir,
         )
-        output = await toolbox.execute(call, flaw, context, own_deadline)
+        with deadline.tool():
+            output = await sitting.toolbox.execute(call, flaw, context, own_deadline)
         took = int((self._clock.monotonic() - started) * 1000)
+        progress.made += 1
+        progress.refused += output.is_refused
         progress.results[call.id] = output
         progress.flush()
         turn.emit(ToolFinished(call.id, call.name, output.content, took, output.is_error))
@@ -286,14 +332,33 @@ class Loop:
         except (ModelError, Conflict) as error:
             logger.warning("automatic compaction of %s failed: %s", history.key, error)
             return
+        turn.purse.count(archive.usage, archive.cost)
         turn.emit(Compacted(archive.number, archive.title))
 
 
-def _offered(toolbox: Toolbox, model: Model) -> tuple[ToolSpec, ...]:
-    if model.tools is ToolSupport.NONE:
-        return ()
-    specs = toolbox.specs
-    return specs[:_FEW_TOOLS] if model.window <= _SMALL_WINDOW else specs
+def _stirring(emit: Callable[[Event], None], deadline: Deadline) -> Callable[[Event], None]:
+    """Whatever a run announces shows that it is not idle."""
+
+    def stirring(event: Event) -> None:
+        deadline.stir()
+        emit(event)
+
+    return stirring
+
+
+def _attending(deadline: Deadline, own_deadline: Deadline) -> Callable[[], AbstractContextManager[None]]:
+    @contextmanager
+    def attending() -> Iterator[None]:
+        with own_deadline.paused(), deadline.watched():
+            yield
+
+    return attending
+
+
+def _at_its_limit(progress: Progress, lack: Lack) -> RunEnd:
+    whose = "The run and all it set to work have" if lack.shared else "The run has"
+    told = f"{whose} no room for another step under the limit on {lack.limit}."
+    return progress.end(Outcome.LIMIT, limit=lack.limit, error=told)
 
 
 def _no_price(model: Model) -> ModelError:

@@ -3,28 +3,22 @@
 from collections.abc import Sequence
 
 from moot.domain.message import ToolCall
-from moot.domain.run import Limits, Outcome
-from moot.domain.usage import Usage
+from moot.domain.run import Outcome
 
 REPEATS = 5
 
 
-def judge(text: str, *, used_tools: bool) -> Outcome:
-    """The outcome of a step without tool calls."""
+def judge(text: str, *, used_tools: bool, all_failed: bool = False, out_of_place: bool = False) -> Outcome:
+    """The outcome of a step without tool calls.
+
+    `all_failed` is whether the last calls before it came to nothing; `out_of_place` whether the speaker may hand its
+    task back, and every call it tried was of a tool that is not its own.
+    """
     if text.strip():
-        return Outcome.COMPLETED
+        return Outcome.ESCALATED if out_of_place else Outcome.COMPLETED
+    if all_failed:
+        return Outcome.TOOL_ERROR
     return Outcome.EMPTY_AFTER_TOOL_USE if used_tools else Outcome.EMPTY
-
-
-def exceeded(limits: Limits, *, steps: int, usage: Usage, cost: float) -> str:
-    """The name of the limit that leaves no room for another step, or nothing."""
-    if limits.steps is not None and steps >= limits.steps:
-        return "steps"
-    if limits.tokens is not None and usage.total >= limits.tokens:
-        return "tokens"
-    if limits.spend is not None and cost >= limits.spend:
-        return "spend"
-    return ""
 
 
 class Repetition:
@@ -41,20 +35,18 @@ class Repetition:
         return self._times >= REPEATS
 
 
+_SENTENCES = {
+    Outcome.EMPTY: "The model had nothing to say.",
+    Outcome.EMPTY_AFTER_TOOL_USE: "The model used its tools and then said nothing.",
+    Outcome.TOOL_ERROR: "The last tool calls failed, and the model said nothing about it.",
+    Outcome.LOOP_DETECTED: f"The same tool calls came {REPEATS} times in a row; the run was stopped.",
+    Outcome.CANCELLED: "The run was killed.",
+    Outcome.INTERRUPTED: "The daemon stopped while this run was going on.",
+}
+
+
 def explain(outcome: Outcome, *, limit: str = "") -> str:
     """One sentence for a person on an outcome that is not its own explanation."""
-    match outcome:
-        case Outcome.EMPTY:
-            return "The model had nothing to say."
-        case Outcome.EMPTY_AFTER_TOOL_USE:
-            return "The model used its tools and then said nothing."
-        case Outcome.LOOP_DETECTED:
-            return f"The same tool calls came {REPEATS} times in a row; the run was stopped."
-        case Outcome.LIMIT | Outcome.TIMEOUT:
-            return f"The run reached its limit on {limit}."
-        case Outcome.CANCELLED:
-            return "The run was killed."
-        case Outcome.INTERRUPTED:
-            return "The daemon stopped while this run was going on."
-        case _:
-            return ""
+    if limit == "idle_seconds":
+        return "Nothing happened for as long as idle_seconds allows; the run was stopped."
+    return f"The run reached its limit on {limit}." if limit else _SENTENCES.get(outcome, "")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from moot.domain.message import Entry, Message
 from moot.domain.ports import Clock, Store
+from moot.domain.usage import Spent
 from moot.engine.history import History
 from moot.engine.supervisor import Supervisor
 
@@ -20,8 +21,11 @@ class Recorder:
         self._supervisor = supervisor
         self._writes: list[asyncio.Task[list[Entry]]] = []
 
-    def write(self, messages: Sequence[Message]) -> None:
-        """Extend the history now and the disk soon; writes reach the disk in the order they were made."""
+    def write(self, messages: Sequence[Message], spent: Spent | None = None) -> None:
+        """Extend the history now and the disk soon; writes reach the disk in the order they were made.
+
+        What the run has used up so far goes to the disk with them, and so outlives the daemon.
+        """
         now = self._clock.now()
         first = self._history.last_seq + 1
         self._history.extend(
@@ -30,7 +34,7 @@ class Recorder:
                 for index, message in enumerate(messages)
             ]
         )
-        append = self._store.append(self._history.key, self._run_id, messages, now=now)
+        append = self._store.append(self._history.key, self._run_id, messages, now=now, spent=spent)
         self._writes.append(self._supervisor.start(f"append {self._run_id}", append))
 
     async def settle(self) -> None:

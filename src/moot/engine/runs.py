@@ -119,6 +119,12 @@ class Runs:
         tickets = [] if lane is None else [lane.active, *lane.waiting]
         return next((ticket.feed for ticket in tickets if ticket is not None and ticket.request is not None), None)
 
+    def ticket(self, run_id: str) -> Ticket | None:
+        """The run of that id, in flight or in line."""
+        tickets = (ticket for lane in self._lanes.all() for ticket in (lane.active, *lane.waiting))
+        found = (each for each in tickets if each is not None and each.request is not None)
+        return next((each for each in found if each.request is not None and each.request.id == run_id), None)
+
     def lanes(self) -> list[Lane]:
         return self._lanes.all()
 
@@ -166,7 +172,7 @@ class Runs:
         if earlier is not None:
             _same_message(earlier.request, request)
         if earlier is not None and _settled(earlier):
-            _replay(ticket.feed, earlier)
+            replay(ticket.feed, earlier)
             return
         if earlier is not None:
             ticket.rerun_of = earlier.request.id
@@ -235,7 +241,8 @@ def _settled(run: Run) -> bool:
     return run.end is not None and run.end.outcome not in RETRYABLE
 
 
-def _replay(feed: Feed, run: Run) -> None:
+def replay(feed: Feed, run: Run) -> None:
+    """Tell a run that has ended, without running it again."""
     assert run.end is not None
     speaker = run.request.speaker
     feed.emit(RunStarted(speaker, run.user_seq))

@@ -8,9 +8,12 @@ from moot.domain.events import Event
 from moot.domain.message import Message, ToolCall, tool_result
 from moot.domain.ports import Model, ToolResult
 from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
-from moot.domain.usage import Usage
+from moot.domain.scope import ALL_TOOLS, Scope
+from moot.domain.usage import Spent, Usage
+from moot.engine.deadline import Deadline
 from moot.engine.history import History
 from moot.engine.outcome import explain
+from moot.engine.purse import Purse
 from moot.engine.recorder import Recorder
 from moot.engine.step import Step
 
@@ -26,11 +29,27 @@ class Progress:
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
     cost: float = 0.0
+    # Seconds at work before a restart, and the clock since.
+    seconds: float = 0.0
+    clock: Deadline | None = None
     used_tools: bool = False
+    # Calls made, and those among them of tools that are not the speaker's.
+    made: int = 0
+    refused: int = 0
     step: Step | None = None
     calls: Sequence[ToolCall] = ()
     results: dict[str, ToolResult] = field(default_factory=dict)
     flushed: int = 0
+
+    @property
+    def spent(self) -> Spent:
+        worked = self.clock.worked if self.clock is not None else 0.0
+        return Spent(steps=self.steps, usage=self.usage, cost=self.cost, seconds=self.seconds + worked)
+
+    @property
+    def all_failed(self) -> bool:
+        """Whether every call of the last step that made any has failed."""
+        return bool(self.results) and all(result.is_error for result in self.results.values())
 
     def flush(self) -> None:
         """Write the results that have all earlier ones before them: history keeps the order of the calls."""
@@ -65,6 +84,7 @@ class Progress:
             usage=self.usage,
             cost=self.cost,
             steps=self.steps,
+            seconds=self.spent.seconds,
         )
 
 
@@ -80,10 +100,22 @@ class Turn:
     history: History
     cwd: str
     limits: Limits
+    # What it spends from, together with whatever it sets off.
+    purse: Purse
     emit: Callable[[Event], None]
 
 
 Ending = tuple[RunEnd, list[Message]]
+
+
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    """What is expected of a speaker that works with others."""
+
+    # How often it is told to go on before its silence, or its running in circles, ends the run.
+    nudges: int = 0
+    # Whether it hands a task back that is not for it.
+    escalates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +124,9 @@ class Briefing:
 
     system: tuple[str, ...] = ()
     tail: tuple[Message, ...] = ()
+    # What it may use at most; its own scope and the request's hold as well.
+    scope: Scope = ALL_TOOLS
+    conduct: Conduct = Conduct()
 
 
 Brief = Callable[[Turn], Awaitable[Briefing]]

@@ -12,13 +12,14 @@ from moot.domain.config import Config
 from moot.domain.conversation import Conversation, ConversationKey
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
 from moot.domain.events import Event, RunEnded, RunStarted
-from moot.domain.message import Entry, Message, user
+from moot.domain.message import Entry, Message, Role, user
 from moot.domain.ports import Clock, Model, Store
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.compaction import Compaction
 from moot.engine.history import Histories, History
 from moot.engine.lanes import Ticket
 from moot.engine.loop import Loop
+from moot.engine.purse import Purses
 from moot.engine.recorder import Recorder
 from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Ending, Progress, Turn
@@ -65,6 +66,7 @@ class Turns:
     def __init__(self, wiring: Wiring, histories: Histories) -> None:
         self._w = wiring
         self._histories = histories
+        self._purses = Purses(store=wiring.store, config=wiring.config)
         # Ends the disk refused; they are written as soon as it takes them.
         self._owed: dict[str, tuple[ConversationKey, RunEnd]] = {}
         # Messages in line that were refused while the disk would not have them taken off it.
@@ -83,6 +85,14 @@ class Turns:
             await self._never_began(ticket, request, error)
             return
         emit = self._emitter(ticket, request, begun)
+        try:
+            await self._to_its_end(ticket, request, history, begun, emit)
+        finally:
+            self._purses.close(request)
+
+    async def _to_its_end(
+        self, ticket: Ticket, request: RunRequest, history: History, begun: Begun, emit: Callable[[Event], None]
+    ) -> None:
         end, messages = await self._ended(ticket, request, history, emit)
         refusal = await _refusal(begun)
         if refusal is not None:
@@ -221,7 +231,9 @@ class Turns:
             clock=self._w.clock,
             supervisor=self._w.supervisor,
         )
-        progress = Progress(recorder=recorder, model=model)
+        progress = ticket.progress = Progress(recorder=recorder, model=model)
+        if ticket.resumed:
+            await self._go_on_counting(request, history, progress)
         turn = Turn(
             request=request,
             agent=agent,
@@ -230,11 +242,23 @@ class Turns:
             history=history,
             cwd=request.cwd or history.cwd or self._w.workspace(request.key),
             limits=self._w.config().limits.narrowed(request.limits),
+            purse=await self._purses.open(request, resumed=ticket.resumed),
             emit=emit,
         )
         task = ticket.task = self._w.supervisor.start(f"run {request.id}", guarded(self._w.loop.run(turn, progress)))
         await _over(ticket, task)
         return await self._ending(ticket, task, progress)
+
+    async def _go_on_counting(self, request: RunRequest, history: History, progress: Progress) -> None:
+        """A run that goes on after a restart has used up what it had used up before."""
+        stored = await self._w.store.run(request.id)
+        if stored is not None:
+            spent = stored.spent
+            progress.steps, progress.usage, progress.cost = spent.steps, spent.usage, spent.cost
+            progress.seconds = spent.seconds
+        results = [entry for entry in history.entries if entry.run_id == request.id and entry.message.role is Role.TOOL]
+        progress.used_tools = bool(results)
+        progress.made = len(results)
 
     async def _ending(self, ticket: Ticket, task: "asyncio.Task[Ending | Exception]", progress: Progress) -> Ending:
         """How the loop ended, whatever way it ended, with every open call closed."""

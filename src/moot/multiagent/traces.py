@@ -34,7 +34,7 @@ class Traces:
         self._redact = redact
         self._clock = clock
 
-    def note(self, run_id: str, kind: TraceKind, agent: str, **payload: object) -> None:
+    def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
         """Write a fact into the trace of a run. It is on disk before the run's end is told; the caller goes on."""
         text, truncated = fitted(payload, self._redact)
         note = TraceNote(run_id=run_id, at=self._clock.now(), kind=kind, agent=agent, payload=text, truncated=truncated)

@@ -17,12 +17,15 @@ from moot.domain.message import Entry, Message
 from moot.domain.ports import GateCall, RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run import RunEnd, RunRequest
+from moot.domain.trace import TraceKind
+from moot.domain.usage import Spent
 from moot.engine.asks import Asks
 from moot.engine.compaction import Compaction
 from moot.engine.gate import Gate
-from moot.engine.loop import Loop
+from moot.engine.loop import Loop, LoopParts
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
+from moot.engine.turn import Brief, Briefing, Turn
 from moot.engine.turns import Wiring
 from moot.models.scripted import Rule, RuleCall, ScriptedModel
 from moot.store.sqlite import SqliteStore, open_store
@@ -58,10 +61,18 @@ class Disk:
     async def begin(self, request: RunRequest, *, now: float) -> Any:
         return await self._faulty("begin", lambda: self._store.begin(request, now=now))
 
-    async def append(self, key: ConversationKey, run_id: str, messages: Sequence[Message], *, now: float) -> Any:
+    async def append(
+        self,
+        key: ConversationKey,
+        run_id: str,
+        messages: Sequence[Message],
+        *,
+        now: float,
+        spent: Spent | None = None,
+    ) -> Any:
         self.append_asked.set()
         await self.appends.wait()
-        return await self._faulty("append", lambda: self._store.append(key, run_id, messages, now=now))
+        return await self._faulty("append", lambda: self._store.append(key, run_id, messages, now=now, spent=spent))
 
     async def end(
         self, key: ConversationKey, run_id: str, end: RunEnd, messages: Sequence[Message], *, now: float
@@ -86,12 +97,27 @@ class Act:
         return "acted"
 
 
+class Notes:
+    """What is noted for traces."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[str, TraceKind, dict[str, object]]] = []
+
+    def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
+        self.kept.append((run_id, kind, {"agent": agent, **payload}))
+
+
+async def _unbriefed(_turn: Turn) -> Briefing:
+    return Briefing()
+
+
 @dataclass(kw_only=True)
 class Engine:
     store: SqliteStore
     disk: Disk
     runs: Runs
     act: Act
+    notes: Notes
 
     def start(self, content: str, run_id: str) -> "asyncio.Task[RunEnd | MootError]":
         return asyncio.get_running_loop().create_task(self.say(content, run_id))
@@ -122,20 +148,24 @@ async def _lost(run_id: str, call_id: str) -> str:
 
 
 @asynccontextmanager
-async def engine(folder: Path, *rules: Rule) -> AsyncIterator[Engine]:
+async def engine(folder: Path, *rules: Rule, brief: Brief = _unbriefed) -> AsyncIterator[Engine]:
     store = await open_store(folder / "moot.db")
-    supervisor, clock, disk, act = Supervisor(), SetClock(), Disk(store), Act(store)
+    supervisor, clock, disk, act, notes = Supervisor(), SetClock(), Disk(store), Act(store), Notes()
     model = ScriptedModel(ModelConfig(name="m", provider="scripted"), rules=rules or (CALLING, TALKING))
     tools: dict[str, Tool] = {"act": act}
     config = Config(default_model="m", models={})
     compaction = Compaction(store=disk, clock=clock)
     loop = Loop(
-        gate=Gate(tools=lambda: tools, hooks=[], budget=_whole, restore=_lost),
-        asks=Asks(clock=clock, rng=Random(1)),
-        compaction=compaction,
-        config=lambda: config,
-        clock=clock,
-        rng=Random(1),
+        LoopParts(
+            gate=Gate(tools=lambda: tools, hooks=[], budget=_whole, restore=_lost),
+            brief=brief,
+            asks=Asks(clock=clock, rng=Random(1)),
+            compaction=compaction,
+            config=lambda: config,
+            notes=notes,
+            clock=clock,
+            rng=Random(1),
+        )
     )
     wiring = Wiring(
         store=disk,
@@ -147,11 +177,11 @@ async def engine(folder: Path, *rules: Rule) -> AsyncIterator[Engine]:
         workspace=lambda _key: str(folder),
         clock=clock,
         supervisor=supervisor,
-        grow=lambda _key: None,
+        ended=lambda _request, _end: None,
     )
     runs = Runs(wiring)
     try:
-        yield Engine(store=store, disk=disk, runs=runs, act=act)
+        yield Engine(store=store, disk=disk, runs=runs, act=act, notes=notes)
     finally:
         disk.appends.set()
         await runs.stop(grace=0.0)

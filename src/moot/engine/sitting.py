@@ -1,0 +1,142 @@
+"""A turn at work: what it was briefed with, the tools it has, what its next prompt says and what that may take."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from moot.domain.config import Config
+from moot.domain.message import Message, assistant
+from moot.domain.ports import Model, ToolSupport
+from moot.domain.prompt import Prompt, ToolSpec
+from moot.domain.run import Outcome
+from moot.domain.usage import Spent
+from moot.engine.deadline import Deadline
+from moot.engine.framing import guest_framing, nudge, place_framing, primary_framing, refusal, shown
+from moot.engine.gate import Toolbox
+from moot.engine.outcome import Repetition
+from moot.engine.purse import Hold, Need
+from moot.engine.step import Reply
+from moot.engine.turn import Briefing, Progress, Turn
+
+# A model that sees little is offered the everyday tools only; the rest would fill its window.
+_SMALL_WINDOW = 16_384
+_FEW_TOOLS = 12
+# How long a reply is taken to be at most where the configuration does not say.
+_REPLY = 8_192
+_CHARACTERS_PER_TOKEN = 4
+_NOTHING_NEEDED = Need()
+
+
+@dataclass(slots=True, kw_only=True)
+class Sitting:
+    turn: Turn
+    progress: Progress
+    deadline: Deadline
+    briefing: Briefing
+    toolbox: Toolbox
+    specs: tuple[ToolSpec, ...]
+    repetition: Repetition
+    # The time of the whole tree when this run began, and how often it may still be told to go on.
+    began: float
+    nudges: int
+    # What the next prompt has to say beside the history: calls where there are no tools, and how it would have ended.
+    refused: Reply | None = None
+    nudged: Outcome | None = None
+
+    def may_nudge(self, outcome: Outcome) -> bool:
+        """Whether the run goes on instead of ending this way; it is told why, this once."""
+        if not self.nudges:
+            return False
+        self.nudges -= 1
+        self.nudged = outcome
+        return True
+
+    @property
+    def out_of_place(self) -> bool:
+        """Whether the task is for another: all that was tried belongs to somebody else."""
+        made = self.progress.made
+        return self.briefing.conduct.escalates and 0 < made == self.progress.refused
+
+    @property
+    def spends(self) -> bool:
+        """Whether tokens or money are limited, of this run or of all it belongs to."""
+        own, shared = self.turn.limits, self.turn.purse.limits
+        return own.tokens is not None or shared.tokens is not None or self.spends_money
+
+    @property
+    def spends_money(self) -> bool:
+        return self.turn.limits.spend is not None or self.turn.purse.limits.spend is not None
+
+    def need(self, config: Config) -> Need:
+        """What the next call may take. Nothing is estimated where nothing is limited."""
+        if not self.spends:
+            return _NOTHING_NEEDED
+        model = config.models.get(self.turn.model.name)
+        return Need(
+            prompt=self._estimated_prompt(),
+            reply=(model.max_output_tokens if model is not None else 0) or _REPLY,
+            price=self.turn.model.cost,
+        )
+
+    def prompt(self, hold: Hold) -> Prompt:
+        briefing, turn, refused = self.briefing, self.turn, self.refused
+        # What stands behind the message is said once; after a step there is something newer to look at.
+        tail: tuple[Message, ...] = () if self.progress.steps else briefing.tail
+        if refused is not None:
+            own = shown(assistant(refused.text, agent=turn.request.guest))
+            said = (own,) if refused.text.strip() else ()
+            tail = (*tail, *said, refusal([call.name for call in refused.calls]))
+        if self.nudged is not None:
+            tail = (*tail, nudge(self.nudged))
+            self.nudged = None
+        return Prompt(
+            system=tuple(self._system()),
+            transcript=turn.history.transcript(with_tools=bool(self.specs)),
+            tail=tail,
+            tools=self.specs,
+            max_tokens=hold.reply if self.spends else None,
+        )
+
+    def time_of_tree(self, spent: Spent) -> float:
+        return self.began + spent.seconds
+
+    def _system(self) -> list[str]:
+        """Instructions first, framing after: what is before it stays the same from turn to turn."""
+        turn = self.turn
+        blocks = [turn.agent.instruction, *self.briefing.system]
+        request = turn.request
+        if request.guest:
+            blocks.append(guest_framing(guest=request.speaker, primary=request.key.agent))
+        elif turn.history.guests:
+            blocks.append(primary_framing(primary=request.key.agent))
+        if self.specs:
+            blocks.append(place_framing(turn.cwd))
+        return blocks
+
+    def _estimated_prompt(self) -> int:
+        history = self.turn.history
+        told = history.estimated_tokens()
+        if history.counted_tokens:
+            # What a provider counted has the instructions and the tools in it.
+            return told
+        characters = sum(map(len, self._system())) + sum(len(each.content) for each in self.briefing.tail)
+        return told + (characters + sum(map(_length, self.specs))) // _CHARACTERS_PER_TOKEN
+
+
+def offered(toolbox: Toolbox, model: Model) -> tuple[ToolSpec, ...]:
+    if model.tools is ToolSupport.NONE:
+        return ()
+    specs = toolbox.specs
+    return specs[:_FEW_TOOLS] if model.window <= _SMALL_WINDOW else specs
+
+
+def _length(spec: ToolSpec) -> int:
+    return len(spec.name) + len(spec.description) + _size(spec.parameters)
+
+
+def _size(value: Any) -> int:
+    """About how many characters a schema takes, without writing it out."""
+    if isinstance(value, dict):
+        return sum(len(key) + 4 + _size(each) for key, each in value.items())
+    if isinstance(value, list | tuple):
+        return sum(2 + _size(each) for each in value)
+    return len(value) + 2 if isinstance(value, str) else 5

@@ -104,6 +104,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
         secrets=Anything(),
         mcp=Anything(),
         roster=Anything(),
+        runs=Anything(),
     )
     # Who is asking is settled by the connection, before any handler.
     assert set(handlers.table) == requests - {"hello"}

@@ -26,7 +26,7 @@ class Entry:
     help: str
 
 
-TALK, REMEMBER, RUN, SET_UP = "Talk", "Look and keep", "The daemon", "Set up"
+TALK, WORK, REMEMBER, RUN, SET_UP = "Talk", "Runs", "Look and keep", "The daemon", "Set up"
 
 COMMANDS: dict[str, Entry] = {
     "chat": Entry(TALK, "moot.cli.chat.command:chat", "Open a conversation in the terminal."),
@@ -37,11 +37,19 @@ COMMANDS: dict[str, Entry] = {
     "trust": Entry(TALK, "moot.cli.trust:trust", "Trust what strangers said in a conversation so far."),
     "kill": Entry(TALK, "moot.cli.talk:kill", "Stop the run in flight."),
     "compact": Entry(TALK, "moot.cli.talk:compact", "Turn the history into an archive now."),
+    "run": Entry(WORK, "moot.cli.run:run", "Give an agent a task of its own, also in the background."),
+    "ps": Entry(WORK, "moot.cli.ps:ps", "List the runs that go on, and what each waits for."),
+    "show": Entry(WORK, "moot.cli.runs:show", "Show one run whole."),
+    "attach": Entry(WORK, "moot.cli.runs:attach", "Join a run that goes on."),
+    "logs": Entry(WORK, "moot.cli.runs:logs", "Show what was said and done in a run."),
+    "wait": Entry(WORK, "moot.cli.runs:wait", "Wait for runs and print what came of them."),
+    "stop": Entry(WORK, "moot.cli.runs:stop", "Stop a run and everything it set to work."),
     "history": Entry(REMEMBER, "moot.cli.memory:history", "Show a conversation."),
     "conversations": Entry(REMEMBER, "moot.cli.memory:conversations", "List the conversations."),
     "archives": Entry(REMEMBER, "moot.cli.memory:archives", "List the archives of a conversation, or show one."),
     "recall": Entry(REMEMBER, "moot.cli.memory:recall", "Search the archives of a conversation."),
     "usage": Entry(REMEMBER, "moot.cli.memory:usage", "Show tokens and cost per conversation."),
+    "trace": Entry(REMEMBER, "moot.cli.trace:trace", "List turns, or show all that happened in one."),
     "export": Entry(REMEMBER, "moot.cli.keep:export", "Write a conversation as JSONL."),
     "import": Entry(REMEMBER, "moot.cli.keep:import_", "Make a conversation from JSONL."),
     "delete": Entry(REMEMBER, "moot.cli.keep:delete", "Delete a conversation, after showing what would go."),

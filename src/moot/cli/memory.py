@@ -20,11 +20,12 @@ def when(timestamp: float) -> str:
     return datetime.fromtimestamp(timestamp).astimezone().strftime("%Y-%m-%d %H:%M") if timestamp else ""
 
 
-def speaker(entry: pb.HistoryMessage, primary: str) -> str:
-    return voices.USER if entry.role == "user" else entry.agent or primary
+def speaker(entry: pb.HistoryMessage, primary: str, asker: str = voices.USER) -> str:
+    """Who said it; what came in is the asker's, unless an agent wrote it."""
+    return entry.agent or (asker if entry.role == "user" else primary)
 
 
-def transcript(messages: Sequence[pb.HistoryMessage], primary: str) -> str:
+def transcript(messages: Sequence[pb.HistoryMessage], primary: str, *, asker: str = voices.USER) -> str:
     """Messages for a person to read: who said what, tools on one line each, how a turn ended if not well."""
     blocks: list[str] = []
     for entry in messages:
@@ -36,8 +37,9 @@ def transcript(messages: Sequence[pb.HistoryMessage], primary: str) -> str:
         if entry.role == "user" and blocks:
             blocks.append("")
         if entry.content or entry.role == "user":
-            name = speaker(entry, primary)
-            guest = output.paint(" (guest)", dim=True) if entry.agent and entry.agent != primary else ""
+            name = speaker(entry, primary, asker)
+            is_guest = entry.role != "user" and entry.agent not in ("", primary)
+            guest = output.paint(" (guest)", dim=True) if is_guest else ""
             head = output.paint(safe.line(name), fg=voices.colour(name, primary), bold=True) + guest
             blocks.append(f"{head} › {safe.clean(entry.content).rstrip()}")
         for call in entry.tool_calls:
@@ -75,28 +77,33 @@ def history(agent: str, sender: str, everything: bool, last: int | None) -> None
     output.emit([shapes.message(entry) for entry in messages], render=render)
 
 
+_all_option = click.option("--all", "everything", is_flag=True, help="Also those that teammates have to themselves.")
+
+
 @click.group(invoke_without_command=True)
 @click.option("--agent", default="", help="Only conversations with this agent.")
 @sender_option
+@_all_option
 @output.json_option
 @click.pass_context
-def conversations(context: click.Context, agent: str, sender: str) -> None:
+def conversations(context: click.Context, agent: str, sender: str, everything: bool) -> None:
     """List the conversations, newest first."""
     if context.invoked_subcommand is None:
-        _list_conversations(agent, sender)
+        _list_conversations(agent, sender, everything)
 
 
 @conversations.command("list")
 @click.option("--agent", default="", help="Only conversations with this agent.")
 @sender_option
+@_all_option
 @output.json_option
-def list_conversations(agent: str, sender: str) -> None:
+def list_conversations(agent: str, sender: str, everything: bool) -> None:
     """List the conversations, newest first."""
-    _list_conversations(agent, sender)
+    _list_conversations(agent, sender, everything)
 
 
-def _list_conversations(agent: str, sender: str) -> None:
-    request = pb.ListConversationsMsg(agent=agent, sender=sender)
+def _list_conversations(agent: str, sender: str, everything: bool) -> None:
+    request = pb.ListConversationsMsg(agent=agent, sender=sender, all=everything)
     answer = ask_daemon(pb.ClientMessage(list_conversations=request)).conversation_list
     found = sorted(answer.conversations, key=lambda info: info.updated_at, reverse=True)
 
@@ -180,7 +187,10 @@ def recall(agent: str, sender: str, query: str, limit: int) -> None:
 @sender_option
 @output.json_option
 def usage(agent: str, sender: str) -> None:
-    """Show tokens and cost per conversation and model, for all or for one AGENT."""
+    """Show tokens and cost per conversation and model, for all or for one AGENT.
+
+    What teammates used stands below the conversation they worked for.
+    """
     found = ask_daemon(pb.ClientMessage(get_usage=pb.GetUsageMsg(agent=agent, sender=sender))).usage.usage
     if agent and not found:
         _demand_conversation(agent, sender)
@@ -188,7 +198,7 @@ def usage(agent: str, sender: str) -> None:
     def render(_: Any) -> str:
         rows = [
             [
-                info.agent,
+                f"└ {info.agent}" if info.root_agent else info.agent,
                 info.sender,
                 info.model or "-",
                 str(info.runs),
@@ -196,7 +206,7 @@ def usage(agent: str, sender: str) -> None:
                 voices.count(info.completion),
                 voices.cost(info.cost),
             ]
-            for info in found
+            for info in sorted(found, key=lambda each: (each.root_agent or each.agent, each.sender, each.root_agent))
         ]
         headers = ["AGENT", "SENDER", "MODEL", "RUNS", "PROMPT", "COMPLETION", "COST"]
         return output.table(headers, rows) or "Nothing has been used yet."

@@ -1,5 +1,6 @@
 """Answers of the daemon as the plain data that --json prints. Pure."""
 
+import json
 from typing import Any
 
 from moot.wire import moot_pb2 as pb
@@ -57,7 +58,8 @@ def conversation(info: pb.ConversationInfo) -> dict[str, Any]:
 
 
 def spend(info: pb.UsageInfo) -> dict[str, Any]:
-    return {
+    """What was used; `root_agent` is there for a teammate: whose conversation with the sender it worked for."""
+    shape = {
         "agent": info.agent,
         "sender": info.sender,
         "model": info.model,
@@ -68,6 +70,7 @@ def spend(info: pb.UsageInfo) -> dict[str, Any]:
         "reasoning": info.reasoning,
         "cost": info.cost,
     }
+    return shape | ({"root_agent": info.root_agent} if info.root_agent else {})
 
 
 def usage(tokens: pb.TokenUsage) -> dict[str, int]:
@@ -159,6 +162,51 @@ def ask(info: pb.AskInfo) -> dict[str, Any]:
     return shape | {"ask_id": info.ask_id, "expires_at": info.expires_at, "questions": asked}
 
 
+def run(info: pb.RunInfo) -> dict[str, Any]:
+    """One run. What it waits for is there while it waits, what came of it once it has ended."""
+    shape: dict[str, Any] = {
+        "run_id": info.run_id,
+        "kind": info.kind,
+        "agent": info.agent,
+        "sender": info.sender,
+        "parent": info.parent or None,
+        "root": {"agent": info.root_agent, "sender": info.root_sender},
+        "status": info.status,
+        "condition": info.condition,
+        "needs_person": info.needs_person,
+        "seconds": round(info.seconds, 3),
+        "steps": info.steps,
+        "tokens": info.tokens,
+        "cost": info.cost,
+        "instruction": info.instruction,
+    }
+    extra = {
+        "reason": info.reason,
+        "ask_id": info.ask_id,
+        "attempt": info.attempt,
+        "grant_state": info.grant_state,
+        "waiting_on": list(info.waiting_on),
+        "position": info.position,
+        "last_action": info.last_action,
+        "idle_seconds": round(info.idle_seconds, 3),
+        "spawn_reason": info.spawn_reason,
+        "chain": list(info.chain),
+        "allowed_tools": list(info.allowed_tools),
+        "granted_tools": list(info.granted_tools),
+        "limits": {field.name: value for field, value in info.limits.ListFields()},
+        "cwd": info.cwd,
+        "created_at": info.created_at,
+        "started_at": info.started_at,
+        "ended_at": info.ended_at,
+        "outcome": info.outcome,
+        "error": info.error,
+        "limit": info.limit,
+        "result": info.result,
+        "delivery": info.delivery,
+    }
+    return shape | {key: value for key, value in extra.items() if value}
+
+
 def rule(info: pb.RuleInfo) -> dict[str, Any]:
     return {
         "number": info.number,
@@ -194,3 +242,45 @@ def event(info: pb.AgentEventMsg) -> dict[str, Any]:
         "user_seq": info.user_seq,
     }
     return shape | {key: value for key, value in extra.items() if value}
+
+
+def trace(info: pb.TraceInfo) -> dict[str, Any]:
+    """A turn, or a teammate's run, with what happened in it where that was asked for."""
+    shape: dict[str, Any] = {
+        "run": info.run_id,
+        "agent": info.agent,
+        "conversation": {"agent": info.key_agent, "sender": info.sender},
+        "parent": info.parent or None,
+        "request": info.request,
+        "outcome": info.outcome or None,
+        "error": info.error,
+        "limit": info.limit,
+        "started_at": info.started_at,
+        "seconds": info.seconds,
+        "steps": info.steps,
+        "tokens": info.tokens,
+        "cost": info.cost,
+        "tree_tokens": info.tree_tokens,
+        "tree_cost": info.tree_cost,
+        "model": info.model,
+        "events": [trace_event(event) for event in info.events],
+        "left_out": info.left_out,
+        "children": [trace(child) for child in info.children],
+    }
+    ledger = [
+        {"seq": each.seq, "at": each.at, "type": each.type, "payload": json.loads(each.payload)}
+        for each in info.ledger
+    ]
+    return shape | ({"ledger": ledger} if ledger else {})
+
+
+def trace_event(event: pb.TraceEventInfo) -> dict[str, Any]:
+    shape: dict[str, Any] = {
+        "seq": event.seq,
+        "at": event.at,
+        "kind": event.kind,
+        "agent": event.agent,
+        "payload": json.loads(event.payload),
+        "truncated": event.truncated,
+    }
+    return shape | ({"run": event.run_id} if event.run_id else {})

@@ -20,7 +20,7 @@ from moot.wire.codec import PROTOCOL_VERSION, FrameDecoder, decode_server, encod
 _MAX_SOCKET_PATH = 107
 _LINGER_SECONDS = 2.0
 
-Runnable = pb.StreamMsg | pb.AttachMsg
+Runnable = pb.StreamMsg | pb.AttachMsg | pb.AttachRunMsg
 
 
 class Connection(asyncio.Protocol):
@@ -55,10 +55,7 @@ class Connection(asyncio.Protocol):
 
     async def stream(self, message: Runnable) -> AsyncGenerator[pb.StreamEvent, None]:
         """Run or attach, and yield what happens up to and including `end`. Use it under `aclosing`."""
-        request = (
-            pb.ClientMessage(stream=message) if isinstance(message, pb.StreamMsg) else pb.ClientMessage(attach=message)
-        )
-        request_id, inbox = self._send(request)
+        request_id, inbox = self._send(_request(message))
         try:
             while True:
                 answer = _unwrap(await inbox.get())
@@ -154,6 +151,16 @@ class Connection(asyncio.Protocol):
             for inbox in self._waiting.values():
                 inbox.put_nowait(error)
         self.close()
+
+
+def _request(message: Runnable) -> pb.ClientMessage:
+    if isinstance(message, pb.StreamMsg):
+        return pb.ClientMessage(stream=message)
+    return (
+        pb.ClientMessage(attach=message)
+        if isinstance(message, pb.AttachMsg)
+        else pb.ClientMessage(attach_run=message)
+    )
 
 
 def _garbled(error: BadRequest) -> MootError:

@@ -9,8 +9,10 @@ from moot.daemon.mcp import McpRequests
 from moot.daemon.principal import Principal
 from moot.daemon.records import Records
 from moot.daemon.roster import Roster
+from moot.daemon.runs import RunRequests
 from moot.daemon.secrets import SecretRequests
 from moot.daemon.talk import Talk
+from moot.daemon.traces import TraceRequests
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 
@@ -28,6 +30,8 @@ class Handlers:
         secrets: SecretRequests,
         mcp: McpRequests,
         roster: Roster,
+        runs: RunRequests,
+        traces: TraceRequests,
     ) -> None:
         self.table: dict[str, Handler] = {
             "send": talk.send,
@@ -51,6 +55,16 @@ class Handlers:
             "get_agent": house.get_agent,
             "get_agent_status": roster.get_agent_status,
             "list_agent_tools": roster.list_agent_tools,
+            "start_run": runs.start_run,
+            "list_runs": runs.list_runs,
+            "get_run": runs.get_run,
+            "attach_run": runs.attach_run,
+            "wait_runs": runs.wait_runs,
+            "stop_run": runs.stop_run,
+            "get_run_history": runs.get_run_history,
+            "list_traces": traces.list_traces,
+            "get_trace": traces.get_trace,
+            "get_trace_health": traces.get_trace_health,
             "list_models": house.list_models,
             "test_model": house.test_model,
             "list_tokens": house.list_tokens,

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from moot.domain.agent_run import owner_of
 from moot.domain.errors import BadRequest, Busy, Forbidden, StoreError, Unauthorized
 from moot.domain.ports import Clock, Store, Token
 
@@ -31,12 +32,14 @@ class Principal:
     is_owner: bool = False
 
     def owns(self, sender: str) -> bool:
-        if is_reserved(sender):
+        """Whether the conversations with a sender are theirs to see. One of a background run is its owner's."""
+        owner = owner_of(sender)
+        if is_reserved(owner):
             return False
         return (
             self.is_owner
-            or sender == self.default_sender
-            or any(fnmatchcase(sender, pattern) for pattern in self.senders)
+            or owner == self.default_sender
+            or any(fnmatchcase(owner, pattern) for pattern in self.senders)
         )
 
     def sender(self, asked: str) -> str:
@@ -51,6 +54,10 @@ class Principal:
                 f" that sender: `moot tokens new NAME --sender '{asked}'`.",
             )
         return asked
+
+    def reach(self, asked: str) -> str:
+        """The sender whose conversation is looked at or answered: also a background run's, whom nobody speaks as."""
+        return asked if owner_of(asked) != asked and self.owns(asked) else self.sender(asked)
 
     def demand_owner(self, what: str) -> None:
         if not self.is_owner:

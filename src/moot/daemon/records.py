@@ -6,15 +6,18 @@ from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from typing import Protocol
 
 from moot.daemon.connection import Reply
 from moot.daemon.principal import Principal
+from moot.domain.agent_run import CHILD_SENDER
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.masks import changed_json
 from moot.domain.message import Entry, Message, Role
 from moot.domain.ports import Clock, Doomed, Store
 from moot.domain.run import Run
+from moot.domain.usage import Spend
 from moot.engine.doors import Doors
 from moot.engine.lanes import Ticket
 from moot.engine.runs import Runs
@@ -29,6 +32,13 @@ _LONGEST_QUERY = 4096
 PAGE_BYTES = 6 * 1024 * 1024
 
 
+class Mates(Protocol):
+    """What is known of teammates: whom they worked for, and what that took."""
+
+    async def roots(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]: ...
+    async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
     """What a conversation has beside what is stored of it."""
@@ -38,6 +48,7 @@ class Beside:
     reload_rules: Callable[[], Awaitable[None]]
     # Takes out of a text the secrets that Moot holds.
     redact: Callable[[str], str]
+    mates: Mates
 
 
 class Records:
@@ -50,30 +61,38 @@ class Records:
 
     async def list_conversations(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.list_conversations
-        found = await self._store.conversations(agent=asked.agent, sender=asked.sender)
-        infos = [self._conversation(each) for each in found if principal.owns(each.key.sender)]
+        found = await self._store.conversations(agent=asked.agent, sender=asked.sender, teammates=asked.all)
+        theirs = await self._theirs([each.key for each in found], principal)
+        infos = [self._conversation(each) for each in found if each.key in theirs]
         reply.send(pb.ServerMessage(conversation_list=pb.ConversationList(conversations=infos)))
 
     async def list_active_conversations(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.list_active_conversations
-        infos = [
-            await self._active(lane.key)
+        keys = [
+            lane.key
             for lane in self._runs.lanes()
-            if principal.owns(lane.key.sender)
-            and asked.agent in ("", lane.key.agent)
+            if asked.agent in ("", lane.key.agent)
             and asked.sender in ("", lane.key.sender)
+            and (asked.all or not lane.key.sender.startswith(CHILD_SENDER))
         ]
+        theirs = await self._theirs(keys, principal)
+        infos = [await self._active(key) for key in keys if key in theirs]
         found = pb.ActiveConversationList(conversations=[info for info in infos if info is not None])
         reply.send(pb.ServerMessage(active_conversations=found))
 
     async def get_history(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.get_history
-        key = _key(asked, principal)
+        reply.send(pb.ServerMessage(history=await self.history(_key(asked, principal), asked)))
+
+    async def history(self, key: ConversationKey, asked: pb.GetHistoryMsg, *, run_id: str = "") -> pb.History:
+        """What was said there, or in one run there, as far as asked for. Whoever calls has checked whose it is."""
         loaded = await self._store.load(key)
         if loaded is None:
             raise _no_conversation(key)
         archives = await self._store.archives(key) if asked.all else []
         entries: Sequence[Entry] = await self._store.entries(key) if asked.all else loaded.entries
+        if run_id:
+            entries = [entry for entry in entries if entry.run_id == run_id]
         entries, next_seq = page(entries[-asked.newest :] if asked.newest else entries, asked.first_seq)
         runs = await self._store.runs(key, first_seq=entries[0].seq if entries else 1)
         history = pb.History(
@@ -85,7 +104,7 @@ class Records:
         )
         if loaded.archive is not None:
             history.summary, history.summary_title = loaded.archive.summary, loaded.archive.title
-        reply.send(pb.ServerMessage(history=history))
+        return history
 
     async def list_archives(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         key = await self._known(_key(message.list_archives, principal))
@@ -192,6 +211,7 @@ class Records:
     async def get_usage(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.get_usage
         spent = await self._store.spend(agent=asked.agent, sender=asked.sender)
+        spent += await self._beside.mates.spend(agent=asked.agent, sender=asked.sender)
         infos = [
             pb.UsageInfo(
                 agent=each.agent,
@@ -203,11 +223,19 @@ class Records:
                 cache_hit=each.usage.cache_hit,
                 reasoning=each.usage.reasoning,
                 cost=each.cost,
+                root_agent=each.root,
             )
             for each in spent
             if principal.owns(each.sender)
         ]
         reply.send(pb.ServerMessage(usage=pb.UsageList(usage=infos)))
+
+    async def _theirs(self, keys: Sequence[ConversationKey], principal: Principal) -> set[ConversationKey]:
+        """Which of the conversations a principal may see: a teammate's is with whom its root is."""
+        run_ids = [key.sender.removeprefix(CHILD_SENDER) for key in keys if key.sender.startswith(CHILD_SENDER)]
+        roots = await self._beside.mates.roots(run_ids) if run_ids else {}
+        senders = {f"{CHILD_SENDER}{run_id}": root.sender for run_id, root in roots.items()}
+        return {key for key in keys if principal.owns(senders.get(key.sender, key.sender))}
 
     async def _known(self, key: ConversationKey) -> ConversationKey:
         if not await self._store.conversations(agent=key.agent, sender=key.sender):
@@ -264,7 +292,7 @@ _Keyed = (
 
 
 def _key(message: _Keyed, principal: Principal) -> ConversationKey:
-    return ConversationKey(message.agent, principal.sender(message.sender))
+    return ConversationKey(message.agent, principal.reach(message.sender))
 
 
 def page(entries: Sequence[Entry], first_seq: int) -> tuple[Sequence[Entry], int]:

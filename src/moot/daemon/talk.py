@@ -35,7 +35,7 @@ class Talk:
 
     async def stream(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = self._request(message.stream, principal)
-        await self._follow(await self._runs.submit(request), reply)
+        await self.follow(await self._runs.submit(request), reply)
 
     async def send(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = self._request(message.send, principal)
@@ -48,7 +48,7 @@ class Talk:
         feed = self._runs.feed(key)
         if feed is None:
             raise NotFound(f"nothing runs in the conversation with {key.agent}", fix="Read it with `moot history`.")
-        await self._follow(feed, reply)
+        await self.follow(feed, reply)
 
     async def kill(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         key = self._key(message.kill, principal)
@@ -69,7 +69,7 @@ class Talk:
     async def subscribe_events(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         def tap(request: RunRequest, event: Event) -> None:
             if principal.owns(request.key.sender):
-                reply.feed(self._cached(request, event))
+                reply.feed(self.cached(request, event))
 
         self._runs.tap(tap)
         try:
@@ -88,20 +88,20 @@ class Talk:
             message.content,
             guest=message.guest,
             cwd=message.cwd,
-            limits=_limits(message.limits) if message.HasField("limits") else None,
+            limits=limits_of(message.limits) if message.HasField("limits") else None,
             client_message_id=message.client_message_id,
         )
 
     def _key(
         self, message: pb.KillMsg | pb.CompactMsg | pb.ReplyToAsk | pb.AttachMsg, principal: Principal
     ) -> ConversationKey:
-        sender = principal.sender(message.sender)
+        sender = principal.reach(message.sender)
         return ConversationKey(self._doors.agent(message.agent).name, sender)
 
-    def _cached(self, origin: Feed | RunRequest, event: Event) -> CachedEvent:
+    def cached(self, origin: Feed | RunRequest, event: Event) -> CachedEvent:
         return self._encode(event, key=origin.key, speaker=origin.speaker, at=self._clock.now())
 
-    async def _follow(self, feed: Feed, reply: Reply) -> None:
+    async def follow(self, feed: Feed, reply: Reply) -> None:
         """Hand on every event until the run or the reader is gone. The run does not end with its reader."""
         over = asyncio.Event()
 
@@ -109,7 +109,7 @@ class Talk:
             if isinstance(item, MootError):
                 reply.send(pb.ServerMessage(error=error_message(item)))
                 over.set()
-            elif not reply.event(self._cached(feed, item)) or isinstance(item, RunEnded):
+            elif not reply.event(self.cached(feed, item)) or isinstance(item, RunEnded):
                 over.set()
 
         await _until(feed, follower, reply, over)
@@ -143,7 +143,7 @@ async def _until(feed: Feed, follower: Callable[[Event | MootError], None], repl
         leave()
 
 
-def _limits(limits: pb.RunLimits) -> Limits:
+def limits_of(limits: pb.RunLimits) -> Limits:
     return Limits(
         steps=limits.steps if limits.HasField("steps") else None,
         seconds=limits.seconds if limits.HasField("seconds") else None,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
 
+from moot.domain.agent_run import owner_of
 from moot.domain.conversation import ConversationKey
 
 
@@ -40,7 +41,7 @@ class Rule:
         """Whether it says yes; `exactly` counts only a rule that was written for this very subject."""
         named = approval.subject != "" and self.pattern == approval.subject
         return (
-            (self.agent, self.sender) == approval.key
+            (self.agent, self.sender) == (approval.key.agent, owner_of(approval.key.sender))
             and self.tool == approval.tool
             and self.run in ("", approval.run_id)
             and (named or (self.pattern == "*" and not exactly))
@@ -83,7 +84,8 @@ class Approval:
             return None
         return Rule(
             agent=self.key.agent,
-            sender=self.key.sender,
+            # A background run has a sender of its own, which would never come again.
+            sender=owner_of(self.key.sender),
             tool=self.tool,
             pattern=self.subject or "*",
             run=self.run_id if decision is Decision.RUN else "",

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import apsw
 
+from moot.domain.agent_run import CHILD_SENDER
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.message import Entry, Message
@@ -49,12 +50,13 @@ def load(db: apsw.Connection, key: ConversationKey) -> Loaded | None:
     )
 
 
-def listed(db: apsw.Connection, agent: str, sender: str) -> list[Conversation]:
-    """Conversations, the last used first; an empty agent or sender matches all."""
+def listed(db: apsw.Connection, agent: str, sender: str, *, teammates: bool) -> list[Conversation]:
+    """Conversations, the last used first; an empty agent or sender matches all but what teammates have alone."""
     found = db.execute(
         f"SELECT {rows.CONVERSATION_COLUMNS}, {_TAINT} FROM conversations"
-        " WHERE (?1 = '' OR agent = ?1) AND (?2 = '' OR sender = ?2) ORDER BY updated_at DESC, id DESC",
-        (agent, sender),
+        " WHERE (?1 = '' OR agent = ?1) AND (?2 = '' OR sender = ?2)"
+        " AND (?2 <> '' OR ?3 OR substr(sender, 1, length(?4)) <> ?4) ORDER BY updated_at DESC, id DESC",
+        (agent, sender, teammates, CHILD_SENDER),
     )
     return [replace(rows.conversation(row[:-1]), taint=rows.strangers(row[-1])) for row in found]
 

@@ -21,7 +21,7 @@ class Kept:
     def __init__(self, *updated: float) -> None:
         self._conversations = [Conversation(key=KEY, updated_at=each) for each in updated]
 
-    async def conversations(self, *, agent: str = "", sender: str = "") -> list[Conversation]:
+    async def conversations(self, *, agent: str = "", sender: str = "", teammates: bool = False) -> list[Conversation]:
         return self._conversations
 
     async def recall(self, key: ConversationKey, query: str, *, limit: int, now: float) -> list[object]:

@@ -1,0 +1,82 @@
+"""moot ps: the runs that go on, as they stand, and with --watch as they go."""
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+import click
+
+from moot.cli import output, run_lines, shapes
+from moot.cli.connect import ask_daemon, daemon_client
+from moot.client.connection import Connection
+from moot.domain.errors import BadRequest
+from moot.wire import moot_pb2 as pb
+
+_REDRAW_SECONDS = 1.0
+# The alternate screen without a cursor, and back; the top of the screen; what is left of a row, and of the screen.
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+_HOME, _REST, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
+
+
+@click.command()
+@click.option("-a", "--all", "everything", is_flag=True, help="Also those that have ended, the newest.")
+@click.option("-n", "last", type=click.IntRange(1, 500), default=None, help="With -a: at most N that have ended.")
+@click.option("--tree", is_flag=True, help="Each below the one that spawned it.")
+@click.option("--watch", is_flag=True, help="Draw it again every second, until Ctrl-C. Each below its parent.")
+@output.json_option
+def ps(everything: bool, last: int | None, tree: bool, watch: bool) -> None:
+    """List the runs that go on: your turns, teammates, and work in the background.
+
+    For each: how it stands, what it did last and when, how long it has worked, steps, tokens and cost, and what it
+    waits for. An id may be given shortened wherever one is asked for.
+    """
+    message = pb.ListRunsMsg(all=everything or last is not None, limit=last or 0)
+    if watch:
+        if output.wants_json() or not output.interactive(sys.stdout):
+            raise BadRequest("--watch draws on a terminal", fix="Leave it out; `moot events` tells what happens.")
+        asyncio.run(_watch(message))
+        return
+    infos = list(ask_daemon(pb.ClientMessage(list_runs=message)).run_list.runs)
+
+    def render(_: Any) -> str:
+        width = output.terminal_width()
+        if not infos:
+            return 'Nothing is running. Start something: moot run --bg "TASK"'
+        if not width:
+            return run_lines.table(infos)
+        return "\n".join([*run_lines.Tree(infos, width, nested=tree).rows(), "", run_lines.summary(infos)])
+
+    output.emit(_nested(infos) if tree else [shapes.run(info) for info in infos], render=render)
+
+
+def _nested(infos: list[pb.RunInfo]) -> list[dict[str, Any]]:
+    """The runs as a document of trees: those a run spawned are its `children`."""
+    found = {info.run_id: shapes.run(info) | {"children": []} for info in infos}
+    tops: list[dict[str, Any]] = []
+    for info in infos:
+        above = found.get(info.parent)
+        (above["children"] if above is not None else tops).append(found[info.run_id])
+    return tops
+
+
+async def _watch(message: pb.ListRunsMsg) -> None:
+    async with daemon_client() as connection:
+        output.write(_ENTER)
+        try:
+            while True:
+                output.write(await _screen(connection, message))
+                await asyncio.sleep(_REDRAW_SECONDS)
+        finally:
+            output.write(_LEAVE)
+
+
+async def _screen(connection: Connection, message: pb.ListRunsMsg) -> str:
+    infos = list((await connection.request(pb.ClientMessage(list_runs=message))).run_list.runs)
+    columns, lines = os.get_terminal_size(sys.stdout.fileno())
+    rows = run_lines.Tree(infos, columns, nested=True).rows() or ["Nothing is running."]
+    head = [run_lines.summary(infos) or " ", ""]
+    room = max(1, lines - len(head) - 1)
+    if len(rows) > room:
+        rows = [*rows[: room - 1], output.paint(f"… {len(rows) - room + 1} more rows", dim=True)]
+    return _HOME + "".join(f"{row}{_REST}\n" for row in [*head, *rows]) + _BELOW

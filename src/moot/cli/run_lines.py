@@ -1,0 +1,211 @@
+"""Runs on a terminal: what each is doing in a few words, and the tree of them in the columns there are. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from moot.cli import output, safe, voices
+from moot.wire import moot_pb2 as pb
+
+# As much of an id as tells runs apart; any beginning that only one run has will do.
+_SHORT = 13
+_PLAIN = {"completed": ("completed", "green"), "cancelled": ("stopped", "yellow")}
+_CONDITIONS = {
+    "queued": ("in line", "bright_black"),
+    "blocked_waiting_approval": ("needs you", "yellow"),
+    "blocked_waiting_message": ("asks you", "yellow"),
+    "resuming": ("resuming", "cyan"),
+}
+_WENT = {
+    "owed": "to nobody yet",
+    "waited": "to its parent, which waited for it",
+    "sent": "to its parent, as a message",
+}
+
+
+def state(info: pb.RunInfo) -> tuple[str, str]:
+    """How a run stands, in a few words, and a colour for it."""
+    if info.outcome:
+        limit = f" ({info.limit})" if info.limit else ""
+        told, colour = _PLAIN.get(info.outcome, (info.outcome.replace("_", " "), "red"))
+        return told + limit, colour
+    if info.condition == "waiting_on_teammate":
+        count = f"waits for {len(info.waiting_on)}"
+        return (f"{count}, needs you", "yellow") if info.needs_person else (count, "cyan")
+    if info.condition == "queued" and info.position:
+        return f"in line ({info.position})", "bright_black"
+    return _CONDITIONS.get(info.condition, ("working", "green"))
+
+
+def waits_for(info: pb.RunInfo) -> str:
+    """What holds it up, with the command that helps where a person must."""
+    if info.ask_id:
+        how = "approve" if info.condition == "blocked_waiting_approval" else "reply"
+        return f"{info.reason} (moot inbox {how} {info.ask_id})"
+    if info.waiting_on:
+        return f"runs {', '.join(info.waiting_on)}"
+    if info.condition == "queued":
+        return "the runs before it in its conversation" if info.position else "a place: as many work as may"
+    return ""
+
+
+def result_went(info: pb.RunInfo) -> str:
+    """Where the result of a run that has ended went; nothing where nobody spawned it."""
+    return _WENT.get(info.delivery, "") if info.outcome and info.kind == "teammate" else ""
+
+
+def duration(seconds: float) -> str:
+    """A time as short as it can be said: 8s, 2m05s, 3h10m, 2d04h."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    if whole < 86_400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 86_400}d{whole % 86_400 // 3600:02}h"
+
+
+def summary(infos: Sequence[pb.RunInfo]) -> str:
+    """How many there are of each kind, what needs a person first."""
+    live = [info for info in infos if not info.outcome]
+    waiting = sum(bool(info.ask_id) for info in live)
+    line = sum(info.condition == "queued" for info in live)
+    ended = len(infos) - len(live)
+    counted = [
+        (waiting, "need you" if waiting != 1 else "needs you", "yellow"),
+        (len(live) - waiting - line, "working", "green"),
+        (line, "in line", "bright_black"),
+        (ended, "ended", "bright_black"),
+    ]
+    return " · ".join(output.paint(f"{count} {what}", fg=colour) for count, what, colour in counted if count)
+
+
+def table(infos: Sequence[pb.RunInfo]) -> str:
+    """One row a run, whole ids, for a pipe or a file."""
+    headers = ["RUN", "PARENT", "AGENT", "STATE", "LAST", "SINCE", "TIME", "STEPS", "TOKENS", "COST", "WAITS FOR"]
+    rows = [
+        [
+            info.run_id,
+            info.parent or "-",
+            info.agent,
+            state(info)[0],
+            info.last_action or "-",
+            duration(info.idle_seconds) if not info.outcome else "-",
+            duration(info.seconds),
+            str(info.steps),
+            str(info.tokens),
+            voices.cost(info.cost),
+            waits_for(info) or result_went(info) or "-",
+        ]
+        for info in infos
+    ]
+    return output.table(headers, rows)
+
+
+class Tree:
+    """Draws runs on a terminal of so many columns: a row for each, and what there is to say of it below, dim."""
+
+    def __init__(self, infos: Sequence[pb.RunInfo], width: int, *, nested: bool) -> None:
+        self._infos = infos
+        self._width = max(40, width)
+        self._ids = short_ids([info.run_id for info in infos])
+        self._below: dict[str, list[pb.RunInfo]] = {}
+        known = {info.run_id for info in infos}
+        for info in infos:
+            self._below.setdefault(info.parent if nested and info.parent in known else "", []).append(info)
+
+    def rows(self) -> list[str]:
+        if not self._infos:
+            return []
+        rows = [output.paint(self._columns("WHO", "RUN", "STATE", ("TIME", "STEPS", "TOKENS", "COST")), bold=True)]
+        for info in self._below.get("", []):
+            rows += self._drawn(info, "", "")
+        return rows
+
+    def _drawn(self, info: pb.RunInfo, lead: str, under: str) -> list[str]:
+        """The run with `lead` before it, and what is below it with `under`."""
+        below = self._below.get(info.run_id, [])
+        rows = [self._row(info, lead)]
+        rows += self._notes(info, f"{under}{'│' if below else ' '} ")
+        for number, child in enumerate(below):
+            last = number == len(below) - 1
+            rows += self._drawn(child, f"{under}{'└' if last else '├'}─ ", f"{under}{'   ' if last else '│  '}")
+        return rows
+
+    def _row(self, info: pb.RunInfo, lead: str) -> str:
+        told, colour = state(info)
+        numbers = (duration(info.seconds), str(info.steps), voices.count(info.tokens), voices.cost(info.cost))
+        return self._columns(
+            f"{lead}{who(info)}", self._ids[info.run_id], told, numbers, colour=colour, name=(lead, info.agent)
+        )
+
+    def _columns(
+        self,
+        first: str,
+        run_id: str,
+        told: str,
+        numbers: Sequence[str],
+        *,
+        colour: str = "",
+        name: tuple[str, str] = ("", ""),
+    ) -> str:
+        id_width = max(map(len, self._ids.values()))
+        state_width = 20
+        right = "".join(f"{number:>{width}}" for number, width in zip(numbers, (7, 6, 7, 9), strict=True))
+        room = max(12, self._width - id_width - state_width - len(right) - 4)
+        shown = _filled(safe.line(first) if not name[1] else _kept(first, room), room)
+        if name[1]:
+            shown = shown.replace(name[1], output.paint(name[1], fg=voices.colour(name[1]), bold=True), 1)
+        told = _filled(safe.line(told), state_width)
+        return f"{shown}  {_filled(run_id, id_width)}  {output.paint(told, fg=colour) if colour else told}{right}"
+
+    def _notes(self, info: pb.RunInfo, under: str) -> list[str]:
+        room = self._width - safe.columns(under) - 1
+        rows = [output.paint(f"{under} {safe.line(_note(info), room)}", dim=True)] if _note(info) else []
+        if info.ask_id:
+            rows.append(f"{under} {output.paint(safe.line(_answer(info), room), fg='yellow')}")
+        return rows
+
+
+def who(info: pb.RunInfo) -> str:
+    """Who works; for a turn and for work in the background also for whom."""
+    if info.kind == "teammate":
+        return info.agent
+    if info.kind == "background":
+        return f"{info.agent} (background)"
+    return f"{info.agent} ⇄ {info.sender}"
+
+
+def short_ids(run_ids: Sequence[str]) -> Mapping[str, str]:
+    """Beginnings of the ids that tell them apart."""
+    length = _SHORT
+    while len({run_id[:length] for run_id in run_ids}) < len(set(run_ids)):
+        length += 1
+    return {run_id: run_id[:length] for run_id in run_ids}
+
+
+def _note(info: pb.RunInfo) -> str:
+    """What it did last or what came of it, and what it is for."""
+    parts: list[str] = []
+    if info.outcome:
+        parts += [info.error, f"result {result_went(info)}" if result_went(info) else ""]
+    elif info.last_action:
+        parts.append(f"{info.last_action}, {duration(info.idle_seconds)} ago")
+    if info.waiting_on and not info.outcome:
+        parts.append(f"waits for {', '.join(run_id[:_SHORT] for run_id in info.waiting_on)}")
+    parts.append(info.spawn_reason or f"“{safe.words(info.instruction, 60)}”")
+    return " · ".join(part for part in parts if part)
+
+
+def _answer(info: pb.RunInfo) -> str:
+    how = "approve" if info.condition == "blocked_waiting_approval" else "reply"
+    return f"moot inbox {how} {info.ask_id}"
+
+
+def _kept(text: str, width: int) -> str:
+    """On one line and cut, with the spaces of the tree left as they are."""
+    return safe.fit(safe.clean(text).replace("\n", " "), width)
+
+
+def _filled(text: str, width: int) -> str:
+    text = safe.fit(text, width)
+    return text + " " * (width - safe.columns(text))

@@ -1,0 +1,99 @@
+"""Whoever answers requests, joined to the parts of the daemon they answer with."""
+
+from typing import TYPE_CHECKING
+
+from moot.daemon.connection import Serving
+from moot.daemon.handlers import Handlers
+from moot.daemon.house import House
+from moot.daemon.inbox import Inbox
+from moot.daemon.mcp import McpRequests
+from moot.daemon.records import Beside, Records
+from moot.daemon.roster import Roster
+from moot.daemon.runs import Desk, RunRequests
+from moot.daemon.secrets import SecretRequests
+from moot.daemon.talk import Talk
+from moot.daemon.traces import TraceRequests
+from moot.engine.doors import Doors
+
+if TYPE_CHECKING:
+    from moot.daemon.app import Daemon
+
+
+def serving_of(daemon: "Daemon") -> Serving:
+    """What every listener hands its connections."""
+    doors = Doors(
+        agents=daemon.agent,
+        flaw=daemon.flaw,
+        config=lambda: daemon.config.current,
+        clock=daemon.clock,
+        rng=daemon.rng,
+        redact=daemon.redactor.secrets,
+    )
+    hands = daemon.hands
+    talk = Talk(doors=doors, runs=daemon.runs, asks=daemon.asks, clock=daemon.clock, stop=hands.stop)
+    records = _records(daemon, doors)
+    handlers = Handlers(
+        talk=talk,
+        records=records,
+        house=_house(daemon),
+        inbox=Inbox(asks=daemon.asks, approvals=daemon.approvals, gate=hands.gate),
+        secrets=SecretRequests(vault=hands.vault, master=hands.master),
+        mcp=McpRequests(hands.servers),
+        roster=_roster(daemon),
+        runs=RunRequests(
+            Desk(
+                teammates=daemon.team.teammates,
+                runs=daemon.runs,
+                store=daemon.store,
+                doors=doors,
+                approvals=daemon.approvals,
+                asks=daemon.asks,
+                talk=talk,
+                records=records,
+                tools=hands.tools,
+                stop=hands.stop,
+                clock=daemon.clock,
+                supervisor=daemon.supervisor,
+            )
+        ),
+        traces=TraceRequests(daemon.team.trace_shelves()),
+    )
+    serving = Serving(handlers=handlers, tasks=daemon.supervisor, principals=daemon.principals)
+    daemon.facts.connections = lambda: len(serving.connections)
+    return serving
+
+
+def _records(daemon: "Daemon", doors: Doors) -> Records:
+    beside = Beside(
+        jobs=daemon.hands.jobs,
+        reload_rules=daemon.approvals.load,
+        redact=daemon.redactor.secrets,
+        mates=daemon.team.shelf,
+    )
+    return Records(store=daemon.store, runs=daemon.runs, doors=doors, clock=daemon.clock, beside=beside)
+
+
+def _roster(daemon: "Daemon") -> Roster:
+    return Roster(
+        registry=daemon.registry,
+        config=daemon.config,
+        tools=daemon.hands.tools,
+        hooks=daemon.hands.gate.hooks,
+        ledger_failures=lambda: daemon.team.mirror.failures,
+    )
+
+
+def _house(daemon: "Daemon") -> House:
+    return House(
+        store=daemon.store,
+        registry=daemon.registry,
+        config=daemon.config,
+        catalog=lambda: daemon.catalog,
+        reload=daemon.reload,
+        principals=daemon.principals,
+        runs=daemon.runs,
+        asks=daemon.asks,
+        clock=daemon.clock,
+        facts=daemon.facts,
+        sandbox=daemon.hands.describe_sandbox,
+    )

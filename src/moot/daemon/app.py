@@ -33,6 +33,7 @@ from moot.domain.note import Note
 from moot.domain.ports import GateCall, Model, Tool
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.domain.trace import TraceKind
 from moot.engine.approvals import Approvals
 from moot.engine.asks import Asks
 from moot.engine.compaction import Compaction
@@ -197,6 +198,7 @@ class Daemon:
                 asks=self.asks,
                 compaction=compaction,
                 config=lambda: self.config.current,
+                notes=self,
                 clock=self.clock,
                 rng=self.rng,
             )
@@ -223,6 +225,9 @@ class Daemon:
 
     async def _admit(self, call: GateCall) -> GateCall | str:
         return await self.team.admit(call)
+
+    def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
+        self.team.traces.note(run_id, kind, agent, **payload)
 
     async def _brief(self, turn: Turn) -> Briefing:
         return await self.team.brief(turn)

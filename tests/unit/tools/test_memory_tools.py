@@ -1,5 +1,6 @@
 """The tools on memory, notes and tasks, as a model meets them."""
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -10,7 +11,7 @@ from moot.domain.errors import BadRequest, Conflict, MootError, NotFound
 from moot.domain.memory import CONTENT_LENGTH, KEY_LENGTH
 from moot.domain.memory_config import MemoryConfig
 from moot.domain.note import Note, NoteKind
-from moot.domain.ports import Renders, Tool
+from moot.domain.ports import Renders, RunContext, Tool
 from moot.domain.prompt import Safety
 from moot.store.memories import SqliteMemories
 from moot.store.notes import SqliteNotes
@@ -81,6 +82,38 @@ async def test_memory_is_of_one_agent_with_one_sender(store: SqliteStore) -> Non
         assert (await told(tools["memory_agent_recall"], {"query": "boat"}, context(key)))["count"] == 0
         await told(tools["memory_agent_forget"], {"key": "a"}, context(key))
     assert (await told(tools["memory_agent_recall"], {"query": "boat"}))["count"] == 1
+
+
+def teammate(agent: str, run_id: str, root: ConversationKey) -> RunContext:
+    """A run that an agent was set to work with, for the one in the root conversation."""
+    return replace(context(ConversationKey(agent, f"run:{run_id}")), root=root)
+
+
+@stored
+async def test_a_teammates_memory_lasts_with_the_person_where_that_is_wanted(store: SqliteStore) -> None:
+    tools = memory_tools(store, lasting=True)
+    await told(tools["memory_agent_save"], {"key": "a", "content": "boat"}, teammate("operator", "1", ADA))
+
+    async def found(of: RunContext) -> int:
+        return int((await told(tools["memory_agent_recall"], {"query": "boat"}, of))["count"])
+
+    assert await found(teammate("operator", "2", ADA)) == 1
+    # Deeper down, in the background, and where the person talks with it: the same agent with the same person.
+    assert await found(context(ConversationKey("operator", "bg:arun-7:user"))) == 1
+    assert await found(teammate("operator", "3", ConversationKey("moot", "bg:arun-7:user"))) == 1
+    assert await found(context(ConversationKey("operator", "user"))) == 1
+    assert await found(teammate("librarian", "4", ADA)) == 0
+    assert await found(teammate("operator", "5", ADA_WITH_EVE)) == 0
+
+
+@stored
+async def test_a_teammates_memory_is_its_runs_alone_where_it_is_not(store: SqliteStore) -> None:
+    tools = memory_tools(store)
+    here = teammate("operator", "1", ADA)
+    await told(tools["memory_agent_save"], {"key": "a", "content": "boat"}, here)
+    for elsewhere in (teammate("operator", "2", ADA), context(ConversationKey("operator", "user"))):
+        assert (await told(tools["memory_agent_recall"], {"query": "boat"}, elsewhere))["count"] == 0
+    assert (await told(tools["memory_agent_recall"], {"query": "boat"}, here))["count"] == 1
 
 
 @pytest.mark.parametrize(("given", "kept"), [(7, 1.0), (-1, 0.0), (0, 0.0), (0.25, 0.25), (None, 0.5)])

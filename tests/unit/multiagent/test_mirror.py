@@ -1,0 +1,119 @@
+"""The ledger mirror: only where both keys are on, one entry for each change, and never in the way."""
+
+from dataclasses import replace
+
+from moot.domain.agent_config import RunLedgerConfig
+from moot.domain.agent_run import AgentRun, AgentRunStatus, Block, Condition, GrantState
+from moot.domain.conversation import ConversationKey
+from moot.domain.ledger import LedgerEntry, LedgerType, blocked, replay
+from moot.multiagent.mirror import Mirror
+from moot.store.ledger import SqliteLedger
+from moot.store.sqlite import SqliteStore
+from tests.unit.shelves import ADA, SetClock, stored
+
+RUN = AgentRun(
+    id="arun-1",
+    agent="operator",
+    instruction="do",
+    key=ConversationKey("operator", "run:arun-1"),
+    root=ADA,
+    status=AgentRunStatus.RUNNING,
+)
+PENDING = Block(
+    condition=Condition.BLOCKED, reason="exec", request_id="grant-arun-1-exec", attempt=1, state=GrantState.PENDING
+)
+
+
+def mirror(store: SqliteStore, *, enabled: bool = True, write_through: bool = True) -> tuple[Mirror, SqliteLedger]:
+    ledger = SqliteLedger(store)
+    config = RunLedgerConfig(enabled=enabled, write_through=write_through)
+    return Mirror(journal=ledger, config=lambda: config, clock=SetClock()), ledger
+
+
+async def written(store: SqliteStore, ledger: SqliteLedger) -> list[LedgerEntry]:
+    """What is in the ledger once everything handed to the writer is on disk."""
+    await store.write(lambda _db: None)
+    return await ledger.entries(RUN.id)
+
+
+def told(entries: list[LedgerEntry]) -> list[tuple[int, str, int]]:
+    return [(entry.seq, entry.type.value, entry.payload.get("grant_attempt", 0)) for entry in entries]
+
+
+@stored
+async def test_entering_changing_and_leaving_a_block_are_one_entry_each(store: SqliteStore) -> None:
+    mirrored, ledger = mirror(store)
+    mirrored(replace(RUN, block=PENDING))
+    mirrored(replace(RUN, block=PENDING))
+    mirrored(replace(RUN, block=replace(PENDING, attempt=2)))
+    mirrored(RUN)
+    mirrored(RUN)
+
+    entries = await written(store, ledger)
+    assert told(entries) == [
+        (1, "teammate_approval_blocked", 1),
+        (2, "teammate_approval_blocked", 2),
+        (3, "teammate_approval_unblocked", 0),
+    ]
+    assert entries[0].payload == {
+        "runtime_condition": "blocked_waiting_approval",
+        "blocked_reason": "exec",
+        "grant_request_id": "grant-arun-1-exec",
+        "grant_attempt": 1,
+        "grant_state": "pending",
+    }
+    assert entries[2].payload == {"previous_grant_request_id": "grant-arun-1-exec"}
+    assert replay(entries[:2]) == replace(PENDING, attempt=2)
+    assert replay(entries[2:], start=PENDING) == replay(entries) == Block()
+    assert mirrored.failures == 0
+
+
+@stored
+async def test_a_block_of_an_earlier_daemon_is_neither_written_twice_nor_left_standing(store: SqliteStore) -> None:
+    before, ledger = mirror(store)
+    before(replace(RUN, block=PENDING))
+    after, _ = mirror(store)
+    after(replace(RUN, block=PENDING))
+    assert len(await written(store, ledger)) == 1
+    later, _ = mirror(store)
+    later(replace(RUN, status=AgentRunStatus.FAILED))
+    assert [entry.type for entry in await written(store, ledger)] == [LedgerType.BLOCKED, LedgerType.UNBLOCKED]
+
+
+@stored
+async def test_other_things_a_run_waits_for_are_not_mirrored(store: SqliteStore) -> None:
+    mirrored, ledger = mirror(store)
+    mirrored(replace(RUN, block=Block(condition=Condition.WAITING)))
+    mirrored(RUN)
+    mirrored(replace(RUN, status=AgentRunStatus.COMPLETED))
+    assert await written(store, ledger) == []
+
+
+@stored
+async def test_nothing_is_mirrored_unless_both_keys_are_on(store: SqliteStore) -> None:
+    for enabled, write_through in ((True, False), (False, True), (False, False)):
+        mirrored, ledger = mirror(store, enabled=enabled, write_through=write_through)
+        mirrored(replace(RUN, block=PENDING))
+        assert await written(store, ledger) == []
+
+
+@stored
+async def test_a_ledger_that_cannot_be_written_is_counted_and_nothing_else(store: SqliteStore) -> None:
+    mirrored, _ = mirror(store)
+    await store.write(lambda db: db.execute("ALTER TABLE ledger RENAME TO mislaid"))
+    mirrored(replace(RUN, block=PENDING))
+    # The next write is behind it in the same line, so its failure is known when this one is done.
+    await store.write(lambda db: db.execute("ALTER TABLE mislaid RENAME TO ledger"))
+    assert mirrored.failures == 1
+
+
+def test_an_old_entry_that_says_less_is_replayed_as_what_it_says() -> None:
+    entry = LedgerEntry(run_id="arun-1", seq=1, type=LedgerType.BLOCKED, at=1.0, payload={"blocked_reason": "exec"})
+    assert replay([entry]) == Block(reason="exec")
+    assert set(blocked(Block())) == {
+        "runtime_condition",
+        "blocked_reason",
+        "grant_request_id",
+        "grant_attempt",
+        "grant_state",
+    }

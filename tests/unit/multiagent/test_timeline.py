@@ -1,0 +1,193 @@
+"""A trace is put together from what is stored anyway, in the order in which it happened, and holds no secret."""
+
+import json
+from typing import Any
+
+from moot.domain.agent_run import AgentRun, Delivery, status_of
+from moot.domain.conversation import ConversationKey
+from moot.domain.message import Entry, Message, Role, ToolCall, assistant, tool_result
+from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
+from moot.domain.trace import PAYLOAD_LENGTH, Recorded, TraceEvent, TraceKind, TraceNote, fitted
+from moot.hooks.redaction import Redactor
+from moot.multiagent.timeline import timeline
+from moot.multiagent.traces import Traces
+from tests.unit.shelves import ADA, SetClock
+
+
+def run(end: RunEnd | None) -> Run:
+    return Run(
+        request=RunRequest(id="run-1", key=ADA, speaker="ada", content="go"),
+        status=RunStatus.ENDED if end else RunStatus.RUNNING,
+        created_at=1.0,
+        started_at=2.0,
+        ended_at=4.5 if end else 0.0,
+        user_seq=1,
+        end=end,
+    )
+
+
+def child(outcome: Outcome = Outcome.COMPLETED, *, call: str = "c1", run_id: str = "arun-1") -> AgentRun:
+    return AgentRun(
+        id=run_id,
+        agent="operator",
+        instruction="list the files",
+        spawn_reason="files",
+        key=ConversationKey("operator", f"run:{run_id}"),
+        root=ADA,
+        parent="run-1",
+        parent_key=ADA,
+        call=call,
+        status=status_of(outcome),
+        end=RunEnd(outcome=outcome, content="three"),
+        delivery=Delivery.WAITED,
+        created_at=2.5,
+        ended_at=3.5,
+    )
+
+
+def entries(*messages: Message) -> list[Entry]:
+    return [
+        Entry(seq=seq, message=message, run_id="run-1", created_at=float(seq))
+        for seq, message in enumerate(messages, start=2)
+    ]
+
+
+def calling(*calls: tuple[str, str]) -> Message:
+    return Message(
+        role=Role.ASSISTANT,
+        content="",
+        tool_calls=tuple(ToolCall(id=call, name=name, arguments="{}") for call, name in calls),
+    )
+
+
+def note(kind: TraceKind, after: int, **payload: Any) -> TraceNote:
+    return TraceNote(run_id="run-1", at=9.0, kind=kind, agent="ada", payload=json.dumps(payload), after_seq=after)
+
+
+def kinds(events: list[TraceEvent]) -> list[str]:
+    return [event.kind.value for event in events]
+
+
+def same(text: str) -> str:
+    return text
+
+
+def test_everything_a_turn_did_stands_in_its_order() -> None:
+    done = json.dumps({"agent_id": "arun-1", "status": "completed", "result": "three"})
+    recorded = Recorded(
+        run=run(RunEnd(outcome=Outcome.COMPLETED, content="Three files.", steps=3, cost=0.5)),
+        entries=entries(
+            calling(("c1", "agent_spawn")),
+            tool_result("c1", '{"agent_id": "arun-1"}'),
+            calling(("c2", "agent_wait")),
+            tool_result("c2", done),
+            assistant("Three files."),
+        ),
+        notes=[
+            note(TraceKind.ROUTING, 1, agent="operator", summary="keyword file"),
+            note(TraceKind.BUDGET_WARNING, 3, share=0.8),
+            note(TraceKind.RECOVERY_ATTEMPT, 5, action="nudge"),
+        ],
+        delegated=[child()],
+    )
+
+    events = timeline(recorded, same)
+
+    assert kinds(events) == [
+        "routing",
+        "tool_call",
+        "delegation",
+        "tool_result",
+        "budget_warning",
+        "tool_call",
+        "delegation_return",
+        "tool_result",
+        "recovery_attempt",
+        "text",
+        "outcome",
+    ]
+    assert [event.seq for event in events] == list(range(1, 12))
+    assert json.loads(events[2].payload) == {
+        "to": "operator",
+        "run": "arun-1",
+        "reason": "files",
+        "instruction": "list the files",
+    }
+    assert (events[2].run_id, events[6].run_id) == ("arun-1", "arun-1")
+    assert json.loads(events[6].payload)["outcome"] == "completed"
+    assert json.loads(events[-1].payload) == {
+        "outcome": "completed",
+        "steps": 3,
+        "tokens": 0,
+        "cost": 0.5,
+        "elapsed_ms": 2500,
+    }
+
+
+def test_a_turn_that_failed_ends_with_its_error_and_one_that_goes_on_with_nothing() -> None:
+    failed = RunEnd(outcome=Outcome.LIMIT, limit="steps", error="It took too many steps.")
+    (event,) = timeline(Recorded(run=run(failed)), same)
+    assert event.kind is TraceKind.TERMINAL_ERROR
+    told = json.loads(event.payload)
+    assert (told["outcome"], told["limit"], told["error"]) == ("limit", "steps", "It took too many steps.")
+    assert timeline(Recorded(run=run(None)), same) == []
+
+
+def test_a_result_nobody_waited_for_returns_before_the_end_and_once() -> None:
+    recorded = Recorded(
+        run=run(RunEnd(outcome=Outcome.COMPLETED)),
+        entries=entries(calling(("c1", "agent_spawn")), tool_result("c1", '{"agent_id": "arun-1"}')),
+        delegated=[child(Outcome.LOOP_DETECTED)],
+    )
+    events = timeline(recorded, same)
+    assert kinds(events) == ["tool_call", "delegation", "tool_result", "delegation_return", "outcome"]
+    assert json.loads(events[3].payload)["outcome"] == "loop_detected"
+
+
+def test_secrets_and_personal_data_are_in_no_event() -> None:
+    redactor = Redactor()
+    redactor.register("api", "s3cr3t-of-the-house")
+    recorded = Recorded(
+        run=run(RunEnd(outcome=Outcome.MODEL_ERROR, error="refused s3cr3t-of-the-house")),
+        entries=entries(assistant("Write to ada@example.org."), tool_result("c9", "s3cr3t-of-the-house")),
+    )
+    told = "".join(event.payload for event in timeline(recorded, redactor.for_log))
+    assert "s3cr3t" not in told
+    assert "example.org" not in told
+    assert "[SECRET:api]" in told
+
+
+def test_a_payload_is_cut_to_its_length_and_stays_json() -> None:
+    for payload in (
+        {"response": '"' * 60_000},
+        {"many": [f"reason {number}" for number in range(500)]},
+        {"a": "x" * 700, "b": "y" * 700},
+    ):
+        text, truncated = fitted(payload, same)
+        assert truncated
+        assert len(text) <= PAYLOAD_LENGTH
+        assert isinstance(json.loads(text), dict)
+    assert fitted({"a": 1, "b": None, "c": Outcome.EMPTY}, same) == ('{"a": 1, "b": null, "c": "empty"}', False)
+
+
+def test_a_secret_is_taken_out_before_anything_is_cut() -> None:
+    redactor = Redactor()
+    redactor.register("api", "s3cr3t-of-the-house")
+    text, _ = fitted({"response": "x" * 890 + "s3cr3t-of-the-house" * 9}, redactor.for_log)
+    assert "s3cr" not in text
+
+
+def test_a_note_is_redacted_where_it_is_written() -> None:
+    kept: list[TraceNote] = []
+
+    class Shelf:
+        def add(self, note: TraceNote) -> None:
+            kept.append(note)
+
+    redactor = Redactor()
+    redactor.register("api", "s3cr3t-of-the-house")
+    traces = Traces(shelf=Shelf(), feed=lambda _key: None, redact=redactor.for_log, clock=SetClock(7.0))
+    traces.note("run-1", TraceKind.MODEL_RETRY, "ada", reason="key s3cr3t-of-the-house", attempt=2)
+    (written,) = kept
+    assert json.loads(written.payload) == {"reason": "key [SECRET:api]", "attempt": 2}
+    assert (written.run_id, written.at, written.agent, written.truncated) == ("run-1", 7.0, "ada", False)

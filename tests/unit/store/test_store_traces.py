@@ -1,0 +1,185 @@
+"""Notes for traces and what the store knows of runs: in place, found by the beginning of an id, gone with their run."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import apsw
+import pytest
+
+from moot.domain.agent_run import AgentRun, Delivery
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import Conflict, NotFound
+from moot.domain.message import Message, assistant, tool_result
+from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.domain.trace import TraceKind, TraceNote
+from moot.store.agent_runs import SqliteAgentRuns
+from moot.store.sqlite import SqliteStore, open_store
+from moot.store.traces import SqliteTraces
+from tests.unit.shelves import ADA, stored
+
+
+def note(run_id: str = "run-1", kind: TraceKind = TraceKind.ROUTING, *, at: float = 1.0) -> TraceNote:
+    return TraceNote(run_id=run_id, at=at, kind=kind, agent="ada", payload=json.dumps({"n": at}))
+
+
+async def begin(store: SqliteStore, run_id: str = "run-1", key: ConversationKey = ADA) -> None:
+    await store.begin(RunRequest(id=run_id, key=key, speaker=key.agent, content="go"), now=1.0)
+
+
+async def end(
+    store: SqliteStore,
+    run_id: str = "run-1",
+    key: ConversationKey = ADA,
+    outcome: Outcome = Outcome.COMPLETED,
+    *messages: Message,
+    now: float = 2.0,
+) -> None:
+    await store.end(key, run_id, RunEnd(outcome=outcome), messages, now=now)
+
+
+def teammate(run_id: str = "arun-1", parent: str = "run-1") -> AgentRun:
+    return AgentRun(
+        id=run_id,
+        agent="operator",
+        instruction="do",
+        key=ConversationKey("operator", f"run:{run_id}"),
+        root=ADA,
+        parent=parent,
+        parent_key=ADA,
+        call=f"call-{run_id}",
+        delivery=Delivery.OWED,
+    )
+
+
+@stored
+async def test_a_note_is_on_disk_before_the_end_and_knows_its_place_among_the_messages(store: SqliteStore) -> None:
+    traces = SqliteTraces(store)
+    await begin(store)
+    traces.add(note(at=1.0))
+    await store.append(ADA, "run-1", [assistant("Looking.")], now=1.0)
+    # Nobody waits for it; what is handed over after it cannot come before it.
+    traces.add(note(kind=TraceKind.MODEL_RETRY, at=0.5))
+    await end(store, "run-1", ADA, Outcome.COMPLETED, assistant("Done."))
+    recorded = await traces.find("run-1")
+    assert [(each.kind.value, each.after_seq) for each in recorded.notes] == [("routing", 1), ("model_retry", 2)]
+    assert [entry.message.content for entry in recorded.entries] == ["Looking.", "Done."]
+
+
+def test_notes_outlive_a_daemon_that_is_gone_without_a_word(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = await open_store(tmp_path / "moot.db")
+        await begin(store)
+        SqliteTraces(store).add(note())
+        await end(store)
+        # Another reader sees what is committed and nothing else.
+        other = apsw.Connection(str(tmp_path / "moot.db"))
+        assert other.execute("SELECT count(*) FROM trace_notes").get == 1
+        other.close()
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+@stored
+async def test_a_note_of_a_run_that_is_not_there_is_let_go(store: SqliteStore) -> None:
+    SqliteTraces(store).add(note("run-none"))
+    assert await store.write(lambda db: db.execute("SELECT count(*) FROM trace_notes").get) == 0
+
+
+@stored
+async def test_notes_go_with_their_conversation(store: SqliteStore) -> None:
+    traces = SqliteTraces(store)
+    await begin(store)
+    traces.add(note())
+    await end(store)
+    await store.delete(ADA)
+    assert await store.read(lambda db: db.execute("SELECT count(*) FROM trace_notes").get) == 0
+
+
+@stored
+async def test_a_trace_tells_of_its_own_run_alone(store: SqliteStore) -> None:
+    traces = SqliteTraces(store)
+    for number in ("1", "2"):
+        await begin(store, f"run-{number}")
+        await store.append(ADA, f"run-{number}", [assistant(f"step {number}")], now=1.0)
+        await end(store, f"run-{number}", ADA, Outcome.COMPLETED, assistant(f"done {number}"))
+    assert [entry.message.content for entry in (await traces.find("run-1")).entries] == ["step 1", "done 1"]
+    assert [entry.message.content for entry in (await traces.find("run-2")).entries] == ["step 2", "done 2"]
+
+
+@stored
+async def test_a_run_is_found_by_the_beginning_of_its_id_where_that_is_enough(store: SqliteStore) -> None:
+    traces = SqliteTraces(store)
+    for run_id in ("run-1a", "run-1ab", "run-2"):
+        await begin(store, run_id)
+        await end(store, run_id)
+    assert (await traces.find("run-2")).run.request.id == "run-2"
+    assert (await traces.find("run-1ab")).run.request.id == "run-1ab"
+    assert (await traces.find("run-1a")).run.request.id == "run-1a"
+    with pytest.raises(Conflict):
+        await traces.find("run-1")
+    for nothing in ("run-3", "", "%", "run-2z"):
+        with pytest.raises(NotFound) as caught:
+            await traces.find(nothing)
+        assert caught.value.fix
+
+
+@stored
+async def test_teammates_stand_under_their_parent_and_failures_are_found_among_all(store: SqliteStore) -> None:
+    traces, shelf = SqliteTraces(store), SqliteAgentRuns(store)
+    await begin(store)
+    for run_id, parent in (("arun-1", "run-1"), ("arun-2", "arun-1"), ("arun-3", "run-1")):
+        await shelf.create(teammate(run_id, parent))
+    for run_id in ("arun-1", "arun-2"):
+        await begin(store, run_id, teammate(run_id).key)
+        await store.end(teammate(run_id).key, run_id, RunEnd(outcome=Outcome.LOOP_DETECTED, cost=0.25), [], now=3.0)
+    await end(store)
+
+    (root,) = await traces.recent(limit=10, failed=False)
+    assert root.run.request.id == "run-1"
+    assert [run.id for run in root.delegated] == ["arun-1", "arun-3"]
+    # One that has not begun has nothing to tell yet.
+    assert [child.run.request.id for child in root.children] == ["arun-1"]
+    assert [child.run.request.id for child in root.children[0].children] == ["arun-2"]
+    assert root.tree_cost == 0.5
+    failed = await traces.recent(limit=10, failed=True)
+    assert [each.run.request.id for each in failed] == ["arun-2", "arun-1"]
+    assert failed[0].spawned is not None
+
+
+@stored
+async def test_health_counts_what_failed_and_when(store: SqliteStore) -> None:
+    traces = SqliteTraces(store)
+    outcomes = [Outcome.LOOP_DETECTED, Outcome.TIMEOUT, Outcome.TIMEOUT, Outcome.COMPLETED, Outcome.MODEL_ERROR]
+    for number, outcome in enumerate(outcomes):
+        await begin(store, f"run-{number}")
+        await end(store, f"run-{number}", ADA, outcome, now=100.0 + number)
+    health = await traces.health(since=100.0, day=102.0)
+    assert [each.run.request.id for each in health.failed] == ["run-4", "run-2", "run-1"]
+    assert (health.loops, health.timeouts, list(health.leaks)) == (0, 1, [])
+    assert [each.run.request.id for each in (await traces.health(since=104.0, day=0.0)).failed] == ["run-4"]
+
+
+@stored
+async def test_a_guest_and_a_report_are_no_leak_and_what_crossed_over_is(store: SqliteStore) -> None:
+    traces = SqliteTraces(store)
+    guest = RunRequest(id="run-g", key=ADA, speaker="bob", content="what do you say?")
+    await store.begin(guest, now=1.0)
+    await end(store, "run-g", ADA, Outcome.COMPLETED, assistant("I am Bob.", agent="bob"))
+    report = RunRequest(id="run-r", key=ADA, speaker="ada", content="operator has ended", author="operator")
+    await store.begin(report, now=1.0)
+    await end(store, "run-r", ADA, Outcome.COMPLETED, assistant("Fine."))
+    assert list((await traces.health(since=0.0, day=0.0)).leaks) == []
+
+    child = teammate()
+    await begin(store, child.id, child.key)
+    await end(store, child.id, child.key, Outcome.COMPLETED, tool_result("c", "raw"), assistant("mine"))
+    await begin(store, "run-2")
+    await end(store, "run-2", ADA, Outcome.COMPLETED, assistant("I ran it.", agent="operator"))
+    (leak,) = (await traces.health(since=0.0, day=0.0)).leaks
+    assert "message 6 of ada ⇄ user is operator's, of run run-2" in leak
+    await store.write(lambda db: db.execute("UPDATE messages SET run_id = 'arun-1' WHERE run_id = 'run-2' AND seq = 5"))
+    leaks = (await traces.health(since=0.0, day=0.0)).leaks
+    assert len(leaks) == 2
+    await store.write(lambda db: db.execute("UPDATE messages SET run_id = 'run-2' WHERE conversation = 1 AND seq = 5"))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from moot.cli import output, safe, voices
+from moot.domain.agent_run import owner_of
 from moot.wire import moot_pb2 as pb
 
 # As much of an id as tells runs apart; any beginning that only one run has will do.
@@ -15,9 +16,9 @@ _CONDITIONS = {
     "resuming": ("resuming", "cyan"),
 }
 _WENT = {
-    "owed": "to nobody yet",
-    "waited": "to its parent, which waited for it",
-    "sent": "to its parent, as a message",
+    "owed": "not handed on yet",
+    "waited": "fetched by its parent",
+    "sent": "sent to its parent",
 }
 
 
@@ -112,6 +113,8 @@ class Tree:
         known = {info.run_id for info in infos}
         for info in infos:
             self._below.setdefault(info.parent if nested and info.parent in known else "", []).append(info)
+        # A step of the tree takes three columns.
+        self._widest = max((safe.columns(who(info)) + 3 * len(info.chain) for info in infos), default=0)
 
     def rows(self) -> list[str]:
         if not self._infos:
@@ -148,11 +151,11 @@ class Tree:
         colour: str = "",
         name: tuple[str, str] = ("", ""),
     ) -> str:
-        id_width = max(map(len, self._ids.values()))
-        state_width = 20
         right = "".join(f"{number:>{width}}" for number, width in zip(numbers, (7, 6, 7, 9), strict=True))
+        id_width = max(map(len, self._ids.values()))
+        state_width = max(8, *(len(state(info)[0]) for info in self._infos))
         room = max(12, self._width - id_width - state_width - len(right) - 4)
-        shown = _filled(safe.line(first) if not name[1] else _kept(first, room), room)
+        shown = _filled(_kept(first, room), min(room, self._widest))
         if name[1]:
             shown = shown.replace(name[1], output.paint(name[1], fg=voices.colour(name[1]), bold=True), 1)
         told = _filled(safe.line(told), state_width)
@@ -171,7 +174,7 @@ def who(info: pb.RunInfo) -> str:
     if info.kind == "teammate":
         return info.agent
     if info.kind == "background":
-        return f"{info.agent} (background)"
+        return f"{info.agent} & {owner_of(info.sender)}"
     return f"{info.agent} ⇄ {info.sender}"
 
 

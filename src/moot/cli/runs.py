@@ -65,7 +65,7 @@ def _shown(info: pb.RunInfo) -> str:
         ("folder", info.cwd),
         ("began", when(info.started_at)),
         ("ended", when(info.ended_at)),
-        ("result went", result_went(info)),
+        ("result", result_went(info)),
         ("error", info.error),
     ]
     head = [f"{key:12}{value if key == 'state' else safe.line(value)}" for key, value in rows if value]

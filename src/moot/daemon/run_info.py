@@ -112,7 +112,11 @@ def ended_turn_info(run: Run) -> pb.RunInfo:
 
 
 def add_needs(infos: Mapping[str, pb.RunInfo]) -> None:
-    """Say of each run that has not ended whether only a person can bring it any further."""
+    """Say of each run that has not ended which it still waits for, and whether only a person can bring it further."""
+    for info in infos.values():
+        left = [run_id for run_id in info.waiting_on if run_id in infos]
+        del info.waiting_on[:]
+        info.waiting_on.extend(left)
     for info in infos.values():
         info.needs_person = _needs(info, infos, frozenset())
 

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from random import Random, SystemRandom
 
@@ -94,6 +94,7 @@ class Daemon:
                 reflect=self.reflect,
                 control=self._control,
                 admit=self._admit,
+                whose=self._whose,
                 later=self.supervisor.start,
                 clock=self.clock,
                 rng=self.rng,
@@ -225,6 +226,9 @@ class Daemon:
 
     async def _admit(self, call: GateCall) -> GateCall | str:
         return await self.team.admit(call)
+
+    def _whose(self, tool: str, offered: Collection[str]) -> str:
+        return self.team.whose(tool, offered)
 
     def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
         self.team.traces.note(run_id, kind, agent, **payload)

@@ -22,7 +22,7 @@ from moot.domain.note import Note
 from moot.domain.ports import Clock, GateCall, Hook, Tool
 from moot.domain.sandbox import SandboxReport
 from moot.engine.approvals import Approvals
-from moot.engine.gate import Gate
+from moot.engine.gate import Gate, Whose
 from moot.hooks.access import AccessControl, Admit
 from moot.hooks.approval import ApprovalGate
 from moot.hooks.kept_arguments import KeptArguments
@@ -90,6 +90,8 @@ class Parts:
     # The tools agents direct others with, and whether a teammate may make a call.
     control: Callable[[], Sequence[Tool]]
     admit: Admit
+    # Where a tool is to be had that a run does not have.
+    whose: Whose
     later: Later
     clock: Clock
     rng: Random
@@ -120,7 +122,13 @@ class Hands:
         self._looked_at = -math.inf
         self.plugins = Plugins(parts.paths.tools, taken=self._built_in)
         self._kept = KeptArguments(parts.approvals, self.vault)
-        self.gate = Gate(tools=self.tools, hooks=self._hooks(config), budget=self._shelve(), restore=self._kept.restore)
+        self.gate = Gate(
+            tools=self.tools,
+            hooks=self._hooks(config),
+            budget=self._shelve(),
+            restore=self._kept.restore,
+            whose=parts.whose,
+        )
 
     @property
     def flaws(self) -> tuple[Flaw, ...]:

@@ -1,6 +1,6 @@
 """Agents that work together: teammates, what they may use, what they are told, where requests belong; joined here."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -133,6 +133,14 @@ class Team:
         if known is None or known[0] is not tools or known[1] != agents:
             known = self._partition = (tools, agents, Partition(agents, tools))
         return known[2]
+
+    def whose(self, tool: str, offered: Collection[str]) -> str:
+        """Who has a tool that the one who calls it does not have, for those who can set others to work."""
+        partition = self.partition()
+        owners = [agent.name for agent in partition.teammates() if tool in partition.tools_of(agent.name)]
+        if not owners or "agent_spawn" not in offered:
+            return ""
+        return f'It is a tool of {", ".join(owners)}: let {owners[0]} do it, with agent_spawn(agent="{owners[0]}", …).'
 
     def orchestrator(self, agent: Agent) -> Agent:
         """The root agent as it is here: where it leads a team it has no tools that a teammate has."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from moot.domain.scope import ALL_TOOLS, CONTROL, NO_TOOLS, SHARED, Scope, only
+from moot.domain.scope import ALL_TOOLS, CONTROL, NO_TOOLS, SHARED, TEAMMATE, Scope, only
 
 # The agent that is always there; it orchestrates where several work together.
 ROOT = "moot"
@@ -72,4 +72,4 @@ def scope_of(prefixes: tuple[str, ...] | None) -> Scope:
     """What an agent with these prefixes may use at most, whatever it is asked for."""
     if prefixes is None:
         return ALL_TOOLS
-    return only(*prefixes, *SHARED, *CONTROL) if prefixes else NO_TOOLS
+    return only(*prefixes, *SHARED, *CONTROL, *TEAMMATE) if prefixes else NO_TOOLS

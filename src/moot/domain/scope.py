@@ -6,14 +6,17 @@ from fnmatch import fnmatchcase
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A name is allowed when every layer has a pattern for it; no layers allow everything."""
+    """A name is allowed when every layer has a pattern for it and none is denied; no layers allow everything."""
 
     layers: tuple[tuple[str, ...], ...] = ()
+    denied: tuple[str, ...] = ()
 
     def __and__(self, other: "Scope") -> "Scope":
-        return Scope(self.layers + other.layers)
+        return Scope(self.layers + other.layers, self.denied + other.denied)
 
     def allows(self, name: str) -> bool:
+        if any(fnmatchcase(name, pattern) for pattern in self.denied):
+            return False
         return all(any(fnmatchcase(name, pattern) for pattern in layer) for layer in self.layers)
 
 
@@ -27,5 +30,8 @@ def only(*patterns: str) -> Scope:
 
 # Tools that belong to no role: whoever has any tools has these.
 SHARED = ("ask_user", "set_title", "recall", "task_*", "tool_output_*")
+# The tool a task is handed back with; only those have it that were spawned.
+TEAMMATE = ("agent_escalate",)
+NOT_SPAWNED = Scope(denied=TEAMMATE)
 # Tools that set other agents to work or write to them; they belong to no role either.
 CONTROL = ("agent_spawn", "agent_wait", "agent_stop", "list_peers", "send_to_peer")

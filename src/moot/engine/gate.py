@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -39,18 +39,31 @@ class Budget(Protocol):
 
 # The exact arguments of a call, by the ids of its run and its own, where those at hand are masked. May raise MootError.
 Restore = Callable[[str, str], Awaitable[str]]
+# Where a tool is to be had that is not among those a run has; empty where nowhere.
+Whose = Callable[[str, Collection[str]], str]
+
+
+def nobodys(_tool: str, _offered: Collection[str]) -> str:
+    return ""
 
 
 class Gate:
     """The tools of the daemon and the chain in front of them."""
 
     def __init__(
-        self, *, tools: Callable[[], Mapping[str, Tool]], hooks: Sequence[Hook], budget: Budget, restore: Restore
+        self,
+        *,
+        tools: Callable[[], Mapping[str, Tool]],
+        hooks: Sequence[Hook],
+        budget: Budget,
+        restore: Restore,
+        whose: Whose = nobodys,
     ) -> None:
         self._tools = tools
         self.hooks = tuple(hooks)
         self._budget = budget
         self.restore = restore
+        self.whose = whose
         self._boxed: Mapping[str, Tool] = {}
         self._boxes: dict[Scope, Toolbox] = {}
 
@@ -146,8 +159,7 @@ class Toolbox:
     async def execute(self, call: ToolCall, flaw: str, context: RunContext, deadline: Deadline) -> ToolResult:
         tool = self._tools.get(call.name)
         if tool is None:
-            names = ", ".join(sorted(self._tools)) or "none"
-            return ToolResult(content=f"There is no tool {call.name!r} here. There are: {names}.", is_error=True)
+            return ToolResult(content=self._missing(call.name), is_error=True, is_refused=True)
         try:
             call = await self._whole(call, tool.spec, context)
             arguments = flaw or _arguments(call, tool.spec)
@@ -157,6 +169,11 @@ class Toolbox:
             return await self._gate.pass_through(passing, deadline)
         except MootError as error:
             return ToolResult(content=error.sentence, is_error=True)
+
+    def _missing(self, name: str) -> str:
+        hint = self._gate.whose(name, self._tools.keys())
+        names = ", ".join(sorted(self._tools)) or "none"
+        return f"There is no tool {clean(name)!r} here. {hint or f'There are: {names}.'}"
 
     async def _whole(self, call: ToolCall, spec: ToolSpec, context: RunContext) -> ToolCall:
         """The call with what was masked when it was written down; only one taken up after a restart lacks it."""

@@ -105,7 +105,8 @@ class Loop:
         turn = sitting.turn
         if sitting.spends_money and not await turn.model.priced():
             raise _no_price(turn.model)
-        await self._take_up(sitting)
+        if await self._take_up(sitting) and (ending := self._handed_back(sitting)):
+            return ending
         while True:
             await self._make_room(turn)
             need = sitting.need(self._config())
@@ -162,15 +163,21 @@ class Loop:
     # ---- how a step ends a run ----------------------------------------------------------------
 
     def _after_calls(self, sitting: Sitting, reply: Reply) -> Ending | None:
-        results = sitting.progress.results.values()
-        handed_back = next((result.escalation for result in results if result.escalation), "")
-        if handed_back:
-            self._say(sitting.turn, handed_back)
-            said = Message(role=Role.ASSISTANT, content=handed_back, agent=sitting.turn.request.guest)
-            return sitting.progress.end(Outcome.ESCALATED, content=handed_back), [said]
+        if ending := self._handed_back(sitting):
+            return ending
         if not sitting.repetition.seen(reply.calls) or self._nudge(sitting, Outcome.LOOP_DETECTED):
             return None
         return sitting.progress.end(Outcome.LOOP_DETECTED), []
+
+    def _handed_back(self, sitting: Sitting) -> Ending | None:
+        """The end of a run whose last calls handed its task back: the reason is what it has said."""
+        turn, results = sitting.turn, sitting.progress.results.values()
+        reason = next((result.escalation for result in results if result.escalation), "")
+        if not reason:
+            return None
+        self._say(turn, reason)
+        said = Message(role=Role.ASSISTANT, content=reason, agent=turn.request.guest)
+        return sitting.progress.end(Outcome.ESCALATED, content=reason), [said]
 
     def _after_words(self, sitting: Sitting, reply: Reply) -> Ending | None:
         if reply.calls:
@@ -248,14 +255,15 @@ class Loop:
         reach("tool.recorded")
         await self._make_calls(sitting, reply)
 
-    async def _take_up(self, sitting: Sitting) -> None:
-        """Go on with the calls of a run that waited for an approval when the daemon stopped. None of them has begun."""
+    async def _take_up(self, sitting: Sitting) -> bool:
+        """Go on with calls that were open when the daemon stopped: none had begun, or a second time does no harm."""
         calls = sitting.turn.history.open_calls()
         if calls:
             progress = sitting.progress
             progress.used_tools = True
             progress.calls, progress.results, progress.flushed = calls, {}, 0
             await self._make_calls(sitting, Reply(calls=list(calls)))
+        return bool(calls)
 
     async def _make_calls(self, sitting: Sitting, reply: Reply) -> None:
         turn, progress = sitting.turn, sitting.progress

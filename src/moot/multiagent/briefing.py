@@ -9,15 +9,20 @@ from moot.domain.agent_config import AgentConfig
 from moot.domain.agent_run import AgentRun
 from moot.domain.message import Message, user
 from moot.domain.ports import Store
+from moot.domain.scope import NOT_SPAWNED
 from moot.domain.text import clean, defuse
 from moot.domain.trace import TraceKind
 from moot.domain.transcript_text import as_text
-from moot.engine.turn import Briefing, Turn
+from moot.engine.turn import Briefing, Conduct, Turn
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing import Route
 from moot.multiagent.traces import Traces
 
 _NOTHING = Briefing()
+_ALONE = Briefing(scope=NOT_SPAWNED)
+# Silence and running in circles are pointed out once: others wait for what comes of it.
+_LEADS = Conduct(nudges=1)
+_WORKS = Conduct(nudges=1, escalates=True)
 _SNAPSHOT_MESSAGES = 40
 _SNAPSHOT_CHARACTERS = 16_000
 
@@ -52,21 +57,21 @@ class Briefs:
             return await self._teammate(turn.agent, run)
         if turn.request.speaker == ROOT and self._config().multi_agent:
             return self._orchestrator(turn)
-        return _NOTHING
+        return _ALONE if self._config().multi_agent else _NOTHING
 
     def _orchestrator(self, turn: Turn) -> Briefing:
         team = roster(self._partition(), rounds=self._config().max_delegation_rounds)
         if turn.request.author:
-            return Briefing(system=(team,))
+            return Briefing(system=(team,), scope=NOT_SPAWNED, conduct=_LEADS)
         route = self._route(turn.request.content)
         self._traces.note(turn.request.id, TraceKind.ROUTING, turn.request.speaker, **asdict(route))
-        return Briefing(system=(team,), tail=(advice(route),))
+        return Briefing(system=(team,), tail=(advice(route),), scope=NOT_SPAWNED, conduct=_LEADS)
 
     async def _teammate(self, agent: Agent, run: AgentRun) -> Briefing:
         blocks = [place(run)]
         if not agent.session_isolation:
             blocks.append(await self._snapshot(run))
-        return Briefing(system=tuple(block for block in blocks if block))
+        return Briefing(system=tuple(block for block in blocks if block), conduct=_WORKS)
 
     async def _snapshot(self, run: AgentRun) -> str:
         """What was said where the teammate was spawned, up to then, to read and not to answer."""
@@ -121,5 +126,6 @@ def place(run: AgentRun) -> str:
     return (
         f"You work as a teammate. {run.chain[-1]} gave you this task{why}. The person does not see what you do, only "
         "what you report: end with a plain text that says what you did, what came of it and what is missing. If the "
-        "task is not for you, say so in one sentence and end; do not try what your tools are not for."
+        "task is not for you, hand it back with agent_escalate and one sentence that says why, or say that sentence if "
+        "you have no tools; do not try what your tools are not for."
     )

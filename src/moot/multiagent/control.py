@@ -1,4 +1,4 @@
-"""The tools an agent directs teammates with: agent_spawn, agent_wait, agent_stop."""
+"""The tools agents direct teammates with: agent_spawn, agent_wait, agent_stop; and one to hand a task back."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +9,7 @@ from moot.domain.errors import BadRequest
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run import Limits
+from moot.domain.text import clean, defuse
 from moot.multiagent.crew import Wish
 from moot.multiagent.report import view
 from moot.multiagent.teammates import Teammates
@@ -22,7 +23,7 @@ Choose = Callable[[str], str]
 
 
 def tools(teammates: Teammates, choose: Choose) -> list[Tool]:
-    return [AgentSpawn(teammates, choose), AgentWait(teammates), AgentStop(teammates)]
+    return [AgentSpawn(teammates, choose), AgentWait(teammates), AgentStop(teammates), AgentEscalate(teammates)]
 
 
 class AgentSpawn:
@@ -143,7 +144,7 @@ class AgentWait:
         ended = [run for run in runs if run.end is not None]
         timed_out = len(ended) < len(runs) if every else not ended
         taint = frozenset[str]().union(*[await self._teammates.taint_of(run) for run in ended])
-        views = [view(run, timed_out=timed_out) for run in runs]
+        views = [view(run, timed_out=timed_out, streak=self._teammates.streak(run)) for run in runs]
         return ToolResult(content=_said(views[0] if len(views) == 1 else {"runs": views}), taint=taint)
 
 
@@ -171,6 +172,44 @@ class AgentStop:
         (run,) = await self._teammates.found(context, [str(arguments["agent_id"]).strip()])
         stopped = await self._teammates.stop(run.id, told=False)
         return _said({"agent_id": stopped.id, "status": str(stopped.status)})
+
+
+class AgentEscalate:
+    spec = ToolSpec(
+        name="agent_escalate",
+        safety=Safety.SAFE,
+        group="control",
+        repeatable=True,
+        description=(
+            "Hand your task back because it is not for you: it needs what your tools are not for. This ends your work; "
+            "whoever gave you the task reads your reason and chooses somebody else."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "reason": {
+                    "type": "string",
+                    "description": "One sentence: what the task needs, and what you have found out so far.",
+                }
+            },
+            "required": ["reason"],
+        },
+    )
+
+    def __init__(self, teammates: Teammates) -> None:
+        self._teammates = teammates
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"hand back: {str(arguments.get('reason', ''))[:200]}"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        run = self._teammates.at_work(context.run_id)
+        if run is None or run.is_background:
+            raise BadRequest("nobody gave you this task but a person", fix="Tell them what is missing.")
+        reason = clean(str(arguments["reason"])).strip()
+        if not reason:
+            raise BadRequest("the reason is empty", fix="Say in one sentence why the task is not for you.")
+        return ToolResult(content="The task is handed back.", escalation=defuse(reason))
 
 
 def _said(told: dict[str, Any]) -> str:

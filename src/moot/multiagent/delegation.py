@@ -1,7 +1,19 @@
-"""How far delegation may go: how deep, to whom, and how often in one turn. Counted here, not asked of a model."""
+"""How far delegation may go: how deep, to whom, how often in one turn, and not again to one that keeps failing.
 
-from moot.domain.errors import BadRequest
+Counted here, not asked of a model; what was counted before a restart is read back from the runs that were kept.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from moot.domain.agent_run import AgentRun, AgentRunStatus, status_of
+from moot.domain.errors import BadRequest, Conflict
 from moot.domain.ports import RunContext
+from moot.domain.run import Outcome
+
+# A teammate that has failed so often in one turn is not given more of it.
+MOST_FAILURES = 2
 
 
 def check_chain(agent: str, chain: tuple[str, ...], *, most: int) -> None:
@@ -17,20 +29,88 @@ def check_chain(agent: str, chain: tuple[str, ...], *, most: int) -> None:
         raise BadRequest(f"{agent} is already at work above this run ({' → '.join(chain)})", fix="Spawn another agent.")
 
 
-class Rounds:
-    """Steps that spawn, over the whole tree of a turn."""
+class Tally:
+    """What one turn of a person's has delegated, over its whole tree."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, set[tuple[str, int]]] = {}
+        self.reading = asyncio.Lock()
+        self.is_read = False
+        # Steps that spawned, the calls they did it with, and how what they spawned has ended, in that order.
+        self._rounds: set[tuple[str, int]] = set()
+        self._calls: set[tuple[str, str]] = set()
+        self._ends: dict[str, tuple[str, Outcome]] = {}
 
-    def count(self, origin: str, context: RunContext, *, most: int) -> None:
-        rounds = self._seen.setdefault(origin, set())
+    def count(self, context: RunContext, agent: str, *, most: int) -> None:
+        """Count a spawn, or refuse it. A call that is made again after a restart was counted before."""
+        if (context.run_id, context.call_id) in self._calls:
+            return
+        failures = self.failures(agent)
+        if failures >= MOST_FAILURES:
+            raise Conflict(
+                f"{agent} has failed {failures} times in this turn and is not started again",
+                fix="Choose another teammate, or answer directly with what you have and say what is missing.",
+            )
         here = (context.run_id, context.step)
-        if here not in rounds and len(rounds) >= most:
+        if here not in self._rounds and len(self._rounds) >= most:
             raise BadRequest(
                 f"this turn has delegated {most} times, which is all it may", fix="Answer with what you have."
             )
-        rounds.add(here)
+        self._rounds.add(here)
+
+    def read_back(self, runs: Sequence[AgentRun]) -> None:
+        """Take in what was kept before this was begun."""
+        since, self._ends = self._ends, {}
+        for run in runs:
+            self._rounds.add((run.parent, run.step))
+            self._calls.add((run.parent, run.call))
+        for run in sorted(runs, key=lambda run: run.ended_at):
+            self.ended(run)
+        self._ends |= since
+        self.is_read = True
+
+    def ended(self, run: AgentRun) -> None:
+        if run.end is not None:
+            self._ends[run.id] = (run.agent, run.end.outcome)
+
+    def failures(self, agent: str) -> int:
+        return sum(_failed(outcome) for name, outcome in self._ends.values() if name == agent)
+
+    @property
+    def streak(self) -> int:
+        """How many teammates have failed in a row by now."""
+        failed = [_failed(outcome) for _, outcome in self._ends.values()]
+        return len(failed) if all(failed) else failed[::-1].index(False)
+
+
+class Kept(Protocol):
+    async def of_origin(self, origin: str) -> list[AgentRun]: ...
+
+
+class Delegations:
+    """The tallies of the turns that go on."""
+
+    def __init__(self, shelf: Kept) -> None:
+        self._shelf = shelf
+        self._tallies: dict[str, Tally] = {}
+
+    async def of(self, origin: str) -> Tally:
+        tally = self._tallies.setdefault(origin, Tally())
+        if not tally.is_read:
+            async with tally.reading:
+                if not tally.is_read:
+                    tally.read_back(await self._shelf.of_origin(origin))
+        return tally
+
+    def ended(self, run: AgentRun) -> None:
+        if run.origin in self._tallies:
+            self._tallies[run.origin].ended(run)
+
+    def streak(self, origin: str) -> int:
+        return self._tallies[origin].streak if origin in self._tallies else 0
 
     def forget(self, origin: str) -> None:
-        self._seen.pop(origin, None)
+        self._tallies.pop(origin, None)
+
+
+def _failed(outcome: Outcome) -> bool:
+    return status_of(outcome) is AgentRunStatus.FAILED

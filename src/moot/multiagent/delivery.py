@@ -83,6 +83,8 @@ class Deliveries:
             author=run.agent,
             taint=history.taint if history is not None else run.taint,
             client_message_id=f"result:{run.id}",
+            # What comes of it is still of the turn that set it off, and spends from the same purse.
+            origin=run.origin,
         )
         await self._runs.submit(request)
 

@@ -11,7 +11,7 @@ from moot.domain.approval import AskState
 from moot.domain.gate_config import InterceptorConfig
 from moot.domain.ports import GateCall
 from moot.domain.redaction import mask_arguments
-from moot.domain.scope import SHARED
+from moot.domain.scope import SHARED, TEAMMATE
 from moot.domain.trace import Notes, TraceKind
 from moot.engine.approvals import Approvals
 from moot.hooks.approval import describe
@@ -66,5 +66,5 @@ def is_allowed(run: AgentRun, tool: str) -> bool:
     """Whether a spawn gave the tool, or a grant did. What does no work of its own is always there."""
     if not run.allowed_tools:
         return True
-    named = (*run.allowed_tools, *run.granted_tools, *SHARED)
+    named = (*run.allowed_tools, *run.granted_tools, *SHARED, *TEAMMATE)
     return any(fnmatchcase(tool, pattern) for pattern in named)

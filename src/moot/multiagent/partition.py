@@ -8,13 +8,13 @@ from functools import lru_cache
 
 from moot.domain.agent import ROOT, Agent, AgentSource, AgentStatus
 from moot.domain.errors import BadRequest, NotFound
-from moot.domain.scope import ALL_TOOLS, CONTROL, NO_TOOLS, SHARED, Scope, only
+from moot.domain.scope import ALL_TOOLS, CONTROL, NO_TOOLS, SHARED, TEAMMATE, Scope, only
 
 # A tool goes to the first of these roles that it matches. The planner is not among them: it has none.
 MATCHING_ORDER = ("librarian", "chronicler", "automator", "navigator", "vault", "ontologist", "operator")
 
 _WORD = re.compile(r"[a-z0-9]+")
-_UNPARTITIONED = (*SHARED, *CONTROL)
+_UNPARTITIONED = (*SHARED, *CONTROL, *TEAMMATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Partition:
     def scope_of(self, agent: str) -> Scope:
         """What a teammate may use at most. Without tools of its own it has none at all."""
         own = self.tools_of(agent)
-        return only(*sorted(own), *SHARED, *CONTROL) if own else NO_TOOLS
+        return only(*sorted(own), *SHARED, *CONTROL, *TEAMMATE) if own else NO_TOOLS
 
     def root_scope(self, agent: str) -> Scope:
         """What an agent may use that nobody spawned: the orchestrator what belongs to no role, another its own."""
@@ -83,7 +83,7 @@ class Partition:
             if not found:
                 raise _outside(agent, pattern, own)
             named |= found
-        return self.scope_of(agent) & only(*sorted(named), *SHARED)
+        return self.scope_of(agent) & only(*sorted(named), *SHARED, *TEAMMATE)
 
     def kin(self, tool: str) -> tuple[Kin, ...]:
         """The custom agents whose keywords or capabilities name a tool, keywords first."""

@@ -4,18 +4,19 @@ from typing import Any
 
 from moot.domain.agent_run import AgentRun
 from moot.domain.run import Outcome
+from moot.multiagent.delegation import MOST_FAILURES
 
 _LONGEST_RESULT = 60_000
 
 
-def view(run: AgentRun, *, timed_out: bool = False) -> dict[str, Any]:
+def view(run: AgentRun, *, timed_out: bool = False, streak: int = 0) -> dict[str, Any]:
     """A run as agent_wait tells it. A run that has ended has a result; one that has not says what holds it up."""
     told: dict[str, Any] = {"agent_id": run.id, "agent": run.agent, "status": str(run.status)}
     if run.end is not None:
         told["outcome"] = str(run.end.outcome)
         told["result"] = run.end.content[:_LONGEST_RESULT]
         told["error"] = run.end.error
-        told["hint"] = hint(run)
+        told["hint"] = hint(run, streak=streak)
     else:
         block = run.block
         told["condition"] = str(block.condition)
@@ -28,17 +29,20 @@ def view(run: AgentRun, *, timed_out: bool = False) -> dict[str, Any]:
     return {key: value for key, value in told.items() if value not in ("", 0, False)}
 
 
-def hint(run: AgentRun) -> str:
-    """What to do about a run that did not go well."""
+def hint(run: AgentRun, *, streak: int = 0) -> str:
+    """What to do about a run that did not go well; `streak` is how many in a row did not."""
     if run.end is None or run.end.outcome is Outcome.COMPLETED:
         return ""
     if run.end.outcome is Outcome.ESCALATED:
         return f"{run.agent} says this is not its work. Choose another teammate, or answer with what you have."
     if run.end.outcome is Outcome.CANCELLED:
         return f"{run.agent} was stopped before it was done."
+    failed = f"{run.agent} failed ({run.end.outcome}) and what it had begun is discarded."
+    if streak >= MOST_FAILURES:
+        return f"{failed} {streak} in a row have failed: answer directly with what you have and say what is missing."
     return (
-        f"{run.agent} failed ({run.end.outcome}) and what it had begun is discarded. Do not give it the same again: "
-        "choose another teammate, or answer with what you have and say what is missing."
+        f"{failed} Do not give it the same again: choose another teammate, or answer with what you have and say what "
+        "is missing."
     )
 
 

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from moot.domain.agent_run import (
-    BACKGROUND_SENDER,
-    CHILD_SENDER,
     AgentRun,
     AgentRunStatus,
     Block,
@@ -21,12 +19,14 @@ from moot.domain.errors import Conflict, MootError, NotFound, Unavailable
 from moot.domain.events import Event, RunEnded
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, RunEnd, RunRequest
-from moot.domain.scope import ALL_TOOLS
+from moot.domain.trace import TraceKind
 from moot.engine.feed import Feed
 from moot.failpoint import reach
+from moot.multiagent.attendance import Attendance
 from moot.multiagent.crew import Crew, Live, Wish
-from moot.multiagent.delegation import Rounds, check_chain
+from moot.multiagent.delegation import Delegations, check_chain
 from moot.multiagent.delivery import Deliveries
+from moot.multiagent.making import in_background, request_of, spawned
 from moot.multiagent.places import Places
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,8 @@ class Teammates:
         self._c = crew
         self._live: dict[str, Live] = {}
         self._places = Places(most=lambda: crew.config().max_running, start=self._begin)
-        self._rounds = Rounds()
+        self._delegations = Delegations(crew.shelf)
+        self._attendance = Attendance(self.at_work)
         self._closing = False
         # Runs that are stopped alone: those they set to work go on.
         self.spared: set[str] = set()
@@ -56,47 +57,13 @@ class Teammates:
         check_chain(wish.agent, chain, most=self._c.config().max_depth)
         # What cannot be allowed is refused before anything is made.
         self._c.partition().spawn_scope(wish.agent, wish.allowed_tools)
-        self._rounds.count(self._origin(context.run_id), context, most=self._c.config().max_delegation_rounds)
-        run_id = self._new_id()
-        run = AgentRun(
-            id=run_id,
-            agent=wish.agent,
-            instruction=wish.instruction,
-            key=ConversationKey(wish.agent, f"{CHILD_SENDER}{run_id}"),
-            root=context.asks_in,
-            parent=context.run_id,
-            parent_key=context.key,
-            parent_seq=await self._last_seq(context.key),
-            call=context.call_id,
-            chain=chain,
-            spawn_reason=wish.reason,
-            allowed_tools=wish.allowed_tools,
-            cwd=context.cwd,
-            limits=wish.limits,
-            taint=context.taint,
-            created_at=self._c.clock.now(),
-        )
+        await self._count(context, wish.agent)
+        run = spawned(context, wish, run_id=self._new_id(), chain=chain, parent_seq=await self._last_seq(context.key))
         return await self._keep(run)
 
     async def start(self, wish: Wish, *, owner: str, cwd: str) -> AgentRun:
         """Put a task into the background for a person."""
-        run_id = self._new_id()
-        key = ConversationKey(wish.agent, f"{BACKGROUND_SENDER}{run_id}:{owner}")
-        return await self._keep(
-            AgentRun(
-                id=run_id,
-                agent=wish.agent,
-                instruction=wish.instruction,
-                key=key,
-                root=key,
-                spawn_reason=wish.reason,
-                allowed_tools=wish.allowed_tools,
-                cwd=cwd,
-                limits=wish.limits,
-                delivery=Delivery.NONE,
-                created_at=self._c.clock.now(),
-            )
-        )
+        return await self._keep(in_background(wish, run_id=self._new_id(), owner=owner, cwd=cwd))
 
     async def recover(self) -> None:
         """Go on with what the last daemon left: each from its last recorded step, unless something is unknown."""
@@ -165,7 +132,18 @@ class Teammates:
             raise Conflict("a run cannot wait for itself or for one that waits for it")
         with self._attending(context, [run.id for run in runs]):
             await self.over(run_ids, seconds=seconds, every=every)
-        return [await self.find(run_id) for run_id in run_ids]
+        runs = [await self.find(run_id) for run_id in run_ids]
+        for run in runs:
+            if run.status is AgentRunStatus.FAILED and run.end is not None:
+                self._recovers(context, action="reroute", specialist=run.agent, cause=str(run.end.outcome))
+        return runs
+
+    def streak(self, run: AgentRun) -> int:
+        """How many teammates in a row have failed by now in the turn this one belongs to."""
+        return self._delegations.streak(run.origin)
+
+    def _recovers(self, context: RunContext, **what: str) -> None:
+        self._c.traces.note(context.run_id, TraceKind.RECOVERY_ATTEMPT, context.speaker, **what)
 
     async def over(self, run_ids: Sequence[str], *, seconds: float, every: bool) -> bool:
         """Wait until all of the runs, or one of them, have ended. False when the time was up first."""
@@ -202,7 +180,7 @@ class Teammates:
 
     def parent_ended(self, request: RunRequest, end: RunEnd) -> None:
         """A run that may have spawned others is over: those it leaves go on, unless it was killed."""
-        self._rounds.forget(request.id)
+        self._delegations.forget(request.id)
         if end.outcome is Outcome.CANCELLED and request.id not in self.spared:
             for live in [each for each in self._live.values() if each.run.parent == request.id]:
                 self._c.supervisor.start(f"stop {live.run.id}", self._stop_quietly(live.run.id))
@@ -239,9 +217,13 @@ class Teammates:
         parent = self._live.get(context.run_id)
         return (*parent.run.chain, parent.run.agent) if parent is not None else (context.speaker,)
 
-    def _origin(self, run_id: str) -> str:
-        """The run at the top of the tree: a turn of a person's."""
-        return [run_id, *self._ancestors(run_id)][-1]
+    async def _count(self, context: RunContext, agent: str) -> None:
+        tally = await self._delegations.of(context.origin or context.run_id)
+        try:
+            tally.count(context, agent, most=self._c.config().max_delegation_rounds)
+        except MootError as error:
+            self._recovers(context, action="refused", specialist=agent, cause=error.message)
+            raise
 
     def _ancestors(self, run_id: str) -> Iterator[str]:
         live = self._live.get(run_id)
@@ -254,7 +236,7 @@ class Teammates:
     async def _keep(self, run: AgentRun) -> AgentRun:
         if self._closing:
             raise Unavailable("the daemon is shutting down", fix="Try again once the daemon is back.")
-        kept = await self._c.shelf.create(run)
+        kept = await self._c.shelf.create(replace(run, created_at=self._c.clock.now()))
         reach("teammate.spawned")
         if kept.id in self._live:
             return self._live[kept.id].run
@@ -274,7 +256,7 @@ class Teammates:
         self._c.supervisor.start(f"teammate {live.run.id}", self._execute(live))
 
     async def _execute(self, live: Live) -> None:
-        request = self._request(live.run)
+        request = request_of(live.run, self._c.partition())
         try:
             feed = self._c.runs.go_on(request) if live.taken_up else await self._c.runs.submit(request)
         except MootError as error:
@@ -285,19 +267,6 @@ class Teammates:
             await self._finish(live, end)
         elif not self._closing:
             await self._finish(live, RunEnd(outcome=Outcome.INTERNAL_ERROR, error=end.sentence))
-
-    def _request(self, run: AgentRun) -> RunRequest:
-        return RunRequest(
-            id=run.id,
-            key=run.key,
-            speaker=run.agent,
-            content=run.instruction,
-            scope=self._c.partition().scope_of(run.agent) if run.parent else ALL_TOOLS,
-            cwd=run.cwd,
-            limits=run.limits,
-            root=run.root if run.root != run.key else None,
-            taint=run.taint,
-        )
 
     async def _followed(self, live: Live, feed: Feed) -> RunEnd | MootError:
         """Watch a run to its end, and know what it waits for."""
@@ -317,6 +286,7 @@ class Teammates:
             leave()
 
     def _note(self, live: Live, event: Event) -> None:
+        self._attendance.stirred(live.run.id)
         block = live.blocks.after(event)
         if block is None:
             return
@@ -335,11 +305,13 @@ class Teammates:
     def _block(self, live: Live, block: Block) -> None:
         live.run = replace(live.run, block=block)
         self._c.mirror(live.run)
+        self._attendance.changed(live.run.id)
         self._places.give_up(live.run.id)
 
     def _unblock(self, live: Live, block: Block) -> None:
         live.run = replace(live.run, block=block, waiting_on="")
         self._c.mirror(live.run)
+        self._attendance.changed(live.run.id)
         if live.run.status is AgentRunStatus.RUNNING:
             self._places.take_again(live.run.id)
 
@@ -347,10 +319,10 @@ class Teammates:
     def _attending(self, context: RunContext, run_ids: Sequence[str]) -> Iterator[None]:
         """While a run waits for others it needs no place of its own."""
         live = self._live.get(context.run_id)
-        with context.attending():
+        with self._attendance.waiting(context, run_ids):
             if live is not None:
-                self._block(live, Block(condition=Condition.WAITING, reason="it waits for its teammates"))
                 live.run = replace(live.run, waiting_on=", ".join(run_ids))
+                self._block(live, Block(condition=Condition.WAITING, reason="it waits for its teammates"))
             try:
                 yield
             finally:
@@ -373,7 +345,9 @@ class Teammates:
         reach("teammate.ended")
         live.run = run
         self._c.mirror(run)
+        self._delegations.ended(run)
         self._live.pop(run.id, None)
+        self._attendance.changed(run.id)
         live.over.set()
         self._places.give_up(run.id)
         if delivery is Delivery.OWED:

@@ -58,6 +58,12 @@ class SqliteAgentRuns:
             lambda db: _all(db.execute(f"{_SELECT} WHERE delivery = 'owed' AND status <> 'spawned' ORDER BY number"))
         )
 
+    async def of_origin(self, origin: str) -> list[AgentRun]:
+        """All that one turn of a person's has set off."""
+        return await self._store.read(
+            lambda db: _all(db.execute(f"{_SELECT} WHERE origin = ? ORDER BY number", (origin,)))
+        )
+
     async def recent(self, *, limit: int, root: ConversationKey | None = None) -> list[AgentRun]:
         """The newest runs first."""
         where, values = ("WHERE root_agent = ? AND root_sender = ?", tuple(root)) if root is not None else ("", ())

@@ -1,0 +1,64 @@
+"""What is made of a wish: the run that is kept, and the request it is carried out with. Pure."""
+
+from moot.domain.agent_run import BACKGROUND_SENDER, CHILD_SENDER, AgentRun, Delivery
+from moot.domain.conversation import ConversationKey
+from moot.domain.ports import RunContext
+from moot.domain.run import RunRequest
+from moot.domain.scope import ALL_TOOLS
+from moot.multiagent.crew import Wish
+from moot.multiagent.partition import Partition
+
+
+def spawned(context: RunContext, wish: Wish, *, run_id: str, chain: tuple[str, ...], parent_seq: int) -> AgentRun:
+    """A run that another one asks for. It has a conversation of its own."""
+    return AgentRun(
+        id=run_id,
+        agent=wish.agent,
+        instruction=wish.instruction,
+        key=ConversationKey(wish.agent, f"{CHILD_SENDER}{run_id}"),
+        root=context.asks_in,
+        parent=context.run_id,
+        parent_key=context.key,
+        parent_seq=parent_seq,
+        call=context.call_id,
+        origin=context.origin or context.run_id,
+        step=context.step,
+        chain=chain,
+        spawn_reason=wish.reason,
+        allowed_tools=wish.allowed_tools,
+        cwd=context.cwd,
+        limits=wish.limits,
+        taint=context.taint,
+    )
+
+
+def in_background(wish: Wish, *, run_id: str, owner: str, cwd: str) -> AgentRun:
+    """A run that a person asks for and does not sit before."""
+    key = ConversationKey(wish.agent, f"{BACKGROUND_SENDER}{run_id}:{owner}")
+    return AgentRun(
+        id=run_id,
+        agent=wish.agent,
+        instruction=wish.instruction,
+        key=key,
+        root=key,
+        spawn_reason=wish.reason,
+        allowed_tools=wish.allowed_tools,
+        cwd=cwd,
+        limits=wish.limits,
+        delivery=Delivery.NONE,
+    )
+
+
+def request_of(run: AgentRun, partition: Partition) -> RunRequest:
+    return RunRequest(
+        id=run.id,
+        key=run.key,
+        speaker=run.agent,
+        content=run.instruction,
+        scope=partition.scope_of(run.agent) if run.parent else ALL_TOOLS,
+        cwd=run.cwd,
+        limits=run.limits,
+        root=run.root if run.root != run.key else None,
+        taint=run.taint,
+        origin=run.origin,
+    )

@@ -46,7 +46,7 @@ def _table(traces: list[pb.TraceInfo], *, tree: bool) -> str:
 def _rows(info: pb.TraceInfo, depth: int, *, tree: bool) -> Iterator[list[str]]:
     outcome = info.outcome or "running"
     yield [
-        "  " * depth + info.run_id,
+        f"{'└─' * depth} {info.run_id}".strip(),
         info.agent,
         when(info.started_at),
         f"{outcome} ({info.limit})" if info.limit else outcome,

@@ -1,14 +1,15 @@
 """Requests about traces: the newest turns, one of them in full, and what they say about how things go."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from moot.daemon.connection import Reply
 from moot.daemon.principal import Principal
 from moot.domain.errors import BadRequest
-from moot.domain.ledger import LedgerEntry
+from moot.domain.ledger import LedgerEntry, blocked, replay
 from moot.domain.ports import Clock
 from moot.domain.trace import Recorded, TraceEvent
 from moot.multiagent.mirror import Mirror
@@ -74,7 +75,10 @@ class TraceRequests:
         info.left_out = max(0, len(events) - room)
         info.events.extend(_event(event) for event in events[info.left_out :])
         room = max(0, room - len(events))
-        info.ledger.extend(_entry(entry) for entry in await self._s.ledger.entries(info.run_id))
+        journal = await self._s.ledger.entries(info.run_id)
+        if journal:
+            info.ledger.extend(map(_entry, journal))
+            info.ledger_snapshot = _json(blocked(replay(journal)))
         for child, below in zip(info.children, recorded.children, strict=True):
             room = await self._fill(child, below, room)
         return room
@@ -114,5 +118,8 @@ def _event(event: TraceEvent) -> pb.TraceEventInfo:
 
 
 def _entry(entry: LedgerEntry) -> pb.LedgerEntryInfo:
-    payload = msgspec.json.encode(dict(entry.payload)).decode()
-    return pb.LedgerEntryInfo(seq=entry.seq, at=entry.at, type=entry.type, payload=payload)
+    return pb.LedgerEntryInfo(seq=entry.seq, at=entry.at, type=entry.type, payload=_json(entry.payload))
+
+
+def _json(payload: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(dict(payload)).decode()

@@ -1834,7 +1834,7 @@ class LedgerEntryInfo(_message.Message):
     def __init__(self, seq: _Optional[int] = ..., at: _Optional[float] = ..., type: _Optional[str] = ..., payload: _Optional[str] = ...) -> None: ...
 
 class TraceInfo(_message.Message):
-    __slots__ = ("run_id", "agent", "key_agent", "sender", "parent", "request", "outcome", "error", "limit", "started_at", "seconds", "steps", "tokens", "cost", "tree_tokens", "tree_cost", "model", "events", "children", "ledger", "left_out")
+    __slots__ = ("run_id", "agent", "key_agent", "sender", "parent", "request", "outcome", "error", "limit", "started_at", "seconds", "steps", "tokens", "cost", "tree_tokens", "tree_cost", "model", "events", "children", "ledger", "left_out", "ledger_snapshot")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
     KEY_AGENT_FIELD_NUMBER: _ClassVar[int]
@@ -1856,6 +1856,7 @@ class TraceInfo(_message.Message):
     CHILDREN_FIELD_NUMBER: _ClassVar[int]
     LEDGER_FIELD_NUMBER: _ClassVar[int]
     LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     agent: str
     key_agent: str
@@ -1877,7 +1878,8 @@ class TraceInfo(_message.Message):
     children: _containers.RepeatedCompositeFieldContainer[TraceInfo]
     ledger: _containers.RepeatedCompositeFieldContainer[LedgerEntryInfo]
     left_out: int
-    def __init__(self, run_id: _Optional[str] = ..., agent: _Optional[str] = ..., key_agent: _Optional[str] = ..., sender: _Optional[str] = ..., parent: _Optional[str] = ..., request: _Optional[str] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., limit: _Optional[str] = ..., started_at: _Optional[float] = ..., seconds: _Optional[float] = ..., steps: _Optional[int] = ..., tokens: _Optional[int] = ..., cost: _Optional[float] = ..., tree_tokens: _Optional[int] = ..., tree_cost: _Optional[float] = ..., model: _Optional[str] = ..., events: _Optional[_Iterable[_Union[TraceEventInfo, _Mapping]]] = ..., children: _Optional[_Iterable[_Union[TraceInfo, _Mapping]]] = ..., ledger: _Optional[_Iterable[_Union[LedgerEntryInfo, _Mapping]]] = ..., left_out: _Optional[int] = ...) -> None: ...
+    ledger_snapshot: str
+    def __init__(self, run_id: _Optional[str] = ..., agent: _Optional[str] = ..., key_agent: _Optional[str] = ..., sender: _Optional[str] = ..., parent: _Optional[str] = ..., request: _Optional[str] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., limit: _Optional[str] = ..., started_at: _Optional[float] = ..., seconds: _Optional[float] = ..., steps: _Optional[int] = ..., tokens: _Optional[int] = ..., cost: _Optional[float] = ..., tree_tokens: _Optional[int] = ..., tree_cost: _Optional[float] = ..., model: _Optional[str] = ..., events: _Optional[_Iterable[_Union[TraceEventInfo, _Mapping]]] = ..., children: _Optional[_Iterable[_Union[TraceInfo, _Mapping]]] = ..., ledger: _Optional[_Iterable[_Union[LedgerEntryInfo, _Mapping]]] = ..., left_out: _Optional[int] = ..., ledger_snapshot: _Optional[str] = ...) -> None: ...
 
 class TraceList(_message.Message):
     __slots__ = ("traces",)

@@ -1,0 +1,278 @@
+"""Traces through a running daemon: every turn can be told afterwards, also after kill -9, and the doctor reads them."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from moot.wire import moot_pb2 as pb
+from tests.daemon_process import CONFIG as PLAIN
+from tests.daemon_process import DaemonProcess, Home, eventually, run_cli, running
+from tests.scripting import call, lead, mate, say, script, spawn, wait
+from tests.talking import Speech, Talking
+
+TEAM = """
+[agent]
+multiAgent = true
+"""
+LEDGER = """
+[runLedger]
+enabled = true
+writeThrough = true
+"""
+CONFIG = PLAIN + TEAM
+
+SCRIPT = script(
+    lead("^do (?P<what>.*)", spawn("carry out {what}", spawn_reason="a test"), wait(), say("It came back.")),
+    lead("^narrow", spawn("titled", allowed_tools=["fs_read"]), wait(), say("It came back.")),
+    lead("^leave (?P<what>.*)", spawn("carry out {what}"), say("It goes on without me.")),
+    lead("^keep (?P<what>.*)", spawn("remember {what}", agent="chronicler"), wait(), say("Kept.")),
+    lead("^ask (?P<what>.*)", spawn("recall {what}", agent="chronicler"), wait(), say("{result}")),
+    mate("titled", call("fs_list", path="."), say("Listed.")),
+    mate("^carry out nothing", empty=True),
+    mate("^carry out circles", {"calls": [{"name": "fs_list", "arguments": {"path": "."}}]}),
+    mate("^carry out (?P<what>.*)", call("exec", command="echo {what}"), say("I ran it for ada@example.org.")),
+    mate(
+        "^remember (?P<what>.*)",
+        call("memory_agent_save", key="thing", content="{what}"),
+        say("Saved."),
+    ),
+    mate("^recall (?P<what>.*)", call("memory_agent_recall", query="{what}"), say("Found: {result}")),
+    {"reply": "You said: {user}"},
+)
+
+
+def data(done: Any) -> Any:
+    document = json.loads(done.stdout)
+    assert document["ok"], document
+    return document["data"]
+
+
+def kinds(trace: dict[str, Any]) -> list[str]:
+    return [event["kind"] for event in trace["events"]]
+
+
+def of_kind(trace: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [event["payload"] for event in trace["events"] if event["kind"] == kind]
+
+
+def newest(daemon: DaemonProcess) -> dict[str, Any]:
+    """The trace of the newest turn, whole."""
+    listed = data(daemon.cli("trace", "list", "--json"))
+    found = data(daemon.cli("trace", listed[0]["run"], "--json"))
+    assert isinstance(found, dict)
+    return found
+
+
+async def allow(talk: Talking, speech: Speech, decision: str = "once") -> None:
+    asked = await speech.until("approval_opened")
+    await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=asked.ask_id, attempt=asked.attempt, decision=decision))
+
+
+@pytest.fixture
+def team(home: Home) -> Iterator[DaemonProcess]:
+    with running(home) as daemon:
+        yield daemon
+
+
+async def test_a_turn_and_its_teammate_are_told_in_order(team: DaemonProcess) -> None:
+    async with team.client() as talk:
+        speech = talk.start("moot", "do hello")
+        await allow(talk, speech)
+        await speech.end()
+
+    trace = newest(team)
+    assert kinds(trace) == [
+        "routing",
+        "tool_call",
+        "delegation",
+        "tool_result",
+        "tool_call",
+        "delegation_return",
+        "tool_result",
+        "text",
+        "outcome",
+    ]
+    assert [event["seq"] for event in trace["events"]] == list(range(1, 10))
+    assert {"agent", "summary"} <= of_kind(trace, "routing")[0].keys()
+    (delegation,), (returned,) = of_kind(trace, "delegation"), of_kind(trace, "delegation_return")
+    assert (delegation["to"], delegation["reason"]) == ("operator", "a test")
+    assert (returned["run"], returned["outcome"]) == (delegation["run"], "completed")
+    (child,) = trace["children"]
+    assert (child["run"], child["parent"], child["agent"]) == (delegation["run"], trace["run"], "operator")
+    assert kinds(child) == [
+        "tool_call",
+        "policy_decision",
+        "policy_decision",
+        "tool_result",
+        "text",
+        "outcome",
+    ]
+    assert [each["state"] for each in of_kind(child, "policy_decision")] == ["pending", "granted"]
+    assert trace["tree_tokens"] == trace["tokens"] + child["tokens"] > trace["tokens"]
+    # The owner of a name is nobody a trace needs to know.
+    assert "example.org" not in json.dumps(trace)
+
+    text = team.cli("trace", trace["run"][:-2]).stdout
+    lines = text.splitlines()
+    assert lines[0].startswith(trace["run"])
+    assert next(line for line in lines if "delegation " in line).startswith("  ")
+    assert next(line for line in lines if child["run"] in line and "operator with" in line).startswith("    ")
+    tree = team.cli("trace", "--tree").stdout
+    assert f"└─ {child['run']}" in tree
+    assert child["run"] not in team.cli("trace").stdout
+
+
+async def test_a_trace_outlives_kill_9_and_goes_on_where_it_was(home: Home) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", "leave this to it")
+            (asked,) = await eventually(talk.asks)
+            before = newest(daemon)
+            daemon.kill_9()
+    with running(home) as daemon:
+        after = data(daemon.cli("trace", before["run"], "--json"))
+        assert after["events"] == before["events"]
+        assert kinds(after)[:3] == ["routing", "tool_call", "delegation"]
+        (child,) = after["children"]
+        assert kinds(child)[:2] == ["tool_call", "policy_decision"]
+        assert child["outcome"] is None
+        async with daemon.client() as talk:
+            await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=asked.ask_id, attempt=asked.attempt, decision="once"))
+
+            def ended() -> Any:
+                found = data(daemon.cli("trace", child["run"], "--json"))
+                return found if found["outcome"] else None
+
+            done = await eventually(ended)
+        assert done["outcome"] == "completed"
+        assert [each["state"] for each in of_kind(done, "policy_decision")][-1] == "granted"
+        assert kinds(done)[-2:] == ["text", "outcome"]
+
+
+async def test_what_failed_is_listed_and_the_doctor_says_what_to_do(home: Home) -> None:
+    home.write_config(CONFIG + '[security.interceptor]\npolicy = "none"\n')
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", "do circles")
+            await talk.say("moot", "do nothing")
+        failed = data(daemon.cli("trace", "--failed", "--json"))
+        doctor = json.loads(daemon.cli("doctor", "--json").stdout)["data"]
+
+        assert [each["outcome"] for each in failed] == ["empty", "loop_detected"]
+        looped = data(daemon.cli("trace", failed[1]["run"], "--json"))
+        assert kinds(looped)[-1] == "terminal_error"
+        assert of_kind(looped, "terminal_error")[0]["outcome"] == "loop_detected"
+        found = [each for each in doctor["findings"] if each["check"] == "traces"]
+        assert all(each["level"] == "warning" for each in found)
+        assert any(f"moot trace {failed[1]['run']}" in each["fix"] for each in found)
+        assert any("over and over" in each["message"] for each in found)
+        assert (doctor["traces"]["loops"], doctor["traces"]["leaks"]) == (1, [])
+        assert [each["run"] for each in doctor["traces"]["failed"]] == [each["run"] for each in failed]
+    # The same without a daemon, read from the store.
+    without = json.loads(run_cli(home, "doctor", "--json").stdout)["data"]
+    assert without["traces"]["loops"] == 1
+    assert [each["run"] for each in without["traces"]["failed"]] == [each["run"] for each in failed]
+
+
+async def test_a_message_where_it_does_not_belong_is_found_by_the_doctor(home: Home) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "hello")
+            await talk.say("ada", "what do you say?", guest="bob")
+        assert json.loads(daemon.cli("doctor", "--json").stdout)["data"]["traces"]["leaks"] == []
+    with sqlite3.connect(home.store) as store:
+        store.execute("UPDATE messages SET agent = 'operator' WHERE role = 'assistant' AND agent = ''")
+    done = run_cli(home, "doctor", "--json")
+    document = json.loads(done.stdout)
+    (leak,) = document["data"]["traces"]["leaks"]
+    assert "operator" in leak
+    assert done.returncode == 1
+    assert any(each["check"] == "isolation" and each["fix"] for each in document["data"]["findings"])
+
+
+async def test_a_turn_of_one_agent_alone_writes_no_note_and_can_be_told_all_the_same(home: Home) -> None:
+    home.write_config(PLAIN)
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "hello")
+        trace = newest(daemon)
+        assert kinds(trace) == ["text", "outcome"]
+        missing = daemon.cli("trace", "run-none", "--json")
+        assert (missing.returncode, json.loads(missing.stdout)["error"]["type"]) == (6, "not_found")
+    with sqlite3.connect(home.store) as store:
+        assert store.execute("SELECT count(*) FROM trace_notes").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("ledger", [LEDGER, LEDGER.replace("writeThrough = true", "writeThrough = false"), ""])
+async def test_the_ledger_tells_what_blocked_a_teammate_where_it_is_wanted(home: Home, ledger: str) -> None:
+    home.write_config(CONFIG + ledger)
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("moot", "narrow")
+            asked = await speech.until("approval_opened")
+            await allow(talk, speech)
+            await speech.end()
+        status = data(daemon.cli("agent", "status", "--json"))
+        (child,) = newest(daemon)["children"]
+
+    assert (status["run_ledger"], status["run_ledger_failures"]) == (ledger == LEDGER, 0)
+    if ledger != LEDGER:
+        assert "ledger" not in child
+        return
+    blocked, unblocked = child["ledger"]
+    assert asked.ask_id == f"grant-{child['run']}-fs_list"
+    assert blocked["type"] == "teammate_approval_blocked"
+    assert blocked["payload"] == {
+        "runtime_condition": "blocked_waiting_approval",
+        "blocked_reason": blocked["payload"]["blocked_reason"],
+        "grant_request_id": asked.ask_id,
+        "grant_attempt": 1,
+        "grant_state": "pending",
+    }
+    assert unblocked["type"] == "teammate_approval_unblocked"
+    assert unblocked["payload"] == {"previous_grant_request_id": asked.ask_id}
+    assert set(child["ledger_snapshot"].values()) == {"", 0}
+    assert [(each["about"], each["state"]) for each in of_kind(child, "policy_decision")] == [
+        ("grant", "pending"),
+        ("grant", "granted"),
+    ]
+
+
+async def test_what_a_teammate_did_is_let_go_of_after_its_time(home: Home) -> None:
+    home.write_config(CONFIG + '[security.interceptor]\npolicy = "none"\n[traces]\nkeep_days = 0.000001\n')
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", "do hello")
+        (child,) = newest(daemon)["children"]
+    with running(home) as daemon:
+
+        def is_gone() -> bool:
+            return daemon.cli("trace", child["run"]).returncode == 6
+
+        await eventually(is_gone)
+        trace = newest(daemon)
+        assert trace["children"] == []
+        assert of_kind(trace, "delegation_return")[0]["outcome"] == "completed"
+        async with daemon.client() as talk:
+            assert [role for role, _, _ in await talk.told("moot")][0] == "user"
+    with sqlite3.connect(home.store) as store:
+        assert store.execute("SELECT count(*) FROM conversations WHERE sender LIKE 'run:%'").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_teammates_remember_from_one_run_to_the_next_where_that_is_wanted(home: Home, enabled: bool) -> None:
+    home.write_config(
+        CONFIG + f'[security.interceptor]\npolicy = "none"\n[agentMemory]\nenabled = {str(enabled).lower()}\n'
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", "keep the blue boat")
+            stranger = await talk.say("moot", "ask boat", "eve")
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            mine = await talk.say("moot", "ask boat")
+    assert ("the blue boat" in mine.text) is enabled
+    assert "the blue boat" not in stranger.text

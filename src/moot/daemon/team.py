@@ -1,7 +1,7 @@
 """Agents that work together: teammates, what they may use, what they are told, where requests belong; joined here."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from random import Random
 
 from moot.agents.registry import Registry
@@ -9,7 +9,8 @@ from moot.daemon.config import ConfigFile
 from moot.daemon.traces import TraceShelves
 from moot.domain.agent import ROOT, Agent
 from moot.domain.agent_config import AgentConfig
-from moot.domain.ports import Clock, GateCall, Tool
+from moot.domain.ports import Clock, GateCall, RunContext, Tool
+from moot.domain.trace import TraceKind
 from moot.engine.approvals import Approvals
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
@@ -83,7 +84,7 @@ class Team:
                 mirror=self.mirror,
             )
         )
-        self._control = control.tools(self.teammates, lambda text: self.route(text).agent)
+        self._control = control.tools(self.teammates, self._choose)
         self._grants = Grants(
             teammates=self.teammates,
             approvals=members.approvals,
@@ -150,6 +151,12 @@ class Team:
 
     def route(self, text: str) -> Route:
         return self._router.route(text, self.partition().teammates())
+
+    def _choose(self, context: RunContext, instruction: str) -> str:
+        """The teammate for an instruction whose author named none; why is told in the trace of who gave it."""
+        route = self.route(instruction)
+        self.traces.note(context.run_id, TraceKind.ROUTING, context.speaker, call=context.call_id, **asdict(route))
+        return route.agent
 
     def _config(self) -> AgentConfig:
         return self._m.config.current.agent

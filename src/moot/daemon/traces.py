@@ -1,5 +1,6 @@
 """Requests about traces: the newest turns, one of them in full, and what they say about how things go."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -71,10 +72,10 @@ class TraceRequests:
 
     async def _fill(self, info: pb.TraceInfo, recorded: Recorded, room: int) -> int:
         """Put in the events of a run and of those below it, the last ones where there are too many; the room left."""
-        events = timeline(recorded, self._s.redact)
-        info.left_out = max(0, len(events) - room)
-        info.events.extend(_event(event) for event in events[info.left_out :])
-        room = max(0, room - len(events))
+        # Looking for secrets in all that was said takes a while, and nobody else should wait for it.
+        events, info.left_out = await asyncio.to_thread(timeline, recorded, self._s.redact, room)
+        info.events.extend(map(_event, events))
+        room -= len(events)
         journal = await self._s.ledger.entries(info.run_id)
         if journal:
             info.ledger.extend(map(_entry, journal))

@@ -19,7 +19,7 @@ _MOST_SECONDS = 86_400
 _MOST_WAITED = 256
 
 # Chooses the teammate for an instruction when the model did not; empty where none fits.
-Choose = Callable[[str], str]
+Choose = Callable[[RunContext, str], str]
 
 
 def tools(teammates: Teammates, choose: Choose) -> list[Tool]:
@@ -72,7 +72,7 @@ class AgentSpawn:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         instruction = str(arguments["instruction"])
-        agent = str(arguments.get("agent") or "") or self._choose(instruction)
+        agent = str(arguments.get("agent") or "") or self._choose(context, instruction)
         if not agent:
             raise BadRequest(
                 "no teammate fits this instruction", fix="Name one in `agent`, or answer it yourself without one."

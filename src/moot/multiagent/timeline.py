@@ -1,12 +1,12 @@
 """A trace out of what is stored anyway: messages, runs and spawned runs, with the notes in between. Pure."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from moot.domain.agent_run import AgentRun
 from moot.domain.message import Entry, Role
 from moot.domain.run import Run
-from moot.domain.trace import Recorded, TraceEvent, TraceKind, fitted, is_failure
+from moot.domain.trace import Recorded, TraceEvent, TraceKind, TraceNote, fitted, is_failure
 from moot.multiagent.delivery import told_ids
 
 _TEXT = 512
@@ -20,46 +20,40 @@ class _Moment(NamedTuple):
     at: float
     kind: TraceKind
     agent: str
-    payload: dict[str, object]
+    # A note has been fitted when it was written.
+    payload: Mapping[str, object] | str
     truncated: bool = False
     run_id: str = ""
 
 
-def timeline(recorded: Recorded, clean: Callable[[str], str]) -> list[TraceEvent]:
-    """Everything that happened in one run, in order, as whoever looks for a cause may see it."""
-    moments = [*_said(recorded), *_ended(recorded.run)]
-    events: list[tuple[tuple[int, int], TraceEvent]] = []
-    for moment in moments:
-        payload, cut = fitted(moment.payload, clean)
-        event = TraceEvent(
-            seq=0,
-            at=moment.at,
-            kind=moment.kind,
-            agent=moment.agent,
-            payload=payload,
-            truncated=moment.truncated or cut,
-            run_id=moment.run_id,
-        )
-        events.append((moment.place, event))
-    for note in recorded.notes:
-        event = TraceEvent(
-            seq=0, at=note.at, kind=note.kind, agent=note.agent, payload=note.payload, truncated=note.truncated
-        )
-        events.append(((note.after_seq, 1), event))
-    events.sort(key=lambda each: each[0])
-    return [_numbered(number, event) for number, (_, event) in enumerate(events, start=1)]
+def timeline(recorded: Recorded, clean: Callable[[str], str], most: int) -> tuple[list[TraceEvent], int]:
+    """What happened in one run, in order, as whoever looks for a cause may see it: the last so many events.
+
+    Also how many there are before them. Those cost next to nothing: only what is told is looked through for secrets.
+    """
+    moments = [*_said(recorded), *_ended(recorded.run), *map(_noted, recorded.notes)]
+    moments.sort(key=lambda moment: moment.place)
+    left_out = max(0, len(moments) - most)
+    told = enumerate(moments[left_out:], start=left_out + 1)
+    return [_event(number, moment, clean) for number, moment in told], left_out
 
 
-def _numbered(number: int, event: TraceEvent) -> TraceEvent:
+def _event(number: int, moment: _Moment, clean: Callable[[str], str]) -> TraceEvent:
+    payload = moment.payload
+    text, cut = (payload, False) if isinstance(payload, str) else fitted(payload, clean)
     return TraceEvent(
         seq=number,
-        at=event.at,
-        kind=event.kind,
-        agent=event.agent,
-        payload=event.payload,
-        truncated=event.truncated,
-        run_id=event.run_id,
+        at=moment.at,
+        kind=moment.kind,
+        agent=moment.agent,
+        payload=text,
+        truncated=moment.truncated or cut,
+        run_id=moment.run_id,
     )
+
+
+def _noted(note: TraceNote) -> _Moment:
+    return _Moment((note.after_seq, 1), note.at, note.kind, note.agent, note.payload, note.truncated)
 
 
 def _said(recorded: Recorded) -> Iterator[_Moment]:

@@ -91,7 +91,7 @@ def test_everything_a_turn_did_stands_in_its_order() -> None:
         delegated=[child()],
     )
 
-    events = timeline(recorded, same)
+    events, _ = timeline(recorded, same, 100)
 
     assert kinds(events) == [
         "routing",
@@ -126,11 +126,11 @@ def test_everything_a_turn_did_stands_in_its_order() -> None:
 
 def test_a_turn_that_failed_ends_with_its_error_and_one_that_goes_on_with_nothing() -> None:
     failed = RunEnd(outcome=Outcome.LIMIT, limit="steps", error="It took too many steps.")
-    (event,) = timeline(Recorded(run=run(failed)), same)
+    (event,), _ = timeline(Recorded(run=run(failed)), same, 100)
     assert event.kind is TraceKind.TERMINAL_ERROR
     told = json.loads(event.payload)
     assert (told["outcome"], told["limit"], told["error"]) == ("limit", "steps", "It took too many steps.")
-    assert timeline(Recorded(run=run(None)), same) == []
+    assert timeline(Recorded(run=run(None)), same, 100) == ([], 0)
 
 
 def test_a_result_nobody_waited_for_returns_before_the_end_and_once() -> None:
@@ -139,9 +139,19 @@ def test_a_result_nobody_waited_for_returns_before_the_end_and_once() -> None:
         entries=entries(calling(("c1", "agent_spawn")), tool_result("c1", '{"agent_id": "arun-1"}')),
         delegated=[child(Outcome.LOOP_DETECTED)],
     )
-    events = timeline(recorded, same)
+    events, _ = timeline(recorded, same, 100)
     assert kinds(events) == ["tool_call", "delegation", "tool_result", "delegation_return", "outcome"]
     assert json.loads(events[3].payload)["outcome"] == "loop_detected"
+
+
+def test_of_too_many_events_the_last_are_told_under_their_own_numbers() -> None:
+    recorded = Recorded(
+        run=run(RunEnd(outcome=Outcome.COMPLETED)), entries=entries(*(assistant(f"word {n}") for n in range(9)))
+    )
+    events, left_out = timeline(recorded, same, 3)
+    assert ([event.seq for event in events], left_out) == ([8, 9, 10], 7)
+    assert kinds(events) == ["text", "text", "outcome"]
+    assert timeline(recorded, same, 0) == ([], 10)
 
 
 def test_secrets_and_personal_data_are_in_no_event() -> None:
@@ -151,7 +161,7 @@ def test_secrets_and_personal_data_are_in_no_event() -> None:
         run=run(RunEnd(outcome=Outcome.MODEL_ERROR, error="refused s3cr3t-of-the-house")),
         entries=entries(assistant("Write to ada@example.org."), tool_result("c9", "s3cr3t-of-the-house")),
     )
-    told = "".join(event.payload for event in timeline(recorded, redactor.for_log))
+    told = "".join(event.payload for event in timeline(recorded, redactor.for_log, 100)[0])
     assert "s3cr3t" not in told
     assert "example.org" not in told
     assert "[SECRET:api]" in told

@@ -1,21 +1,66 @@
-"""Teammates through a running daemon: spawned, awaited and stopped, and what their parents are told of them."""
+"""Teammates through a running daemon: spawned, awaited and stopped, within bounds, and what their parents are told."""
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess
-from tests.scripting import lead, mate, say, script, spawn, wait
-from tests.talking import Speech
+from tests.daemon_process import DaemonProcess, Home, eventually, running
+from tests.scripting import call, lead, made, mate, say, script, spawn, wait
+from tests.talking import Speech, Talking
 
 TEAM = """
 [agent]
 multiAgent = true
+maxDepth = 2
 [security.interceptor]
 policy = "none"
 """
 CONFIG = PLAIN + TEAM
+
+# Belongs to the operator by its name. It says when it begins and when it is ended.
+LINGER = '''
+import asyncio
+from pathlib import Path
+
+from moot.tools import tool
+
+
+@tool(safety="safe")
+async def fs_linger(mark: str) -> str:
+    """Work until told to stop.
+
+    Args:
+        mark: A file to write to.
+    """
+    Path(mark).write_text("began")
+    try:
+        await asyncio.Event().wait()
+    finally:
+        Path(mark).write_text("ended")
+    return "never"
+
+
+@tool(safety="safe")
+async def fs_cling(mark: str) -> str:
+    """Work on after being told to stop, until a file is there.
+
+    Args:
+        mark: A file to write to.
+    """
+    Path(mark).write_text("began")
+    go = Path(mark).with_suffix(".go")
+    while not go.exists():
+        try:
+            await asyncio.sleep(0.05)
+        except asyncio.CancelledError:
+            continue
+    Path(mark).write_text("late")
+    return "too late"
+'''
 
 # The orchestrator and its teammates share one model; what they are told tells them apart.
 SCRIPT = script(
@@ -25,8 +70,37 @@ SCRIPT = script(
         wait(),
         say("It came back: {result}"),
     ),
-    mate("^answer (?P<what>.*)", reply="{what}"),
-)
+    lead("^call (?P<tool>[a-z_]+) (?P<arguments>.*)", call("{tool}", "{arguments}"), say("{result}")),
+    lead("^look at one that works", spawn("hang"), wait(timeout=0), wait(timeout=1), say("{result}")),
+    lead("^stop one (?P<mark>.*)", spawn("linger {mark}"), say("Begun.")),
+    lead("^two: (?P<mode>all|any)", {"calls": [
+        made("agent_spawn", agent="operator", instruction="answer first"),
+        made("agent_spawn", agent="operator", instruction="{mode}"),
+    ]}, wait("{agent_ids}", mode="{mode}"), say("{result}")),
+    lead("^do not wait", spawn("answer late"), say("Started.")),
+    lead("has ended", say("Thank you: {user}")),
+    lead("^a tree (?P<mark>.*)", spawn("have somebody linger {mark}", "librarian"), say("Begun.")),
+    lead("^deep", spawn("go deeper", "operator"), wait(), say("{result}")),
+    lead("^yourself", spawn("spawn operator"), wait(), say("{result}")),
+    lead("^in a circle", spawn("spawn a librarian to spawn operator"), wait(), say("{result}")),
+    lead("^tool of another", call("fs_read", path="x"), say("{result}")),
+    mate("^answer late", reply="late result", delay_seconds=0.2),
+    mate("^answer (?P<what>.*)|^all", reply="answered {what}"),
+    mate("^(hang|any)", hang=True),
+    mate("^linger (?P<mark>.*)", call("fs_linger", mark="{mark}"), say("Stopped.")),
+    mate("^have somebody (?P<what>.*)", spawn("{what}"), wait(), say("{result}")),
+    mate("^go deeper$", spawn("go deeper still", "librarian"), wait(), say("{result}")),
+    mate("^go deeper still", spawn("deepest", "vault"), say("{result}")),
+    mate("^spawn operator", spawn("again", "operator"), say("{result}")),
+    mate("^spawn a librarian", spawn("spawn operator", "librarian"), wait(), say("{result}")),
+)  # fmt: skip
+
+
+@pytest.fixture
+def home(home: Home) -> Home:
+    (home.path / "tools").mkdir()
+    (home.path / "tools" / "linger.py").write_text(LINGER)
+    return home
 
 
 def results(speech: Speech, tool: str) -> list[Any]:
@@ -41,6 +115,21 @@ def _read(output: str) -> Any:
         return output
 
 
+async def called(talk: Talking, sender: str, tool: str, **arguments: Any) -> Any:
+    """What a call of the orchestrator's comes to."""
+    speech = await talk.say("moot", f"call {tool} {json.dumps(arguments)}", sender)
+    (result,) = results(speech, tool)
+    return result
+
+
+async def runs_in(talk: Talking, sender: str) -> str:
+    """All that the conversation holds, with the results of calls."""
+    return json.dumps([content for _, _, content in await talk.told("moot", sender)])
+
+
+# ---- to spawn and to wait -----------------------------------------------------------------------
+
+
 async def test_a_teammate_is_spawned_awaited_and_told_to_its_parent(daemon: DaemonProcess, sender: str) -> None:
     async with daemon.client() as talk:
         speech = await talk.say("moot", "say forty-two", sender)
@@ -49,8 +138,221 @@ async def test_a_teammate_is_spawned_awaited_and_told_to_its_parent(daemon: Daem
     assert re.fullmatch("arun-[0-9a-f]{16}", spawned["agent_id"])
     assert spawned["status"] == "spawned"
     assert (spawned["requested_agent"], spawned["spawn_reason"]) == ("operator", "a test")
+    # A run that has ended has a result, and nothing of what may have held it up before.
     assert waited == {
         "agent_id": spawned["agent_id"], "agent": "operator", "status": "completed",
-        "outcome": "completed", "result": "forty-two",
+        "outcome": "completed", "result": "answered forty-two",
     }  # fmt: skip
     assert speech.outcome == "completed"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "complaint"),
+    [
+        ("agent_spawn", {"agent": "operator"}, "missing instruction parameter"),
+        ("agent_spawn", {"agent": "operator", "instruction": ""}, "missing instruction parameter"),
+        ("agent_wait", {"timeout": 1}, "missing agent_id parameter"),
+        ("agent_stop", {}, "missing agent_id parameter"),
+        ("agent_wait", {"agent_id": "arun-0000000000000000"}, "there is no run 'arun-0000000000000000'"),
+        (
+            "agent_spawn",
+            {"agent": "planner", "instruction": "x", "allowed_tools": ["exec"]},
+            "the tool 'exec' is outside what planner may use at most",
+        ),
+        ("agent_spawn", {"agent": "debugger", "instruction": "x"}, "there is no teammate 'debugger'"),
+        ("agent_spawn", {"agent": "moot", "instruction": "x"}, "moot cannot spawn itself"),
+    ],
+)
+async def test_what_cannot_be_done_is_refused_and_nothing_is_started(
+    daemon: DaemonProcess, sender: str, tool: str, arguments: dict[str, Any], complaint: str
+) -> None:
+    async with daemon.client() as talk:
+        assert complaint in str(await called(talk, sender, tool, **arguments))
+        assert "arun-" not in (await runs_in(talk, sender)).replace("arun-0000000000000000", "")
+
+
+async def test_a_wait_whose_time_is_up_tells_how_the_run_stands_and_leaves_it_alone(
+    daemon: DaemonProcess, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        speech = await talk.say("moot", "look at one that works", sender)
+        (spawned,) = results(speech, "agent_spawn")
+        for waited in results(speech, "agent_wait"):
+            assert waited == {
+                "agent_id": spawned["agent_id"], "agent": "operator", "status": "running", "timeout": True
+            }  # fmt: skip
+        stopped = await called(talk, sender, "agent_stop", agent_id=spawned["agent_id"])
+        assert stopped == {"agent_id": spawned["agent_id"], "status": "cancelled"}
+        # Later calls see the same, and it cannot be stopped twice.
+        again = await called(talk, sender, "agent_wait", agent_id=spawned["agent_id"], timeout=0)
+        assert (again["status"], again["outcome"], "timeout" in again) == ("cancelled", "cancelled", False)
+        assert "is already cancelled" in await called(talk, sender, "agent_stop", agent_id=spawned["agent_id"])
+
+
+async def test_a_run_that_has_ended_cannot_be_stopped(daemon: DaemonProcess, sender: str) -> None:
+    async with daemon.client() as talk:
+        (spawned,) = results(await talk.say("moot", "say it", sender), "agent_spawn")
+        assert "is already completed" in await called(talk, sender, "agent_stop", agent_id=spawned["agent_id"])
+
+
+async def test_several_are_awaited_until_all_are_done_or_one_is(daemon: DaemonProcess, sender: str) -> None:
+    async with daemon.client() as talk:
+        (both,) = results(await talk.say("moot", "two: all", sender), "agent_wait")
+        assert [run["status"] for run in both["runs"]] == ["completed", "completed"]
+        speech = await talk.say("moot", "two: any", sender)
+        (first,) = results(speech, "agent_wait")
+        assert sorted(run["status"] for run in first["runs"]) == ["completed", "running"]
+        assert not any(run.get("timeout") for run in first["runs"])
+        (hung,) = (run["agent_id"] for run in first["runs"] if run["status"] == "running")
+        await called(talk, sender, "agent_stop", agent_id=hung)
+
+
+async def test_a_run_of_another_conversation_is_not_there(daemon: DaemonProcess, sender: str) -> None:
+    async with daemon.client() as talk:
+        (spawned,) = results(await talk.say("moot", "say it", sender), "agent_spawn")
+        for tool in ("agent_wait", "agent_stop"):
+            found = await called(talk, f"{sender}2", tool, agent_id=spawned["agent_id"])
+            assert "there is no run" in found
+            assert "answered" not in found
+
+
+async def test_a_result_nobody_waited_for_arrives_once_as_a_message(daemon: DaemonProcess, sender: str) -> None:
+    async with daemon.client() as talk:
+        speech = await talk.say("moot", "do not wait", sender)
+        (spawned,) = results(speech, "agent_spawn")
+
+        async def answered() -> bool:
+            return any(content.startswith("Thank you") for _, _, content in await talk.told("moot", sender))
+
+        await eventually(answered)
+        told = [content for role, _, content in await talk.told("moot", sender) if role == "user"]
+        assert told[0] == "do not wait"
+        (report,) = told[1:]
+        assert f"operator ({spawned['agent_id']}) has ended: completed." in report
+        assert "late result" in report
+        # What was handed on as a message can still be looked at, and does not come again.
+        looked = await called(talk, sender, "agent_wait", agent_id=spawned["agent_id"])
+        assert looked["result"] == "late result"
+        said = [content for role, _, content in await talk.told("moot", sender) if role == "user"]
+        assert sum("has ended" in content for content in said) == 1
+
+
+# ---- bounds -------------------------------------------------------------------------------------
+
+
+async def test_spawns_are_bounded_in_depth_and_go_neither_to_themselves_nor_in_a_circle(
+    daemon: DaemonProcess, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        deep = await talk.say("moot", "deep", sender)
+        assert "spawned 2 deep at most, and this would be 3 deep" in deep.text
+        assert "operator cannot spawn itself" in (await talk.say("moot", "yourself", sender)).text
+        circle = await talk.say("moot", "in a circle", sender)
+        assert "operator is already at work above this run (moot → operator → librarian)" in circle.text
+
+
+async def test_a_spawn_over_the_limit_stands_in_line_and_says_so(home: Home) -> None:
+    home.write_config(PLAIN + TEAM.replace("maxDepth = 2", "maxRunning = 1"))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            (first,) = results(await talk.say("moot", "look at one that works"), "agent_spawn")
+            second = await called(talk, "", "agent_spawn", agent="operator", instruction="answer me")
+            assert (second["status"], second["condition"]) == ("spawned", "queued")
+            looked = await called(talk, "", "agent_wait", agent_id=second["agent_id"], timeout=0)
+            assert (looked["status"], looked["condition"], looked["timeout"]) == ("spawned", "queued", True)
+            # The place that becomes free is taken.
+            await called(talk, "", "agent_stop", agent_id=first["agent_id"])
+            done = await called(talk, "", "agent_wait", agent_id=second["agent_id"])
+            assert done["result"] == "answered me"
+
+
+async def test_a_turn_delegates_only_so_often(home: Home) -> None:
+    home.write_config(PLAIN + TEAM.replace("maxDepth = 2", "maxDelegationRounds = 2"))
+    home.write_script(script(
+        lead("^go", *(spawn(f"answer {number}") for number in range(3)), say("{result}")), mate("", reply="x")
+    ))  # fmt: skip
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            for _ in range(2):
+                # Each turn has its own rounds.
+                *two, third = results(await talk.say("moot", "go"), "agent_spawn")
+                assert [each["status"] for each in two] == ["spawned", "spawned"]
+                assert "this turn has delegated 2 times, which is all it may" in third
+                await eventually_idle(talk)
+
+
+async def eventually_idle(talk: Talking) -> None:
+    async def idle() -> bool:
+        return not await talk.active()
+
+    await eventually(idle)
+
+
+async def test_a_tool_of_a_teammate_is_named_as_such_to_the_orchestrator(daemon: DaemonProcess, sender: str) -> None:
+    async with daemon.client() as talk:
+        (refused,) = results(await talk.say("moot", "tool of another", sender), "fs_read")
+    assert "There is no tool 'fs_read' here" in refused
+    assert 'It is a tool of operator: let operator do it, with agent_spawn(agent="operator", …).' in refused
+
+
+# ---- to stop ------------------------------------------------------------------------------------
+
+
+async def began(mark: Path) -> None:
+    await eventually(lambda: mark.exists() and mark.read_text() == "began")
+
+
+async def test_stopping_ends_the_work_and_everything_under_it(home: Home, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            (spawned,) = results(await talk.say("moot", f"a tree {mark}"), "agent_spawn")
+            await began(mark)
+            stopped = await called(talk, "", "agent_stop", agent_id=spawned["agent_id"])
+            assert stopped["status"] == "cancelled"
+            await eventually(lambda: mark.read_text() == "ended")
+            await eventually_idle(talk)
+            # Nobody is told of what they stopped themselves.
+            assert "has ended" not in await runs_in(talk, "")
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_killing_the_turn_stops_its_teammates(home: Home, tmp_path: Path, waits: bool) -> None:
+    mark = tmp_path / "mark"
+    last = wait() if waits else call("ask_user", questions=[{"question": "Go on?"}])
+    home.write_script(script(
+        lead("^go", spawn(f"linger {mark}"), last, say("no")),
+        mate("^linger (?P<mark>.*)", call("fs_linger", mark="{mark}"), say("no")),
+    ))  # fmt: skip
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("moot", "go")
+            await began(mark)
+            await speech.until("tool_start", count=2)
+            await talk.kill("moot")
+            await speech.end()
+            assert speech.outcome == "cancelled"
+            await eventually(lambda: mark.read_text() == "ended")
+            await eventually_idle(talk)
+            assert "has ended" not in await runs_in(talk, "")
+
+
+async def test_a_result_that_comes_late_changes_nothing_about_a_stopped_run(home: Home, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    home.write_script(script(
+        lead("^go", spawn("work"), say("Begun.")),
+        lead("^call (?P<tool>[a-z_]+) (?P<arguments>.*)", call("{tool}", "{arguments}"), say("{result}")),
+        mate("^work", call("fs_cling", mark=str(mark)), say("It says: {result}")),
+    ))  # fmt: skip
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            (spawned,) = results(await talk.say("moot", "go"), "agent_spawn")
+            await began(mark)
+            stopped = await called(talk, "", "agent_stop", agent_id=spawned["agent_id"])
+            assert stopped["status"] == "cancelled"
+            mark.with_suffix(".go").touch()
+            await eventually(lambda: mark.read_text() == "late")
+            looked = await called(talk, "", "agent_wait", agent_id=spawned["agent_id"])
+            assert looked["status"] == "cancelled"
+            assert "too late" not in json.dumps(looked)
+            await eventually_idle(talk)

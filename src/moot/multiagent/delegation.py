@@ -18,15 +18,15 @@ MOST_FAILURES = 2
 
 def check_chain(agent: str, chain: tuple[str, ...], *, most: int) -> None:
     """Refuse a spawn too deep, of the spawning agent itself, or of one that is at work above it."""
+    if agent == chain[-1]:
+        raise BadRequest(f"{agent} cannot spawn itself", fix="Do it yourself, or spawn another agent.")
+    if agent in chain:
+        raise BadRequest(f"{agent} is already at work above this run ({' → '.join(chain)})", fix="Spawn another agent.")
     if len(chain) > most:
         raise BadRequest(
             f"teammates are spawned {most} deep at most, and this would be {len(chain)} deep",
             fix="Do it yourself, or hand back what is left to do.",
         )
-    if agent == chain[-1]:
-        raise BadRequest(f"{agent} cannot spawn itself", fix="Do it yourself, or spawn another agent.")
-    if agent in chain:
-        raise BadRequest(f"{agent} is already at work above this run ({' → '.join(chain)})", fix="Spawn another agent.")
 
 
 class Tally:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import DaemonProcess, Home, eventually, run_cli, running
@@ -27,6 +28,7 @@ CONFIG = PLAIN + TEAM
 SCRIPT = script(
     lead("^do (?P<what>.*)", spawn("carry out {what}", spawn_reason="a test"), wait(), say("It came back.")),
     lead("^narrow", spawn("titled", allowed_tools=["fs_read"]), wait(), say("It came back.")),
+    lead("^somebody", call("agent_spawn", instruction="list the files of this folder"), wait(), say("It came back.")),
     lead("^leave (?P<what>.*)", spawn("carry out {what}"), say("It goes on without me.")),
     lead("^keep (?P<what>.*)", spawn("remember {what}", agent="chronicler"), wait(), say("Kept.")),
     lead("^ask (?P<what>.*)", spawn("recall {what}", agent="chronicler"), wait(), say("{result}")),
@@ -152,6 +154,28 @@ async def test_a_trace_outlives_kill_9_and_goes_on_where_it_was(home: Home) -> N
         assert kinds(done)[-2:] == ["text", "outcome"]
 
 
+async def test_what_a_turn_noted_is_on_disk_before_its_end_is(home: Home) -> None:
+    daemon = DaemonProcess.start(home, MOOT_FAIL_AT="committed.end")
+    async with daemon.client() as talk:
+        with pytest.raises(MootError):
+            await talk.say("moot", "good morning")
+    daemon.reap()
+    with running(home) as daemon:
+        trace = newest(daemon)
+    assert (trace["outcome"], kinds(trace)) == ("completed", ["routing", "text", "outcome"])
+
+
+async def test_why_a_teammate_was_chosen_is_told_where_its_author_named_none(home: Home) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", "somebody")
+        trace = newest(daemon)
+    asked, chosen = of_kind(trace, "routing")
+    assert "call" not in asked
+    assert kinds(trace)[:4] == ["routing", "tool_call", "delegation", "routing"]
+    assert of_kind(trace, "delegation")[0]["to"] == chosen["agent"]
+
+
 async def test_what_failed_is_listed_and_the_doctor_says_what_to_do(home: Home) -> None:
     home.write_config(CONFIG + '[security.interceptor]\npolicy = "none"\n')
     with running(home) as daemon:
@@ -163,7 +187,9 @@ async def test_what_failed_is_listed_and_the_doctor_says_what_to_do(home: Home) 
 
         assert [each["outcome"] for each in failed] == ["empty", "loop_detected"]
         looped = data(daemon.cli("trace", failed[1]["run"], "--json"))
-        assert kinds(looped)[-1] == "terminal_error"
+        seen = kinds(looped)
+        assert seen.index("tool_call") < seen.index("tool_result") < seen.index("recovery_attempt") < len(seen) - 1
+        assert seen[-1] == "terminal_error"
         assert of_kind(looped, "terminal_error")[0]["outcome"] == "loop_detected"
         found = [each for each in doctor["findings"] if each["check"] == "traces"]
         assert all(each["level"] == "warning" for each in found)

@@ -14,6 +14,8 @@ from moot.domain.run import Outcome, Run
 PAYLOAD_LENGTH = 1024
 # How long a text of a payload may be when the whole is too long: tried one after the other.
 _CUTS = (900, 512, 160, 40)
+# No text anybody writes holds it, and nothing that is looked for does.
+_BETWEEN = "\x00"
 _FINE = frozenset({Outcome.COMPLETED, Outcome.ESCALATED, Outcome.CANCELLED})
 
 
@@ -109,7 +111,7 @@ def is_failure(outcome: Outcome) -> bool:
 
 def fitted(payload: Mapping[str, object], clean: Callable[[str], str]) -> tuple[str, bool]:
     """A payload as JSON that is not too long, every text in it cleaned first; and whether any of it was cut."""
-    cleaned = _mapped(payload, clean)
+    cleaned = _cleaned(payload, clean)
     text = json.dumps(cleaned, ensure_ascii=False)
     if len(text) <= PAYLOAD_LENGTH:
         return text, False
@@ -119,6 +121,22 @@ def fitted(payload: Mapping[str, object], clean: Callable[[str], str]) -> tuple[
             return text, True
     # Too many texts, not too long ones.
     return json.dumps({"text": text[: PAYLOAD_LENGTH // 3]}, ensure_ascii=False), True
+
+
+def _cleaned(payload: Mapping[str, object], clean: Callable[[str], str]) -> Any:
+    """Every text of the payload, looked through at once: that is cheaper than one after the other."""
+    texts: list[str] = []
+
+    def gather(text: str) -> str:
+        texts.append(text)
+        return text
+
+    _mapped(payload, gather)
+    found = clean(_BETWEEN.join(texts)).split(_BETWEEN)
+    if len(found) != len(texts):
+        return _mapped(payload, clean)
+    each = iter(found)
+    return _mapped(payload, lambda _: next(each))
 
 
 def _shortened(cut: int, text: str) -> str:

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import aclosing
 from typing import Any
 
-from moot.client.connection import Connection
+from moot.client.connection import Connection, Runnable
 from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
 
@@ -14,14 +14,14 @@ PATIENCE = 30.0
 class Speech:
     """One run being followed: its events as they came, and ways to wait for more."""
 
-    def __init__(self, connection: Connection, message: pb.StreamMsg | pb.AttachMsg) -> None:
+    def __init__(self, connection: Connection, message: Runnable) -> None:
         self.events: list[pb.StreamEvent] = []
         self.error: MootError | None = None
         self._news = asyncio.Condition()
         self._over = False
         self._task = asyncio.get_running_loop().create_task(self._follow(connection, message))
 
-    async def _follow(self, connection: Connection, message: pb.StreamMsg | pb.AttachMsg) -> None:
+    async def _follow(self, connection: Connection, message: Runnable) -> None:
         try:
             async with aclosing(connection.stream(message)) as events:
                 async for event in events:

@@ -52,6 +52,7 @@ ADDRESSED = [
     pb.ClientMessage(recall=pb.RecallMsg(agent="ada", sender=FOREIGN, query="x")),
     pb.ClientMessage(attach=pb.AttachMsg(agent="ada", sender=FOREIGN)),
     pb.ClientMessage(trust=pb.TrustMsg(agent="ada", sender=FOREIGN)),
+    pb.ClientMessage(start_run=pb.StartRunMsg(agent="ada", sender=FOREIGN, content="hi")),
 ]
 OWNERS = [
     pb.ClientMessage(list_tokens=pb.ListTokensMsg()),

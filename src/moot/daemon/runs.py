@@ -36,6 +36,7 @@ from moot.engine.supervisor import Supervisor
 from moot.multiagent.crew import Wish
 from moot.multiagent.teammates import Teammates
 from moot.wire import moot_pb2 as pb
+from moot.wire.events import CachedEvent
 
 _ENDED = 50
 _MOST_ENDED = 500
@@ -331,7 +332,7 @@ class RunRequests:
         try:
             if info.run_id in line:
                 place = RunQueued(line.index(info.run_id) + 1)
-                reply.event(self._d.talk.cached(Feed(_key(info), speaker=info.agent), place))
+                reply.event(CachedEvent(place))
             while (feed := self._feed(info.run_id)) is None and self._d.teammates.at_work(info.run_id) is not None:
                 if reply.closed.is_set():
                     break

@@ -7,7 +7,7 @@ from moot.daemon.connection import Reply
 from moot.daemon.principal import Principal
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, NotFound
-from moot.domain.events import Event, RunEnded
+from moot.domain.events import ApprovalClosed, ApprovalOpened, AskClosed, AskOpened, Event, RunEnded
 from moot.domain.ports import Clock
 from moot.domain.run import Limits, RunEnd, RunRequest
 from moot.engine.asks import Asks
@@ -15,8 +15,9 @@ from moot.engine.doors import Doors
 from moot.engine.feed import Feed
 from moot.engine.runs import Runs
 from moot.wire import moot_pb2 as pb
-from moot.wire.events import CachedEvent, EncodeOnce, error_message, send_response
+from moot.wire.events import EncodeOnce, error_message, send_response
 
+_ASKS = (AskOpened, AskClosed, ApprovalOpened, ApprovalClosed)
 # Beyond this a limit is none, and the store could not keep it.
 _MOST_TOKENS = 2**53
 
@@ -68,8 +69,10 @@ class Talk:
 
     async def subscribe_events(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         def tap(request: RunRequest, event: Event) -> None:
-            if principal.owns(request.key.sender):
-                reply.feed(self.cached(request, event))
+            # A teammate's work is its own; what it asks comes up in the conversation it works for.
+            key = request.asks_in if isinstance(event, _ASKS) else request.key
+            if principal.owns(key.sender):
+                reply.feed(self._encode(event, key=key, speaker=request.speaker, at=self._clock.now()))
 
         self._runs.tap(tap)
         try:
@@ -98,9 +101,6 @@ class Talk:
         sender = principal.reach(message.sender)
         return ConversationKey(self._doors.agent(message.agent).name, sender)
 
-    def cached(self, origin: Feed | RunRequest, event: Event) -> CachedEvent:
-        return self._encode(event, key=origin.key, speaker=origin.speaker, at=self._clock.now())
-
     async def follow(self, feed: Feed, reply: Reply) -> None:
         """Hand on every event until the run or the reader is gone. The run does not end with its reader."""
         over = asyncio.Event()
@@ -109,7 +109,7 @@ class Talk:
             if isinstance(item, MootError):
                 reply.send(pb.ServerMessage(error=error_message(item)))
                 over.set()
-            elif not reply.event(self.cached(feed, item)) or isinstance(item, RunEnded):
+            elif not reply.event(self._encode(item)) or isinstance(item, RunEnded):
                 over.set()
 
         await _until(feed, follower, reply, over)

@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Seq
 from contextlib import aclosing, suppress
 from typing import Protocol
 
-from moot.cli import voices
 from moot.cli.chat import lines
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.view import RunView
@@ -20,6 +19,7 @@ from moot.client.errors import Unreachable
 from moot.domain.errors import MootError, NotFound
 from moot.wire import moot_pb2 as pb
 
+_ASKS = (pb.ASK, pb.ASK_CLOSED, pb.APPROVAL, pb.APPROVAL_CLOSED)
 # Nobody announces a message that another client puts in line.
 _QUEUE_SECONDS = 1.0
 
@@ -44,6 +44,7 @@ class Host(Protocol):
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
     async def follow(self, view: RunView, message: Runnable, introduce: Introduce | None = None) -> None: ...
     async def refresh_usage(self) -> None: ...
+    async def refresh_asks(self) -> None: ...
 
 
 def turns(messages: Sequence[pb.HistoryMessage]) -> list[Turn]:
@@ -66,6 +67,8 @@ class Company:
         self._wanted: set[int] = set()
         self._news = asyncio.Event()
         self._cut_off: list[RunView] = []
+        # Something may have been asked before this chat was opened.
+        self._asks_changed = True
         self.queued: list[str] = []
 
     # ---- told by the chat ----
@@ -106,7 +109,8 @@ class Company:
             self.queued.append(view.echo)
 
     def run_ended(self) -> None:
-        """Whatever was held back while a run was followed can be told."""
+        """Whatever was held back while a run was followed can be told; what its teammates ask stays open."""
+        self._asks_changed = True
         self._news.set()
 
     def others_queued(self) -> list[str]:
@@ -136,7 +140,12 @@ class Company:
         return why
 
     def _hear(self, event: pb.AgentEventMsg) -> None:
-        if (event.agent, event.sender, event.kind) != (self._room.agent, self._room.sender, pb.STARTED):
+        if (event.agent, event.sender) != (self._room.agent, self._room.sender):
+            return
+        if event.kind in _ASKS:
+            self._asks_changed = True
+            self._news.set()
+        if event.kind != pb.STARTED:
             return
         del self.queued[:1]
         if not self._room.follows(event.user_seq):
@@ -153,6 +162,9 @@ class Company:
                 async with asyncio.timeout(_QUEUE_SECONDS):
                     await self._news.wait()
             self._news.clear()
+            if self._asks_changed:
+                self._asks_changed = False
+                await self._room.refresh_asks()
             # A run that is followed is shown to its end first.
             if self._wanted and not self._room.follows():
                 first = min(self._wanted)
@@ -197,7 +209,7 @@ class Company:
                 continue
             if question.seq == running:
                 self._told.add(question.seq)
-                self._room.screen.show([], *lines.said(voices.USER, question.content, self._room.agent))
+                self._room.screen.show([], *lines.asked(question, self._room.agent))
             elif question.outcome:
                 self._show(turn)
                 told = True

@@ -11,6 +11,20 @@ from moot.wire import moot_pb2 as pb
 GRACE_SECONDS = 0.4
 
 
+def approval_of(info: pb.AskInfo) -> pb.ApprovalEvent:
+    """What waits in the inbox, as a run would have told of it."""
+    return pb.ApprovalEvent(
+        ask_id=info.ask_id,
+        attempt=info.attempt,
+        tool=info.tool,
+        line=info.line,
+        preview=info.preview,
+        reason=f"{info.speaker}: {info.reason}",
+        rule=info.rule,
+        expires_at=info.expires_at,
+    )
+
+
 class Deciding:
     """One approval at a time, the oldest first. `always` takes the key twice, since it writes a rule."""
 

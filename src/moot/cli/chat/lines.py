@@ -12,6 +12,7 @@ PROSE, CODE = "", "class:code"
 _FENCE = "```"
 
 GUEST_NOTE = " (guest · text only)"
+MATE_NOTE = " (teammate)"
 _TOOL_COLUMNS = 90
 
 
@@ -19,11 +20,16 @@ def name_style(name: str, primary: str) -> str:
     return "bold ansi" + voices.colour(name, primary).replace("_", "")
 
 
-def said(name: str, text: str, primary: str) -> list[Line]:
+def asked(entry: pb.HistoryMessage, primary: str) -> list[Line]:
+    """What came in: the person's words, or those of a teammate that reports."""
+    return said(entry.agent or voices.USER, entry.content, primary, note=MATE_NOTE)
+
+
+def said(name: str, text: str, primary: str, *, note: str = "") -> list[Line]:
     """Somebody's words: the name once, then the text as it is."""
     fence = Fence()
     first, *more = [(fence.style(line), line) for line in safe.clean(text).rstrip().split("\n")]
-    return [[*head(name, primary), first], *([line] for line in more)]
+    return [[*head(name, primary, note), first], *([line] for line in more)]
 
 
 class Fence:
@@ -44,11 +50,11 @@ class Fence:
         return CODE if self._inside or line.startswith(("    ", "\t", _FENCE)) else PROSE
 
 
-def head(name: str, primary: str) -> Line:
-    """Who speaks; whoever is neither the person nor the primary is a guest."""
+def head(name: str, primary: str, note: str = "") -> Line:
+    """Who speaks; whoever is neither the person nor the primary is a guest, unless the note says otherwise."""
     line: Line = [(name_style(name, primary), safe.line(name))]
     if name not in (voices.USER, primary):
-        line.append(("class:dim", GUEST_NOTE))
+        line.append(("class:dim", note or GUEST_NOTE))
     return [*line, ("class:dim", " › ")]
 
 
@@ -106,7 +112,7 @@ def history(messages: Iterable[pb.HistoryMessage], primary: str) -> list[Line]:
     shown: list[Line] = []
     for entry in messages:
         if entry.role == "user":
-            shown += [[], *said(voices.USER, entry.content, primary)]
+            shown += [[], *asked(entry, primary)]
         elif entry.role == "tool":
             shown.append(
                 [("class:dim", f"  {'✗' if entry.is_error else '→'} {safe.line(entry.content, _TOOL_COLUMNS)}")]

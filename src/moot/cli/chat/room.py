@@ -11,7 +11,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from moot.cli import questions, safe, voices
 from moot.cli.chat import lines
 from moot.cli.chat.company import Company, Introduce, turns
-from moot.cli.chat.deciding import Deciding
+from moot.cli.chat.deciding import Deciding, approval_of
 from moot.cli.chat.lines import Line
 from moot.cli.chat.outgoing import Outgoing, address
 from moot.cli.chat.screen import Screen
@@ -46,9 +46,9 @@ class Room:
         self._entered = False
         self._running: set[asyncio.Task[None]] = set()
         self._slash = Slash(self)
-        self._deciding = Deciding(
-            lambda: [approval for view in self._views for approval in view.approvals.values()], time.monotonic
-        )
+        # What is asked here by runs that this screen may not follow: those of teammates.
+        self._asks: dict[str, pb.AskInfo] = {}
+        self._deciding = Deciding(self._approvals, time.monotonic)
         self._company = Company(self)
         self.screen: Screen
         self.tasks: asyncio.TaskGroup
@@ -130,6 +130,18 @@ class Room:
         self._tokens = sum(each.prompt + each.completion for each in spent)
         self._cost = sum(each.cost for each in spent)
         self._model = spent[-1].model if spent else self._model
+
+    async def refresh_asks(self) -> None:
+        found = (await self.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))).ask_list.asks
+        here = [info for info in found if (info.agent, info.sender) == (self.agent, self.sender)]
+        self._asks = {info.ask_id: info for info in here}
+        self.screen.changed()
+
+    def _approvals(self) -> list[pb.ApprovalEvent]:
+        followed = [approval for view in self._views for approval in view.approvals.values()]
+        known = {approval.ask_id for approval in followed}
+        waiting = [info for info in self._asks.values() if info.kind == "approval" and info.ask_id not in known]
+        return followed + [approval_of(info) for info in waiting]
 
     # ---- runs ----
 
@@ -222,7 +234,7 @@ class Room:
 
     @property
     def waiting(self) -> bool:
-        return bool(self._views) or self._connection is None
+        return bool(self._views) or self._connection is None or self._deciding.current() is not None
 
     def submit(self, text: str) -> None:
         typed = text.strip()
@@ -256,7 +268,11 @@ class Room:
             self._connection.post(pb.ClientMessage(kill=kill))
 
     def _asked(self) -> pb.AskUserEvent | None:
-        return next((view.asked for view in self._views if view.asked is not None), None)
+        followed = next((view.asked for view in self._views if view.asked is not None), None)
+        if followed is not None or self._views:
+            return followed
+        waiting = (info for info in self._asks.values() if info.kind == "question")
+        return next((pb.AskUserEvent(questions=info.questions, ask_id=info.ask_id) for info in waiting), None)
 
     def _answer(self, asked: pb.AskUserEvent, typed: str) -> None:
         question = asked.questions[len(self._answers)]
@@ -266,6 +282,7 @@ class Room:
         self._answers.append(given)
         if len(self._answers) == len(asked.questions):
             content, self._answers = questions.reply(asked.questions, self._answers), []
+            self._asks.pop(asked.ask_id, None)
             for view in self._views:
                 # It is answered as far as this screen goes; the daemon's word comes as `ask_closed`.
                 view.asked = None if view.asked is asked else view.asked

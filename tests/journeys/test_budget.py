@@ -1,0 +1,210 @@
+"""What a turn and all the teammates it sets to work may spend together: tokens, steps, money and time."""
+
+import json
+import sqlite3
+import time
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from moot.wire import moot_pb2 as pb
+from tests.daemon_process import CONFIG as PLAIN
+from tests.daemon_process import Home, eventually, running
+from tests.journeys.test_teammates import TEAM, called, eventually_idle, results
+from tests.scripting import call, lead, made, mate, say, script, spawn, wait
+
+PRICED = PLAIN.replace(
+    'script = "script.toml"',
+    # A dollar for a token of the prompt, two for one of the reply.
+    'script = "script.toml"\nmax_output_tokens = 100\nprice_prompt = 1000000\nprice_completion = 2000000',
+)
+THREE = {"calls": [made("agent_spawn", agent="operator", instruction=f"work {number}") for number in range(3)]}
+USED = {"prompt": 3000, "completion": 50}
+ANY = lead("^call (?P<tool>[a-z_]+) (?P<arguments>.*)", call("{tool}", "{arguments}"), say("{result}"))
+# Steps that are not the same twice.
+BUSY = [call("fs_list", path=f"{number}") for number in range(20)]
+
+
+def asked(home: Home, question: str, *values: str) -> Any:
+    """What the store says, read from beside."""
+    with closing(sqlite3.connect(f"file:{home.store}?mode=ro", uri=True)) as store:
+        return store.execute(question, values).fetchone()[0]
+
+
+def spent(home: Home, what: str) -> float:
+    """The sum over all runs."""
+    return float(asked(home, f"SELECT sum({what}) FROM runs"))
+
+
+async def test_teammates_together_spend_no_more_than_the_turn_may(home: Home) -> None:
+    home.furnish(
+        config=PRICED + TEAM,
+        script=script(
+            lead("^go", THREE, wait("{agent_ids}"), say("{result}"), usage=USED),
+            mate("^work", *BUSY[:4], say("Done."), usage=USED, delay_seconds=0.05),
+        ),
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = await talk.say("moot", "go", limits=pb.RunLimits(tokens=30_000))
+            (waited,) = results(speech, "agent_wait")
+            assert "limit" in [run["outcome"] for run in waited["runs"]]
+            errors = [run.get("error", "") for run in waited["runs"]]
+            assert any("The run and all it set to work have no room" in error for error in errors), errors
+            await eventually_idle(talk)
+    # All that could be used was used, and not a call more.
+    assert 30_000 - 3 * 3_150 < spent(home, "prompt + completion") <= 30_000
+
+
+@pytest.mark.parametrize(("limits", "which"), [({"steps": 6}, "steps"), ({"spend": 20_000}, "spend")])
+async def test_steps_and_money_are_counted_over_the_whole_tree(home: Home, limits: dict[str, Any], which: str) -> None:
+    home.furnish(
+        config=PRICED + TEAM,
+        script=script(
+            lead("^go", spawn("work"), wait(), say("{result}"), usage=USED), mate("^work", *BUSY, usage=USED)
+        ),
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = await talk.say("moot", "go", limits=pb.RunLimits(**limits))
+            (waited,) = results(speech, "agent_wait")
+            assert (waited["status"], waited["outcome"]) == ("failed", "limit")
+            assert f"no room for another step under the limit on {which}" in waited["error"]
+            # What is left is not enough for the one who waited either.
+            assert (speech.outcome, speech.ended.limit) == ("limit", which)
+    if which == "steps":
+        assert spent(home, "steps") == 6
+    else:
+        assert 15_000 < spent(home, "cost") <= 20_000
+
+
+async def test_the_configured_budget_bounds_a_tree_and_four_fifths_of_it_are_told_once(home: Home) -> None:
+    home.furnish(
+        config=PRICED + TEAM + "\n[budget]\nsteps = 10\n",
+        script=script(lead("^go", spawn("work"), wait(), say("{result}")), mate("^work", *BUSY)),
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            (waited,) = results(await talk.say("moot", "go"), "agent_wait")
+            trace = json.dumps(daemon.cli_json("trace", waited["agent_id"]))
+    assert (waited["outcome"], spent(home, "steps")) == ("limit", 10)
+    assert trace.count("budget_warning") == 1
+
+
+async def test_a_turn_that_leaves_its_teammates_behind_still_pays_for_what_comes_of_them(home: Home) -> None:
+    """A result that arrives as a message starts a new run, which spends from the old purse."""
+    home.furnish(
+        config=PRICED + TEAM + "\n[budget]\nsteps = 12\n",
+        script=script(lead("^go|has ended", spawn("work"), say("On it.")), mate("^work", reply="Worked.")),
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", "go")
+            await eventually(lambda: asked(home, "SELECT count(*) FROM runs WHERE outcome = 'limit'"))
+            await eventually_idle(talk)
+    assert spent(home, "steps") == 12
+
+
+async def test_what_was_spent_is_still_spent_after_a_kill(home: Home) -> None:
+    home.furnish(
+        config=PRICED + TEAM + "\n[budget]\nsteps = 8\n",
+        script=script(
+            lead("^go", spawn("work"), wait(), say("{result}"), usage=USED),
+            ANY,
+            lead("has ended", say("Heard.")),
+            # Four steps, then a model that hangs; after a restart the first rule serves four more.
+            mate("^work", *BUSY, usage=USED, times=4),
+            mate("^work", hang=True),
+        ),
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("moot", "go")
+            run_id = json.loads((await speech.until("tool_result")).output)["agent_id"]
+            results_of = "SELECT count(*) FROM messages WHERE role = 'tool' AND run_id = ?"
+            await eventually(lambda: asked(home, results_of, run_id) == 4)
+            daemon.kill_9()
+    assert asked(home, "SELECT steps FROM runs WHERE id = ?", run_id) == 4
+    assert asked(home, "SELECT prompt + completion FROM runs WHERE id = ?", run_id) == 4 * 3_050
+    assert asked(home, "SELECT cost FROM runs WHERE id = ?", run_id) == 4 * 3_100
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await eventually(lambda: asked(home, "SELECT status FROM runs WHERE id = ?", run_id) == "ended")
+            looked = await called(talk, "someone", "agent_wait", agent_id=run_id)
+            assert "there is no run" in looked
+            looked = await called(talk, "", "agent_wait", agent_id=run_id)
+            assert (looked["status"], looked["outcome"]) == ("failed", "limit")
+    # The turn that was interrupted had taken two, its last not among them: it never came back.
+    assert asked(home, "SELECT steps FROM runs WHERE id = ?", run_id) == 8 - 2
+    assert asked(home, "SELECT prompt + completion FROM runs WHERE id = ?", run_id) == 6 * 3_050
+
+
+# ---- time ---------------------------------------------------------------------------------------
+
+# Far from each other and from what a busy machine may take, since time itself is what is tested.
+IDLE = "\n[limits]\nidle_seconds = 3\nseconds = 30\n"
+SLOWLY: dict[str, Any] = {"reply": "word " * 16, "token_seconds": 0.25}
+
+
+async def test_nothing_happening_ends_a_run_and_says_that_it_was_that(home: Home) -> None:
+    home.furnish(config=PLAIN + IDLE, script=script({"match": "^hang", "hang": True}))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = await talk.say("ada", "hang")
+    assert (speech.outcome, speech.ended.limit) == ("timeout", "idle_seconds")
+    assert "Nothing happened" in speech.ended.error
+
+
+async def test_words_keep_a_run_awake_up_to_the_ceiling(home: Home) -> None:
+    home.furnish(config=PLAIN + IDLE, script=script(SLOWLY))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            whole = talk.start("ada", "speak")
+            cut = talk.start("bob", "speak", limits=pb.RunLimits(seconds=3.5))
+            assert (await whole.end()).outcome == "completed"
+            await cut.end()
+    assert (cut.outcome, cut.ended.limit) == ("timeout", "seconds")
+
+
+async def test_what_teammates_do_keeps_those_awake_that_wait_for_them(home: Home) -> None:
+    home.furnish(
+        config=PLAIN + TEAM + IDLE,
+        script=script(
+            lead("^talk", spawn("have it said", "librarian"), wait(), say("{result}")),
+            lead("^hang", spawn("hang"), wait(), say("{result}")),
+            mate("^have it said", spawn("speak slowly"), wait(), say("{result}")),
+            mate("^speak slowly", **SLOWLY),
+            mate("^hang", hang=True),
+        ),
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            hung = talk.start("moot", "hang", "another")
+            spoken = await talk.say("moot", "talk")
+            assert spoken.outcome == "completed"
+            assert "word word" in spoken.text
+            await hung.end()
+    # Whichever of the two is ended first, for the silence of both.
+    assert hung.ended.limit == "idle_seconds" or "operator failed (timeout)" in hung.text
+
+
+async def test_a_human_a_teammate_waits_for_stops_the_clock_of_those_above_it(home: Home) -> None:
+    home.furnish(
+        config=PLAIN + TEAM + "\n[limits]\nidle_seconds = 3\nseconds = 4\n",
+        script=script(
+            lead("^go", spawn("ask", "librarian"), wait(), say("{result}")),
+            mate("^ask", spawn("really ask"), wait(), say("{result}")),
+            mate("^really ask", call("ask_user", questions=[{"question": "Go on?"}]), say("They said {result}")),
+        ),
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("moot", "go")
+            await speech.until("ask_user")
+            asked_at = time.monotonic()
+            await eventually(lambda: time.monotonic() > asked_at + 4.5)
+            await talk.reply("moot", "yes")
+            await speech.end()
+            assert speech.outcome == "completed", speech.ended
+            assert "They said" in speech.text

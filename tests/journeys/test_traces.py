@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moot.domain.errors import MootError
+from moot.domain.errors import Conflict, MootError
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import DaemonProcess, Home, eventually, run_cli, running
@@ -286,6 +286,29 @@ async def test_what_a_teammate_did_is_let_go_of_after_its_time(home: Home) -> No
             assert [role for role, _, _ in await talk.told("moot")][0] == "user"
     with sqlite3.connect(home.store) as store:
         assert store.execute("SELECT count(*) FROM conversations WHERE sender LIKE 'run:%'").fetchone() == (0,)
+
+
+async def test_a_conversation_goes_with_all_its_teammates_did_once_they_are_done(team: DaemonProcess) -> None:
+    async with team.client() as talk:
+        await talk.say("moot", "leave this to it")
+        await eventually(talk.asks)
+        (child,) = newest(team)["children"]
+        with pytest.raises(Conflict) as caught:
+            await talk.ask(delete=pb.DeleteMsg(agent="moot", confirm=True))
+        assert child["run"] in caught.value.fix
+        await talk.ask(stop_run=pb.StopRunMsg(run_id=child["run"]))
+
+        async def is_deleted() -> bool:
+            try:
+                return (await talk.ask(delete=pb.DeleteMsg(agent="moot", confirm=True))).deleted.deleted
+            except Conflict:
+                # It is being told how its teammate ended.
+                return False
+
+        await eventually(is_deleted)
+    assert team.cli("trace", child["run"]).returncode == 6
+    with sqlite3.connect(team.home.store) as store:
+        assert store.execute("SELECT count(*) FROM agent_runs").fetchone() == (0,)
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from moot.daemon.connection import Reply
 from moot.daemon.principal import Principal
-from moot.domain.agent_run import CHILD_SENDER
+from moot.domain.agent_run import CHILD_SENDER, AgentRun
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.masks import changed_json
@@ -37,6 +37,7 @@ class Mates(Protocol):
 
     async def roots(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]: ...
     async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]: ...
+    async def not_ended(self) -> list[AgentRun]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +183,10 @@ class Records:
         confirmed = message.delete.confirm
         if confirmed and self._runs.busy(key):
             raise Conflict(f"a run is going on in the conversation with {key.agent}", fix="Wait for it, or kill it.")
+        at_work = [run.id for run in await self._beside.mates.not_ended() if run.root == key] if confirmed else []
+        if at_work:
+            fix = f"Wait for them, or stop them: moot stop {' '.join(at_work)}"
+            raise Conflict(f"teammates are at work for the conversation with {key.agent}", fix=fix)
 
         jobs = self._beside.jobs.running(key)
 

@@ -90,7 +90,7 @@ def _spend(db: apsw.Connection, agent: str, sender: str) -> list[Spend]:
         " sum(coalesce(completion, tokens)), sum(coalesce(cache_hit, 0)), sum(coalesce(cache_miss, 0)),"
         " sum(coalesce(reasoning, 0)), sum(coalesce(runs.cost, agent_runs.cost)), root_agent"
         " FROM agent_runs LEFT JOIN runs ON runs.id = agent_runs.id"
-        " WHERE parent <> '' AND agent_runs.status <> 'spawned'"
+        " WHERE (parent <> '' OR is_kept = 0) AND agent_runs.status <> 'spawned'"
         " AND (?1 = '' OR root_agent = ?1) AND (?2 = '' OR root_sender = ?2)"
         " GROUP BY root_agent, root_sender, agent, runs.model ORDER BY root_agent, root_sender, agent, runs.model",
         (agent, sender),

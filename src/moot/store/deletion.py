@@ -1,5 +1,7 @@
 """Deleting a conversation: all that is its own is counted before and gone after, also from indexes and pages."""
 
+from dataclasses import fields
+
 import apsw
 
 from moot.domain.conversation import ConversationKey
@@ -13,7 +15,22 @@ _MERGE_PAGES = 256
 
 
 def doom(db: apsw.Connection, key: ConversationKey) -> Doomed:
-    """What deleting it would remove."""
+    """What deleting it would remove, with what teammates did for it."""
+    each = [_doomed(db, one) for one in (key, *_below(db, key))]
+    return Doomed(**{field.name: sum(getattr(doomed, field.name) for doomed in each) for field in fields(Doomed)})
+
+
+def _below(db: apsw.Connection, key: ConversationKey) -> list[ConversationKey]:
+    """The conversations of runs that were spawned for this one and have ended."""
+    found = db.execute(
+        "SELECT agent, sender FROM agent_runs JOIN conversations USING (agent, sender)"
+        " WHERE root_agent = ?1 AND root_sender = ?2 AND (agent <> ?1 OR sender <> ?2) AND status <> 'spawned'",
+        key,
+    )
+    return [ConversationKey(agent, sender) for agent, sender in found]
+
+
+def _doomed(db: apsw.Connection, key: ConversationKey) -> Doomed:
     number = rows.require_conversation(db, key)
     messages, archived = rows.one(db.execute("SELECT last_seq, archives FROM conversations WHERE id = ?", (number,)))
 
@@ -38,6 +55,21 @@ def doom(db: apsw.Connection, key: ConversationKey) -> Doomed:
 
 def delete(db: apsw.Connection, key: ConversationKey) -> Doomed:
     doomed = doom(db, key)
+    for one in (*_below(db, key), key):
+        remove(db, one)
+    ended = "WHERE root_agent = ? AND root_sender = ? AND status <> 'spawned'"
+    db.execute("PRAGMA secure_delete = ON")
+    try:
+        db.execute(f"DELETE FROM ledger WHERE run_id IN (SELECT id FROM agent_runs {ended})", key)
+        db.execute(f"DELETE FROM agent_runs {ended}", key)
+    finally:
+        db.execute("PRAGMA secure_delete = OFF")
+    return doomed
+
+
+def remove(db: apsw.Connection, key: ConversationKey) -> Doomed:
+    """Delete one conversation alone; of the run it was made for what it took is still known."""
+    doomed = _doomed(db, key)
     number = rows.require_conversation(db, key)
     # What is deleted is overwritten, not only let go of.
     db.execute("PRAGMA secure_delete = ON")

@@ -56,7 +56,7 @@ def _let_go(run_id: str, key: ConversationKey, db: apsw.Connection) -> bool:
     """Remove everything of a run but what it took; whether any of it was in a search index."""
     is_indexed = False
     if rows.conversation_id(db, key) is not None:
-        gone = deletion.delete(db, key)
+        gone = deletion.remove(db, key)
         is_indexed = bool(gone.archives or gone.memories)
     db.execute("DELETE FROM asks WHERE run = ?", (run_id,))
     db.execute("DELETE FROM ledger WHERE run_id = ?", (run_id,))

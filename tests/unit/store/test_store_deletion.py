@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import apsw
 
+from moot.domain.agent_run import AgentRun, Delivery
 from moot.domain.approval import Approval, Decision
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, result_key
@@ -17,13 +19,17 @@ from moot.domain.output_config import OutputConfig
 from moot.domain.ports import Doomed
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.task import Task
+from moot.domain.trace import TraceKind, TraceNote
+from moot.store.agent_runs import SqliteAgentRuns
 from moot.store.approvals import StoredApprovals
 from moot.store.learnings import SqliteLearnings
+from moot.store.ledger import SqliteLedger
 from moot.store.memories import SqliteMemories
 from moot.store.notes import SqliteNotes
 from moot.store.outputs import SqliteOutputs
 from moot.store.sqlite import SqliteStore
 from moot.store.tasks import SqliteTasks
+from moot.store.traces import SqliteTraces
 from tests.unit.shelves import stored
 
 # A word that no stemmer shortens, and that no pattern takes for an id.
@@ -77,11 +83,32 @@ async def fill(store: SqliteStore, key: ConversationKey, word: str) -> None:
     await learnings.learn([Lesson(record=record, failure=failure("fs_read", f"cannot do {word}"))])
     named = result_key(key.agent, key.sender, "fs_read")
     await learnings.know([Knowledge(key=named, category="fact", content=word, owner=key)], versions=2)
+    await delegate(store, key, word)
+
+
+async def delegate(store: SqliteStore, root: ConversationKey, word: str, *, ended: bool = True) -> str:
+    """A teammate that worked for the conversation, with the word in all it left."""
+    run_id = f"arun-{root.sender}-{ended}"
+    key, end = ConversationKey("operator", f"run:{run_id}"), RunEnd(outcome=Outcome.COMPLETED, content=word)
+    run = AgentRun(
+        id=run_id, agent="operator", instruction=word, key=key, root=root, parent=f"run-{root.sender}", parent_key=root,
+        call=f"call-{ended}", spawn_reason=word, delivery=Delivery.WAITED,
+    )  # fmt: skip
+    await SqliteAgentRuns(store).create(run)
+    await store.begin(RunRequest(id=run_id, key=key, speaker="operator", content=word), now=1.0)
+    note = TraceNote(run_id=run_id, at=1.0, kind=TraceKind.ROUTING, agent="operator", payload=json.dumps({"why": word}))
+    SqliteTraces(store).add(note)
+    await SqliteLedger(store).blocked(run_id, {"blocked_reason": word}, now=1.0)
+    if ended:
+        await store.end(key, run_id, end, [Message(role=Role.ASSISTANT, content=word)], now=2.0)
+        await SqliteAgentRuns(store).end(replace(run, end=end, ended_at=2.0))
+    return run_id
 
 
 TABLES = {
     "conversations", "messages", "runs", "archives", "asks", "rules", "outputs", "memories", "notes", "tasks",
-    "tool_audit", "learnings", "knowledge", "message_index_data", "summary_index_data", "memory_index_data",
+    "tool_audit", "learnings", "knowledge", "agent_runs", "trace_notes", "ledger",
+    "message_index_data", "summary_index_data", "memory_index_data",
 }  # fmt: skip
 
 
@@ -95,7 +122,7 @@ async def test_nothing_of_a_deleted_conversation_is_left_in_any_table(store: Sql
     assert before == TABLES
 
     expected = Doomed(
-        messages=3, archives=1, runs=2, memories=1, tasks=1, notes=1, outputs=1, lessons=2, rules=1
+        messages=5, archives=1, runs=3, memories=1, tasks=1, notes=1, outputs=1, lessons=2, rules=1
     )  # fmt: skip
     assert await store.doom(DOOMED) == expected
     assert await store.delete(DOOMED) == expected
@@ -106,6 +133,15 @@ async def test_nothing_of_a_deleted_conversation_is_left_in_any_table(store: Sql
     (found,) = await SqliteMemories(store).recall(BESIDE, "honolulan", limit=5, now=1.0)
     assert found.content == "honolulan"
     assert len(await store.recall(BESIDE, "honolulan", limit=5, now=9.0)) == 1
+
+
+@stored
+async def test_a_teammate_still_at_work_is_left_alone_when_its_conversation_goes(store: SqliteStore) -> None:
+    await fill(store, DOOMED, CANARY)
+    live = await delegate(store, DOOMED, CANARY, ended=False)
+    await store.delete(DOOMED)
+    assert [run.id for run in await SqliteAgentRuns(store).not_ended()] == [live]
+    assert await store.run(live) is not None
 
 
 @stored

@@ -1,6 +1,7 @@
 """What teammates did is let go of after its time, the oldest first; never what somebody still waits for."""
 
 import json
+from dataclasses import replace
 
 from moot.domain.agent_config import TraceConfig
 from moot.domain.agent_run import AgentRun, Delivery
@@ -118,6 +119,26 @@ async def test_everything_of_a_run_goes_but_what_it_took(store: SqliteStore) -> 
     loaded = await store.load(ADA)
     assert loaded is not None
     assert loaded.conversation.last_seq == 2
+
+
+@stored
+async def test_sums_over_the_past_do_not_change_when_runs_go(store: SqliteStore) -> None:
+    await root(store)
+    await teammate(store, "arun-1", at=0.0)
+    key, end = ConversationKey("ada", "bg:arun-2:user"), RunEnd(outcome=Outcome.COMPLETED, cost=0.25)
+    shelf = SqliteAgentRuns(store)
+    run = AgentRun(id="arun-2", agent="ada", instruction="do", key=key, root=key, delivery=Delivery.NONE)
+    await shelf.create(run)
+    await store.begin(RunRequest(id="arun-2", key=key, speaker="ada", content="do"), now=0.0)
+    await store.end(key, "arun-2", end, [], now=0.0)
+    await shelf.end(replace(run, end=end, ended_at=0.0))
+
+    async def total() -> float:
+        return sum(spent.cost for spent in (*await store.spend(), *await shelf.spend()))
+
+    assert await total() == 0.75
+    assert await gone(store, now=31 * DAY) == 3
+    assert await total() == 0.75
 
 
 @stored

@@ -37,7 +37,7 @@ MEANINGS: dict[Exit, str] = {
     Exit.WAITING: "the run waits for a person and there is no terminal to ask on",
     Exit.DENIED: "not allowed",
     Exit.LIMIT: "a limit on steps, time, tokens or spend ended the run",
-    Exit.NOT_FOUND: "no such agent, conversation, archive or token",
+    Exit.NOT_FOUND: "no such agent, conversation, run, archive or token",
     Exit.UNREACHABLE: "the daemon, or something it needs, is not there",
     Exit.RETRY_LATER: "busy; the same command may work in a moment",
     Exit.BAD_CONFIG: "a configuration or agent file is wrong",

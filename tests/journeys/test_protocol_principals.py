@@ -61,6 +61,9 @@ OWNERS = [
     pb.ClientMessage(backup=pb.BackupMsg(path="/tmp/never-written")),
     pb.ClientMessage(check=pb.CheckMsg()),
     pb.ClientMessage(reload=pb.ReloadMsg()),
+    pb.ClientMessage(list_traces=pb.ListTracesMsg()),
+    pb.ClientMessage(get_trace=pb.GetTraceMsg(run_id="run-")),
+    pb.ClientMessage(get_trace_health=pb.GetTraceHealthMsg()),
 ]
 
 

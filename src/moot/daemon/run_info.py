@@ -138,6 +138,16 @@ def in_order(infos: Iterable[pb.RunInfo]) -> list[pb.RunInfo]:
     return ordered
 
 
+def shortened(info: pb.RunInfo, most: int) -> pb.RunInfo:
+    """The run with its texts cut to so many characters each; whoever wants them whole asks for the run alone."""
+    info.instruction, info.result = _cut(info.instruction, most), _cut(info.result, most)
+    return info
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def _agent_run(run: AgentRun) -> pb.RunInfo:
     return pb.RunInfo(
         run_id=run.id,

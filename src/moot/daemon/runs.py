@@ -16,6 +16,7 @@ from moot.daemon.run_info import (
     ended_info,
     ended_turn_info,
     in_order,
+    shortened,
     turn_info,
 )
 from moot.daemon.talk import Talk, limits_of
@@ -43,6 +44,9 @@ _MOST_ENDED = 500
 _MOST_WAITED = 256
 _LONGEST_WAIT = 86_400.0
 _STOP_SECONDS = 5.0
+# What fits into an answer with many runs; one alone is told whole.
+_LISTED_TEXT = 4_000
+_WAITED_TEXT = 1_000_000
 # A shorter beginning of an id could soon mean another run.
 _SHORTEST = 6
 _FIX = "See which there are with `moot ps -a`."
@@ -114,7 +118,8 @@ class RunRequests:
             ended = await self._ended(principal, min(asked.limit or _ENDED, _MOST_ENDED))
             infos = {**ended, **infos}
         await self._add_origins(infos)
-        reply.send(pb.ServerMessage(run_list=pb.RunList(runs=in_order(infos.values()))))
+        runs = [shortened(info, _LISTED_TEXT) for info in in_order(infos.values())]
+        reply.send(pb.ServerMessage(run_list=pb.RunList(runs=runs)))
 
     async def get_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         reply.send(pb.ServerMessage(run=await self._info(message.get_run.run_id, principal)))
@@ -161,8 +166,8 @@ class RunRequests:
                 left = deadline - self._d.clock.monotonic()
                 over = _is_over(infos, any_of_them=asked.any) or (asked.until_asked and _asks(infos, asked.any))
                 if over or left <= 0 or reply.closed.is_set():
-                    answer = pb.RunList(runs=infos, timed_out=not over)
-                    reply.send(pb.ServerMessage(run_list=answer))
+                    told = [shortened(info, _WAITED_TEXT // len(infos)) for info in infos]
+                    reply.send(pb.ServerMessage(run_list=pb.RunList(runs=told, timed_out=not over)))
                     return
                 await self._news(run_ids, news, left)
         finally:
@@ -201,7 +206,8 @@ class RunRequests:
             self._d.stop(_key(picture[run_id]))
         now = await self._picture()
         infos = [await self._known(run_id, now) for run_id in stopped]
-        reply.send(pb.ServerMessage(run_list=pb.RunList(runs=in_order(infos))))
+        told = [shortened(info, _LISTED_TEXT) for info in in_order(infos)]
+        reply.send(pb.ServerMessage(run_list=pb.RunList(runs=told)))
 
     async def _end(self, info: pb.RunInfo, *, only: bool) -> None:
         if info.kind == TURN:
@@ -222,7 +228,9 @@ class RunRequests:
 
         self._d.runs.tap(tap)
         try:
-            if self._d.runs.kill(ConversationKey(info.root_agent, info.root_sender)):
+            key = ConversationKey(info.root_agent, info.root_sender)
+            # It may have ended by now, and what runs there be another.
+            if self._d.runs.active(key) == info.run_id and self._d.runs.kill(key):
                 async with asyncio.timeout(_STOP_SECONDS):
                     await over.wait()
         except TimeoutError:
@@ -336,6 +344,7 @@ class RunRequests:
             while (feed := self._feed(info.run_id)) is None and self._d.teammates.at_work(info.run_id) is not None:
                 if reply.closed.is_set():
                     break
+                begun.clear()
                 await self._news([info.run_id], begun, _LONGEST_WAIT)
             return feed
         finally:

@@ -268,11 +268,13 @@ async def test_the_ledger_tells_what_blocked_a_teammate_where_it_is_wanted(home:
 
 
 async def test_what_a_teammate_did_is_let_go_of_after_its_time(home: Home) -> None:
-    home.write_config(CONFIG + '[security.interceptor]\npolicy = "none"\n[traces]\nkeep_days = 0.000001\n')
+    config = CONFIG + '[security.interceptor]\npolicy = "none"\n'
+    home.write_config(config)
     with running(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", "do hello")
         (child,) = newest(daemon)["children"]
+    home.write_config(config + "[traces]\nkeep_days = 0.000001\n")
     with running(home) as daemon:
 
         def is_gone() -> bool:

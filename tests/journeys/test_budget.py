@@ -1,9 +1,7 @@
 """What a turn and all the teammates it sets to work may spend together: tokens, steps, money and time."""
 
 import json
-import sqlite3
 import time
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -11,8 +9,8 @@ import pytest
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, eventually, running
-from tests.journeys.test_teammates import TEAM, called, eventually_idle, results
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
+from tests.teaming import TEAM, asked, called, eventually_idle, results
 
 PRICED = PLAIN.replace(
     'script = "script.toml"',
@@ -24,12 +22,6 @@ USED = {"prompt": 3000, "completion": 50}
 ANY = lead("^call (?P<tool>[a-z_]+) (?P<arguments>.*)", call("{tool}", "{arguments}"), say("{result}"))
 # Steps that are not the same twice.
 BUSY = [call("fs_list", path=f"{number}") for number in range(20)]
-
-
-def asked(home: Home, question: str, *values: str) -> Any:
-    """What the store says, read from beside."""
-    with closing(sqlite3.connect(f"file:{home.store}?mode=ro", uri=True)) as store:
-        return store.execute(question, values).fetchone()[0]
 
 
 def spent(home: Home, what: str) -> float:

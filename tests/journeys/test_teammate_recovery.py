@@ -10,8 +10,8 @@ import pytest
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
 from tests.fake_provider import Provider
-from tests.journeys.test_teammates import TEAM, results
 from tests.scripting import call, lead, mate, say, script, spawn, wait
+from tests.teaming import TEAM, results
 
 CONFIG = PLAIN + TEAM
 AGAIN = call("fs_list", path=".")

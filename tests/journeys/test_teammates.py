@@ -10,57 +10,9 @@ import pytest
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import DaemonProcess, Home, eventually, running
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
-from tests.talking import Speech, Talking
+from tests.teaming import LINGER, TEAM, began, called, eventually_idle, results, runs_in
 
-TEAM = """
-[agent]
-multiAgent = true
-maxDepth = 2
-[security.interceptor]
-policy = "none"
-"""
 CONFIG = PLAIN + TEAM
-
-# Belongs to the operator by its name. It says when it begins and when it is ended.
-LINGER = '''
-import asyncio
-from pathlib import Path
-
-from moot.tools import tool
-
-
-@tool(safety="safe")
-async def fs_linger(mark: str) -> str:
-    """Work until told to stop.
-
-    Args:
-        mark: A file to write to.
-    """
-    Path(mark).write_text("began")
-    try:
-        await asyncio.Event().wait()
-    finally:
-        Path(mark).write_text("ended")
-    return "never"
-
-
-@tool(safety="safe")
-async def fs_cling(mark: str) -> str:
-    """Work on after being told to stop, until a file is there.
-
-    Args:
-        mark: A file to write to.
-    """
-    Path(mark).write_text("began")
-    go = Path(mark).with_suffix(".go")
-    while not go.exists():
-        try:
-            await asyncio.sleep(0.05)
-        except asyncio.CancelledError:
-            continue
-    Path(mark).write_text("late")
-    return "too late"
-'''
 
 # The orchestrator and its teammates share one model; what they are told tells them apart.
 SCRIPT = script(
@@ -101,30 +53,6 @@ def home(home: Home) -> Home:
     (home.path / "tools").mkdir()
     (home.path / "tools" / "linger.py").write_text(LINGER)
     return home
-
-
-def results(speech: Speech, tool: str) -> list[Any]:
-    """What the calls of a tool came to, read where it is JSON."""
-    return [_read(each.output) for each in speech.of("tool_result") if each.name == tool]
-
-
-def _read(output: str) -> Any:
-    try:
-        return json.loads(output)
-    except json.JSONDecodeError:
-        return output
-
-
-async def called(talk: Talking, sender: str, tool: str, **arguments: Any) -> Any:
-    """What a call of the orchestrator's comes to."""
-    speech = await talk.say("moot", f"call {tool} {json.dumps(arguments)}", sender)
-    (result,) = results(speech, tool)
-    return result
-
-
-async def runs_in(talk: Talking, sender: str) -> str:
-    """All that the conversation holds, with the results of calls."""
-    return json.dumps([content for _, _, content in await talk.told("moot", sender)])
 
 
 # ---- to spawn and to wait -----------------------------------------------------------------------
@@ -281,13 +209,6 @@ async def test_a_turn_delegates_only_so_often(home: Home) -> None:
                 await eventually_idle(talk)
 
 
-async def eventually_idle(talk: Talking) -> None:
-    async def idle() -> bool:
-        return not await talk.active()
-
-    await eventually(idle)
-
-
 async def test_a_tool_of_a_teammate_is_named_as_such_to_the_orchestrator(daemon: DaemonProcess, sender: str) -> None:
     async with daemon.client() as talk:
         (refused,) = results(await talk.say("moot", "tool of another", sender), "fs_read")
@@ -296,10 +217,6 @@ async def test_a_tool_of_a_teammate_is_named_as_such_to_the_orchestrator(daemon:
 
 
 # ---- to stop ------------------------------------------------------------------------------------
-
-
-async def began(mark: Path) -> None:
-    await eventually(lambda: mark.exists() and mark.read_text() == "began")
 
 
 async def test_stopping_ends_the_work_and_everything_under_it(home: Home, tmp_path: Path) -> None:

@@ -1,0 +1,150 @@
+"""A teammate that needs a tool it was not given: its owner is asked for the run, under one id that stays."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moot.wire import moot_pb2 as pb
+from tests.daemon_process import CONFIG as PLAIN
+from tests.daemon_process import Home, eventually, running
+from tests.scripting import call, lead, mate, say, script, spawn, wait
+from tests.talking import Speech, Talking
+from tests.teaming import TEAM, called, results
+
+CONFIG = PLAIN + TEAM
+ANY = lead("^call (?P<tool>[a-z_]+) (?P<arguments>.*)", call("{tool}", "{arguments}"), say("{result}"))
+WRITE = call("fs_write", path="made.txt", content="made")
+
+
+def wrote(*steps: dict[str, Any]) -> str:
+    """An orchestrator that allows reading alone, and a teammate that writes."""
+    return script(
+        lead("^go", spawn("work", allowed_tools=["fs_read"]), wait(timeout=1), wait(), say("{result}")),
+        ANY,
+        mate("^work", *steps, say("I heard: {result}")),
+    )
+
+
+async def decided(talk: Talking, ask: pb.ApprovalEvent | pb.AskInfo, decision: str) -> str:
+    message = pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision=decision)
+    return str((await talk.ask(decide_ask=message)).ask_decided.state)
+
+
+async def asked(speech: Speech, count: int = 1) -> pb.ApprovalEvent:
+    ask: pb.ApprovalEvent = await speech.until("approval_opened", count=count)
+    return ask
+
+
+async def test_a_tool_beyond_those_allowed_waits_for_the_owner_and_a_yes_holds_for_the_run(
+    home: Home, tmp_path: Path
+) -> None:
+    home.write_script(wrote(WRITE, call("fs_write", path="again.txt", content="again")))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("moot", "go", cwd=str(tmp_path))
+            ask = await asked(speech)
+            run_id = ask.ask_id.removeprefix("grant-").removesuffix("-fs_write")
+            assert (ask.tool, ask.attempt, ask.ask_id) == ("fs_write", 1, f"grant-{run_id}-fs_write")
+            # A wait whose time is up tells what the run is held up by, and leaves it so.
+            await speech.until("tool_result", count=2)
+            blocked = results(speech, "agent_wait")[0]
+            assert (blocked["status"], blocked["timeout"]) == ("running", True)
+            assert blocked["condition"] == "blocked_waiting_approval"
+            assert "fs_write" in blocked["blocked_reason"]
+            assert (blocked["grant_request_id"], blocked["grant_attempt"]) == (ask.ask_id, 1)
+            assert blocked["grant_state"] == "pending"
+            assert not (tmp_path / "made.txt").exists()
+
+            assert await decided(talk, ask, "once") == "granted"
+            await speech.end()
+            # It was asked once, for both calls, and nothing of the block is left.
+            assert len(speech.of("approval_opened")) == 1
+            done = results(speech, "agent_wait")[1]
+            assert set(done) == {"agent_id", "agent", "status", "outcome", "result"}
+            assert (tmp_path / "made.txt").read_text() == "made"
+            assert (tmp_path / "again.txt").read_text() == "again"
+
+
+async def test_a_no_is_told_to_the_teammate_and_what_it_asks_again_has_the_same_id(home: Home, tmp_path: Path) -> None:
+    home.write_script(
+        script(
+            lead("^go", spawn("work", allowed_tools=["fs_read"]), say("Begun.")),
+            ANY,
+            lead("has ended", say("Heard.")),
+            mate("^work", WRITE, WRITE, say("I heard: {result}")),
+        )
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = await talk.say("moot", "go", cwd=str(tmp_path))
+            run_id = results(speech, "agent_spawn")[0]["agent_id"]
+            first = await waiting(talk, 1)
+            assert await decided(talk, first, "deny") == "denied"
+            second = await waiting(talk, 2)
+            assert second.ask_id == first.ask_id == f"grant-{run_id}-fs_write"
+            # A decision ends what was asked before it; this is the first time it is asked since.
+            blocked = await called(talk, "", "agent_wait", agent_id=run_id, timeout=0)
+            assert (blocked["grant_request_id"], blocked["grant_attempt"]) == (first.ask_id, 1)
+            assert blocked["grant_state"] == "pending"
+            assert await decided(talk, second, "deny") == "denied"
+            done = await called(talk, "", "agent_wait", agent_id=run_id)
+            assert "The owner said no to fs_write for this run" in done["result"]
+            assert not (tmp_path / "made.txt").exists()
+
+
+async def waiting(talk: Talking, attempt: int) -> pb.AskInfo:
+    """The one approval that is open, once it is that attempt."""
+
+    async def found() -> list[pb.AskInfo]:
+        return [each for each in await talk.asks() if each.attempt == attempt]
+
+    (ask,) = await eventually(found)
+    assert isinstance(ask, pb.AskInfo)
+    return ask
+
+
+async def test_what_nobody_decided_is_asked_again_as_the_next_attempt(home: Home, tmp_path: Path) -> None:
+    home.write_config(CONFIG + "approval_seconds = 1\n")
+    home.write_script(wrote(WRITE, WRITE))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("moot", "go", cwd=str(tmp_path))
+            first, second = await asked(speech), await asked(speech, 2)
+            assert first.ask_id == second.ask_id
+            assert (first.attempt, second.attempt) == (1, 2)
+            await speech.end()
+            assert "Nobody decided in time on fs_write" in speech.text
+
+
+@pytest.mark.parametrize("allowed", [["fs_write"], []])
+async def test_a_tool_outside_the_role_is_never_asked_about(home: Home, allowed: list[str]) -> None:
+    home.write_script(
+        script(
+            lead("^go", spawn("work", allowed_tools=allowed), wait(), say("{result}")),
+            mate("^work", call("web_fetch", url="http://x"), say("Not for me.")),
+        )
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = await talk.say("moot", "go")
+            assert speech.of("approval_opened") == []
+            (run,) = results(speech, "agent_wait")
+            assert (run["outcome"], run["result"]) == ("escalated", "Not for me.")
+
+
+async def test_a_grant_that_waits_is_there_after_a_restart_with_its_id(home: Home, tmp_path: Path) -> None:
+    home.write_script(wrote(WRITE) + "\n" + script(lead("has ended", say("Heard."))))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            ask = await asked(talk.start("moot", "go", cwd=str(tmp_path)))
+        daemon.kill_9()
+    run_id = ask.ask_id.removeprefix("grant-").removesuffix("-fs_write")
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            (waits,) = await talk.asks()
+            assert waits.ask_id == ask.ask_id
+            assert await decided(talk, waits, "once") == "granted"
+            done = await called(talk, "", "agent_wait", agent_id=run_id)
+            assert (done["status"], done["outcome"]) == ("completed", "completed")
+    assert (tmp_path / "made.txt").read_text() == "made"

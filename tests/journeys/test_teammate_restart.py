@@ -1,0 +1,114 @@
+"""The daemon stops while teammates work: they go on, or what is not known of them is told."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon_process import CONFIG as PLAIN
+from tests.daemon_process import DaemonProcess, Home, eventually, running
+from tests.scripting import call, lead, mate, say, script, spawn, wait
+from tests.talking import Talking
+from tests.teaming import LINGER, TEAM, asked, began, called
+
+CONFIG = PLAIN + TEAM
+ANY = lead("^call (?P<tool>[a-z_]+) (?P<arguments>.*)", call("{tool}", "{arguments}"), say("{result}"))
+HEARD = lead("has ended", say("Heard: {user}"))
+WRITES = [call("fs_write", path=f"{number}.txt", content="once") for number in range(4)]
+
+
+async def spawned(talk: Talking, **fields: Any) -> str:
+    """The id of the teammate a turn has begun with."""
+    speech = talk.start("moot", "go", **fields)
+    return str(json.loads((await speech.until("tool_result")).output)["agent_id"])
+
+
+def stop(daemon: DaemonProcess, how: str) -> None:
+    if how == "kill":
+        daemon.kill_9()
+    else:
+        daemon.terminate()
+        assert daemon.reap() == 0
+
+
+async def told(talk: Talking) -> list[str]:
+    return [content for role, _, content in await talk.told("moot") if role == "user"]
+
+
+@pytest.mark.parametrize("how", ["kill", "terminate"])
+async def test_a_teammate_goes_on_from_its_last_step_and_no_call_is_made_twice(
+    home: Home, tmp_path: Path, how: str
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    home.write_script(script(
+        lead("^go", spawn("work"), wait(), say("{result}")), ANY, HEARD,
+        # Two steps, then a model that hangs; after a restart the first rule serves three more.
+        mate("^work", *WRITES[:2], times=2),
+        mate("^work", hang=True),
+    ))  # fmt: skip
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            run_id = await spawned(talk, cwd=str(work))
+            recorded = "SELECT count(*) FROM messages WHERE role = 'tool' AND run_id = ?"
+            await eventually(lambda: asked(home, recorded, run_id) == 2)
+            (work / "0.txt").write_text("a second time would overwrite this")
+        stop(daemon, how)
+    home.write_script(script(ANY, HEARD, mate("^work", *WRITES, say("All written."))))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            done = await called(talk, "", "agent_wait", agent_id=run_id)
+            assert (done["status"], done["result"]) == ("completed", "All written.")
+    assert (work / "0.txt").read_text() == "a second time would overwrite this"
+    assert [(work / f"{number}.txt").read_text() for number in (1, 2, 3)] == ["once"] * 3
+
+
+@pytest.mark.parametrize("how", ["kill", "terminate"])
+async def test_a_call_whose_outcome_is_unknown_ends_the_run_interrupted_and_the_parent_is_told(
+    home: Home, tmp_path: Path, how: str
+) -> None:
+    mark = tmp_path / "mark"
+    (home.path / "tools").mkdir()
+    (home.path / "tools" / "linger.py").write_text(LINGER)
+    home.write_script(script(
+        lead("^go", spawn("work"), wait(), say("{result}")), ANY, HEARD,
+        mate("^work", call("fs_linger", mark=str(mark)), say("no")),
+    ))  # fmt: skip
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            run_id = await spawned(talk)
+            await began(mark)
+        stop(daemon, how)
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+
+            async def heard() -> bool:
+                return any("has ended: interrupted" in each for each in await told(talk))
+
+            await eventually(heard)
+            # It is there to be looked at, with how it ended.
+            looked: Any = await called(talk, "", "agent_wait", agent_id=run_id)
+            assert (looked["status"], looked["outcome"]) == ("failed", "interrupted")
+            assert "outcome is not known" in looked["error"]
+            assert "operator failed (interrupted)" in looked["hint"]
+            assert sum("has ended" in each for each in await told(talk)) == 1
+    assert mark.read_text() in ("began", "ended")
+
+
+async def test_a_run_that_stood_in_line_stands_there_again(home: Home) -> None:
+    home.write_config(PLAIN + TEAM.replace("maxDepth = 2", "maxRunning = 1"))
+    home.write_script(script(ANY, HEARD, mate("^hang", hang=True), mate("^work", reply="Worked.")))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            first = await called(talk, "", "agent_spawn", agent="operator", instruction="hang")
+            second = await called(talk, "", "agent_spawn", agent="operator", instruction="work")
+            assert second["condition"] == "queued"
+        daemon.kill_9()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            looked = await called(talk, "", "agent_wait", agent_id=second["agent_id"], timeout=0)
+            assert (looked["status"], looked["condition"]) == ("spawned", "queued")
+            await called(talk, "", "agent_stop", agent_id=first["agent_id"])
+            done = await called(talk, "", "agent_wait", agent_id=second["agent_id"])
+            assert done["result"] == "Worked."

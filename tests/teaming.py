@@ -1,0 +1,100 @@
+"""What journeys with teammates share: a configuration, tools that linger, and ways to see what runs came to."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from tests.daemon_process import Home, eventually
+from tests.talking import Speech, Talking
+
+TEAM = """
+[agent]
+multiAgent = true
+maxDepth = 2
+[security.interceptor]
+policy = "none"
+"""
+
+# Belongs to the operator by its name. It says when it begins and when it is ended.
+LINGER = '''
+import asyncio
+from pathlib import Path
+
+from moot.tools import tool
+
+
+@tool(safety="safe")
+async def fs_linger(mark: str) -> str:
+    """Work until told to stop.
+
+    Args:
+        mark: A file to write to.
+    """
+    Path(mark).write_text("began")
+    try:
+        await asyncio.Event().wait()
+    finally:
+        Path(mark).write_text("ended")
+    return "never"
+
+
+@tool(safety="safe")
+async def fs_cling(mark: str) -> str:
+    """Work on after being told to stop, until a file is there.
+
+    Args:
+        mark: A file to write to.
+    """
+    Path(mark).write_text("began")
+    go = Path(mark).with_suffix(".go")
+    while not go.exists():
+        try:
+            await asyncio.sleep(0.05)
+        except asyncio.CancelledError:
+            continue
+    Path(mark).write_text("late")
+    return "too late"
+'''
+
+
+def results(speech: Speech, tool: str) -> list[Any]:
+    """What the calls of a tool came to, read where it is JSON."""
+    return [_read(each.output) for each in speech.of("tool_result") if each.name == tool]
+
+
+def _read(output: str) -> Any:
+    try:
+        return json.loads(output)
+    except json.JSONDecodeError:
+        return output
+
+
+async def called(talk: Talking, sender: str, tool: str, **arguments: Any) -> Any:
+    """What a call of the orchestrator's comes to."""
+    speech = await talk.say("moot", f"call {tool} {json.dumps(arguments)}", sender)
+    (result,) = results(speech, tool)
+    return result
+
+
+async def runs_in(talk: Talking, sender: str) -> str:
+    """All that the conversation holds, with the results of calls."""
+    return json.dumps([content for _, _, content in await talk.told("moot", sender)])
+
+
+async def eventually_idle(talk: Talking) -> None:
+    async def idle() -> bool:
+        return not await talk.active()
+
+    await eventually(idle)
+
+
+async def began(mark: Path) -> None:
+    await eventually(lambda: mark.exists() and mark.read_text() == "began")
+
+
+def asked(home: Home, question: str, *values: str) -> Any:
+    """What the store says, read from beside."""
+    with closing(sqlite3.connect(f"file:{home.store}?mode=ro", uri=True)) as store:
+        return store.execute(question, values).fetchone()[0]

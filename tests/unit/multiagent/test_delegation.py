@@ -1,0 +1,103 @@
+"""Who may be set to work: not too deep, not in a circle, not too often, and not who keeps failing."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from moot.domain.agent_run import AgentRun, status_of
+from moot.domain.ask import Question
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import BadRequest, Conflict
+from moot.domain.ports import RunContext
+from moot.domain.run import Outcome, RunEnd
+from moot.multiagent.delegation import Delegations, Tally, check_chain
+
+KEY = ConversationKey("moot", "user")
+
+
+async def _nobody(questions: Sequence[Question]) -> str:
+    raise AssertionError(questions)
+
+
+def context(step: int, call: str = "c") -> RunContext:
+    return RunContext(
+        run_id="root", key=KEY, speaker="moot", cwd="/", emit=lambda _event: None, ask=_nobody, step=step, call_id=call
+    )
+
+
+def run(number: int, agent: str, outcome: Outcome | None, *, step: int = 1) -> AgentRun:
+    end = None if outcome is None else RunEnd(outcome=outcome)
+    made = AgentRun(
+        id=f"arun-{number}", agent=agent, instruction="x", key=KEY, root=KEY, parent="root", origin="root", step=step,
+        call=f"call-{number}", end=end, ended_at=float(number),
+    )  # fmt: skip
+    return made if outcome is None else AgentRun(**{**_fields(made), "status": status_of(outcome)})
+
+
+def _fields(made: AgentRun) -> dict[str, object]:
+    return {name: getattr(made, name) for name in made.__slots__}
+
+
+class Shelf:
+    def __init__(self, *runs: AgentRun) -> None:
+        self.runs = list(runs)
+        self.reads = 0
+
+    async def of_origin(self, origin: str) -> list[AgentRun]:
+        self.reads += 1
+        return [each for each in self.runs if each.origin == origin]
+
+
+@pytest.mark.parametrize(
+    ("agent", "chain", "complaint"),
+    [
+        ("moot", ("moot",), "cannot spawn itself"),
+        ("a", ("moot", "a", "b"), "already at work above"),
+        ("d", ("moot", "a", "b", "c"), "3 deep at most, and this would be 4 deep"),
+    ],
+)
+def test_a_chain_is_bounded_and_has_nobody_twice(agent: str, chain: tuple[str, ...], complaint: str) -> None:
+    with pytest.raises(BadRequest, match=complaint):
+        check_chain(agent, chain, most=3)
+    check_chain("c", ("moot", "a", "b"), most=3)
+
+
+def test_a_step_that_spawns_several_is_one_round() -> None:
+    tally = Tally()
+    for step in (1, 1, 1, 2):
+        tally.count(context(step), "a", most=2)
+    with pytest.raises(BadRequest, match="delegated 2 times"):
+        tally.count(context(3), "a", most=2)
+
+
+def test_failures_count_against_who_failed_and_success_ends_a_streak() -> None:
+    tally = Tally()
+    tally.ended(run(1, "a", Outcome.TIMEOUT))
+    assert tally.streak == 1
+    tally.ended(run(2, "b", Outcome.ESCALATED))
+    assert tally.streak == 0
+    tally.ended(run(3, "a", Outcome.LOOP_DETECTED))
+    tally.ended(run(4, "b", Outcome.MODEL_ERROR))
+    assert (tally.failures("a"), tally.failures("b"), tally.streak) == (2, 1, 2)
+    tally.count(context(1), "b", most=9)
+    with pytest.raises(Conflict, match="a has failed 2 times"):
+        tally.count(context(1), "a", most=9)
+
+
+async def test_what_was_counted_before_a_restart_is_read_back_once() -> None:
+    shelf = Shelf(run(1, "a", Outcome.TIMEOUT, step=1), run(2, "a", Outcome.TIMEOUT, step=2), run(3, "b", None, step=2))
+    delegations = Delegations(shelf)
+    tally = await delegations.of("root")
+    assert await delegations.of("root") is tally
+    assert (shelf.reads, tally.failures("a"), delegations.streak("root")) == (1, 2, 2)
+    # A call that is made again is the one that was counted; a new one is not.
+    tally.count(context(2, "call-2"), "a", most=2)
+    with pytest.raises(Conflict):
+        tally.count(context(2, "call-9"), "a", most=2)
+    tally.count(context(2, "call-9"), "b", most=2)
+    with pytest.raises(BadRequest):
+        tally.count(context(3, "call-9"), "b", most=2)
+    delegations.ended(run(3, "b", Outcome.COMPLETED))
+    assert delegations.streak("root") == 0
+    delegations.forget("root")
+    assert delegations.streak("root") == 0

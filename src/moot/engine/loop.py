@@ -279,7 +279,7 @@ class Loop:
         progress.calls, progress.flushed = (), 0
 
     async def _call(self, sitting: Sitting, call: ToolCall, flaw: str) -> None:
-        turn, progress, deadline = sitting.turn, sitting.progress, sitting.deadline
+        turn, progress, deadline, toolbox = sitting.turn, sitting.progress, sitting.deadline, sitting.toolbox
         started = self._clock.monotonic()
         own_deadline = Deadline(self._config().tool_seconds)
         context = RunContext(
@@ -299,7 +299,7 @@ class Loop:
             stir=deadline.stir,
         )
         with deadline.tool():
-            output = await sitting.toolbox.execute(call, flaw, context, own_deadline)
+            output = await toolbox.execute(call, flaw, context, own_deadline)
         took = int((self._clock.monotonic() - started) * 1000)
         progress.made += 1
         progress.refused += output.is_refused

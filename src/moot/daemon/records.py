@@ -73,9 +73,12 @@ class Records:
         if loaded is None:
             raise _no_conversation(key)
         archives = await self._store.archives(key) if asked.all else []
-        entries: Sequence[Entry] = await self._store.entries(key) if asked.all else loaded.entries
-        entries, next_seq = page(entries[-asked.newest :] if asked.newest else entries, asked.first_seq)
-        runs = await self._store.runs(key, first_seq=entries[0].seq if entries else 1)
+        found = list(await self._store.entries(key) if asked.all else loaded.entries)
+        first = found[-asked.newest :][0].seq if asked.newest and found else asked.first_seq
+        runs = await self._store.runs(key, first_seq=first)
+        # A run that has ended by now has its reply there too: a turn told as over is told whole.
+        found += await self._store.entries(key, first=found[-1].seq + 1 if found else 1)
+        entries, next_seq = page([entry for entry in found if entry.seq >= first], asked.first_seq)
         history = pb.History(
             messages=_messages(entries, runs, archives),
             title=loaded.conversation.title,

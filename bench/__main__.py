@@ -30,6 +30,8 @@ def pieces(bench: Bench) -> dict[str, Callable[[], Awaitable[None]]]:
         "history.1000": lambda: bench.history(1000),
         "history.10000": lambda: bench.history(10000),
         "concurrent": bench.concurrent,
+        "tools": bench.tools,
+        "gate": bench.gate,
         "tokens": bench.tokens,
         "crowd": bench.crowd,
         "start": bench.start,

@@ -6,8 +6,9 @@ The path in front of /v1 chooses the answer; bodies are never parsed, only searc
 
     /v1/chat/completions                   sixteen tokens, one write each, as fast as the loop goes
     /l100/n500/g20/v1/chat/completions     100 ms before the first, 500 tokens, 20 ms between two
+    /t1/v1/chat/completions                a call of the tool `echo`, and the tokens once its result is there
 
-GET /last is the body of the last request, GET /stats says how many there were.
+GET /last is the body of the last request, GET /before that of the one before it, GET /stats says how many there were.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from functools import lru_cache
 from typing import cast
 
 TOKENS = 16
-_OPTION = re.compile(rb"/([lng])(\d+)")
+_OPTION = re.compile(rb"/([lngt])(\d+)")
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\n"
 _STREAM_HEAD = _HEAD % b"text/event-stream" + b"Transfer-Encoding: chunked\r\n\r\n"
 _USAGE = {"prompt_tokens": 64, "completion_tokens": 16, "total_tokens": 80}
@@ -60,6 +61,19 @@ def stream_writes(tokens: int) -> tuple[bytes, ...]:
 
 
 @lru_cache
+def call_writes(number: int) -> tuple[bytes, ...]:
+    """The writes of an answer that calls a tool."""
+    function = {"name": "echo", "arguments": '{"text": "as it is"}'}
+    call = {"index": 0, "id": f"call_{number}", "type": "function", "function": function}
+    return (
+        _STREAM_HEAD + _piece([{"index": 0, "delta": {"role": "assistant", "tool_calls": [call]}}]),
+        _delta({}, "tool_calls"),
+        _piece([], usage=_USAGE),
+        _event(b"[DONE]") + b"0\r\n\r\n",
+    )
+
+
+@lru_cache
 def whole_answer(tokens: int) -> bytes:
     message = {"role": "assistant", "content": reply_text(tokens)}
     choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
@@ -76,6 +90,7 @@ class Tally:
 
     requests = 0
     last = b""
+    before = b""
 
 
 class Mock(asyncio.Protocol):
@@ -122,10 +137,12 @@ class Mock(asyncio.Protocol):
             self._transport.write(_document(_about(path)))
             return
         Tally.requests += 1
-        Tally.last = body
+        Tally.before, Tally.last = Tally.last, body
         chosen = {name: int(value) for name, value in _OPTION.findall(path)}
         tokens, gap = chosen.get(b"n", TOKENS), chosen.get(b"g", 0) / 1000
         writes = stream_writes(tokens) if _wants_stream(body) else (whole_answer(tokens),)
+        if chosen.get(b"t") and not _has_result(body):
+            writes = call_writes(Tally.requests)
         self._answering = True
         wait = chosen.get(b"l", 0)
         if wait:
@@ -154,9 +171,14 @@ def _wants_stream(body: bytes) -> bool:
     return b'"stream":true' in ends or b'"stream": true' in ends
 
 
+def _has_result(body: bytes) -> bool:
+    """Whether a tool's result came after the last thing the user said."""
+    return body.rfind(b'"role":"tool"') > body.rfind(b'"role":"user"')
+
+
 def _about(path: bytes) -> bytes:
-    if path == b"/last":
-        return Tally.last
+    if path in (b"/last", b"/before"):
+        return Tally.last if path == b"/last" else Tally.before
     return json.dumps({"requests": Tally.requests, "bytes": len(Tally.last)}).encode()
 
 

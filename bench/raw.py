@@ -67,7 +67,14 @@ class RawClient:
 
     async def last_body(self) -> bytes:
         """What the server was sent last, byte for byte."""
-        async with self._http.get(f"{self._base}/last") as response:
+        return await self._get("/last")
+
+    async def body_before(self) -> bytes:
+        """What the server was sent before that."""
+        return await self._get("/before")
+
+    async def _get(self, path: str) -> bytes:
+        async with self._http.get(f"{self._base}{path}") as response:
             return await response.read()
 
     async def close(self) -> None:

@@ -87,6 +87,23 @@ def _concurrent(tally: Tally) -> Row:
     )  # fmt: skip
 
 
+def _tool(tally: Tally) -> Row:
+    raw, commit = tally.median("raw.tool") * 1e3, tally.median("commit.tool") * 1e3
+    return Row(
+        name="tool", what="tool round trip through the gate, persisted", unit="ms",
+        measured=tally.median("moot.tool") * 1e3, noise=tally.noise("moot.tool"),
+        goal=raw + 3 * commit + 1, rule="raw + 3 commits + 1 ms", raw=raw,
+    )  # fmt: skip
+
+
+def _gate(tally: Tally) -> Row:
+    return Row(
+        name="gate", what="gate overhead without its commit", unit="µs",
+        measured=(tally.median("gate.through") - tally.median("gate.alone")) * 1e6, noise=tally.noise("gate.through"),
+        goal=200, rule="200 µs",
+    )  # fmt: skip
+
+
 def _token(name: str, what: str) -> Callable[[Tally], Row]:
     def row(tally: Tally) -> Row:
         return Row(
@@ -155,6 +172,8 @@ PLANS: dict[str, Plan] = {
     "history-10000": Plan("history.10000", _history(10000, against="keeping")),
     "history-10000-strict": Plan("history.10000", _history(10000, against="raw")),
     "concurrent": Plan("concurrent", _concurrent),
+    "tool": Plan("tools", _tool),
+    "gate": Plan("gate", _gate),
     "token-fast": Plan("tokens", _token("fast", "CPU per token, 500 at full speed")),
     "token-paced": Plan("tokens", _token("paced", "CPU per token, one every 2 ms")),
     "crowd": Plan("crowd", _crowd),

@@ -15,7 +15,7 @@ from moot.wire import moot_pb2 as pb
 MOOT = Path(sys.executable).with_name("moot")
 
 # Agents by the answer their model gives; the path is an instruction to the mock server.
-AGENTS = {"bench": "", "long": "/n500", "paced": "/n100/g2", "crowd": "/n60/g20"}
+AGENTS = {"bench": "", "tools": "/t1", "long": "/n500", "paced": "/n100/g2", "crowd": "/n60/g20"}
 _AGENT = "---\nname: {name}\ndescription: Measured.\nmodel: {name}\n---\nYou are a helpful assistant.\n"
 _MODEL = """
 [models.{name}]
@@ -25,6 +25,17 @@ model = "mock"
 window = 1000000000
 """
 _READY_SECONDS = 20.0
+# The cheapest tool there is, so that what is left is the way to it and back.
+_ECHO = '''"""Says what it is told."""
+
+from moot.tools.function import tool
+
+
+@tool(safety="safe")
+async def echo(text: str) -> str:
+    """Say it again."""
+    return text
+'''
 
 
 def make_home(folder: Path, base: str) -> Path:
@@ -36,6 +47,8 @@ def make_home(folder: Path, base: str) -> Path:
     models = (_MODEL.format(name=name, base=base, options=options) for name, options in AGENTS.items())
     text = 'default_model = "bench"\n' + "".join(models)
     (folder / "config.toml").write_text(text, encoding="utf-8")
+    (folder / "tools").mkdir()
+    (folder / "tools" / "echo.py").write_text(_ECHO, encoding="utf-8")
     return folder
 
 

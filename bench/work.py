@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.gate import measure_gate
 from bench.line import Line, connect, watch
 from bench.mock import reply_text
 from bench.raw import Ledger, RawClient, Timed, durable_turn, keeping_turn
@@ -188,6 +189,29 @@ class Bench:
         self.tally.add("crowd.cpu", self.daemon.cpu() - used)
         self.tally.add("crowd.grew", max(0.0, self.daemon.peak_rss() - before))
         self.tally.add("crowd.peak", self.daemon.peak_rss())
+
+    # ---- tools --------------------------------------------------------------------------------
+
+    async def tools(self) -> None:
+        """A turn that calls a tool through the gate; the raw client posts the same two bodies."""
+        sender = self.fresh("tools")
+        self._right(await self.line.turn("tools", sender, SAY))
+        bodies = [await self.raw.body_before(), await self.raw.last_body()]
+        moot = [self._right(await self.line.turn("tools", sender, SAY)) for _ in range(self.sizes.turns)]
+        self.tally.add("moot.tool", *(one.total for one in moot))
+        raw, commits = [], []
+        for _ in range(self.sizes.turns):
+            first, second = await self.raw.turn(bodies[0], "/t1"), await self.raw.turn(bodies[1], "/t1")
+            raw.append(first.total + self._right(second).total)
+            commits.append(self.ledger.commit("tools", ("tool", SAY)))
+        self.tally.add("raw.tool", *raw)
+        self.tally.add("commit.tool", *commits)
+
+    async def gate(self) -> None:
+        """The way of one call through every hook to the tool and back, beside the tool alone. No disk is in it."""
+        through, alone = await measure_gate(self.home / self.fresh("gate"), self.base)
+        self.tally.add("gate.through", *through)
+        self.tally.add("gate.alone", *alone)
 
     # ---- streams ------------------------------------------------------------------------------
 

@@ -217,13 +217,12 @@ def test_a_chat_that_is_opened_again_shows_what_queued_and_its_answers(daemon: D
         again.wait_for("(cancelled")
         again.wait_for("you › second")
         again.wait_for("ada › Heard: second")
+        again.wait_for("you › third")
+        again.wait_for("Bob heard: third")
         again.wait_on_screen("Ctrl-D leaves")
         leave(again)
-    with terminal(daemon.home, "chat", "ada", "--as", sender) as later:
-        later.wait_for("Bob heard: third")
-        leave(later)
 
-    for words in ("you › second", "Heard: second"):
+    for words in ("you › second", "Heard: second", "you › third", "Bob heard: third"):
         assert again.rows.text.count(words) == 1, again.rows.text
 
 

@@ -91,11 +91,14 @@ class Records:
         if loaded is None:
             raise _no_conversation(key)
         archives = await self._store.archives(key) if asked.all else []
-        entries: Sequence[Entry] = await self._store.entries(key) if asked.all else loaded.entries
-        if run_id:
-            entries = [entry for entry in entries if entry.run_id == run_id]
-        entries, next_seq = page(entries[-asked.newest :] if asked.newest else entries, asked.first_seq)
-        runs = await self._store.runs(key, first_seq=entries[0].seq if entries else 1)
+        found = list(await self._store.entries(key) if asked.all else loaded.entries)
+        own = [entry for entry in found if run_id in ("", entry.run_id)]
+        first = own[-asked.newest :][0].seq if asked.newest and own else asked.first_seq
+        runs = await self._store.runs(key, first_seq=first)
+        # A run that has ended by now has its reply there too: a turn told as over is told whole.
+        found += await self._store.entries(key, first=found[-1].seq + 1 if found else 1)
+        wanted = [entry for entry in found if entry.seq >= first and run_id in ("", entry.run_id)]
+        entries, next_seq = page(wanted, asked.first_seq)
         history = pb.History(
             messages=_messages(entries, runs, archives),
             title=loaded.conversation.title,

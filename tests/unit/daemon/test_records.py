@@ -7,9 +7,10 @@ import pytest
 
 from moot.daemon.principal import OWNER
 from moot.daemon.records import PAGE_BYTES, Records, _messages, page
-from moot.domain.conversation import Archive, Conversation, ConversationKey
+from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message, ToolCall, assistant, user
+from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.wire import moot_pb2 as pb
 
 KEY = ConversationKey("ada", "user")
@@ -30,6 +31,9 @@ class Kept:
 
 class Idle:
     """Runs of which none goes on, and a clock that stands."""
+
+    def lanes(self) -> list[object]:
+        return []
 
     def busy(self, key: ConversationKey) -> bool:
         return False
@@ -68,6 +72,40 @@ async def test_a_query_of_more_than_4096_characters_is_refused() -> None:
         await records(Kept(0.0)).recall(
             pb.ClientMessage(recall=pb.RecallMsg(agent="ada", query="é" * 4097)), OWNER, sent
         )
+
+
+class Moving:
+    """A store in which a run ends after the messages were read and before the runs are."""
+
+    def __init__(self) -> None:
+        self._entries = [Entry(seq=1, message=user("hello"), run_id="r", created_at=0.0)]
+
+    async def load(self, key: ConversationKey) -> Loaded:
+        return Loaded(conversation=Conversation(key=key, last_seq=1), archive=None, entries=tuple(self._entries))
+
+    async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]:
+        self._entries.append(Entry(seq=2, message=assistant("good day"), run_id="r", created_at=0.0))
+        end = RunEnd(outcome=Outcome.COMPLETED, content="good day")
+        request = RunRequest(id="r", key=key, speaker="ada", content="hello")
+        return [Run(request=request, status=RunStatus.ENDED, created_at=0.0, user_seq=1, end=end)]
+
+    async def archives(self, key: ConversationKey) -> list[Archive]:
+        return []
+
+    async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
+        return [entry for entry in self._entries if entry.seq >= first]
+
+
+@pytest.mark.parametrize("asked", [{}, {"newest": 1}, {"all": True}, {"first_seq": 1}])
+async def test_a_turn_that_is_told_as_over_is_told_with_its_reply(asked: dict[str, Any]) -> None:
+    sent = Sent()
+
+    await records(cast(Any, Moving())).get_history(
+        pb.ClientMessage(get_history=pb.GetHistoryMsg(agent="ada", **asked)), OWNER, sent
+    )
+
+    told = [(message.content, message.outcome) for message in sent.messages[0].history.messages]
+    assert told == [("hello", "completed"), ("good day", "")]
 
 
 class Counted(list[Archive]):

@@ -65,6 +65,7 @@ class Company:
         self._room = room
         self._told: set[int] = set()
         self._wanted: set[int] = set()
+        self._looked_at = 0
         self._news = asyncio.Event()
         self._cut_off: list[RunView] = []
         # Something may have been asked before this chat was opened.
@@ -196,7 +197,7 @@ class Company:
         return True
 
     async def _tell(self, first: int, *, running: int = 0) -> None:
-        """Show the turns from `first` on that nobody has told; of the one that runs only the question."""
+        """Show the turns from `first` on that nobody has told, up to the one that runs, and of that the question."""
         asked = pb.GetHistoryMsg(agent=self._room.agent, sender=self._room.sender, first_seq=first)
         try:
             found = turns((await self._room.request(pb.ClientMessage(get_history=asked))).history.messages)
@@ -210,7 +211,9 @@ class Company:
             if question.seq == running:
                 self._told.add(question.seq)
                 self._room.screen.show([], *lines.asked(question, self._room.agent))
-            elif question.outcome:
+                # What came after it is told after it.
+                break
+            if question.outcome:
                 self._show(turn)
                 told = True
         if told:
@@ -239,8 +242,10 @@ class Company:
                 if self.queued != list(history.queued):
                     self.queued = list(history.queued)
                     self._room.screen.changed()
-                if not self._room.follows():
+                newest = history.messages[-1].seq if history.messages else 0
+                if newest > self._looked_at and not self._room.follows():
                     # A turn that came and went between two looks is told from the history.
-                    await self._tell(max(self._told, default=0) + 1)
+                    self._looked_at = newest
+                    self._want(max(self._told, default=0) + 1)
             was_busy = busy
             await asyncio.sleep(_QUEUE_SECONDS)

@@ -97,4 +97,4 @@ async def began(mark: Path) -> None:
 def asked(home: Home, question: str, *values: str) -> Any:
     """What the store says, read from beside."""
     with closing(sqlite3.connect(f"file:{home.store}?mode=ro", uri=True)) as store:
-        return store.execute(question, values).fetchone()[0]
+        return (store.execute(question, values).fetchone() or (None,))[0]

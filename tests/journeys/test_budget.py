@@ -159,6 +159,22 @@ async def test_words_keep_a_run_awake_up_to_the_ceiling(home: Home) -> None:
     assert (cut.outcome, cut.ended.limit) == ("timeout", "seconds")
 
 
+async def test_the_time_of_a_turn_is_that_of_its_teammates_too_when_they_outlive_it(home: Home) -> None:
+    home.furnish(
+        config=PLAIN + TEAM,
+        script=script(
+            lead("^go", spawn("hang", timeout=600), say("Begun.")), lead("", say("Heard.")), mate("^hang", hang=True)
+        ),
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = await talk.say("moot", "go", limits=pb.RunLimits(seconds=2))
+            run_id = results(speech, "agent_spawn")[0]["agent_id"]
+            ended = "SELECT outcome || ' ' || hit_limit FROM runs WHERE id = ?"
+            await eventually(lambda: asked(home, ended, run_id) == "timeout seconds")
+            await eventually_idle(talk)
+
+
 async def test_what_teammates_do_keeps_those_awake_that_wait_for_them(home: Home) -> None:
     home.furnish(
         config=PLAIN + TEAM + IDLE,

@@ -1,12 +1,15 @@
-"""What is made of a wish: the run that is kept, and the request it is carried out with. Pure."""
+"""What is made of a wish: the run that is kept, the request it is carried out with, and an end nobody saw. Pure."""
 
 from moot.domain.agent_run import BACKGROUND_SENDER, CHILD_SENDER, AgentRun, Delivery
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports import RunContext
-from moot.domain.run import RunRequest
+from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.scope import ALL_TOOLS
+from moot.domain.usage import Spent
 from moot.multiagent.crew import Wish
 from moot.multiagent.partition import Partition
+
+_UNKNOWN_CALL = "The daemon stopped while a call was going on whose outcome is not known."
 
 
 def spawned(context: RunContext, wish: Wish, *, run_id: str, chain: tuple[str, ...], parent_seq: int) -> AgentRun:
@@ -61,4 +64,16 @@ def request_of(run: AgentRun, partition: Partition) -> RunRequest:
         root=run.root if run.root != run.key else None,
         taint=run.taint,
         origin=run.origin,
+    )
+
+
+def interrupted(spent: Spent) -> RunEnd:
+    """The end of a run that cannot go on: nobody knows what came of its last call."""
+    return RunEnd(
+        outcome=Outcome.INTERRUPTED,
+        error=_UNKNOWN_CALL,
+        usage=spent.usage,
+        cost=spent.cost,
+        steps=spent.steps,
+        seconds=spent.seconds,
     )

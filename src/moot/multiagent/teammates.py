@@ -26,12 +26,11 @@ from moot.multiagent.attendance import Attendance
 from moot.multiagent.crew import Crew, Live, Wish
 from moot.multiagent.delegation import Delegations, check_chain
 from moot.multiagent.delivery import Deliveries
-from moot.multiagent.making import in_background, request_of, spawned
+from moot.multiagent.making import in_background, interrupted, request_of, spawned
 from moot.multiagent.places import Places
 
 logger = logging.getLogger(__name__)
 
-_UNKNOWN_CALL = "The daemon stopped while a call was going on whose outcome is not known."
 _STOP_SECONDS = 5.0
 
 
@@ -79,7 +78,7 @@ class Teammates:
                 live.run = replace(run, block=Block(condition=Condition.RESUMING))
                 self._places.stand_in_line(live)
             else:
-                end = RunEnd(outcome=Outcome.INTERRUPTED, error=_UNKNOWN_CALL)
+                end = interrupted(stored.spent)
                 await self._c.store.end(run.key, run.id, end, (), now=self._c.clock.now())
                 await self._finish(live, end)
         reach("teammates.recovered")

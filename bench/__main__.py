@@ -32,6 +32,7 @@ def pieces(bench: Bench) -> dict[str, Callable[[], Awaitable[None]]]:
         "concurrent": bench.concurrent,
         "tools": bench.tools,
         "gate": bench.gate,
+        "team": bench.team,
         "tokens": bench.tokens,
         "crowd": bench.crowd,
         "start": bench.start,

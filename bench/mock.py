@@ -7,7 +7,9 @@ The path in front of /v1 chooses the answer; bodies are never parsed, only searc
     /v1/chat/completions                   sixteen tokens, one write each, as fast as the loop goes
     /l100/n500/g20/v1/chat/completions     100 ms before the first, 500 tokens, 20 ms between two
     /t1/v1/chat/completions                a call of the tool `echo`, and the tokens once its result is there
+    /s100/v1/chat/completions              for who leads a team: spawns a hundred, waits for all, then the tokens
 
+GET /spawned says how long the last spawned teammate took to its first request.
 GET /last is the body of the last request, GET /before that of the one before it, GET /stats says how many there were.
 """
 
@@ -18,11 +20,14 @@ import os
 import re
 import socket
 import sys
+import time
 from functools import lru_cache
 from typing import cast
 
 TOKENS = 16
-_OPTION = re.compile(rb"/([lngt])(\d+)")
+_OPTION = re.compile(rb"/([lngts])(\d+)")
+_RUN = re.compile(rb"arun-[0-9a-f]{16}")
+_LEADS, _WORKS = b"You lead a team", b"You work as a teammate"
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\n"
 _STREAM_HEAD = _HEAD % b"text/event-stream" + b"Transfer-Encoding: chunked\r\n\r\n"
 _USAGE = {"prompt_tokens": 64, "completion_tokens": 16, "total_tokens": 80}
@@ -63,10 +68,21 @@ def stream_writes(tokens: int) -> tuple[bytes, ...]:
 @lru_cache
 def call_writes(number: int) -> tuple[bytes, ...]:
     """The writes of an answer that calls a tool."""
-    function = {"name": "echo", "arguments": '{"text": "as it is"}'}
-    call = {"index": 0, "id": f"call_{number}", "type": "function", "function": function}
+    return _calling([("echo", {"text": "as it is"})], number)
+
+
+def _calling(made: list[tuple[str, dict[str, object]]], number: int) -> tuple[bytes, ...]:
+    calls = [
+        {
+            "index": index,
+            "id": f"call_{number}_{index}",
+            "type": "function",
+            "function": {"name": name, "arguments": json.dumps(arguments)},
+        }
+        for index, (name, arguments) in enumerate(made)
+    ]
     return (
-        _STREAM_HEAD + _piece([{"index": 0, "delta": {"role": "assistant", "tool_calls": [call]}}]),
+        _STREAM_HEAD + _piece([{"index": 0, "delta": {"role": "assistant", "tool_calls": calls}}]),
         _delta({}, "tool_calls"),
         _piece([], usage=_USAGE),
         _event(b"[DONE]") + b"0\r\n\r\n",
@@ -91,6 +107,9 @@ class Tally:
     requests = 0
     last = b""
     before = b""
+    # When a teammate was asked for, and how long it took to ask something itself.
+    spawned_at = 0.0
+    spawned = 0.0
 
 
 class Mock(asyncio.Protocol):
@@ -143,6 +162,8 @@ class Mock(asyncio.Protocol):
         writes = stream_writes(tokens) if _wants_stream(body) else (whole_answer(tokens),)
         if chosen.get(b"t") and not _has_result(body):
             writes = call_writes(Tally.requests)
+        if chosen.get(b"s"):
+            writes = _of_team(chosen[b"s"], body) or writes
         self._answering = True
         wait = chosen.get(b"l", 0)
         if wait:
@@ -171,12 +192,32 @@ def _wants_stream(body: bytes) -> bool:
     return b'"stream":true' in ends or b'"stream": true' in ends
 
 
+def _of_team(size: int, body: bytes) -> tuple[bytes, ...]:
+    """What whoever leads a team answers: spawns, then a wait for all of them, then words. A teammate has only words."""
+    if _WORKS in body:
+        if Tally.spawned_at:
+            Tally.spawned, Tally.spawned_at = time.perf_counter() - Tally.spawned_at, 0.0
+        return ()
+    told = body[body.rfind(b'"role":"user"') :]
+    if _LEADS not in body or b'\\"outcome\\"' in told:
+        return ()
+    runs = list(dict.fromkeys(run.decode() for run in _RUN.findall(told)))
+    if runs:
+        return _calling([("agent_wait", {"agent_id": ",".join(runs)})], Tally.requests)
+    Tally.spawned_at = time.perf_counter()
+    return _calling(
+        [("agent_spawn", {"instruction": f"Part {part}.", "agent": "planner"}) for part in range(size)], Tally.requests
+    )
+
+
 def _has_result(body: bytes) -> bool:
     """Whether a tool's result came after the last thing the user said."""
     return body.rfind(b'"role":"tool"') > body.rfind(b'"role":"user"')
 
 
 def _about(path: bytes) -> bytes:
+    if path == b"/spawned":
+        return json.dumps({"seconds": Tally.spawned}).encode()
     if path in (b"/last", b"/before"):
         return Tally.last if path == b"/last" else Tally.before
     return json.dumps({"requests": Tally.requests, "bytes": len(Tally.last)}).encode()

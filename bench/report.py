@@ -104,6 +104,30 @@ def _gate(tally: Tally) -> Row:
     )  # fmt: skip
 
 
+def _team(tally: Tally) -> Row:
+    return Row(
+        name="team", what="spawn and finish 100 teammates", unit="ms",
+        measured=tally.median("moot.team") * 1e3, noise=tally.noise("moot.team"),
+        goal=250, rule="250 ms", raw=tally.median("raw.team") * 1e3,
+    )  # fmt: skip
+
+
+def _team_slow(tally: Tally) -> Row:
+    raw = tally.median("raw.team.slow") * 1e3
+    return Row(
+        name="team-slow", what="the same with a model that takes 50 ms", unit="ms",
+        measured=tally.median("moot.team.slow") * 1e3, noise=tally.noise("moot.team.slow"),
+        goal=1.5 * raw, rule="1.5 x the requests alone", raw=raw,
+    )  # fmt: skip
+
+
+def _spawn(tally: Tally) -> Row:
+    return Row(
+        name="spawn", what="spawn to the teammate's first model call", unit="ms",
+        measured=tally.median("moot.spawn") * 1e3, noise=tally.noise("moot.spawn"), goal=5, rule="5 ms",
+    )  # fmt: skip
+
+
 def _token(name: str, what: str) -> Callable[[Tally], Row]:
     def row(tally: Tally) -> Row:
         return Row(
@@ -174,6 +198,9 @@ PLANS: dict[str, Plan] = {
     "concurrent": Plan("concurrent", _concurrent),
     "tool": Plan("tools", _tool),
     "gate": Plan("gate", _gate),
+    "team": Plan("team", _team),
+    "team-slow": Plan("team", _team_slow),
+    "spawn": Plan("team", _spawn),
     "token-fast": Plan("tokens", _token("fast", "CPU per token, 500 at full speed")),
     "token-paced": Plan("tokens", _token("paced", "CPU per token, one every 2 ms")),
     "crowd": Plan("crowd", _crowd),

@@ -17,7 +17,7 @@ MOOT = Path(sys.executable).with_name("moot")
 # Agents by the answer their model gives; the path is an instruction to the mock server.
 AGENTS = {"bench": "", "tools": "/t1", "long": "/n500", "paced": "/n100/g2", "crowd": "/n60/g20"}
 _AGENT = "---\nname: {name}\ndescription: Measured.\nmodel: {name}\n---\nYou are a helpful assistant.\n"
-_MODEL = """
+MODEL = """
 [models.{name}]
 provider = "openai"
 base_url = "{base}{options}/v1"
@@ -44,7 +44,7 @@ def make_home(folder: Path, base: str) -> Path:
         place = folder / "agents" / name
         place.mkdir(parents=True)
         (place / "AGENT.md").write_text(_AGENT.format(name=name), encoding="utf-8")
-    models = (_MODEL.format(name=name, base=base, options=options) for name, options in AGENTS.items())
+    models = (MODEL.format(name=name, base=base, options=options) for name, options in AGENTS.items())
     text = 'default_model = "bench"\n' + "".join(models)
     (folder / "config.toml").write_text(text, encoding="utf-8")
     (folder / "tools").mkdir()

@@ -19,6 +19,7 @@ from bench.line import Line, connect, watch
 from bench.mock import reply_text
 from bench.raw import Ledger, RawClient, Timed, durable_turn, keeping_turn
 from bench.subject import MOOT, Daemon, environment, make_home, seed
+from bench.team import measure_team
 
 SAY = "Please say something short and friendly about the weather of today."
 
@@ -212,6 +213,15 @@ class Bench:
         through, alone = await measure_gate(self.home / self.fresh("gate"), self.base)
         self.tally.add("gate.through", *through)
         self.tally.add("gate.alone", *alone)
+
+    async def team(self) -> None:
+        """A hundred teammates, spawned at once and waited for; and one, to see how soon it begins."""
+        found = await measure_team(self.home / self.fresh("team"), self.base, times=max(3, self.sizes.turns // 3))
+        self.tally.add("moot.team", *found.together)
+        self.tally.add("raw.team", *found.raw)
+        self.tally.add("moot.team.slow", *found.with_latency)
+        self.tally.add("raw.team.slow", *found.raw_with_latency)
+        self.tally.add("moot.spawn", *found.first_call)
 
     # ---- streams ------------------------------------------------------------------------------
 

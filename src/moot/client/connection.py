@@ -157,9 +157,7 @@ def _request(message: Runnable) -> pb.ClientMessage:
     if isinstance(message, pb.StreamMsg):
         return pb.ClientMessage(stream=message)
     return (
-        pb.ClientMessage(attach=message)
-        if isinstance(message, pb.AttachMsg)
-        else pb.ClientMessage(attach_run=message)
+        pb.ClientMessage(attach=message) if isinstance(message, pb.AttachMsg) else pb.ClientMessage(attach_run=message)
     )
 
 

@@ -82,6 +82,8 @@ class RunRequest:
     taint: frozenset[str] = frozenset()
     # The agent that wrote the content, where that was not the sender: a teammate that reports.
     author: str = ""
+    # The runs whose results the content tells: with it on disk they are owed to nobody any more.
+    delivers: tuple[str, ...] = ()
     # The run whose budget it spends from, where that is another: the turn of a person's that set it all off.
     origin: str = ""
 

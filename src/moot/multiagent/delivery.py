@@ -1,96 +1,164 @@
-"""A result nobody waited for goes to its parent as one message; one that was waited for has been handed over."""
+"""A result nobody waited for goes to its parent in one message; one that was waited for has been handed over."""
 
+import asyncio
 import logging
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from random import Random
-from typing import Protocol
 
 import msgspec
 
 from moot.domain.agent_run import AgentRun, Delivery
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
+from moot.domain.events import Event, RunEnded
 from moot.domain.ids import make_id
-from moot.domain.message import Role
+from moot.domain.message import Entry, Role
 from moot.domain.ports import Clock, Store
 from moot.domain.run import RunRequest
+from moot.engine.feed import Feed
 from moot.engine.runs import Runs
+from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
+from moot.multiagent.crew import AgentRuns
 from moot.multiagent.report import told
 
 logger = logging.getLogger(__name__)
 
-
-class Shelf(Protocol):
-    async def deliver(self, run_ids: list[str], delivery: Delivery) -> None: ...
+_WAIT = "agent_wait"
+# Who several that report together are.
+_TOGETHER = "team"
+_MOST_TOGETHER = 32
+_TRY_AGAIN_SECONDS = 1.0
 
 
 class Deliveries:
-    def __init__(self, *, runs: Runs, store: Store, shelf: Shelf, clock: Clock, rng: Random) -> None:
+    def __init__(
+        self, *, runs: Runs, store: Store, shelf: AgentRuns, clock: Clock, rng: Random, supervisor: Supervisor
+    ) -> None:
         self._runs = runs
         self._store = store
         self._shelf = shelf
         self._clock = clock
         self._rng = rng
+        self._supervisor = supervisor
         # Ended runs whose parent still goes on, and may yet wait for them.
-        self._held: dict[str, list[AgentRun]] = {}
+        self._held: dict[str, list[AgentRun]] = defaultdict(list)
+        # Ended runs whose result is to be told, by the conversation it is told in.
+        self._ready: dict[ConversationKey, list[AgentRun]] = {}
+        self._telling: set[str] = set()
 
-    def claimed(self, parent: str) -> list[AgentRun]:
+    def left_by(self, parent: str) -> list[AgentRun]:
         """The ended runs a parent left behind, which is over now."""
         return self._held.pop(parent, [])
 
-    async def settle(self, run: AgentRun) -> None:
-        """Hand on the result of a run that has ended, unless its parent still goes on or has it already."""
-        assert run.parent_key is not None
-        if self._goes_on(run.parent, run.parent_key):
-            self._held.setdefault(run.parent, []).append(run)
-            return
-        if await self._was_waited_for(run):
-            await self._shelf.deliver([run.id], Delivery.WAITED)
-            return
-        try:
-            await self._send(run)
-        except MootError as error:
-            # It stays owed: the next start tries again.
-            logger.warning("the result of %s could not be handed on: %s", run.id, error.message)
-            return
-        reach("teammate.delivered")
-        await self._shelf.deliver([run.id], Delivery.SENT)
+    async def settle(self, runs: Sequence[AgentRun]) -> None:
+        """Hand on the results of runs that have ended, unless their parent still goes on or has them already."""
+        by_parent: dict[str, list[AgentRun]] = defaultdict(list)
+        for run in runs:
+            by_parent[run.parent].append(run)
+        for parent, children in by_parent.items():
+            key = children[0].parent_key
+            assert key is not None
+            if self._runs.active(key) == parent:
+                self._held[parent] += children
+                continue
+            first = max(1, min(run.parent_seq for run in children))
+            waited = waited_for(await self._store.entries(key, first=first), parent)
+            had = [run.id for run in children if waited.get(run.id, 0.0) >= run.ended_at]
+            if had:
+                await self._shelf.deliver(had, Delivery.WAITED)
+            self._tell([run for run in children if run.id not in had])
 
-    def _goes_on(self, run_id: str, key: ConversationKey) -> bool:
-        return self._runs.active(key) == run_id
+    def _tell(self, runs: Sequence[AgentRun]) -> None:
+        for run in runs:
+            if run.id in self._telling:
+                continue
+            self._telling.add(run.id)
+            # A teammate that has ended cannot be told any more; whoever started it all can.
+            key = run.root if run.depth > 1 or run.parent_key is None else run.parent_key
+            if key in self._ready:
+                self._ready[key].append(run)
+            else:
+                self._ready[key] = [run]
+                self._supervisor.start(f"report to {key}", self._report(key))
 
-    async def _was_waited_for(self, run: AgentRun) -> bool:
-        """Whether the parent's history has the result: what a wait returned is there, or it was not returned."""
-        assert run.parent_key is not None
-        entries = await self._store.entries(run.parent_key, first=max(1, run.parent_seq))
-        return any(
-            run.id in told_ids(entry.message.content)
-            for entry in entries
-            if entry.message.role is Role.TOOL and entry.run_id == run.parent
-        )
+    async def _report(self, key: ConversationKey) -> None:
+        """One message after the other; what ends while one is being answered goes into the next."""
+        while ready := self._ready[key]:
+            batch = [run for run in ready if run.origin == ready[0].origin][:_MOST_TOGETHER]
+            try:
+                feed = await self._runs.submit(await self._request(key, batch))
+                reach("teammate.delivered")
+                await _over(feed)
+            except MootError as error:
+                # Nothing is lost: it stays owed until it is told.
+                logger.warning("the results for %s wait: %s", key, error.message)
+                await asyncio.sleep(_TRY_AGAIN_SECONDS)
+                continue
+            self._telling -= {run.id for run in batch}
+            self._ready[key] = [run for run in self._ready[key] if run not in batch]
+        del self._ready[key]
 
-    async def _send(self, run: AgentRun) -> None:
-        """One message, whatever happens: its id makes a second one the same message."""
-        # A teammate that has ended cannot be told any more; whoever started it all can.
-        key = run.root if run.depth > 1 else run.parent_key
-        assert key is not None
-        history = await self._runs.histories.load(run.key)
-        request = RunRequest(
+    async def _request(self, key: ConversationKey, batch: Sequence[AgentRun]) -> RunRequest:
+        taint: frozenset[str] = frozenset()
+        for run in batch:
+            history = await self._runs.histories.load(run.key)
+            taint |= history.taint if history is not None else run.taint
+        agents = {run.agent for run in batch}
+        return RunRequest(
             id=make_id("run", now=self._clock.now(), rng=self._rng),
             key=key,
             speaker=key.agent,
-            content=told(run),
-            author=run.agent,
-            taint=history.taint if history is not None else run.taint,
-            client_message_id=f"result:{run.id}",
+            content="\n\n".join(told(run, among=len(batch)) for run in batch),
+            author=batch[0].agent if len(agents) == 1 else _TOGETHER,
+            taint=taint,
             # What comes of it is still of the turn that set it off, and spends from the same purse.
-            origin=run.origin,
+            origin=batch[0].origin,
+            delivers=tuple(run.id for run in batch),
         )
-        await self._runs.submit(request)
+
+
+async def _over(feed: Feed) -> None:
+    """Wait until the message is answered; raises where it could not be taken."""
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def follower(item: Event | MootError) -> None:
+        if over.done():
+            return
+        if isinstance(item, MootError):
+            over.set_exception(item)
+        elif isinstance(item, RunEnded):
+            over.set_result(None)
+
+    leave = feed.follow(follower)
+    try:
+        await over
+    finally:
+        leave()
+
+
+def waited_for(entries: Iterable[Entry], parent: str) -> dict[str, float]:
+    """The runs a parent waited for, and when it last got an answer; what had ended by then was in that answer.
+
+    A long answer is kept cut, so it is not asked whether it holds them all. Where it does say that a run has ended,
+    no clock is asked.
+    """
+    asked: dict[str, list[str]] = {}
+    answered: dict[str, float] = {}
+    for entry in entries:
+        if entry.run_id != parent:
+            continue
+        asked |= {call.id: waited_ids(call.arguments) for call in entry.message.tool_calls if call.name == _WAIT}
+        if entry.message.role is Role.TOOL and not entry.message.is_error:
+            answered |= dict.fromkeys(asked.get(entry.message.tool_call_id, ()), entry.created_at)
+            answered |= dict.fromkeys(told_ids(entry.message.content), math.inf)
+    return answered
 
 
 def told_ids(content: str) -> set[str]:
-    """The runs whose end a wait's result tells."""
+    """The runs whose end a wait's result tells, where it was not cut."""
     try:
         said = msgspec.json.decode(content)
     except msgspec.DecodeError:
@@ -101,3 +169,13 @@ def told_ids(content: str) -> set[str]:
         for view in views
         if isinstance(view, dict) and view.get("status") in ("completed", "failed", "cancelled")
     }
+
+
+def waited_ids(arguments: str) -> list[str]:
+    """The runs that a call of agent_wait names."""
+    try:
+        given = msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        return []
+    named = given.get("agent_id") if isinstance(given, dict) else None
+    return named.replace(",", " ").split() if isinstance(named, str) else []

@@ -46,9 +46,9 @@ def hint(run: AgentRun, *, streak: int = 0) -> str:
     )
 
 
-def told(run: AgentRun) -> str:
-    """The message a parent gets that did not wait."""
+def told(run: AgentRun, *, among: int = 1) -> str:
+    """What a parent is told that did not wait; among several each has its share of what one message holds."""
     assert run.end is not None
     head = f"{run.agent} ({run.id}) has ended: {run.end.outcome}."
-    said = run.end.content[:_LONGEST_RESULT] or run.end.error
+    said = run.end.content[: _LONGEST_RESULT // among] or run.end.error
     return "\n\n".join(part for part in (head, said, hint(run)) if part)

@@ -45,7 +45,12 @@ class Teammates:
         # Runs that are stopped alone: those they set to work go on.
         self.spared: set[str] = set()
         self._deliveries = Deliveries(
-            runs=crew.runs, store=crew.store, shelf=crew.shelf, clock=crew.clock, rng=crew.rng
+            runs=crew.runs,
+            store=crew.store,
+            shelf=crew.shelf,
+            clock=crew.clock,
+            rng=crew.rng,
+            supervisor=crew.supervisor,
         )
 
     # ---- to begin -----------------------------------------------------------------------------
@@ -82,8 +87,7 @@ class Teammates:
                 await self._c.store.end(run.key, run.id, end, (), now=self._c.clock.now())
                 await self._finish(live, end)
         reach("teammates.recovered")
-        for run in await self._c.shelf.owed():
-            await self._deliveries.settle(run)
+        await self._deliveries.settle(await self._c.shelf.owed())
         self._places.fill()
 
     # ---- to look and to wait ------------------------------------------------------------------
@@ -183,8 +187,9 @@ class Teammates:
         if end.outcome is Outcome.CANCELLED and request.id not in self.spared:
             for live in [each for each in self._live.values() if each.run.parent == request.id]:
                 self._c.supervisor.start(f"stop {live.run.id}", self._stop_quietly(live.run.id))
-        for run in self._deliveries.claimed(request.id):
-            self._c.supervisor.start(f"deliver {run.id}", self._deliveries.settle(run))
+        left = self._deliveries.left_by(request.id)
+        if left:
+            self._c.supervisor.start(f"results of {request.id}", self._deliveries.settle(left))
 
     def close(self) -> None:
         """The daemon stops: nothing new begins, and what goes on is taken up at the next start."""
@@ -350,7 +355,7 @@ class Teammates:
         live.over.set()
         self._places.give_up(run.id)
         if delivery is Delivery.OWED:
-            await self._deliveries.settle(run)
+            await self._deliveries.settle([run])
 
     async def _resumable(self, run: AgentRun) -> bool:
         """Whether nothing about a run is unknown: each open call waits for an approval, or does no harm twice."""

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
@@ -11,7 +11,9 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.run import Limits, Outcome, RunEnd
 from moot.domain.usage import Spend, Usage
 from moot.store import rows
-from moot.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from moot.store.sqlite import SqliteStore
 
 _GIVEN = (
     "id, agent, sender, root_agent, root_sender, parent, parent_agent, parent_sender, parent_seq, call, origin, step,"
@@ -23,7 +25,7 @@ _SELECT = f"SELECT {_COLUMNS} FROM agent_runs"
 
 
 class SqliteAgentRuns:
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: "SqliteStore") -> None:
         self._store = store
 
     async def create(self, run: AgentRun) -> AgentRun:
@@ -36,7 +38,7 @@ class SqliteAgentRuns:
 
     async def deliver(self, run_ids: Sequence[str], delivery: Delivery) -> None:
         """Say where results that were owed have gone."""
-        await self._store.write(lambda db: _deliver(db, run_ids, delivery), "deliver")
+        await self._store.write(lambda db: delivered(db, run_ids, delivery), "deliver")
 
     async def grant(self, run_id: str, tools: Sequence[str]) -> None:
         await self._store.write(
@@ -166,7 +168,7 @@ def _end(db: apsw.Connection, run: AgentRun) -> None:
     )
 
 
-def _deliver(db: apsw.Connection, run_ids: Sequence[str], delivery: Delivery) -> None:
+def delivered(db: apsw.Connection, run_ids: Sequence[str], delivery: Delivery) -> None:
     for run_id in run_ids:
         db.execute("UPDATE agent_runs SET delivery = ? WHERE id = ? AND delivery = 'owed'", (delivery.value, run_id))
 

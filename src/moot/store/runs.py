@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import apsw
 
-from moot.domain.agent_run import BACKGROUND_SENDER, CHILD_SENDER
+from moot.domain.agent_run import BACKGROUND_SENDER, CHILD_SENDER, Delivery
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.message import Entry, Message, Role, tool_result, user
@@ -14,7 +14,7 @@ from moot.domain.ports import Begun
 from moot.domain.run import Limits, Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.usage import Spent
-from moot.store import conversations, rows, spending
+from moot.store import agent_runs, conversations, rows, spending
 
 INTERRUPTED_CALL = "interrupted: the daemon stopped before this call's outcome was known; it was not run again"
 INTERRUPTED_RUN = "the daemon stopped while this run was in flight"
@@ -355,6 +355,8 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
             started.user_seq,
         ),
     )
+    if request.delivers:
+        agent_runs.delivered(db, request.delivers, Delivery.SENT)
 
 
 def _require(db: apsw.Connection, run_id: str) -> tuple[int, str]:

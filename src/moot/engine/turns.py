@@ -160,7 +160,9 @@ class Turns:
         if ticket.resumed and history is not None:
             last = history.last_user_seq()
             return history, _on_disk(next(entry for entry in history.entries if entry.seq == last))
-        if history is not None and not ticket.kept and not ticket.rerun_of:
+        if not ticket.kept and not ticket.rerun_of:
+            if history is None:
+                history = self._histories.start(Conversation(key=request.key, created_at=now, updated_at=now))
             return history, self._begin_ahead(ticket, request, history)
         try:
             if ticket.rerun_of:

@@ -10,12 +10,12 @@ from moot.domain.agent_run import AgentRun
 from moot.domain.message import Message, user
 from moot.domain.ports import Store
 from moot.domain.scope import NOT_SPAWNED
-from moot.domain.text import clean, defuse
+from moot.domain.text import defuse
 from moot.domain.trace import TraceKind
-from moot.domain.transcript_text import as_text
 from moot.engine.turn import Briefing, Conduct, Turn
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing import Route
+from moot.multiagent.snapshot import Snapshots
 from moot.multiagent.traces import Traces
 
 _NOTHING = Briefing()
@@ -23,8 +23,6 @@ _ALONE = Briefing(scope=NOT_SPAWNED)
 # Silence and running in circles are pointed out once: others wait for what comes of it.
 _LEADS = Conduct(nudges=1)
 _WORKS = Conduct(nudges=1, escalates=True)
-_SNAPSHOT_MESSAGES = 40
-_SNAPSHOT_CHARACTERS = 16_000
 
 
 class AtWork(Protocol):
@@ -46,7 +44,7 @@ class Briefs:
         self._partition = partition
         self._route = route
         self._config = config
-        self._store = store
+        self._snapshots = Snapshots(store)
         self._traces = traces
 
     async def __call__(self, turn: Turn) -> Briefing:
@@ -76,14 +74,8 @@ class Briefs:
     async def _snapshot(self, run: AgentRun) -> str:
         """What was said where the teammate was spawned, up to then, to read and not to answer."""
         assert run.parent_key is not None
-        first = max(1, run.parent_seq - _SNAPSHOT_MESSAGES)
-        entries = await self._store.entries(run.parent_key, first=first, last=run.parent_seq)
-        told = as_text([entry.message for entry in entries])
-        lines = [f"{message.agent or message.role}: {message.content}" for message in told if message.content.strip()]
-        if not lines:
-            return ""
-        text = defuse(clean("\n\n".join(lines)[-_SNAPSHOT_CHARACTERS:]))
-        return f"The conversation you were called from, to know and not to answer:\n\n{text}"
+        text = await self._snapshots.of(run.parent_key, run.parent_seq)
+        return f"The conversation you were called from, to know and not to answer:\n\n{text}" if text else ""
 
 
 def roster(partition: Partition, *, rounds: int) -> str:

@@ -4,13 +4,13 @@ Counted here, not asked of a model; what was counted before a restart is read ba
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
 from moot.domain.agent_run import AgentRun, AgentRunStatus, status_of
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.ports import RunContext
-from moot.domain.run import Outcome
 
 # A teammate that has failed so often in one turn is not given more of it.
 MOST_FAILURES = 2
@@ -35,16 +35,19 @@ class Tally:
     def __init__(self) -> None:
         self.reading = asyncio.Lock()
         self.is_read = False
-        # Steps that spawned, the calls they did it with, and how what they spawned has ended, in that order.
+        # Steps that spawned, and the calls they did it with.
         self._rounds: set[tuple[str, int]] = set()
         self._calls: set[tuple[str, str]] = set()
-        self._ends: dict[str, tuple[str, Outcome]] = {}
+        # What was spawned and has ended, how often each agent failed, and how many failed in a row by now.
+        self._ended: set[str] = set()
+        self.failures: Counter[str] = Counter()
+        self.streak = 0
 
     def count(self, context: RunContext, agent: str, *, most: int) -> None:
         """Count a spawn, or refuse it. A call that is made again after a restart was counted before."""
         if (context.run_id, context.call_id) in self._calls:
             return
-        failures = self.failures(agent)
+        failures = self.failures[agent]
         if failures >= MOST_FAILURES:
             raise Conflict(
                 f"{agent} has failed {failures} times in this turn and is not started again",
@@ -59,27 +62,22 @@ class Tally:
 
     def read_back(self, runs: Sequence[AgentRun]) -> None:
         """Take in what was kept before this was begun."""
-        since, self._ends = self._ends, {}
         for run in runs:
             self._rounds.add((run.parent, run.step))
             self._calls.add((run.parent, run.call))
         for run in sorted(runs, key=lambda run: run.ended_at):
             self.ended(run)
-        self._ends |= since
         self.is_read = True
 
     def ended(self, run: AgentRun) -> None:
-        if run.end is not None:
-            self._ends[run.id] = (run.agent, run.end.outcome)
-
-    def failures(self, agent: str) -> int:
-        return sum(_failed(outcome) for name, outcome in self._ends.values() if name == agent)
-
-    @property
-    def streak(self) -> int:
-        """How many teammates have failed in a row by now."""
-        failed = [_failed(outcome) for _, outcome in self._ends.values()]
-        return len(failed) if all(failed) else failed[::-1].index(False)
+        if run.end is None or run.id in self._ended:
+            return
+        self._ended.add(run.id)
+        if status_of(run.end.outcome) is AgentRunStatus.FAILED:
+            self.failures[run.agent] += 1
+            self.streak += 1
+        else:
+            self.streak = 0
 
 
 class Kept(Protocol):
@@ -110,7 +108,3 @@ class Delegations:
 
     def forget(self, origin: str) -> None:
         self._tallies.pop(origin, None)
-
-
-def _failed(outcome: Outcome) -> bool:
-    return status_of(outcome) is AgentRunStatus.FAILED

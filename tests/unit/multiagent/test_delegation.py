@@ -78,7 +78,7 @@ def test_failures_count_against_who_failed_and_success_ends_a_streak() -> None:
     assert tally.streak == 0
     tally.ended(run(3, "a", Outcome.LOOP_DETECTED))
     tally.ended(run(4, "b", Outcome.MODEL_ERROR))
-    assert (tally.failures("a"), tally.failures("b"), tally.streak) == (2, 1, 2)
+    assert (tally.failures["a"], tally.failures["b"], tally.streak) == (2, 1, 2)
     tally.count(context(1), "b", most=9)
     with pytest.raises(Conflict, match="a has failed 2 times"):
         tally.count(context(1), "a", most=9)
@@ -89,7 +89,7 @@ async def test_what_was_counted_before_a_restart_is_read_back_once() -> None:
     delegations = Delegations(shelf)
     tally = await delegations.of("root")
     assert await delegations.of("root") is tally
-    assert (shelf.reads, tally.failures("a"), delegations.streak("root")) == (1, 2, 2)
+    assert (shelf.reads, tally.failures["a"], delegations.streak("root")) == (1, 2, 2)
     # A call that is made again is the one that was counted; a new one is not.
     tally.count(context(2, "call-2"), "a", most=2)
     with pytest.raises(Conflict):

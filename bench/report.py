@@ -128,6 +128,15 @@ def _spawn(tally: Tally) -> Row:
     )  # fmt: skip
 
 
+def _old(tally: Tally) -> Row:
+    young = tally.median("moot.one") * 1e3
+    return Row(
+        name="spawn-old", what="a turn with a teammate, 100,000 ended runs", unit="ms",
+        measured=tally.median("moot.one.old") * 1e3, noise=tally.noise("moot.one.old"),
+        goal=1.25 * young, rule="1.25 x with ten", raw=young,
+    )  # fmt: skip
+
+
 def _token(name: str, what: str) -> Callable[[Tally], Row]:
     def row(tally: Tally) -> Row:
         return Row(
@@ -201,6 +210,7 @@ PLANS: dict[str, Plan] = {
     "team": Plan("team", _team),
     "team-slow": Plan("team", _team_slow),
     "spawn": Plan("team", _spawn),
+    "spawn-old": Plan("team", _old),
     "token-fast": Plan("tokens", _token("fast", "CPU per token, 500 at full speed")),
     "token-paced": Plan("tokens", _token("paced", "CPU per token, one every 2 ms")),
     "crowd": Plan("crowd", _crowd),

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import aiohttp
+import apsw
 
 from bench.line import connect
 from bench.mock import reply_text
@@ -14,7 +15,8 @@ from bench.raw import RawClient
 from bench.subject import MODEL, Daemon, make_home
 
 TEAM = 100
-_CONFIG = "\n[agent]\nmultiAgent = true\nmaxRunning = 128\nmaxDelegationRounds = 1000\n"
+OLD = 100_000
+_CONFIG = "\n[agent]\nmultiAgent = true\nmaxRunning = 128\nmaxDelegationRounds = 1000\n[traces]\nmost = 1000000\n"
 
 
 class Spawned:
@@ -26,6 +28,8 @@ class Spawned:
         self.raw: list[float] = []
         self.raw_with_latency: list[float] = []
         self.first_call: list[float] = []
+        self.alone: list[float] = []
+        self.among_many: list[float] = []
 
 
 async def measure_team(folder: Path, base: str, *, times: int) -> Spawned:
@@ -37,7 +41,15 @@ async def measure_team(folder: Path, base: str, *, times: int) -> Spawned:
         for name, options in (("team", f"/s{TEAM}"), ("slow", f"/l50/s{TEAM}"), ("one", "/s1"))
     )
     spawned = Spawned()
-    for model, into in (("team", spawned.together), ("slow", spawned.with_latency), ("one", [])):
+    pieces = (
+        ("team", spawned.together),
+        ("slow", spawned.with_latency),
+        ("one", spawned.alone),
+        ("one", spawned.among_many),
+    )
+    for model, into in pieces:
+        if into is spawned.among_many:
+            await asyncio.to_thread(grow_old, home / "data" / "moot.db", OLD)
         chosen = config.replace('default_model = "bench"', f'default_model = "{model}"') + models + _CONFIG
         (home / "config.toml").write_text(chosen, encoding="utf-8")
         daemon = await Daemon.start(home)
@@ -45,17 +57,52 @@ async def measure_team(folder: Path, base: str, *, times: int) -> Spawned:
             async with connect(daemon.socket) as line:
                 await line.turn("moot", f"warm-{model}", "Begin.")
                 for number in range(times):
-                    timed = await line.turn("moot", f"{model}-{number}", "Begin.")
+                    timed = await line.turn("moot", f"{model}-{number}-{daemon.pid}", "Begin.")
                     if timed.text != reply_text():
                         raise RuntimeError(f"the orchestrator said {timed.text[:80]!r}")
                     into.append(timed.total)
-                    if model == "one":
+                    if into is spawned.alone:
                         spawned.first_call.append(await _first_call(base))
         finally:
             await daemon.stop()
     spawned.raw = [await _raw(base, f"/s{TEAM}") for _ in range(times)]
     spawned.raw_with_latency = [await _raw(base, f"/l50/s{TEAM}") for _ in range(times)]
     return spawned
+
+
+def grow_old(store: Path, count: int) -> None:
+    """Put so many teammates that have long ended into a store, with their conversations and what was said in them."""
+    db = apsw.Connection(str(store))
+    numbers = f"WITH RECURSIVE old (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM old WHERE n < {count})"
+    base = db.execute("SELECT coalesce(max(id), 0) FROM conversations").get
+    with db:
+        db.execute(
+            "INSERT INTO conversations (id, agent, sender, created_at, updated_at, last_seq)"
+            f" {numbers} SELECT {base} + n, 'planner', 'run:old-' || n, 1.0, 2.0, 2 FROM old"
+        )
+        db.execute(
+            "INSERT INTO runs (id, conversation, speaker, status, cwd, client_message_id, created_at, started_at,"
+            " ended_at, user_seq, reply_seq, outcome)"
+            f" {numbers} SELECT 'old-' || n, {base} + n, 'planner', 'ended', '', '', 1.0, 1.0, 2.0, 1, 2, 'completed'"
+            " FROM old"
+        )
+        db.execute(
+            "INSERT INTO messages (id, role, content, agent, tool_call_id, is_error, run_id, created_at)"
+            f" {numbers} SELECT (({base} + n) << 32) + 1, 'user', 'Part of old.', '', '', 0, 'old-' || n, 1.0 FROM old"
+        )
+        columns = [str(row[1]) for row in db.execute("PRAGMA table_info (agent_runs)") if row[3] and row[4] is None]
+        given = {
+            "id": "'old-' || n", "agent": "'planner'", "sender": "'run:old-' || n", "root_agent": "'moot'",
+            "root_sender": "'user'", "parent": "'gone-' || n", "parent_agent": "'moot'", "parent_sender": "'user'",
+            "chain": "'[\"moot\"]'", "allowed_tools": "'[]'", "status": "'completed'", "delivery": "'waited'",
+            "created_at": "1.0", "parent_seq": "1", "step": "1", "call": "'call-' || n", "outcome": "'completed'",
+        }  # fmt: skip
+        named = [name for name in columns if name != "number"]
+        values = ", ".join(given.get(name, "''") for name in named)
+        db.execute(f"INSERT INTO agent_runs ({', '.join(named)}) {numbers} SELECT {values} FROM old")
+        # As of now, so that none is old enough to be removed while others are measured.
+        db.execute("UPDATE agent_runs SET outcome = 'completed', ended_at = ? WHERE id LIKE 'old-%'", (time.time(),))
+    db.close()
 
 
 async def _first_call(base: str) -> float:

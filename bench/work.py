@@ -222,6 +222,8 @@ class Bench:
         self.tally.add("moot.team.slow", *found.with_latency)
         self.tally.add("raw.team.slow", *found.raw_with_latency)
         self.tally.add("moot.spawn", *found.first_call)
+        self.tally.add("moot.one", *found.alone)
+        self.tally.add("moot.one.old", *found.among_many)
 
     # ---- streams ------------------------------------------------------------------------------
 

@@ -13,6 +13,21 @@ WRITES = (
     "begin", "append", "end", "enqueue", "rerun", "recover", "archive", "title", "delete", "import",
 )  # fmt: skip
 
+# Those of a team, and of calls that ask their owner.
+TEAM_WRITES = ("spawn", "finish", "deliver", "grant", "ask", "decide", "use")
+
+TEAM_POINTS = (
+    *(f"commit.{write}" for write in TEAM_WRITES),
+    *(f"committed.{write}" for write in TEAM_WRITES),
+    "teammate.spawned",
+    "teammate.begun",
+    "teammate.halted",
+    "teammate.ended",
+    "teammate.delivered",
+    "teammate.interrupted",
+    "teammates.recovered",
+)
+
 POINTS = (
     *(f"commit.{write}" for write in WRITES),
     *(f"committed.{write}" for write in WRITES),
@@ -49,6 +64,7 @@ POINTS = (
     "drain.begun",
     "drain.halted",
     "drain.done",
+    *TEAM_POINTS,
 )
 
 

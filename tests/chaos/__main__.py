@@ -9,7 +9,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from moot.failpoint import POINTS
+from moot.failpoint import POINTS, TEAM_POINTS
+from tests.chaos import team_cycles
 from tests.chaos.cycles import Arena, Cycle, plan
 
 
@@ -19,14 +20,54 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--points", nargs="*", default=list(POINTS), choices=POINTS, metavar="POINT")
     parser.add_argument("--only-points", action="store_true", help="no kills at random moments")
+    parser.add_argument("--team", action="store_true", help="with an orchestrator and its teammates")
     asked = parser.parse_args()
-    points = tuple(asked.points)
+    # Told to stop, it takes its daemon with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    return _team(asked) if asked.team else _talkers(asked)
+
+
+def _team(asked: argparse.Namespace) -> int:
+    points = tuple(point for point in asked.points if point in team_cycles.VISITED)
+    planned = team_cycles.plan(asked.cycles, asked.seed, points)
+    if asked.only_points:
+        planned = [(points[number % len(points)], 1 + number // len(points) % 4) for number in range(asked.cycles)]
+    print(f"seed {asked.seed}: {asked.cycles} cycles with a team, {len(points)} named points", flush=True)
+    folder = Path(tempfile.mkdtemp(prefix="moot-chaos-"))
+    reached: Counter[str] = Counter()
+    failed = 0
+    began = time.monotonic()
+    with team_cycles.TeamArena(folder, asked.seed) as arena:
+        for number, (point, passes) in enumerate(planned, start=1):
+            done = arena.cycle(number, point, passes)
+            reached[point or "at random"] += done.reached or point in ("", team_cycles.TERM)
+            failed += bool(done.problems)
+            if done.problems:
+                print(f"{done}:", *done.problems, sep="\n  ", flush=True)
+            if number % 50 == 0:
+                print(f"{number} cycles in {time.monotonic() - began:.0f} s, {failed} with problems", flush=True)
+        arena.finish()
+    stops, random = reached[team_cycles.TERM], reached["at random"]
+    named = sum(reached.values()) - stops - random
+    print(
+        f"{arena.kills} kills and stops in {time.monotonic() - began:.0f} s: {named} at named points,"
+        f" {random} at random, {stops} by SIGTERM; {arena.runs} runs, {arena.outcomes};"
+        f" {failed} cycles with problems"
+    )
+    print("never reached:", *[point for point in points if not reached[point]])
+    if failed:
+        print(f"the homes are kept in {folder}; run again with --seed {asked.seed}")
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 1 if failed else 0
+
+
+def _talkers(asked: argparse.Namespace) -> int:
+    points = tuple(point for point in asked.points if point not in TEAM_POINTS)
     planned = plan(asked.cycles, asked.seed, points)
     if asked.only_points:
         planned = [(points[number % len(points)], 1 + number // len(points) % 4) for number in range(asked.cycles)]
     print(f"seed {asked.seed}: {asked.cycles} cycles, {len(points)} named points", flush=True)
-    # Told to stop, it takes its daemon with it.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder = Path(tempfile.mkdtemp(prefix="moot-chaos-"))
     failed: list[Cycle] = []
     reached: Counter[str] = Counter()

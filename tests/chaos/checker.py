@@ -85,11 +85,18 @@ def check(home: Home, ledger: Ledger) -> list[str]:
     problems = [*ledger.surprises, *_file(home), *_notes(home, talks)]
     for talk in talks.values():
         where = " ⇄ ".join(talk.key)
-        found = (*_order(talk), *_runs(talk), *_tools(talk), *_archives(talk))
-        problems += [f"{where}: {problem}" for problem in found]
+        problems += [f"{where}: {problem}" for problem in sound(talk)]
     problems += _messages(ledger, talks)
     problems += _whole(ledger, talks)
     return problems
+
+
+def sound(talk: Talk) -> Iterator[str]:
+    """What is wrong with a conversation by itself: order, ends, pairs of calls and results, archives."""
+    yield from _order(talk)
+    yield from _runs(talk)
+    yield from _tools(talk)
+    yield from _archives(talk)
 
 
 def _file(home: Home) -> Iterator[str]:

@@ -1,6 +1,7 @@
-"""The daemon as it ships, with one more tool and two signals for tests.
+"""The daemon as it ships, with a few more tools and two signals for tests.
 
-`note` writes a line to a file, so that its effects can be counted. SIGUSR1 sets a failpoint, SIGUSR2 counts the tasks.
+`note` and the marks of teammates write a line to a file, so that their effects can be counted. SIGUSR1 sets a
+failpoint, SIGUSR2 counts the tasks.
 """
 
 import asyncio
@@ -39,14 +40,40 @@ class Note:
         self._path = path
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        # A file of the kernel's: what is written stays written when this process is killed.
-        handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(handle, f"{context.run_id} {arguments['number']}\n".encode())
-        finally:
-            os.close(handle)
+        write_line(self._path, f"{context.run_id} {arguments['number']}")
         await asyncio.sleep(arguments.get("pause", 0))
         return f"noted {arguments['number']}"
+
+
+class Mark:
+    """A tool of the operator's by its name, with an effect that can be counted by the call that had it."""
+
+    def __init__(self, name: str, safety: Safety, path: Path) -> None:
+        self.spec = ToolSpec(
+            name=name,
+            safety=safety,
+            description="Leave a mark.",
+            parameters={
+                "type": "object",
+                "properties": {"label": {"type": "string"}, "pause": {"type": "number"}},
+                "required": ["label"],
+            },
+        )
+        self._path = path
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        write_line(self._path, f"{context.run_id} {context.call_id}")
+        await asyncio.sleep(arguments.get("pause", 0))
+        return f"marked {arguments['label']}"
+
+
+def write_line(path: Path, line: str) -> None:
+    # A file of the kernel's: what is written stays written when this process is killed.
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(handle, f"{line}\n".encode())
+    finally:
+        os.close(handle)
 
 
 def arm_on_signal(order: Path) -> None:
@@ -71,6 +98,20 @@ def count_on_signal(answer: Path) -> None:
     signal.signal(signal.SIGUSR2, tell)
 
 
+def add_tools(*more: Tool) -> None:
+    built_in = Hands.tools
+    # The same as long as the daemon's own are: much is worked out once for each set of tools.
+    known: list[Mapping[str, Tool]] = [{}, {}]
+
+    def with_more(hands: Hands) -> Mapping[str, Tool]:
+        own = built_in(hands)
+        if known[0] is not own:
+            known[:] = own, {**own, **{tool.spec.name: tool for tool in more}}
+        return known[1]
+
+    Hands.tools = with_more  # type: ignore[method-assign]
+
+
 def main() -> int:
     paths = Paths.find(os.environ)
     home = paths.config.parent
@@ -79,15 +120,9 @@ def main() -> int:
     if synchronous := os.environ.get("MOOT_TEST_SYNCHRONOUS"):
         # A disk that is not waited for: what a test of the order of syncs must be able to see.
         app.open_store = partial(open_store, tuning=Tuning(synchronous=synchronous))  # type: ignore[misc,assignment]
-    note = Note(home / "notes.txt")
-
-    built_in = Hands.tools
-
-    def tools_and_note(hands: Hands) -> Mapping[str, Tool]:
-        return {**built_in(hands), note.spec.name: note}
-
-    Hands.tools = tools_and_note  # type: ignore[method-assign]
-    app.DRAIN_SECONDS = 0.2  # type: ignore[misc]
+    marks = home / "marks.txt"
+    add_tools(Note(home / "notes.txt"), Mark("fs_mark", Safety.SAFE, marks), Mark("fs_risk", Safety.DANGEROUS, marks))
+    app.DRAIN_SECONDS = float(os.environ.get("MOOT_TEST_DRAIN", "0.2"))  # type: ignore[misc]
     return app.serve(paths)
 
 

@@ -196,11 +196,8 @@ class RunRequests:
         picture = await self._picture()
         stopped = [info.run_id] if asked.only else _below(picture, info.run_id)
         if asked.only:
-            self._d.teammates.spared.add(info.run_id)
-        try:
-            await self._end(info, only=asked.only)
-        finally:
-            self._d.teammates.spared.discard(info.run_id)
+            await self._d.teammates.spare(info.run_id)
+        await self._end(info, only=asked.only)
         await self._d.teammates.over(stopped, seconds=_STOP_SECONDS, every=True)
         for run_id in stopped:
             self._d.stop(_key(picture[run_id]))

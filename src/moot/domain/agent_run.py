@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fnmatch import fnmatchcase
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.run import Limits, Outcome, RunEnd
+from moot.domain.scope import SHARED, TEAMMATE
 
 # Senders of the conversations that spawned and background runs have to themselves.
 CHILD_SENDER = "run:"
@@ -90,6 +92,8 @@ class AgentRun:
     taint: frozenset[str] = frozenset()
     # The last message of the parent's conversation when it was spawned.
     parent_seq: int = 0
+    # Whether it goes on although what spawned it was stopped: that was to stop alone.
+    outlives: bool = False
     status: AgentRunStatus = AgentRunStatus.SPAWNED
     block: Block = field(default_factory=Block)
     waiting_on: str = ""
@@ -102,6 +106,11 @@ class AgentRun:
     @property
     def depth(self) -> int:
         return len(self.chain)
+
+    def may_use(self, tool: str) -> bool:
+        """Whether a spawn gave the tool, or a grant did. What does no work of its own is always there."""
+        named = (*self.allowed_tools, *self.granted_tools, *SHARED, *TEAMMATE)
+        return not self.allowed_tools or any(fnmatchcase(tool, pattern) for pattern in named)
 
     @property
     def is_background(self) -> bool:

@@ -4,8 +4,7 @@ import asyncio
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from random import Random
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -15,13 +14,10 @@ from moot.domain.errors import MootError
 from moot.domain.events import Event, RunEnded
 from moot.domain.ids import make_id
 from moot.domain.message import Entry, Role
-from moot.domain.ports import Clock, Store
 from moot.domain.run import RunRequest
 from moot.engine.feed import Feed
-from moot.engine.runs import Runs
-from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
-from moot.multiagent.crew import AgentRuns
+from moot.multiagent.crew import Crew
 from moot.multiagent.report import told
 
 logger = logging.getLogger(__name__)
@@ -34,15 +30,15 @@ _TRY_AGAIN_SECONDS = 1.0
 
 
 class Deliveries:
-    def __init__(
-        self, *, runs: Runs, store: Store, shelf: AgentRuns, clock: Clock, rng: Random, supervisor: Supervisor
-    ) -> None:
-        self._runs = runs
-        self._store = store
-        self._shelf = shelf
-        self._clock = clock
-        self._rng = rng
-        self._supervisor = supervisor
+    def __init__(self, crew: Crew, at_work: Callable[[str], AgentRun | None]) -> None:
+        self._runs = crew.runs
+        self._store = crew.store
+        self._shelf = crew.shelf
+        self._clock = crew.clock
+        self._rng = crew.rng
+        self._supervisor = crew.supervisor
+        # A parent that goes on may be in line, and have no lane yet.
+        self._at_work = at_work
         # Ended runs whose parent still goes on, and may yet wait for them.
         self._held: dict[str, list[AgentRun]] = defaultdict(list)
         # Ended runs whose result is to be told, by the conversation it is told in.
@@ -61,15 +57,15 @@ class Deliveries:
         for parent, children in by_parent.items():
             key = children[0].parent_key
             assert key is not None
-            if self._runs.active(key) == parent:
+            if self._runs.active(key) == parent or self._at_work(parent) is not None:
                 self._held[parent] += children
                 continue
             first = max(1, min(run.parent_seq for run in children))
             waited = waited_for(await self._store.entries(key, first=first), parent)
-            had = [run.id for run in children if waited.get(run.id, 0.0) >= run.ended_at]
-            if had:
+            left = _without(children, waited)
+            if had := [run.id for run in children if run not in left]:
                 await self._shelf.deliver(had, Delivery.WAITED)
-            self._tell([run for run in children if run.id not in had])
+            self._tell(left)
 
     def _tell(self, runs: Sequence[AgentRun]) -> None:
         for run in runs:
@@ -120,6 +116,11 @@ class Deliveries:
         )
 
 
+def _without(runs: Sequence[AgentRun], waited: Mapping[str, float]) -> list[AgentRun]:
+    """Those of the runs whose end was in no answer to a wait."""
+    return [run for run in runs if waited.get(run.id, 0.0) < run.ended_at]
+
+
 async def _over(feed: Feed) -> None:
     """Wait until the message is answered; raises where it could not be taken."""
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -140,10 +141,9 @@ async def _over(feed: Feed) -> None:
 
 
 def waited_for(entries: Iterable[Entry], parent: str) -> dict[str, float]:
-    """The runs a parent waited for, and when it last got an answer; what had ended by then was in that answer.
+    """The runs a parent was told the end of; and where an answer was cut, those it asked for and when it was given.
 
-    A long answer is kept cut, so it is not asked whether it holds them all. Where it does say that a run has ended,
-    no clock is asked.
+    What an answer says holds, also against the clock: a run may end between being looked at and the answer's writing.
     """
     asked: dict[str, list[str]] = {}
     answered: dict[str, float] = {}
@@ -152,17 +152,25 @@ def waited_for(entries: Iterable[Entry], parent: str) -> dict[str, float]:
             continue
         asked |= {call.id: waited_ids(call.arguments) for call in entry.message.tool_calls if call.name == _WAIT}
         if entry.message.role is Role.TOOL and not entry.message.is_error:
-            answered |= dict.fromkeys(asked.get(entry.message.tool_call_id, ()), entry.created_at)
-            answered |= dict.fromkeys(told_ids(entry.message.content), math.inf)
+            waited = asked.get(entry.message.tool_call_id, ())
+            told = _told(entry.message.content)
+            if told is not None:
+                answered |= dict.fromkeys(told, math.inf)
+            else:
+                answered |= {run_id: max(answered.get(run_id, 0.0), entry.created_at) for run_id in waited}
     return answered
 
 
 def told_ids(content: str) -> set[str]:
     """The runs whose end a wait's result tells, where it was not cut."""
+    return _told(content) or set()
+
+
+def _told(content: str) -> set[str] | None:
     try:
         said = msgspec.json.decode(content)
     except msgspec.DecodeError:
-        return set()
+        return None
     views = said.get("runs", [said]) if isinstance(said, dict) else []
     return {
         str(view.get("agent_id"))

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from weakref import WeakValueDictionary
 
 from moot.domain.agent_run import AgentRun
@@ -11,7 +10,6 @@ from moot.domain.approval import AskState
 from moot.domain.gate_config import InterceptorConfig
 from moot.domain.ports import GateCall
 from moot.domain.redaction import mask_arguments
-from moot.domain.scope import SHARED, TEAMMATE
 from moot.domain.trace import Notes, TraceKind
 from moot.engine.approvals import Approvals
 from moot.hooks.approval import describe
@@ -34,11 +32,11 @@ class Grants:
         """The call, where the run may use the tool; else a person is asked, and what they say holds for the run."""
         run = self._teammates.at_work(call.context.run_id)
         tool = call.tool.spec.name
-        if run is None or is_allowed(run, tool):
+        if run is None or run.may_use(tool):
             return call
         async with self._asking.setdefault((run.id, tool), asyncio.Lock()):
             run = self._teammates.at_work(run.id) or run
-            return call if is_allowed(run, tool) else await self._ask(run, call)
+            return call if run.may_use(tool) else await self._ask(run, call)
 
     async def _ask(self, run: AgentRun, call: GateCall) -> GateCall | str:
         config, tool = self._config(), call.tool.spec.name
@@ -60,11 +58,3 @@ class Grants:
         await self._teammates.grant(run.id, tool)
         # Whoever said yes has seen this very call.
         return replace(call, approved=True)
-
-
-def is_allowed(run: AgentRun, tool: str) -> bool:
-    """Whether a spawn gave the tool, or a grant did. What does no work of its own is always there."""
-    if not run.allowed_tools:
-        return True
-    named = (*run.allowed_tools, *run.granted_tools, *SHARED, *TEAMMATE)
-    return any(fnmatchcase(tool, pattern) for pattern in named)

@@ -10,6 +10,7 @@ from moot.multiagent.crew import Wish
 from moot.multiagent.partition import Partition
 
 _UNKNOWN_CALL = "The daemon stopped while a call was going on whose outcome is not known."
+_NOTHING = Spent()
 
 
 def spawned(context: RunContext, wish: Wish, *, run_id: str, chain: tuple[str, ...], parent_seq: int) -> AgentRun:
@@ -67,11 +68,20 @@ def request_of(run: AgentRun, partition: Partition) -> RunRequest:
     )
 
 
+def stopped(spent: Spent = _NOTHING) -> RunEnd:
+    """The end of a run that was to stop with the one above it when the daemon did."""
+    return _end(Outcome.CANCELLED, "What it was spawned for was stopped.", spent)
+
+
 def interrupted(spent: Spent) -> RunEnd:
     """The end of a run that cannot go on: nobody knows what came of its last call."""
+    return _end(Outcome.INTERRUPTED, _UNKNOWN_CALL, spent)
+
+
+def _end(outcome: Outcome, error: str, spent: Spent) -> RunEnd:
     return RunEnd(
-        outcome=Outcome.INTERRUPTED,
-        error=_UNKNOWN_CALL,
+        outcome=outcome,
+        error=error,
         usage=spent.usage,
         cost=spent.cost,
         steps=spent.steps,

@@ -26,7 +26,8 @@ from moot.multiagent.attendance import Attendance
 from moot.multiagent.crew import Crew, Live, Wish
 from moot.multiagent.delegation import Delegations, check_chain
 from moot.multiagent.delivery import Deliveries
-from moot.multiagent.making import in_background, interrupted, request_of, spawned
+from moot.multiagent.fates import fate
+from moot.multiagent.making import in_background, request_of, spawned
 from moot.multiagent.places import Places
 
 logger = logging.getLogger(__name__)
@@ -42,16 +43,7 @@ class Teammates:
         self._delegations = Delegations(crew.shelf)
         self._attendance = Attendance(self.at_work)
         self._closing = False
-        # Runs that are stopped alone: those they set to work go on.
-        self.spared: set[str] = set()
-        self._deliveries = Deliveries(
-            runs=crew.runs,
-            store=crew.store,
-            shelf=crew.shelf,
-            clock=crew.clock,
-            rng=crew.rng,
-            supervisor=crew.supervisor,
-        )
+        self._deliveries = Deliveries(crew, self.at_work)
 
     # ---- to begin -----------------------------------------------------------------------------
 
@@ -67,27 +59,25 @@ class Teammates:
 
     async def start(self, wish: Wish, *, owner: str, cwd: str) -> AgentRun:
         """Put a task into the background for a person."""
+        if self._closing:
+            raise Unavailable("the daemon is shutting down", fix="Try again once the daemon is back.")
         return await self._keep(in_background(wish, run_id=self._new_id(), owner=owner, cwd=cwd))
 
     async def recover(self) -> None:
         """Go on with what the last daemon left: each from its last recorded step, unless something is unknown."""
+        owed = await self._c.shelf.owed()
         for run in await self._c.shelf.not_ended():
             live = self._enlist(run)
-            stored = await self._c.store.run(run.id)
-            if stored is None:
-                self._places.stand_in_line(live)
-            elif stored.end is not None:
-                await self._finish(live, stored.end)
-            elif await self._resumable(run):
+            begun, end, live.is_moot = await fate(self._c, run)
+            if end is not None:
+                await self._finish(live, end)
+                continue
+            if begun:
                 live.taken_up = True
                 live.run = replace(run, block=Block(condition=Condition.RESUMING))
-                self._places.stand_in_line(live)
-            else:
-                end = interrupted(stored.spent)
-                await self._c.store.end(run.key, run.id, end, (), now=self._c.clock.now())
-                await self._finish(live, end)
+            self._places.stand_in_line(live)
         reach("teammates.recovered")
-        await self._deliveries.settle(await self._c.shelf.owed())
+        await self._deliveries.settle(owed)
         self._places.fill()
 
     # ---- to look and to wait ------------------------------------------------------------------
@@ -106,6 +96,10 @@ class Teammates:
         """The run, while it has not ended."""
         live = self._live.get(run_id)
         return live.run if live is not None else None
+
+    def under(self, run_id: str) -> list[AgentRun]:
+        """Those that a run has spawned and that have not ended."""
+        return [live.run for live in self._live.values() if live.run.parent == run_id]
 
     async def grant(self, run_id: str, tool: str) -> None:
         """Let a run use one tool more, for as long as it lives."""
@@ -178,18 +172,27 @@ class Teammates:
         for live in stopped:
             live.is_moot = live.is_moot or not told or live.run.id != run_id
             await self._halt(live)
+        reach("teammate.halted")
         await self.over([live.run.id for live in stopped], seconds=_STOP_SECONDS, every=True)
         return await self.find(run_id)
 
     def parent_ended(self, request: RunRequest, end: RunEnd) -> None:
         """A run that may have spawned others is over: those it leaves go on, unless it was killed."""
         self._delegations.forget(request.id)
-        if end.outcome is Outcome.CANCELLED and request.id not in self.spared:
-            for live in [each for each in self._live.values() if each.run.parent == request.id]:
-                self._c.supervisor.start(f"stop {live.run.id}", self._stop_quietly(live.run.id))
-        left = self._deliveries.left_by(request.id)
+        if end.outcome is Outcome.CANCELLED:
+            for run in self.under(request.id):
+                if not run.outlives:
+                    self._c.supervisor.start(f"stop {run.id}", self._stop_quietly(run.id))
+        # One that was spawned itself is over a little later, once that is on disk.
+        left = [] if request.id in self._live else self._deliveries.left_by(request.id)
         if left:
             self._c.supervisor.start(f"results of {request.id}", self._deliveries.settle(left))
+
+    async def spare(self, run_id: str) -> None:
+        """Let those that a run set to work go on when it is stopped."""
+        await self._c.shelf.spare(run_id)
+        for run in self.under(run_id):
+            self._live[run.id].run = replace(self._live[run.id].run, outlives=True)
 
     def close(self) -> None:
         """The daemon stops: nothing new begins, and what goes on is taken up at the next start."""
@@ -212,8 +215,8 @@ class Teammates:
         live = self._live.get(run_id)
         if live is not None:
             yield live
-        for child in [each.run.id for each in self._live.values() if each.run.parent == run_id]:
-            yield from self._subtree(child)
+        for child in self.under(run_id):
+            yield from self._subtree(child.id)
 
     # ---- guards -------------------------------------------------------------------------------
 
@@ -238,8 +241,7 @@ class Teammates:
     # ---- to run -------------------------------------------------------------------------------
 
     async def _keep(self, run: AgentRun) -> AgentRun:
-        if self._closing:
-            raise Unavailable("the daemon is shutting down", fix="Try again once the daemon is back.")
+        """Keep a run and let it begin; what is spawned while the daemon stops begins at the next start."""
         kept = await self._c.shelf.create(replace(run, created_at=self._c.clock.now()))
         reach("teammate.spawned")
         if kept.id in self._live:
@@ -261,10 +263,13 @@ class Teammates:
 
     async def _execute(self, live: Live) -> None:
         request = request_of(live.run, self._c.partition())
+        reach("teammate.begun")
         try:
             feed = self._c.runs.go_on(request) if live.taken_up else await self._c.runs.submit(request)
         except MootError as error:
-            await self._finish(live, RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.sentence))
+            # Refused because the daemon stops, it begins at the next start.
+            if not self._closing:
+                await self._finish(live, RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.sentence))
             return
         end = await self._followed(live, feed)
         if isinstance(end, RunEnd):
@@ -354,17 +359,9 @@ class Teammates:
         self._attendance.changed(run.id)
         live.over.set()
         self._places.give_up(run.id)
-        if delivery is Delivery.OWED:
-            await self._deliveries.settle([run])
-
-    async def _resumable(self, run: AgentRun) -> bool:
-        """Whether nothing about a run is unknown: each open call waits for an approval, or does no harm twice."""
-        history = await self._c.runs.histories.load(run.key)
-        for call in history.open_calls() if history is not None else ():
-            asked = await self._c.approvals.of_call(run.id, call.id)
-            if asked is None and not self._c.repeatable(call.name):
-                return False
-        return True
+        await self._deliveries.settle(
+            [*self._deliveries.left_by(run.id), *([run] if delivery is Delivery.OWED else ())]
+        )
 
     async def _last_seq(self, key: ConversationKey) -> int:
         history = await self._c.runs.histories.load(key)

@@ -20,7 +20,9 @@ _GIVEN = (
     " chain, instruction, spawn_reason, allowed_tools, cwd, max_steps, max_seconds, max_tokens, max_spend, taint,"
     " status, delivery, created_at"
 )
-_COLUMNS = f"{_GIVEN}, granted_tools, outcome, result, error, hit_limit, tokens, cost, steps, started_at, ended_at"
+_COLUMNS = (
+    f"{_GIVEN}, granted_tools, outcome, result, error, hit_limit, tokens, cost, steps, started_at, ended_at, outlives"
+)
 _SELECT = f"SELECT {_COLUMNS} FROM agent_runs"
 
 
@@ -34,7 +36,7 @@ class SqliteAgentRuns:
 
     async def end(self, run: AgentRun) -> None:
         """Record how a run ended and where its result goes. What has ended stays as it is."""
-        await self._store.write(lambda db: _end(db, run), "agent run")
+        await self._store.write(lambda db: _end(db, run), "finish")
 
     async def deliver(self, run_ids: Sequence[str], delivery: Delivery) -> None:
         """Say where results that were owed have gone."""
@@ -44,6 +46,15 @@ class SqliteAgentRuns:
         await self._store.write(
             lambda db: db.execute("UPDATE agent_runs SET granted_tools = ? WHERE id = ?", (json.dumps(tools), run_id)),
             "grant",
+        )
+
+    async def spare(self, parent: str) -> None:
+        """Let what a run spawned go on when it is stopped."""
+        await self._store.write(
+            lambda db: db.execute(
+                "UPDATE agent_runs SET outlives = 1 WHERE parent = ? AND status = 'spawned'", (parent,)
+            ),
+            "spare",
         )
 
     async def get(self, run_id: str) -> AgentRun | None:
@@ -231,4 +242,5 @@ def _run(row: rows.Row) -> AgentRun:
         end=end,
         started_at=started_at,
         ended_at=ended_at,
+        outlives=bool(row[35]),
     )

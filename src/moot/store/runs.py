@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import apsw
 
-from moot.domain.agent_run import BACKGROUND_SENDER, CHILD_SENDER, Delivery
+from moot.domain.agent_run import Delivery
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.message import Entry, Message, Role, tool_result, user
@@ -252,21 +252,17 @@ def recover(db: apsw.Connection, now: float) -> list[Run]:
     """
     found = list(
         db.execute(
-            "SELECT runs.id, conversation, sender FROM runs JOIN conversations ON conversations.id = conversation"
-            " WHERE status = 'running' AND status <> 'ended' ORDER BY number"
+            "SELECT runs.id, conversation, agent_runs.id FROM runs LEFT JOIN agent_runs"
+            " ON agent_runs.id = runs.id AND agent_runs.status = 'spawned'"
+            " WHERE runs.status = 'running' AND runs.status <> 'ended' ORDER BY runs.number"
         )
     )
     left = [
         (run_id, conversation)
-        for run_id, conversation, sender in found
-        if not sender.startswith((CHILD_SENDER, BACKGROUND_SENDER)) and not _waits(db, run_id, conversation)
+        for run_id, conversation, teammate in found
+        if teammate is None and not _waits(db, run_id, conversation)
     ]
     for run_id, conversation in left:
-        db.execute(
-            "UPDATE asks SET state = 'cancelled', decided_at = ?, sealed = NULL"
-            " WHERE run = ? AND state IN ('pending', 'granted')",
-            (now, run_id),
-        )
         rows.append_messages(db, conversation, run_id, _closing(db, conversation, ()), now)
         _record(db, run_id, RunEnd(outcome=Outcome.INTERRUPTED, error=INTERRUPTED_RUN), reply_seq=0, now=now)
     return [run for run_id, _ in left for run in _runs(db.execute(f"{_SELECT} WHERE runs.id = ?", (run_id,)))]
@@ -371,6 +367,12 @@ def _no_run(run_id: str) -> NotFound:
 
 
 def _record(db: apsw.Connection, run_id: str, end: RunEnd, *, reply_seq: int, now: float) -> None:
+    # Nobody need decide for a run that is over.
+    db.execute(
+        "UPDATE asks SET state = 'cancelled', decided_at = ?, sealed = NULL"
+        " WHERE run = ? AND state IN ('pending', 'granted')",
+        (now, run_id),
+    )
     db.execute(
         "UPDATE runs SET status = 'ended', ended_at = ?, reply_seq = ?, reply = ?, outcome = ?, error = ?,"
         f" hit_limit = ?, provider = ?, model = ?, {spending.RECORD} WHERE id = ?",

@@ -33,6 +33,8 @@ CREATE TABLE agent_runs (
     tokens        INTEGER NOT NULL DEFAULT 0,
     cost          REAL    NOT NULL DEFAULT 0,
     steps         INTEGER NOT NULL DEFAULT 0,
+    -- Whether it goes on although what spawned it was stopped: that was to stop alone.
+    outlives      INTEGER NOT NULL DEFAULT 0,
     delivery      TEXT    NOT NULL CHECK (delivery IN ('owed', 'waited', 'sent', 'none')),
     created_at    REAL    NOT NULL,
     started_at    REAL    NOT NULL DEFAULT 0,

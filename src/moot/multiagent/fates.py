@@ -1,0 +1,57 @@
+"""What becomes of a run the last daemon left: it goes on, or how it ended is found, or recorded where nobody saw it."""
+
+from typing import NamedTuple
+
+from moot.domain.agent_run import AgentRun
+from moot.domain.run import Outcome, Run, RunEnd
+from moot.failpoint import reach
+from moot.multiagent.crew import Crew
+from moot.multiagent.making import interrupted, stopped
+
+
+class Fate(NamedTuple):
+    """Whether a run had begun, and how it has ended, if it has; `is_moot` is whether nobody need be told."""
+
+    begun: bool
+    end: RunEnd | None = None
+    is_moot: bool = False
+
+
+async def fate(crew: Crew, run: AgentRun) -> Fate:
+    """How a run stands that was not told as ended. Those above it have been looked at before it."""
+    stored = await crew.store.run(run.id)
+    is_moot = await _stopped_with(crew, run)
+    if stored is None:
+        return Fate(False, stopped() if is_moot else None, is_moot)
+    if stored.end is not None:
+        return Fate(True, stored.end, is_moot)
+    if is_moot:
+        return Fate(True, await _ended(crew, run, stopped(stored.spent)), is_moot)
+    if await _is_known(crew, run):
+        return Fate(True)
+    return Fate(True, await _ended(crew, run, interrupted(stored.spent)))
+
+
+async def _stopped_with(crew: Crew, run: AgentRun) -> bool:
+    """Whether the run above it was stopped, and it with it; the daemon may have died before it came to that."""
+    above: Run | None = await crew.store.run(run.parent) if run.parent and not run.outlives else None
+    return above is not None and above.end is not None and above.end.outcome is Outcome.CANCELLED
+
+
+async def _is_known(crew: Crew, run: AgentRun) -> bool:
+    """Whether nothing about a run is unknown: no open call can have begun, but for those that do no harm twice."""
+    history = await crew.runs.histories.load(run.key)
+    for call in history.open_calls() if history is not None else ():
+        if crew.repeatable(call.name) or not run.may_use(call.name):
+            continue
+        if await crew.approvals.of_call(run.id, call.id) is None:
+            return False
+    return True
+
+
+async def _ended(crew: Crew, run: AgentRun, end: RunEnd) -> RunEnd:
+    await crew.store.end(run.key, run.id, end, (), now=crew.clock.now())
+    # The store has closed its open calls, which the history in memory does not know.
+    crew.runs.histories.drop(run.key)
+    reach("teammate.interrupted")
+    return end

@@ -1,0 +1,302 @@
+"""Holds a store with a team in it, and the marks left outside, against what was promised; with SQL of its own."""
+
+import json
+import re
+import shutil
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from tests.chaos.checker import Key, Line, Talk, read, sound
+from tests.chaos.team import Told
+from tests.daemon_process import Home
+
+# Tools whose effects are counted; a call of any other may be made again.
+EFFECTS = ("fs_mark", "fs_risk")
+_REPORT = re.compile(r"^\w[\w-]* \((arun-[0-9a-f]{16})\) has ended: (\w+)\.$", re.MULTILINE)
+_ENDED = ("completed", "failed", "cancelled")
+
+
+@dataclass(slots=True)
+class Mate:
+    """A spawned or background run as it lies in the file."""
+
+    id: str
+    key: Key
+    root: Key
+    parent: str
+    parent_key: Key
+    call: str
+    instruction: str
+    status: str
+    outcome: str
+    delivery: str
+    allowed: list[str]
+    ended_at: float
+
+    def may_use(self, tool: str) -> bool:
+        return not self.allowed or any(fnmatchcase(tool, pattern) for pattern in self.allowed)
+
+
+@dataclass(slots=True)
+class Picture:
+    """All of a store that a team has to do with."""
+
+    talks: dict[Key, Talk]
+    mates: dict[str, Mate] = field(default_factory=dict)
+    # Asks by id: the run, the call, the state and the attempt.
+    asks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    runs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    marks: Counter[str] = field(default_factory=Counter)
+
+    def of_run(self, run_id: str, key: Key) -> list[Line]:
+        return [line for line in self.talks[key].lines if line.run_id == run_id] if key in self.talks else []
+
+    def under(self, run_id: str) -> Iterator[Mate]:
+        for mate in self.mates.values():
+            if mate.parent == run_id:
+                yield mate
+                yield from self.under(mate.id)
+
+
+def take(home: Home) -> Picture:
+    """Read a copy, so that what a dead daemon left is found by the next one as it was."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path in home.store.parent.glob("moot.db*"):
+            shutil.copy(path, folder)
+        picture = _read(Path(folder) / home.store.name)
+    marks = home.path / "marks.txt"
+    picture.marks.update(marks.read_text().split("\n")[:-1] if marks.exists() else ())
+    return picture
+
+
+def _read(path: Path) -> Picture:
+    picture = Picture(read(path))
+    picture.runs = {run["id"]: run for talk in picture.talks.values() for run in talk.runs}
+    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        for row in db.execute(
+            "SELECT id, agent, sender, root_agent, root_sender, parent, parent_agent, parent_sender, call, instruction,"
+            " status, outcome, delivery, allowed_tools, granted_tools, ended_at FROM agent_runs ORDER BY number"
+        ):
+            allowed = json.loads(row[13])
+            picture.mates[row[0]] = Mate(
+                row[0], (row[1], row[2]), (row[3], row[4]), row[5], (row[6], row[7]), *row[8:13],
+                allowed and [*allowed, *json.loads(row[14])], row[15],
+            )  # fmt: skip
+        names = ("run", "call", "state", "attempt", "tool")
+        for ask_id, *values in db.execute(f"SELECT id, {', '.join(names)} FROM asks"):
+            picture.asks[ask_id] = dict(zip(names, values, strict=True))
+    finally:
+        db.close()
+    return picture
+
+
+# ---- what must become of what a dead daemon left ----------------------------------------------------
+
+
+def unknown_calls(picture: Picture, mate: Mate) -> list[str]:
+    """Calls of which nobody can know whether they were made."""
+    lines = picture.of_run(mate.id, mate.key)
+    answered = {line.call_id for line in lines if line.role == "tool"}
+    waiting = {
+        ask["call"] for ask in picture.asks.values() if ask["run"] == mate.id and ask["state"] in ("pending", "granted")
+    }
+    return [
+        call["id"]
+        for line in lines
+        for call in line.calls
+        if call["name"] in EFFECTS
+        and call["id"] not in answered | waiting
+        # What a run was not allowed it cannot have begun.
+        and mate.may_use(call["name"])
+    ]
+
+
+def fates(picture: Picture) -> dict[str, str]:
+    """For each run that has not ended: interrupted, cancelled, what it ended with already, or `goes on`."""
+    return {mate.id: _fate(picture, mate) for mate in picture.mates.values() if mate.status == "spawned"}
+
+
+def _fate(picture: Picture, mate: Mate) -> str:
+    run = picture.runs.get(mate.id)
+    if run is not None and run["outcome"]:
+        return str(run["outcome"])
+    if run is not None and unknown_calls(picture, mate):
+        return "interrupted"
+    above = picture.runs.get(mate.parent)
+    while above is not None:
+        if above["outcome"] == "cancelled":
+            return "cancelled"
+        parent = picture.mates.get(above["id"])
+        above = picture.runs.get(parent.parent) if parent is not None else None
+    return "goes on"
+
+
+def continued(dead: Picture, risen: Picture, pending: dict[str, int]) -> Iterator[str]:
+    """What was asked before is asked after, under the same id; `pending` is what the new daemon says is asked."""
+    fate = fates(dead)
+    for ask_id, ask in dead.asks.items():
+        mate = dead.mates.get(ask["run"])
+        if ask["state"] != "pending" or mate is None:
+            continue
+        ended = fate.get(mate.id, "ended") != "goes on"
+        now = risen.asks[ask_id]
+        if ended and now["state"] == "pending":
+            yield f"{ask_id} is asked for a run that has ended"
+        elif not ended and (now["state"] != "pending" or now["attempt"] != ask["attempt"]):
+            yield f"{ask_id} was pending at attempt {ask['attempt']} and is {now['state']} at {now['attempt']}"
+        elif not ended and pending.get(ask_id) != ask["attempt"]:
+            yield f"{ask_id} is pending in the store, and the daemon says {pending.get(ask_id)}"
+
+
+def fulfilled(dead: Picture, now: Picture) -> Iterator[str]:
+    """Each run came to what its state at the kill said it must."""
+    for run_id, fate in fates(dead).items():
+        outcome = now.mates[run_id].outcome
+        if fate == "goes on":
+            if outcome == "interrupted":
+                yield f"{run_id} ({now.mates[run_id].instruction}) could have gone on, and was interrupted"
+        elif outcome != fate and not (fate == "interrupted" and outcome == "cancelled"):
+            yield f"{run_id} ({now.mates[run_id].instruction}) should be {fate}, and is {outcome!r}"
+    for mate in dead.mates.values():
+        if mate.status != "spawned" and (mate.status, mate.outcome) != (
+            now.mates[mate.id].status,
+            now.mates[mate.id].outcome,
+        ):
+            yield f"{mate.id} had ended {mate.outcome}, and is {now.mates[mate.id].outcome}"
+
+
+# ---- what holds once everything is quiet ------------------------------------------------------------
+
+
+def check(home: Home, told: Told) -> list[str]:
+    """Everything that is wrong, one sentence each. The daemon is up and idle, and nothing is left to decide."""
+    picture = take(home)
+    problems = [*told.surprises, *(f"in the log: {failure}" for failure in home.failures())]
+    for talk in picture.talks.values():
+        problems += [f"{' ⇄ '.join(talk.key)}: {problem}" for problem in sound(talk)]
+    problems += [*_ends(picture), *_marks(picture), *_asks(picture), *_spawns(picture)]
+    problems += [problem for mate in picture.mates.values() for problem in _delivery(picture, mate, told)]
+    problems += [f"{run_id} was told to exist and does not" for run_id in told.begun - picture.mates.keys()]
+    problems += [f"{run_id} was told as spawned and is not" for run_id in told.spawned - picture.mates.keys()]
+    return problems
+
+
+def _ends(picture: Picture) -> Iterator[str]:
+    for mate in picture.mates.values():
+        run = picture.runs.get(mate.id)
+        if mate.status not in _ENDED or not mate.outcome:
+            yield f"{mate.id} is {mate.status} {mate.outcome}"
+        elif run is None and mate.outcome != "cancelled":
+            yield f"{mate.id} never ran, and is {mate.outcome}"
+        elif run is not None and run["outcome"] != mate.outcome:
+            yield f"{mate.id} ended {run['outcome']} and is told as {mate.outcome}"
+    for run in picture.runs.values():
+        if run["outcome"] != "cancelled":
+            continue
+        for mate in picture.under(run["id"]):
+            # One that was about to end may do so while it is being stopped.
+            if mate.outcome != "cancelled" and mate.ended_at > run["ended_at"] + 1.0:
+                yield f"{mate.id} ended {mate.outcome} long after {run['id']} above it was stopped"
+
+
+def _marks(picture: Picture) -> Iterator[str]:
+    """An effect is had at most once a call, exactly once where a result says so, and never where it was refused."""
+    intents: set[str] = set()
+    for talk in picture.talks.values():
+        for line in talk.lines:
+            for result, call in zip(talk.lines[line.seq :], line.calls, strict=False):
+                mark = f"{line.run_id} {call['id']}"
+                if call["name"] not in EFFECTS:
+                    continue
+                intents.add(mark)
+                times = picture.marks[mark]
+                if times > 1:
+                    yield f"a call was made {times} times: {mark}"
+                if not result.is_error and times != 1:
+                    yield f"a result says that {mark} was made, and it was not"
+                if result.is_error and times and "interrupted" not in result.content:
+                    yield f"{mark} was made, and its result is {result.content!r}"
+    for mark in picture.marks.keys() - intents:
+        yield f"a call was made before it was recorded: {mark}"
+
+
+def _asks(picture: Picture) -> Iterator[str]:
+    for ask_id, ask in picture.asks.items():
+        if ask["state"] in ("pending", "granted"):
+            yield f"{ask_id} is still {ask['state']}, and its run has ended"
+
+
+def _spawns(picture: Picture) -> Iterator[str]:
+    """Each spawn that was answered has its run, and each run the one call that made it."""
+    by_call = {(mate.parent, mate.call): mate.id for mate in picture.mates.values() if mate.call}
+    for talk in picture.talks.values():
+        for line in talk.lines:
+            for result, call in zip(talk.lines[line.seq :], line.calls, strict=False):
+                if call["name"] == "agent_spawn" and result.role == "tool" and not result.is_error:
+                    given = json.loads(result.content)["agent_id"]
+                    if by_call.get((line.run_id, call["id"])) != given:
+                        yield f"{line.run_id} was told it spawned {given}"
+
+
+def _delivery(picture: Picture, mate: Mate, told: Told) -> Iterator[str]:
+    """A result goes to one place, once: to a wait of the parent's, or into one message."""
+    reports = _reports(picture)[mate.id]
+    waited = mate.id in _waited(picture.of_run(mate.parent, mate.parent_key))
+    where = f"{mate.id} ({mate.instruction}, {mate.outcome})"
+    match mate.delivery:
+        case "owed":
+            yield f"{where} is still owed"
+        case "waited" if not waited or reports:
+            yield f"{where} was waited for: {waited}, and told in {reports} messages"
+        case "sent" if waited or len(reports) != 1:
+            yield f"{where} was sent: waited for {waited}, and told in {reports} messages"
+        case "none" if reports or (mate.parent and not _is_moot(picture, mate, told)):
+            yield f"{where} is owed to nobody, and told in {reports} messages"
+    if any(outcome != mate.outcome for outcome in reports):
+        yield f"{where} was told as {reports}"
+
+
+def _is_moot(picture: Picture, mate: Mate, told: Told) -> bool:
+    """Whether it was stopped by the one above it, or with it, or by a person: nobody wants to hear how it ended."""
+    above: Mate | None = mate
+    while above is not None:
+        run = picture.runs.get(above.parent)
+        stops = [call for line in picture.of_run(above.parent, above.parent_key) for call in line.calls]
+        if (
+            (run is not None and run["outcome"] == "cancelled")
+            or above.parent in told.stopped
+            or any(call["name"] == "agent_stop" and above.id in call["arguments"] for call in stops)
+        ):
+            return True
+        above = picture.mates.get(above.parent)
+    return False
+
+
+def _reports(picture: Picture) -> dict[str, list[str]]:
+    told: dict[str, list[str]] = defaultdict(list)
+    for talk in picture.talks.values():
+        for line in talk.lines:
+            if line.role == "user" and line.agent:
+                for run_id, outcome in _REPORT.findall(line.content):
+                    told[run_id].append(outcome)
+    return told
+
+
+def _waited(lines: Iterable[Line]) -> set[str]:
+    """The runs whose end the waits of a run have told."""
+    names: dict[str, str] = {}
+    told: set[str] = set()
+    for line in lines:
+        names |= {call["id"]: call["name"] for call in line.calls}
+        if line.role == "tool" and names.get(line.call_id) == "agent_wait" and not line.is_error:
+            said = json.loads(line.content)
+            told |= {view["agent_id"] for view in said.get("runs", [said]) if view["status"] in _ENDED}
+    return told

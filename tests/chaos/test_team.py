@@ -1,0 +1,142 @@
+"""kill -9 while teammates work: every run goes on or is told, every result arrives once, and no call is made twice."""
+
+import asyncio
+import shutil
+from pathlib import Path
+from random import Random
+
+import apsw
+import pytest
+
+from moot.wire import moot_pb2 as pb
+from tests.chaos.daemon import Mortal
+from tests.chaos.team import People, Told, new_home
+from tests.chaos.team_checker import check, fates, fulfilled, take
+from tests.chaos.team_cycles import TERM, VISITED, TeamArena, plan
+from tests.daemon_process import PATIENCE, Home, eventually
+from tests.talking import Talking
+
+# Each of these stands for a way to lose something; `./dev chaos --team` visits all of them, and more often.
+_POINTS = (
+    "committed.spawn", "tool.after", "committed.ask", "commit.grant", "end.recorded", "commit.deliver",
+    "teammate.delivered", "teammates.recovered",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("points", [_POINTS[:4], _POINTS[4:]], ids=["before", "after"])
+def test_a_team_that_is_killed_at_a_point_loses_nothing(points: tuple[str, ...], tmp_path: Path) -> None:
+    with TeamArena(tmp_path, seed=5) as arena:
+        for number, point in enumerate(points):
+            done = arena.cycle(number, point)
+            assert done.reached, f"{done}: the daemon never came there"
+            assert not done.problems, f"{done}:\n" + "\n".join(done.problems)
+
+
+@pytest.mark.parametrize("how", ["", TERM], ids=["killed", "told to stop"])
+def test_a_team_that_is_stopped_at_a_random_moment_loses_nothing(how: str, tmp_path: Path) -> None:
+    with TeamArena(tmp_path, seed=23) as arena:
+        done = arena.cycle(1, how)
+        assert not done.problems, f"{done}:\n" + "\n".join(done.problems)
+
+
+def test_a_plan_with_a_team_visits_every_point_and_every_kind_of_stop() -> None:
+    planned = plan(300, 5)
+    assert planned == plan(300, 5)
+    assert {point for point, _ in planned} == {"", TERM, *VISITED}
+
+
+# ---- the checker can fail ------------------------------------------------------------------------
+
+
+async def _decide_all_until_quiet(talk: Talking, people: People) -> None:
+    async def quiet() -> bool:
+        for ask in await talk.asks():
+            await people.decide(ask)
+        return not [*await talk.active(), *(await talk.ask(list_runs=pb.ListRunsMsg())).run_list.runs]
+
+    await eventually(quiet, seconds=PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def worked(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home where a team has worked and all is well."""
+    home, told = new_home(tmp_path_factory.mktemp("worked")), Told()
+    daemon = Mortal.launch(home)
+    assert daemon is not None
+
+    async def work() -> None:
+        async with daemon.client() as talk:
+            people = People(talk, told, Random(3))
+            for act in ("crowd", "leave"):
+                await people.turn(act, "one")
+            await _decide_all_until_quiet(talk, people)
+
+    try:
+        asyncio.run(work())
+    finally:
+        daemon.stop()
+    assert check(home, told) == []
+    return home
+
+
+@pytest.fixture
+def copied(worked: Home, tmp_path: Path) -> Home:
+    """A copy that a test may damage."""
+    shutil.copytree(worked.path, tmp_path / "home", ignore=shutil.ignore_patterns("*.sock"))
+    return Home(tmp_path / "home")
+
+
+def _damage(home: Home, statement: str) -> None:
+    db = apsw.Connection(str(home.store))
+    db.execute(statement)
+    db.close()
+
+
+_REPORTED = "(SELECT id FROM agent_runs WHERE delivery = 'sent' LIMIT 1)"
+_WAITED = "(SELECT id FROM agent_runs WHERE delivery = 'waited' LIMIT 1)"
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        ("UPDATE agent_runs SET status = 'spawned', outcome = '' WHERE number = 1", "is spawned"),
+        ("UPDATE agent_runs SET outcome = 'timeout' WHERE number = 1", "is told as timeout"),
+        (f"UPDATE agent_runs SET delivery = 'owed' WHERE id = {_REPORTED}", "is still owed"),
+        (f"UPDATE agent_runs SET delivery = 'waited' WHERE id = {_REPORTED}", "was waited for: False"),
+        (f"UPDATE agent_runs SET delivery = 'sent' WHERE id = {_WAITED}", "was sent: waited for True"),
+        (f"UPDATE agent_runs SET delivery = 'none' WHERE id = {_REPORTED}", "is owed to nobody"),
+        ("UPDATE messages SET content = content || char(10) || content WHERE content LIKE '%has ended:%'", "was sent"),
+        ("DELETE FROM messages WHERE role = 'tool'", "belong"),
+        ("UPDATE agent_runs SET call = 'another' WHERE number = 1", "was told it spawned"),
+    ],
+)
+def test_the_checker_of_teams_sees_damage(copied: Home, damage: str, complaint: str) -> None:
+    _damage(copied, damage)
+    problems = check(copied, Told())
+    assert any(complaint in problem for problem in problems), problems
+
+
+def test_the_checker_of_teams_sees_a_call_that_was_made_twice_and_one_that_was_not_made(copied: Home) -> None:
+    marks = copied.path / "marks.txt"
+    first, *others = marks.read_text().splitlines(keepends=True)
+    marks.write_text("".join([*others, others[0]]))
+    problems = check(copied, Told())
+    assert any("was made 2 times" in problem for problem in problems), problems
+    assert any(f"{first.strip()} was made, and it was not" in problem for problem in problems), problems
+
+
+def test_the_checker_of_teams_sees_a_run_that_was_given_up_without_need(copied: Home) -> None:
+    """A run that had only its last words left to say goes on; one with an open call does not."""
+    _damage(copied, "UPDATE agent_runs SET status = 'spawned', outcome = '' WHERE number <= 2")
+    _damage(copied, "UPDATE runs SET status = 'running', outcome = '' WHERE id LIKE 'arun-%'")
+    left = (
+        "(SELECT conversation << 32 FROM runs JOIN agent_runs ON agent_runs.id = runs.id WHERE agent_runs.number = 2)"
+    )
+    _damage(copied, f"DELETE FROM messages WHERE role <> 'user' AND id > {left} + 2 AND id < {left} + (1 << 32)")
+    dead = take(copied)
+    goes_on, unknown = list(dead.mates)[:2]
+    assert fates(dead) == {goes_on: "goes on", unknown: "interrupted"}
+    _damage(copied, "UPDATE agent_runs SET status = 'failed', outcome = 'interrupted' WHERE number = 1")
+    _damage(copied, "UPDATE agent_runs SET status = 'completed', outcome = 'completed' WHERE number = 2")
+    problems = list(fulfilled(dead, take(copied)))
+    assert [goes_on in problems[0], unknown in problems[1]] == [True, True]

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import yaml
 
-from moot.agents.front_matter import Broken, Fields, read_text, split
+from moot.agents.file_text import read_text
 from moot.domain.agent import ROLES, ROOT, Agent, AgentSource, AgentStatus, scope_of
+from moot.domain.front_matter import Broken, Fields, split
 
 FILE_NAME = "AGENT.md"
 BUILT_IN_NAMES = (ROOT, *ROLES)
@@ -57,13 +58,14 @@ def read_agent(path: Path, *, within: Path, source: AgentSource = AgentSource.US
     agent = parse_agent(text, path=str(path), source=source)
     folder = normal_name(path.parent.name)
     if agent.name != folder:
-        line = split(text)[0].line("name")
+        line = split(text).fields.line("name")
         raise Broken(line, f"the name {agent.name!r} must equal its folder's, {folder!r}")
     return agent
 
 
 def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.USER) -> Agent:
-    fields, instruction, end = split(text)
+    front = split(text)
+    fields = front.fields
     name = fields.text("name")
     if not name:
         hint = ascii(Path(path).parent.name)[1:-1]
@@ -71,13 +73,13 @@ def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.
     if source is not AgentSource.BUILT_IN and (reason := check_name(name)):
         raise Broken(fields.line("name"), reason)
     description = required_description(fields)
-    if not instruction:
-        raise Broken(end, "there is no instruction; write it below the second ---")
+    if not front.body:
+        raise Broken(front.end, "there is no instruction; write it below the second ---")
     prefixes = _prefixes(fields)
     return Agent(
         name=normal_name(name),
         description=description,
-        instruction=instruction,
+        instruction=front.body,
         model=fields.text("model"),
         status=fields.word("status", AgentStatus.ACTIVE),
         prefixes=prefixes,

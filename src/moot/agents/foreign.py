@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moot.agents.agent_md import check_name, normal_name, required_description
-from moot.agents.front_matter import Broken, Fields, leaves, read_text, split
+from moot.agents.file_text import read_text
 from moot.domain.agent import Agent, AgentStatus, scope_of
+from moot.domain.front_matter import Broken, Fields, leaves, split
 
 SUFFIX = ".md"
 
@@ -49,13 +50,14 @@ def read_foreign(path: Path, *, within: Path, models: Collection[str] = ()) -> A
 
 
 def parse_foreign(text: str, *, path: str, models: Collection[str] = ()) -> Adopted:
-    fields, instruction, end = split(text)
+    front = split(text)
+    fields = front.fields
     # Some name the agent inside, some by the file alone.
     name = normal_name(fields.text("name") or Path(path).stem)
     if reason := check_name(name):
         raise Broken(fields.line("name"), reason)
-    if not instruction:
-        raise Broken(end, "there is no instruction below the second ---")
+    if not front.body:
+        raise Broken(front.end, "there is no instruction below the second ---")
     model = fields.text("model")
     prefixes, left_out = _prefixes(fields)
     if model and model not in models:
@@ -65,7 +67,7 @@ def parse_foreign(text: str, *, path: str, models: Collection[str] = ()) -> Adop
     agent = Agent(
         name=name,
         description=" ".join(required_description(fields).split()),
-        instruction=instruction,
+        instruction=front.body,
         model=model,
         status=AgentStatus.DISABLED if fields.flag("disable", default=False) else AgentStatus.ACTIVE,
         prefixes=prefixes,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from moot.agents import foreign
 from moot.agents.agent_md import BUILT_IN_NAMES, FILE_NAME, check_name, normal_name, read_agent
-from moot.agents.front_matter import Broken
 from moot.domain.agent import ROLES, ROOT, Agent, AgentSource, AgentStatus, Flaw
+from moot.domain.front_matter import Broken
 
 _BUILT_IN = Path(__file__).parent / "builtin"
 _EMBEDDED = Path(__file__).parent / "embedded"

@@ -10,7 +10,7 @@ import click
 
 from moot.agents import foreign
 from moot.agents.agent_md import FILE_NAME, check_name, parse_agent, read_agent, render_agent
-from moot.agents.front_matter import Broken, read_text, split
+from moot.agents.file_text import read_text
 from moot.cli import exits, output, safe
 from moot.cli.connect import paths
 from moot.daemon.config import load_config
@@ -19,6 +19,7 @@ from moot.daemon.paths import make_folder
 from moot.domain.agent import Flaw
 from moot.domain.config import Config
 from moot.domain.errors import BadRequest, ConfigError, Conflict, NotFound
+from moot.domain.front_matter import Broken, split
 
 _TEMPLATE = """---
 name: {name}
@@ -160,7 +161,7 @@ def _checked(path: Path, models: Collection[str]) -> tuple[str, Flaw | None]:
         else:
             agent = foreign.read_foreign(path, within=path.parent, models=models).agent
         if agent.model and agent.model not in models:
-            line = split(read_text(path, path.parent))[0].line("model")
+            line = split(read_text(path, path.parent)).fields.line("model")
             raise Broken(line, f"there is no model {agent.model!r}; there are {', '.join(sorted(models))}")
     except Broken as broken:
         return "", Flaw(path=str(path), line=broken.line, reason=broken.reason)

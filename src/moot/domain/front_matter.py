@@ -1,9 +1,10 @@
 """Front matter: the YAML between two lines of --- at the head of a file, read as one reads a stranger's. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
 import yaml
 
@@ -12,9 +13,13 @@ from moot.domain.text import clean
 MAX_BYTES = 262_144
 MAX_FRONT_MATTER = 32_768
 MAX_DEPTH = 16
+MAX_ITEMS = 256
+MAX_ITEM = 200
 
 _FENCE = re.compile(r"---[ \t]*")
 _PLAIN_TAG = "tag:yaml.org,2002:"
+_YES = ("true", "yes", "on")
+_Word = TypeVar("_Word", bound=StrEnum)
 
 
 class Broken(Exception):
@@ -28,42 +33,84 @@ class Broken(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Field:
     """One key of the front matter; what it holds is looked at only by who knows the key."""
 
-    key: str
+    name: str
     node: yaml.Node
     line: int
 
     def text(self) -> str:
-        node = self.node
-        if not isinstance(node, yaml.ScalarNode) or not node.tag.startswith(_PLAIN_TAG):
-            raise Broken(_line(node), f"`{self.key}` must be text")
-        text = "" if node.tag == f"{_PLAIN_TAG}null" else str(node.value).strip()
-        if clean(text) != text:
-            raise Broken(_line(node), f"`{self.key}` holds NUL or half of a surrogate pair; write the character itself")
-        return text
+        return _scalar(self.name, self.node)
 
-    def entries(self) -> "dict[str, Entry]":
-        """What is nested under this key; nothing when it holds anything but keys and values."""
-        return _entries(self.node) if isinstance(self.node, yaml.MappingNode) else {}
+
+class Fields:
+    """The keys of one file. Reading one that is not there gives the default; one of the wrong kind raises Broken."""
+
+    def __init__(self, found: Mapping[str, Field]) -> None:
+        self._found = found
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._found
+
+    def line(self, name: str) -> int:
+        """Where the key stands; the first line where it does not."""
+        field = self._found.get(name)
+        return field.line if field else 1
+
+    def text(self, name: str) -> str:
+        field = self._found.get(name)
+        return field.text() if field else ""
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        field = self._found.get(name)
+        if field is None:
+            return default
+        if field.node.tag != f"{_PLAIN_TAG}bool":
+            raise Broken(_line(field.node), f"`{name}` must be true or false")
+        return str(field.node.value).lower() in _YES
+
+    def word(self, name: str, default: _Word) -> _Word:
+        """One of the words of an enumeration, which is the default's own."""
+        written = self.text(name)
+        words = list(type(default))
+        if not written:
+            return default
+        if written not in words:
+            raise Broken(self.line(name), f"`{name}` must be one of {', '.join(words)}, not {ascii(written)}")
+        return type(default)(written)
+
+    def items(self, name: str, *, longest: int = MAX_ITEM) -> list[tuple[str, int]] | None:
+        """A list of texts with their lines; a single text is a list of one. None where the key is not given."""
+        field = self._found.get(name)
+        if field is None or field.node.tag == f"{_PLAIN_TAG}null":
+            return None
+        nodes = field.node.value if isinstance(field.node, yaml.SequenceNode) else [field.node]
+        if len(nodes) > MAX_ITEMS:
+            raise Broken(field.line, f"`{name}` has more than {MAX_ITEMS} entries")
+        return [(_item(name, node, longest), _line(node)) for node in nodes]
+
+    def words(self, name: str) -> tuple[str, ...]:
+        return tuple(text for text, _ in self.items(name) or ())
+
+    def pairs(self, name: str) -> list[tuple[str, yaml.Node]] | None:
+        """The entries of a value that is itself a table of keys, as they stand; None where it is none."""
+        field = self._found.get(name)
+        return _pairs(field.node) if field is not None else None
+
+    def under(self, name: str) -> "Fields":
+        """What is nested under a key; nothing when it holds anything but keys and values."""
+        field = self._found.get(name)
+        return Fields(_found(field.node) if field is not None and isinstance(field.node, yaml.MappingNode) else {})
 
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
     """The keys, what follows them, and the line after which that begins."""
 
-    entries: Mapping[str, Entry]
+    fields: Fields
     body: str
     end: int
-
-    def text(self, key: str) -> str:
-        """What the key says, "" where it is not given. Raises Broken when it is no text."""
-        return self.entries[key].text() if key in self.entries else ""
-
-    def line(self, key: str) -> int:
-        """Where the key stands; the first line where it does not."""
-        return self.entries[key].line if key in self.entries else 1
 
 
 def decode(data: bytes) -> str:
@@ -89,8 +136,42 @@ def split(text: str) -> FrontMatter:
     root = _compose(front_matter)
     if root is not None and not isinstance(root, yaml.MappingNode):
         raise Broken(_line(root), "the front matter must be a list of `key: value` lines")
-    entries = {} if root is None else _entries(root)
-    return FrontMatter(entries, "\n".join(lines[end + 1 :]).strip(), end + 1)
+    fields = Fields({} if root is None else _found(root))
+    return FrontMatter(fields, "\n".join(lines[end + 1 :]).strip(), end + 1)
+
+
+def leaves(node: yaml.Node) -> Iterable[str]:
+    """Every plain text in a value, however it is nested."""
+    if isinstance(node, yaml.ScalarNode):
+        yield str(node.value)
+    for child in node.value if isinstance(node, yaml.SequenceNode) else ():
+        yield from leaves(child)
+    for _, child in _pairs(node) or ():
+        yield from leaves(child)
+
+
+def _pairs(node: yaml.Node) -> list[tuple[str, yaml.Node]] | None:
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    return [(str(key.value), value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
+
+
+def _scalar(name: str, node: yaml.Node) -> str:
+    if not isinstance(node, yaml.ScalarNode) or not node.tag.startswith(_PLAIN_TAG):
+        raise Broken(_line(node), f"`{name}` must be text")
+    text = "" if node.tag == f"{_PLAIN_TAG}null" else str(node.value).strip()
+    if clean(text) != text:
+        raise Broken(_line(node), f"`{name}` holds NUL or half of a surrogate pair; write the character itself")
+    return text
+
+
+def _item(name: str, node: yaml.Node, longest: int) -> str:
+    if not isinstance(node, yaml.ScalarNode):
+        raise Broken(_line(node), f"`{name}` must be a list of texts")
+    text = " ".join(_scalar(name, node).split())
+    if not text or len(text) > longest:
+        raise Broken(_line(node), f"an entry of `{name}` must have 1 to {longest} characters")
+    return text
 
 
 def _end(lines: list[str]) -> int:
@@ -102,14 +183,14 @@ def _end(lines: list[str]) -> int:
     raise Broken(1, "the front matter has no end; close it with a line of ---")
 
 
-def _entries(mapping: yaml.MappingNode) -> dict[str, Entry]:
-    found: dict[str, Entry] = {}
+def _found(mapping: yaml.MappingNode) -> dict[str, Field]:
+    found: dict[str, Field] = {}
     for key, value in mapping.value:
         if not isinstance(key, yaml.ScalarNode):
             raise Broken(_line(key), "a key of the front matter must be a word")
         if key.value in found:
             raise Broken(_line(key), f"`{key.value}` is given twice")
-        found[key.value] = Entry(key.value, value, _line(key))
+        found[key.value] = Field(key.value, value, _line(key))
     return found
 
 

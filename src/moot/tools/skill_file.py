@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from moot.domain.front_matter import Broken, FrontMatter, decode, split
+from moot.domain.front_matter import Broken, Fields, decode, split
 from moot.domain.skill import DESCRIPTION_LENGTH, Skill, SkillType, check_name
 
 _SCRIPT = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._-]*/)*[A-Za-z0-9_][A-Za-z0-9._-]*")
@@ -14,19 +14,20 @@ _SCRIPT = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._-]*/)*[A-Za-z0-9_][A-Za-z0-9._
 def parse_skill(data: bytes, *, folder_name: str = "") -> Skill:
     """Read the bytes of a SKILL.md. Its name must be its folder's, where that is given. Raises Broken."""
     front = split(decode(data))
-    name, line = front.text("name"), front.line("name")
+    fields = front.fields
+    name, line = fields.text("name"), fields.line("name")
     if not name:
         raise Broken(line, "the front matter has no `name`; give it the folder's")
     if reason := check_name(name):
         raise Broken(line, reason)
     if folder_name and name != folder_name:
         raise Broken(line, f"the name {name!r} must equal its folder's, {ascii(folder_name)}")
-    description, line = front.text("description"), front.line("description")
+    description, line = fields.text("description"), fields.line("description")
     if not description:
         raise Broken(line, "the front matter has no `description`; say what the skill does and when to use it")
     if len(description) > DESCRIPTION_LENGTH:
         raise Broken(line, f"the description has {len(description)} characters; at most {DESCRIPTION_LENGTH} are taken")
-    kind, script = _kind(front)
+    kind, script = _kind(fields.under("metadata"))
     if not front.body and kind is not SkillType.SCRIPT:
         raise Broken(front.end, "there are no instructions; write them below the second ---")
     return Skill(name=name, description=description, body=front.body, type=kind, script=script)
@@ -41,18 +42,16 @@ def write_skill(skill: Skill) -> bytes:
     return f"---\n{head}---\n\n{skill.body.strip()}\n".encode()
 
 
-def _kind(front: FrontMatter) -> tuple[SkillType, str]:
-    more = front.entries["metadata"].entries() if "metadata" in front.entries else {}
-    given = more["type"].text() if "type" in more else ""
-    script = more["script"].text() if "script" in more else ""
+def _kind(more: Fields) -> tuple[SkillType, str]:
+    script = more.text("script")
     try:
-        kind = SkillType(given or SkillType.INSTRUCTION)
+        kind = SkillType(more.text("type") or SkillType.INSTRUCTION)
     except ValueError:
         # The key is free text in the open format: a word of somebody else's is no mistake.
         kind = SkillType.INSTRUCTION
     if kind is not SkillType.SCRIPT:
         return kind, ""
     if not _SCRIPT.fullmatch(script) or len(script) > 255:
-        line = more["script" if "script" in more else "type"].line
+        line = more.line("script" if "script" in more else "type")
         raise Broken(line, "a script skill names its script: `metadata: {type: script, script: scripts/…}`")
     return kind, script

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moot.agents.agent_md import BUILT_IN_NAMES, check_name, imitated, parse_agent, render_agent
-from moot.agents.front_matter import Broken
 from moot.domain.agent import Agent, AgentStatus
+from moot.domain.front_matter import Broken
 
 GOOD = """---
 name: writer

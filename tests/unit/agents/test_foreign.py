@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moot.agents.foreign import Adopted, parse_foreign, read_foreign
-from moot.agents.front_matter import Broken
 from moot.domain.agent import AgentStatus
+from moot.domain.front_matter import Broken
 
 
 def parsed(front: str, *, path: str = "/x/critic.md", body: str = "You judge.") -> Adopted:

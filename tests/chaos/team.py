@@ -54,6 +54,7 @@ SCRIPT = script(
     _lead("nest", _spawns("gather {n}a", "gather {n}b", agent="librarian"), wait("{agent_ids}"), say("Gathered.")),
     _lead("approve", _spawns("risk {n}a", "both {n}b"), wait("{agent_ids}"), say("Done.")),
     _lead("grant", _spawns("mark {n}a", "pair {n}b", allowed_tools=["fs_read"]), wait("{agent_ids}"), say("Done.")),
+    _lead("query", _spawns("query {n}a", "query {n}b"), wait("{agent_ids}"), say("Answered.")),
     _lead("deny", _spawns("risk {n}a", allowed_tools=["fs_read"]), say("Begun.")),
     _lead("halt", spawn("tree {n}a", "librarian"), call("agent_wait", agent_id="{agent_id}", timeout=0),
           call("agent_stop", agent_id="{agent_id}"), say("Stopped.")),
@@ -63,6 +64,7 @@ SCRIPT = script(
     _mate("pair", {"calls": [_mark("{n}1", 0.01), _mark("{n}2")]}, say("Paired {n}.")),
     _mate("slow", {"calls": [_mark("{n}1", 0.3)]}, say("Slow {n}.")),
     _mate("risk", {"calls": [_mark("{n}1", tool="fs_risk")]}, say("Dared {n}: {result}")),
+    _mate("query", call("ask_user", questions=[{"question": "Which?"}]), say("Heard {n}: {result}")),
     _mate("both", {"calls": [_mark("{n}1", tool="fs_risk"), _mark("{n}2", tool="fs_risk")]}, say("Both {n}: {result}")),
     _mate("gather", _spawns("mark {n}x", "pair {n}y"), wait(), say("Gathered {n}.")),
     _mate("tree", _spawns("slow {n}x", "risk {n}y"), wait("{agent_ids}"), say("Grown {n}.")),
@@ -179,7 +181,11 @@ class People:
                 await asyncio.sleep(0.02)
 
     async def decide(self, ask: pb.AskInfo) -> None:
-        """Say yes, or now and then no."""
+        """Say yes, or now and then no; a question is answered."""
+        if ask.kind == "question":
+            with passing("not_found"):
+                await self.talk.reply(ask.agent, "this one", ask.sender)
+            return
         decision = "deny" if self.rng.random() < 0.25 else "once"
         message = pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision=decision)
         # Its run may have been stopped meanwhile.
@@ -190,7 +196,7 @@ class People:
 
 Act = Callable[[People, str, str], Awaitable[None]]
 ACTS: dict[str, Act] = {
-    **dict.fromkeys(("crowd", "race", "leave", "nest", "approve", "grant", "deny", "halt"), People.turn),
+    **dict.fromkeys(("crowd", "race", "leave", "nest", "approve", "grant", "query", "deny", "halt"), People.turn),
     "linger": People.killed,
     "background": People.background,
 }
@@ -198,10 +204,11 @@ ACTS: dict[str, Act] = {
 # Which act comes by a point; every other point is passed by any team at all.
 _ACT_OF = {
     "grant": "grant", "ask": "approve", "decide": "approve", "use": "approve", "deliver": "crowd",
-    "delivered": "leave", "kill": "linger", "halted": "halt", "enqueue": "leave", "queued": "leave",
+    "delivered": "leave", "opened": "query", "answered": "query", "kill": "linger", "halted": "halt",
+    "drain.halted": "race", "drain.done": "race", "teammate.interrupted": "race",
 }  # fmt: skip
 
 
 def act_for(point: str) -> str:
     first, _, second = point.partition(".")
-    return _ACT_OF.get(second) or _ACT_OF.get(first) or "crowd"
+    return _ACT_OF.get(point) or _ACT_OF.get(second) or _ACT_OF.get(first) or "crowd"

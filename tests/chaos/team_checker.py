@@ -156,6 +156,16 @@ def continued(dead: Picture, risen: Picture, pending: dict[str, int]) -> Iterato
             yield f"{ask_id} is pending in the store, and the daemon says {pending.get(ask_id)}"
 
 
+def asked_again(dead: Picture, seen: set[str]) -> Iterator[str]:
+    """What a run asked a person before, and has no answer to, it asks after under the same id."""
+    for run_id, fate in fates(dead).items():
+        lines = dead.of_run(run_id, dead.mates[run_id].key)
+        answered = {line.call_id for line in lines if line.role == "tool"}
+        for call in [call for line in lines for call in line.calls if call["id"] not in answered]:
+            if call["name"] == "ask_user" and fate == "goes on" and f"ask-{run_id}-{call['id']}-1" not in seen:
+                yield f"{run_id} asked with {call['id']} and does not ask again"
+
+
 def fulfilled(dead: Picture, now: Picture) -> Iterator[str]:
     """Each run came to what its state at the kill said it must."""
     for run_id, fate in fates(dead).items():

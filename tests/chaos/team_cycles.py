@@ -13,7 +13,7 @@ from tests.chaos.cycles import Cycle
 from tests.chaos.daemon import Mortal
 from tests.chaos.ledger import lost
 from tests.chaos.team import ACTS, People, Told, act_for, new_home
-from tests.chaos.team_checker import Picture, check, continued, fulfilled, take
+from tests.chaos.team_checker import Picture, asked_again, check, continued, fulfilled, take
 from tests.daemon_process import PATIENCE
 from tests.talking import Talking
 
@@ -21,7 +21,7 @@ from tests.talking import Talking
 TERM = "SIGTERM"
 _AT_START = ("daemon.", "teammates.", "teammate.interrupted", "commit.recover", "committed.recover")
 # Nothing a team does comes by these.
-_ELSEWHERE = ("migration.", "checkpoint.", "backup.", "compaction.", "queued.", "ask.")
+_ELSEWHERE = ("migration.", "checkpoint.", "backup.", "compaction.", "queued.")
 _NOT_OURS = ("rerun", "archive", "title", "delete", "import", "enqueue")
 VISITED = tuple(
     point for point in POINTS if not point.startswith(_ELSEWHERE) and point.partition(".")[2] not in _NOT_OURS
@@ -117,14 +117,14 @@ class TeamArena:
 
     async def _work(self, daemon: Mortal, done: Cycle, rng: Random, *, at_random: bool) -> None:
         acts = rng.sample(sorted(ACTS), 4)
-        if done.point and not at_random:
+        if done.point and done.point != TERM:
             acts += [act_for(done.point)] * done.passes
         draining = done.point.startswith("drain.") or done.point == TERM
         async with asyncio.TaskGroup() as group:
             if at_random:
-                group.create_task(_kill_after(daemon, rng.uniform(0.0, 0.9)))
+                group.create_task(_kill_after(daemon, rng.uniform(0.15, 0.45) if done.point else rng.uniform(0.0, 0.9)))
             elif draining:
-                group.create_task(_terminate_after(daemon, rng.uniform(0.05, 0.5)))
+                group.create_task(_terminate_after(daemon, rng.uniform(0.05, 0.3)))
             else:
                 # A decision that nobody makes is not waited for.
                 killer = group.create_task(_kill_after(daemon, 4.0))
@@ -152,9 +152,10 @@ class TeamArena:
         """Everything that is asked is decided, and then everything comes to its end by itself."""
         people = People(talk, self.told, rng)
         deadline = time.monotonic() + PATIENCE
-        quiet = 0
+        quiet, seen = 0, set[str]()
         while quiet < 3:
             for ask in await talk.asks():
+                seen.add(ask.ask_id)
                 await people.decide(ask)
             busy = [*await talk.active(), *(await talk.ask(list_runs=pb.ListRunsMsg())).run_list.runs]
             # What is owed is told by a run of its own, which may be about to begin.
@@ -163,6 +164,7 @@ class TeamArena:
                 done.problems.append(f"not at rest after {PATIENCE:.0f} s: {busy}, owed {_owed(take(self.home))}")
                 return False
             await asyncio.sleep(0.02)
+        done.problems += asked_again(self._dead, seen)
         return True
 
 

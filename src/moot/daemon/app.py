@@ -79,7 +79,7 @@ class Daemon:
         self._looked_at = 0.0
         self.workspaces = Workspaces(paths.workspaces)
         self.facts = Facts(started=self.clock.monotonic())
-        self.asks = Asks(clock=self.clock, rng=self.rng)
+        self.asks = Asks(clock=self.clock)
         self.approvals = Approvals(store=StoredApprovals(store), clock=self.clock)
         self.reflections = Reflections(
             notes=SqliteNotes(store), store=store, clock=self.clock, config=lambda: self.config.current.hands.memory

@@ -2,25 +2,24 @@
 
 import asyncio
 from collections.abc import Sequence
-from random import Random
 
 from moot.domain.ask import Ask, Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound, Unavailable
-from moot.domain.ids import make_id
 from moot.domain.ports import Clock
 
 
 class Asks:
-    def __init__(self, *, clock: Clock, rng: Random) -> None:
+    def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
-        self._rng = rng
         self._open: dict[ConversationKey, list[tuple[Ask, asyncio.Future[str]]]] = {}
 
-    def open(self, key: ConversationKey, run_id: str, questions: Sequence[Question], *, seconds: float) -> Ask:
+    def open(
+        self, key: ConversationKey, run_id: str, questions: Sequence[Question], *, ask_id: str, seconds: float
+    ) -> Ask:
         now = self._clock.now()
         ask = Ask(
-            id=make_id("ask", now=now, rng=self._rng),
+            id=ask_id,
             key=key,
             run_id=run_id,
             questions=tuple(questions),

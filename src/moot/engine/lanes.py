@@ -132,6 +132,11 @@ class Lane:
         self.waiting: deque[Ticket] = deque()
         self.active: Ticket | None = None
 
+    @property
+    def is_nobodys(self) -> bool:
+        """Whether nobody sits before it: what a teammate does, and work in the background."""
+        return self.key.sender.startswith((CHILD_SENDER, BACKGROUND_SENDER))
+
     def announce_positions(self) -> None:
         for index, ticket in enumerate(self.waiting):
             if ticket.stored is not None and ticket.stored.done():
@@ -189,16 +194,18 @@ class Lanes:
         """
         self.closing = True
         for lane in self.all():
-            if lane.active is not None and lane.active.approving and not lane.active.asking:
+            if lane.active is None or not lane.active.is_asking:
+                continue
+            if lane.is_nobodys or not lane.active.asking:
                 lane.active.suspend()
-            elif lane.active is not None and lane.active.is_asking:
+            else:
                 lane.active.halt(Outcome.INTERRUPTED)
         reach("drain.begun")
         if await self._emptied(grace):
             return
         for lane in self.all():
-            if lane.active is not None and lane.key.sender.startswith((CHILD_SENDER, BACKGROUND_SENDER)):
-                # Nobody sits before it: it goes on at the next start, from its last recorded step.
+            if lane.active is not None and lane.is_nobodys:
+                # It goes on at the next start, from its last recorded step.
                 lane.active.suspend()
             elif lane.active is not None:
                 lane.active.halt(Outcome.INTERRUPTED)

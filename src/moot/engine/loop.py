@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from itertools import count
 from random import Random
 
 from moot.domain.ask import Question
@@ -288,7 +289,7 @@ class Loop:
             speaker=turn.request.speaker,
             cwd=turn.cwd,
             emit=turn.emit,
-            ask=self._asker(turn, deadline, own_deadline),
+            ask=self._asker(turn, call, deadline, own_deadline),
             root=turn.request.root,
             origin=turn.request.origin,
             call_id=call.id,
@@ -308,10 +309,14 @@ class Loop:
         turn.emit(ToolFinished(call.id, call.name, output.content, took, output.is_error))
         reach("tool.result")
 
-    def _asker(self, turn: Turn, run_deadline: Deadline, tool_deadline: Deadline) -> AskHuman:
+    def _asker(self, turn: Turn, call: ToolCall, run_deadline: Deadline, tool_deadline: Deadline) -> AskHuman:
+        request, asked = turn.request, count(1)
+
         async def ask(questions: Sequence[Question]) -> str:
             seconds = self._config().ask_seconds
-            opened = self._asks.open(turn.request.asks_in, turn.request.id, questions, seconds=seconds)
+            # Asked again after a restart, it is the same question.
+            ask_id = f"ask-{request.id}-{call.id}-{next(asked)}"
+            opened = self._asks.open(request.asks_in, request.id, questions, ask_id=ask_id, seconds=seconds)
             turn.emit(AskOpened(opened))
             reach("ask.opened")
             answered = False

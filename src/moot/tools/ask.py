@@ -18,6 +18,8 @@ class AskUser:
         name="ask_user",
         safety=Safety.SAFE,
         group="conversation",
+        # Whoever was asked before a restart is asked the same again.
+        repeatable=True,
         description="Ask the person one or more questions and wait for the answer. Use it when going on "
         "without the answer could be wrong.",
         parameters={

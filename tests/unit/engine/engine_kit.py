@@ -159,7 +159,7 @@ async def engine(folder: Path, *rules: Rule, brief: Brief = _unbriefed) -> Async
         LoopParts(
             gate=Gate(tools=lambda: tools, hooks=[], budget=_whole, restore=_lost),
             brief=brief,
-            asks=Asks(clock=clock, rng=Random(1)),
+            asks=Asks(clock=clock),
             compaction=compaction,
             config=lambda: config,
             notes=notes,

@@ -1,0 +1,196 @@
+"""The daemon is killed at a bad moment: what was asked stays asked, what was stopped stays stopped, once is once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moot.wire import moot_pb2 as pb
+from tests.daemon_process import CONFIG as PLAIN
+from tests.daemon_process import DaemonProcess, Home, eventually, running
+from tests.scripting import call, lead, made, mate, say, script, spawn, wait
+from tests.talking import Talking
+from tests.teaming import LINGER, TEAM, asked, began, called, eventually_idle
+
+CONFIG = PLAIN + TEAM
+ANY = lead("^call (?P<tool>[a-z_]+) (?P<arguments>.*)", call("{tool}", "{arguments}"), say("{result}"))
+HEARD = lead("has ended", say("Heard."))
+
+
+@pytest.fixture
+def home(home: Home) -> Home:
+    (home.path / "tools").mkdir()
+    (home.path / "tools" / "linger.py").write_text(LINGER)
+    return home
+
+
+async def spawned(talk: Talking, **fields: Any) -> str:
+    """The id of the teammate a turn has begun with."""
+    speech = talk.start("moot", "go", **fields)
+    return str(json.loads((await speech.until("tool_result")).output)["agent_id"])
+
+
+async def reports(talk: Talking) -> list[str]:
+    return [content for role, _, content in await talk.told("moot") if role == "user" and "has ended:" in content]
+
+
+async def inbox(talk: Talking, count: int = 1) -> list[pb.AskInfo]:
+    async def found() -> list[pb.AskInfo]:
+        asks = await talk.asks()
+        return asks if len(asks) == count else []
+
+    waiting: list[pb.AskInfo] = await eventually(found)
+    return waiting
+
+
+def stop(daemon: DaemonProcess, how: str) -> None:
+    if how == "kill":
+        daemon.kill_9()
+    else:
+        daemon.terminate()
+        assert daemon.reap() == 0
+
+
+@pytest.mark.parametrize("how", ["kill", "terminate"])
+async def test_a_question_of_a_teammate_is_asked_again_under_its_id_and_its_answer_counts(home: Home, how: str) -> None:
+    home.write_script(script(
+        lead("^go", spawn("work"), wait(), say("{result}")), ANY, HEARD,
+        mate("^work", call("ask_user", questions=[{"question": "Which?"}]), say("You said: {result}")),
+    ))  # fmt: skip
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            run_id = await spawned(talk)
+            (before,) = await inbox(talk)
+        stop(daemon, how)
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            (after,) = await inbox(talk)
+            assert (after.ask_id, after.kind) == (before.ask_id, "question")
+            await talk.reply("moot", "the green one")
+            done = await called(talk, "", "agent_wait", agent_id=run_id)
+            assert done["result"] == "You said: the green one"
+
+
+async def test_calls_that_wait_for_one_grant_all_wait_again_and_are_made_once_it_is_given(
+    home: Home, tmp_path: Path
+) -> None:
+    writes = [made("fs_write", path=f"{number}.txt", content="once") for number in range(2)]
+    home.write_script(script(
+        lead("^go", spawn("work", allowed_tools=["fs_read"]), wait(), say("{result}")), ANY, HEARD,
+        mate("^work", {"calls": writes}, say("Written.")),
+    ))  # fmt: skip
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            run_id = await spawned(talk, cwd=str(tmp_path))
+            (before,) = await inbox(talk)
+        daemon.kill_9()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            (after,) = await inbox(talk)
+            assert (after.ask_id, after.attempt) == (before.ask_id, before.attempt)
+            message = pb.DecideAskMsg(ask_id=after.ask_id, attempt=after.attempt, decision="once")
+            await talk.ask(decide_ask=message)
+            done = await called(talk, "", "agent_wait", agent_id=run_id)
+            assert (done["outcome"], done["result"]) == ("completed", "Written.")
+    assert [(tmp_path / f"{number}.txt").read_text() for number in range(2)] == ["once", "once"]
+
+
+async def test_what_an_interrupted_run_had_asked_is_asked_no_more(home: Home, tmp_path: Path) -> None:
+    home.write_config(CONFIG.replace('policy = "none"', 'policy = "dangerous"'))
+    mark = tmp_path / "mark"
+    calls = [made("fs_linger", mark=str(mark)), made("exec", command="true")]
+    home.write_script(
+        script(lead("^go", spawn("work"), wait(), say("{result}")), HEARD, mate("^work", {"calls": calls}))
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await spawned(talk)
+            await inbox(talk)
+            await began(mark)
+        daemon.kill_9()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            assert await talk.asks() == []
+            await eventually_idle(talk)
+            (report,) = await reports(talk)
+            assert "has ended: interrupted" in report
+
+
+async def test_a_result_that_a_teammate_will_wait_for_is_not_told_beside_it(home: Home) -> None:
+    first = [lead("^go", spawn("gather", "librarian"), wait(), say("{result}")), HEARD, mate("^work", reply="Worked.")]
+    gather = mate("^gather", spawn("work"), times=1)
+    home.write_script(script(*first, gather, mate("^gather", hang=True)))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            run_id = await spawned(talk)
+            ended = "SELECT count(*) FROM agent_runs WHERE parent = ? AND status = 'completed'"
+            await eventually(lambda: asked(home, ended, run_id) == 1)
+        daemon.kill_9()
+    home.write_script(script(*first, mate("^gather", spawn("work"), wait(), say("Gathered: {result}"))))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await eventually_idle(talk)
+            # The one that was not waited for any more is told; the one below it was handed to it.
+            (report,) = await eventually(lambda: reports(talk))
+            assert f"librarian ({run_id}) has ended: completed." in report
+            assert "Worked." in report
+            assert asked(home, "SELECT delivery FROM agent_runs WHERE parent = ?", run_id) == "waited"
+
+
+async def test_what_was_stopped_with_a_turn_does_not_come_back(home: Home, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    # It does not let go at once, so that the daemon dies between the end of the turn and its own.
+    home.write_script(script(
+        lead("^go", spawn("work"), wait(), say("{result}")), HEARD,
+        mate("^work", call("fs_cling", mark=str(mark)), say("Late.")),
+    ))  # fmt: skip
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            run_id = await spawned(talk)
+            await began(mark)
+            await talk.kill("moot")
+            await eventually(lambda: asked(home, "SELECT count(*) FROM runs WHERE outcome = 'cancelled'"))
+        daemon.kill_9()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            assert asked(home, "SELECT outcome FROM agent_runs WHERE id = ?", run_id) == "cancelled"
+            await eventually_idle(talk)
+            assert await reports(talk) == []
+
+
+async def test_what_was_spared_goes_on_after_a_restart(home: Home) -> None:
+    home.write_script(script(
+        lead("^go", spawn("work"), wait(), say("{result}")), ANY, HEARD, mate("^work", hang=True),
+    ))  # fmt: skip
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            run_id = await spawned(talk)
+            parent = asked(home, "SELECT parent FROM agent_runs WHERE id = ?", run_id)
+            await talk.ask(stop_run=pb.StopRunMsg(run_id=parent, only=True))
+        daemon.kill_9()
+    home.write_script(script(ANY, HEARD, mate("^work", reply="Worked.")))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await eventually_idle(talk)
+            (report,) = await eventually(lambda: reports(talk))
+            assert "has ended: completed." in report
+
+
+async def test_a_report_that_background_work_was_reading_is_interrupted_and_told_once(home: Home) -> None:
+    home.write_script(script(
+        lead("^go", spawn("work"), say("Begun.")), lead("has ended", hang=True), mate("^work", reply="Worked."),
+    ))  # fmt: skip
+    reading = "SELECT count(*) FROM runs WHERE author <> '' AND status = 'running'"
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.ask(start_run=pb.StartRunMsg(content="go"))
+            await eventually(lambda: asked(home, reading) == 1)
+        daemon.kill_9()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            assert await talk.active() == []
+            assert asked(home, "SELECT count(*) FROM runs WHERE status <> 'ended'") == 0
+            assert asked(home, "SELECT outcome FROM runs WHERE author <> ''") == "interrupted"
+            told = "SELECT count(*) FROM messages WHERE role = 'user' AND content LIKE '%has ended:%'"
+            assert asked(home, told) == 1

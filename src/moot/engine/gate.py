@@ -96,16 +96,15 @@ class _Execution:
             async with self._deadline:
                 return await self._tried(call)
         except MootError as error:
-            return ToolResult(content=clean(error.sentence), is_error=True)
+            return _failure(call, clean(error.sentence))
         except TimeoutError:
-            return ToolResult(content=f"{call.tool.spec.name} took too long and was stopped.", is_error=True)
+            return _failure(call, f"{call.tool.spec.name} took too long and was stopped.")
         except asyncio.CancelledError:
             raise
         except Exception:
             # A tool's own failure must not end the run; the model is told, the operator finds the cause in the log.
             logger.exception("tool %s failed", call.tool.spec.name)
-            told = f"{call.tool.spec.name} failed inside; the daemon's log has the cause."
-            return ToolResult(content=told, is_error=True)
+            return _failure(call, f"{call.tool.spec.name} failed inside; the daemon's log has the cause.")
 
     async def _tried(self, call: GateCall) -> ToolResult:
         try:
@@ -123,9 +122,17 @@ async def _run(call: GateCall) -> ToolResult:
     said = await call.tool(call.arguments, call.context)
     reach("tool.after")
     result = said if isinstance(said, ToolResult) else ToolResult(content=said)
+    return replace(result, content=clean(result.content), taint=result.taint | _own_taint(call))
+
+
+def _failure(call: GateCall, told: str) -> ToolResult:
+    """A stranger's words come back in errors too: an address, a media type, what a server said before it gave up."""
+    return ToolResult(content=told, is_error=True, taint=_own_taint(call))
+
+
+def _own_taint(call: GateCall) -> frozenset[str]:
     own = call.tool.spec.taint
-    taint = result.taint | {own} if own else result.taint
-    return replace(result, content=clean(result.content), taint=taint)
+    return frozenset({own}) if own else frozenset()
 
 
 class Toolbox:

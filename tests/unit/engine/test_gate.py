@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -59,6 +60,10 @@ CONTEXT = RunContext(
 async def _ten_thousand(call: GateCall, result: ToolResult) -> ToolResult:
     assert call.id == "c"
     return ToolResult(content=result.content[:10_000], is_error=result.is_error)
+
+
+async def _as_it_is(call: GateCall, result: ToolResult) -> ToolResult:
+    return result
 
 
 async def _lost(run_id: str, call_id: str) -> str:
@@ -132,6 +137,19 @@ async def test_a_tool_that_hangs_is_stopped() -> None:
     output, _ = await call('{"text": "hang"}')
     assert output.is_error
     assert "too long" in output.content
+
+
+class Outside(Echo):
+    spec = replace(Echo.spec, taint="web")
+
+
+@pytest.mark.parametrize("text", ["said", "refuse", "break", "hang"])
+async def test_whatever_comes_from_outside_is_tainted_however_the_call_ends(text: str) -> None:
+    toolbox = Gate(tools=lambda: {"echo": Outside()}, hooks=[], budget=_as_it_is, restore=_lost).box(ALL_TOOLS)
+    made = ToolCall(id="c", name="echo", arguments=f'{{"text": "{text}"}}')
+    output = await toolbox.execute(made, "", CONTEXT, Deadline(0.05))
+    assert output.is_error == (text != "said")
+    assert output.taint == {"web"}
 
 
 async def test_results_are_bounded_and_clean() -> None:

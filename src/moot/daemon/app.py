@@ -94,7 +94,11 @@ class Daemon:
         self.asks = Asks(clock=self.clock, rng=self.rng)
         self.approvals = Approvals(store=StoredApprovals(store), clock=self.clock)
         self.reflections = Reflections(
-            notes=SqliteNotes(store), store=store, clock=self.clock, config=lambda: self.config.current.hands.memory
+            notes=SqliteNotes(store),
+            store=store,
+            clock=self.clock,
+            config=lambda: self.config.current.hands.memory,
+            redact=redactor,
         )
         self.hands = Hands(
             Parts(
@@ -206,7 +210,7 @@ class Daemon:
         )
 
     def _engine(self) -> Runs:
-        compaction = Compaction(store=self.store, clock=self.clock)
+        compaction = Compaction(store=self.store, clock=self.clock, redact=self.redactor)
         loop = Loop(
             gate=self.hands.gate,
             asks=self.asks,

@@ -174,7 +174,7 @@ class Hands:
         await self.servers.refresh()
 
     def _runner(self) -> ScriptRunner:
-        redact = self._parts.redactor.secrets
+        redact = self._parts.redactor
         return ScriptRunner(sandbox=self.sandbox, classify_script=classify_script, redact=redact)
 
     def _new_sandbox(self, config: HandsConfig) -> Sandbox:
@@ -189,6 +189,7 @@ class Hands:
             reveal=self._reveal,
             sandbox=self.sandbox,
             room=self._room,
+            redact=parts.redactor,
         )
 
     async def _reveal(self, reference: str, *, place: str) -> str:
@@ -217,22 +218,24 @@ class Hands:
         return [
             AskUser(),
             SetTitle(parts.store),
-            Recall(parts.store, parts.clock),
+            Recall(parts.store, parts.clock, parts.redactor),
             *files.tools(off_limits=off_limits, config=config.files),
             *exec.tools(
                 sandbox=self.sandbox,
                 jobs=self.jobs,
                 classify=classify,
-                redact=parts.redactor.secrets,
+                redact=parts.redactor,
                 secrets=self.vault,
             ),
-            *web.tools(config.web, reveal=self._reveal),
+            *web.tools(config.web, reveal=self._reveal, redact=parts.redactor),
             *memory.tools(
                 memories=SqliteMemories(parts.store), config=lambda: self._config().memory, clock=parts.clock
             ),
             *notes.tools(notes=SqliteNotes(parts.store), reflect=parts.reflect, clock=parts.clock),
             *tasks.tools(tasks=SqliteTasks(parts.store), clock=parts.clock, rng=parts.rng),
-            *outputs.tools(outputs=self.shelf, config=lambda: self._config().outputs, clock=parts.clock),
+            *outputs.tools(
+                outputs=self.shelf, config=lambda: self._config().outputs, clock=parts.clock, redact=parts.redactor
+            ),
             *secrets.tools(secrets=self.vault),
             *crypto.tools(keys=keychain, secrets=self.vault),
             *skills.tools(skills=self.skills, off_limits=off_limits, config=config.skills),

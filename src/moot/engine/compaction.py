@@ -1,7 +1,8 @@
 """Turns a stretch of history into a summary and an archive. A failure changes nothing."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from moot.domain.agent import Agent
 from moot.domain.conversation import Archive
@@ -33,9 +34,12 @@ _HISTORY_SHARE = 0.6
 
 
 class Compaction:
-    def __init__(self, *, store: Store, clock: Clock) -> None:
+    """`redact` takes out of a text every secret that is known by now."""
+
+    def __init__(self, *, store: Store, clock: Clock, redact: Callable[[str], str] = str) -> None:
         self._store = store
         self._clock = clock
+        self._redact = redact
 
     async def compact(self, history: History, agent: Agent, model: Model, *, last_seq: int) -> Archive:
         """Archive the entries up to last_seq."""
@@ -48,7 +52,9 @@ class Compaction:
         entries = [entry for entry in history.entries if entry.seq <= last_seq]
         if not entries:
             raise Conflict("there is nothing to compact", fix="Talk first; compaction archives what was said.")
-        messages = render([entry.message for entry in entries], with_tools=False)
+        # Before anything is cut: half a secret gives it away.
+        cleaned = [replace(each.message, content=self._redact(each.message.content)) for each in entries]
+        messages = render(cleaned, with_tools=False)
         if history.archive is not None:
             messages.insert(0, summary_message(history.archive))
         summary, usage = await self._summarise(messages, agent, model)

@@ -1,7 +1,6 @@
 """The tools that run shell commands, at once or in the background, in the sandbox."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -9,6 +8,7 @@ import msgspec
 from moot.domain.errors import BadRequest
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
+from moot.domain.redaction import Redaction
 from moot.domain.secret import Secrets, references, through_environment
 from moot.domain.shell import Classify, Level
 from moot.tools.exec_jobs import Job, Jobs
@@ -16,12 +16,8 @@ from moot.tools.sandbox.process import Ending, Process
 from moot.tools.sandbox.sandbox import Command, Sandbox
 from moot.tools.sandbox.tape import Tape
 
-Redact = Callable[[str], str]
-
 # Text longer than this is read and cleaned on another thread.
 _LONG = 65_536
-# What is dropped at a cut, so that no secret is left in half.
-_MARGIN = 512
 
 _COMMAND = {
     "type": "string",
@@ -30,7 +26,9 @@ _COMMAND = {
 _ID = {"type": "string", "description": "The id that exec_bg returned."}
 
 
-def tools(*, sandbox: Sandbox, jobs: Jobs, classify: Classify, redact: Redact, secrets: Secrets | None) -> list[Tool]:
+def tools(
+    *, sandbox: Sandbox, jobs: Jobs, classify: Classify, redact: Redaction, secrets: Secrets | None
+) -> list[Tool]:
     """The family; `redact` takes every known secret out of a text."""
     shell = _Shell(sandbox, classify, redact, secrets)
     return [Exec(shell), ExecBackground(shell, jobs), ExecStatus(jobs), ExecStop(jobs)]
@@ -39,7 +37,7 @@ def tools(*, sandbox: Sandbox, jobs: Jobs, classify: Classify, redact: Redact, s
 class _Shell:
     """What the two ways of running a command share."""
 
-    def __init__(self, sandbox: Sandbox, classify: Classify, redact: Redact, secrets: Secrets | None) -> None:
+    def __init__(self, sandbox: Sandbox, classify: Classify, redact: Redaction, secrets: Secrets | None) -> None:
         self.config = sandbox.config
         self._sandbox = sandbox
         self._classify = classify
@@ -63,7 +61,7 @@ class _Shell:
         doubt = f"\n{verdict.level}: {verdict.reason}" if verdict.level is not Level.OK else ""
         return f"{command}\n\nin {context.cwd}\n{self.where()}.{doubt}"
 
-    async def start(self, command: str, context: RunContext, *, tool: str, ring: bool) -> tuple[Process, Redact]:
+    async def start(self, command: str, context: RunContext, *, tool: str, ring: bool) -> tuple[Process, Redaction]:
         values: dict[str, str] = {}
         if references(command):
             if self._secrets is None:
@@ -78,7 +76,7 @@ class _Shell:
 class _Cleaning:
     """Takes out what this very command was lent, then whatever else is known to be secret."""
 
-    def __init__(self, values: dict[str, str], redact: Redact) -> None:
+    def __init__(self, values: dict[str, str], redact: Redaction) -> None:
         self._values = sorted(values.items(), key=lambda pair: -len(pair[1]))
         self._redact = redact
 
@@ -86,6 +84,10 @@ class _Cleaning:
         for token, value in self._values:
             text = text.replace(value, token)
         return self._redact(text)
+
+    @property
+    def margin(self) -> int:
+        return max(self._redact.margin, *(2 * len(value) for _, value in self._values), 0)
 
 
 class Exec:
@@ -213,9 +215,9 @@ async def _status(job: Job) -> str:
     ).decode()
 
 
-async def printed(tape: Tape, redact: Redact) -> str:
+async def printed(tape: Tape, redact: Redaction) -> str:
     def read() -> str:
-        return redact(tape.text(margin=_MARGIN))
+        return tape.text(redact)
 
     return await asyncio.to_thread(read) if tape.total > _LONG else read()
 

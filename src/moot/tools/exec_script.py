@@ -2,11 +2,12 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from moot.domain.errors import Forbidden, NotFound
 from moot.domain.ports import RunContext, ToolResult
+from moot.domain.redaction import Redaction
 from moot.domain.shell import Classify, Level
 from moot.domain.skill import SKILL_FILE
 from moot.tools.exec import printed, result
@@ -20,7 +21,7 @@ _LONGEST = 1_048_576
 class ScriptRunner:
     """What a skill with a script is given to run it with. The script is read, never trusted: it may be a stranger's."""
 
-    def __init__(self, *, sandbox: Sandbox, classify_script: Classify, redact: Callable[[str], str]) -> None:
+    def __init__(self, *, sandbox: Sandbox, classify_script: Classify, redact: Redaction) -> None:
         self._sandbox = sandbox
         self._classify = classify_script
         self._redact = redact

@@ -26,8 +26,11 @@ _MATCHES = 100
 _EXCERPT = 300
 
 
-def tools(*, outputs: Outputs, config: Callable[[], OutputConfig], clock: Clock) -> list[Tool]:
-    return [ToolOutputGet(outputs, config, clock)]
+def tools(
+    *, outputs: Outputs, config: Callable[[], OutputConfig], clock: Clock, redact: Callable[[str], str]
+) -> list[Tool]:
+    """`redact` takes out of a text every secret that is known by now."""
+    return [ToolOutputGet(outputs, config, clock, redact)]
 
 
 class Shelve:
@@ -85,10 +88,13 @@ class ToolOutputGet:
         },
     )
 
-    def __init__(self, outputs: Outputs, config: Callable[[], OutputConfig], clock: Clock) -> None:
+    def __init__(
+        self, outputs: Outputs, config: Callable[[], OutputConfig], clock: Clock, redact: Callable[[str], str]
+    ) -> None:
         self._outputs = outputs
         self._config = config
         self._clock = clock
+        self._redact = redact
 
     def line(self, arguments: dict[str, Any]) -> str:
         how = f"grep {arguments['pattern']}" if arguments.get("pattern") else str(arguments.get("mode") or "full")
@@ -105,10 +111,12 @@ class ToolOutputGet:
         output = await self._outputs.get(context.key, ref, now=self._clock.now())
         if output is None:
             raise NotFound(f"there is no result {ref!r} here, or no longer", fix="Call the tool that made it again.")
+        # What became a secret since is taken out before it is cut into pages.
+        content = await asyncio.to_thread(self._redact, output.content)
         if mode == "grep":
-            told = await _grep(output.content, pattern)
+            told = await _grep(content, pattern)
         else:
-            told = await self._page(output.content, mode, arguments)
+            told = await self._page(content, mode, arguments)
         return ToolResult(content=msgspec.json.encode(told).decode(), taint=output.taint)
 
     async def _page(self, content: str, mode: str, arguments: dict[str, Any]) -> dict[str, Any]:

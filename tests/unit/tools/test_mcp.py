@@ -14,6 +14,8 @@ from moot.domain.ask import Question
 from moot.domain.errors import NotFound, Unavailable
 from moot.domain.mcp import McpConfig, OfferState
 from moot.domain.prompt import Safety, Sink
+from moot.hooks.redaction import Redactor
+from moot.tools.mcp.results import MOST_CHARACTERS
 from tests.daemon_process import eventually
 from tests.mcp_kit import command, kit, tool
 
@@ -211,6 +213,18 @@ async def test_cancelling_a_call_leaves_the_server_usable(tmp_path: Path) -> Non
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
+
+
+async def test_what_a_server_says_is_cut_only_after_secrets_are_taken_out(tmp_path: Path) -> None:
+    secret = "Wx81_short_secret_55_and_more"
+    redactor = Redactor()
+    redactor.register("KEY", secret)
+    long = "x" * (MOST_CHARACTERS - 10) + secret + "x" * 100
+    async with kit(tmp_path, tool("long"), state={"long": long}, redactor=redactor) as box:
+        await box.servers.refresh()
+        said = await box.call("mcp__box__long")
+    assert "the rest was cut" in said.content
+    assert "Wx81" not in said.content
 
 
 # ---- pins -------------------------------------------------------------------------------------

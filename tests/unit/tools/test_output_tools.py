@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -33,9 +34,11 @@ class Reader:
         raise AssertionError("it is not called here")
 
 
-def getter(store: SqliteStore, clock: SetClock | None = None) -> outputs.ToolOutputGet:
+def getter(
+    store: SqliteStore, clock: SetClock | None = None, redact: Callable[[str], str] = str
+) -> outputs.ToolOutputGet:
     shelf = SqliteOutputs(store, CONFIG)
-    [tool] = outputs.tools(outputs=shelf, config=lambda: CONFIG, clock=clock or SetClock())
+    [tool] = outputs.tools(outputs=shelf, config=lambda: CONFIG, clock=clock or SetClock(), redact=redact)
     assert isinstance(tool, outputs.ToolOutputGet)
     return tool
 
@@ -49,6 +52,16 @@ async def kept(store: SqliteStore, content: str) -> str:
     made = Output(ref="out-1", tool="exec", content=content, taint=WEB, created_at=SetClock().now())
     await SqliteOutputs(store, CONFIG).keep(ADA, made)
     return "out-1"
+
+
+@stored
+async def test_what_became_a_secret_since_is_taken_out_before_a_page_is_cut(store: SqliteStore) -> None:
+    secret = "Wx81_short_secret_55_and_more"
+    ref = await kept(store, "x" * (LINE_LENGTH - 10) + secret)
+    reading = getter(store, redact=lambda text: text.replace(secret, "[SECRET:KEY]"))
+    pages = [await reading({"ref": ref, "mode": "range", "offset": at, "limit": 1}, context()) for at in (0, 1)]
+    pages.append(await reading({"ref": ref, "mode": "grep", "pattern": "x$|SECRET"}, context()))
+    assert not any("Wx81" in page.content or "and_more" in page.content for page in pages)
 
 
 @stored

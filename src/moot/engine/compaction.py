@@ -7,7 +7,7 @@ from dataclasses import replace
 from moot.domain.agent import Agent
 from moot.domain.conversation import Archive
 from moot.domain.errors import Conflict, ModelError
-from moot.domain.message import Entry, Message, Role, user
+from moot.domain.message import Message, Role, user
 from moot.domain.ports import Clock, Model, Store
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.text import COMPACTION_MARK, defuse, title_of
@@ -69,7 +69,8 @@ class Compaction:
             model=model.model,
             usage=usage,
             cost=model.cost(usage),
-            taint=_strangers(history, entries),
+            # A summary holds the words of everyone it summarises; whom the owner trusted stays trusted in it.
+            taint=history.strangers(entries[-1].seq),
         )
 
     async def put_away(self, history: History, archive: Archive) -> Archive:
@@ -96,14 +97,6 @@ class Compaction:
         if not summary.strip():
             raise ModelError("the model wrote no summary; the history is unchanged", fix="Try `moot compact` again.")
         return summary, usage
-
-
-def _strangers(history: History, entries: Sequence[Entry]) -> frozenset[str]:
-    """A summary holds the words of everyone it summarises."""
-    found: frozenset[str] = history.archive.taint if history.archive is not None else frozenset()
-    for entry in entries:
-        found |= entry.message.taint
-    return found
 
 
 def _stretches(messages: Sequence[Message], window: int) -> list[list[Message]]:

@@ -13,6 +13,7 @@ from functools import cache
 from types import TracebackType
 
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound, StoreError, Unavailable
+from moot.tools.git_folder import GIT, Climb, is_repository
 from moot.tools.off_limits import Identity, OffLimits, identity
 
 # The same number on every architecture Python runs on but alpha.
@@ -158,7 +159,16 @@ class Ground:
     def holds_off_limits(self, spot: Spot) -> bool:
         """Whether something off limits lies at or beneath this spot."""
         status = spot.status()
-        return status is not None and identity(status) in self._off_limits.identities(with_parents=True)
+        if status is None:
+            return False
+        return identity(status) in self._off_limits.identities(with_parents=True) or self._is_repository(spot, status)
+
+    def _is_repository(self, spot: Spot, status: os.stat_result) -> bool:
+        if not stat.S_ISDIR(status.st_mode):
+            return False
+        with self.passing(), told(spot.path):
+            folder = self._keep(os.open(spot.name, _PLACE | os.O_NOFOLLOW, dir_fd=spot.folder))
+            return spot.name.casefold() == GIT or is_repository(folder)
 
     def is_top(self, spot: Spot) -> bool:
         status = spot.status()
@@ -207,14 +217,18 @@ class Ground:
     def _check(self, spot: Spot) -> None:
         """Refuse a spot that is off limits, or that somebody moved out of the working directory meanwhile."""
         chain: list[Identity] = []
+        status = spot.status()
+        climb = Climb(spot.name, status)
         for folder in self._upwards(spot.folder):
+            climb.pass_through(folder)
             here = identity(os.fstat(folder))
             if here == self._identity:
                 break
             chain.append(here)
         else:
             raise _outside(spot.path)
-        status = spot.status()
+        if climb.forbidden:
+            raise Forbidden(f"{spot.path} is off limits, since git obeys it", fix="Leave that to the owner.")
         if status is not None and identity(status) != self._identity:
             chain.append(identity(status))
         if self._off_limits.identities() & set(chain):

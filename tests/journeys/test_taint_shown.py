@@ -2,9 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
-from moot.domain.errors import Forbidden
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home, running
 from tests.fake_provider import Provider
@@ -87,7 +84,6 @@ async def test_an_import_is_a_strangers_unless_its_owner_says_otherwise(
         fetch = call("web_fetch", url=f"http://127.0.0.1:{port}/")
         provider.program({"match": "read it", "calls": [fetch]}, {"match": "read it", "text": "Read."})
         with running(home) as daemon:
-            token = daemon.cli_json("token", "new", "guest")["data"]["token"]
             async with daemon.client() as talk:
                 await talk.say("ada", "read it")
                 await talk.compact("ada")
@@ -109,6 +105,3 @@ async def test_an_import_is_a_strangers_unless_its_owner_says_otherwise(
                 assert "(import)" in ask.reason
                 await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=ask.ask_id, attempt=1, decision="deny"))
                 await speech.end()
-            async with daemon.client(token=token) as guest:
-                with pytest.raises(Forbidden, match="trust what is imported"):
-                    await guest.import_(plain.read_text(), agent="ada", trust=True)

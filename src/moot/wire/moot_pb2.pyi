@@ -310,16 +310,18 @@ class ExportMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., first_seq: _Optional[int] = ...) -> None: ...
 
 class ImportMsg(_message.Message):
-    __slots__ = ("agent", "sender", "jsonl", "path")
+    __slots__ = ("agent", "sender", "jsonl", "path", "trust")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     JSONL_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
+    TRUST_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     jsonl: str
     path: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., jsonl: _Optional[str] = ..., path: _Optional[str] = ...) -> None: ...
+    trust: bool
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., jsonl: _Optional[str] = ..., path: _Optional[str] = ..., trust: _Optional[bool] = ...) -> None: ...
 
 class DeleteMsg(_message.Message):
     __slots__ = ("agent", "sender", "confirm")

@@ -92,7 +92,7 @@ class Daemon:
         self._workspaces: dict[ConversationKey, str] = {}
         self.facts = Facts(started=self.clock.monotonic())
         self.asks = Asks(clock=self.clock, rng=self.rng)
-        self.approvals = Approvals(store=StoredApprovals(store), clock=self.clock)
+        self.approvals = Approvals(store=StoredApprovals(store), clock=self.clock, redact=redactor.secrets)
         self.reflections = Reflections(
             notes=SqliteNotes(store),
             store=store,

@@ -105,7 +105,7 @@ class Hands:
         self.sandbox = self._new_sandbox(config)
         self.jobs = Jobs(most=lambda: self._config().sandbox.background_jobs)
         self.skills = Skills(parts.paths.skills)
-        self._scripts = SkillTools(self.skills, self._runner())
+        self._scripts = self._script_tools()
         self.servers = McpServers(config.mcp, self._needs())
         self._built_from = config
         self._built_in = _everyday_first({tool.spec.name: tool for tool in self._families(config)})
@@ -149,7 +149,7 @@ class Hands:
         """Make again what was made for the configuration before. What runs now ends as it began."""
         if config.sandbox != self._built_from.sandbox:
             self.sandbox = self._new_sandbox(config)
-            self._scripts = SkillTools(self.skills, self._runner())
+            self._scripts = self._script_tools()
         self._built_from = config
         self._built_in = _everyday_first({tool.spec.name: tool for tool in self._families(config)})
         self._tools, self._added = self._built_in, []
@@ -173,9 +173,10 @@ class Hands:
         await self.servers.replace(self._config().mcp, self._needs())
         await self.servers.refresh()
 
-    def _runner(self) -> ScriptRunner:
+    def _script_tools(self) -> SkillTools:
         redact = self._parts.redactor
-        return ScriptRunner(sandbox=self.sandbox, classify_script=classify_script, redact=redact)
+        runner = ScriptRunner(sandbox=self.sandbox, classify_script=classify_script, redact=redact)
+        return SkillTools(self.skills, runner, held_in=runner.bind)
 
     def _new_sandbox(self, config: HandsConfig) -> Sandbox:
         return Sandbox(config.sandbox, protected=self._parts.paths.own, workspaces=self._parts.paths.workspaces)
@@ -249,16 +250,22 @@ class Hands:
     def _hooks(self, config: HandsConfig) -> list[Hook]:
         """The chain, outermost first. What comes after the tool is wrapped inside out: learning sees a result first."""
         parts = self._parts
-        hooks: list[Hook] = [
-            SecurityFilter(
-                classify=classify,
-                classify_script=classify_script,
-                redact=parts.redactor.secrets,
-                blocked=lambda: self._config().interceptor.blocked_tools,
-            )
-        ]
+        security = SecurityFilter(
+            classify=classify,
+            classify_script=classify_script,
+            redact=parts.redactor.secrets,
+            blocked=lambda: self._config().interceptor.blocked_tools,
+        )
+        hooks: list[Hook] = [security]
         if config.interceptor.enabled:
-            hooks.append(ApprovalGate(parts.approvals, lambda: self._config().interceptor, kept=self._kept))
+            hooks.append(
+                ApprovalGate(
+                    parts.approvals,
+                    lambda: self._config().interceptor,
+                    kept=self._kept,
+                    refusal=security.refusal,
+                )
+            )
         hooks.append(EventPublisher(publish=self._publish, clock=parts.clock))
         if config.knowledge.enabled:
             learnings = SqliteLearnings(parts.store)

@@ -33,7 +33,7 @@ from moot.engine.deadline import Deadline
 from moot.engine.framing import guest_framing, place_framing, primary_framing, refusal, shown
 from moot.engine.gate import Gate, Toolbox
 from moot.engine.history import History
-from moot.engine.outcome import Repetition, exceeded, explain, judge
+from moot.engine.outcome import SAID, Repetition, exceeded, explain, judge
 from moot.engine.recorder import Recorder
 from moot.engine.step import Reply, Step
 from moot.failpoint import reach
@@ -57,6 +57,8 @@ class Progress:
     usage: Usage = field(default_factory=Usage)
     cost: float = 0.0
     used_tools: bool = False
+    # A call was not made because nobody was there to be asked.
+    unasked: bool = False
     step: Step | None = None
     calls: Sequence[ToolCall] = ()
     results: dict[str, ToolResult] = field(default_factory=dict)
@@ -85,6 +87,7 @@ class Progress:
         return closing
 
     def end(self, outcome: Outcome, *, error: str = "", limit: str = "", content: str = "") -> RunEnd:
+        outcome = Outcome.DENIED if self.unasked and outcome in SAID else outcome
         return RunEnd(
             outcome=outcome,
             error=error or explain(outcome, limit=limit),
@@ -314,6 +317,7 @@ class Loop:
         output = await toolbox.execute(call, flaw, context, own_deadline)
         took = int((self._clock.monotonic() - started) * 1000)
         progress.results[call.id] = output
+        progress.unasked |= output.unasked
         progress.flush()
         turn.emit(ToolFinished(call.id, call.name, output.content, took, output.is_error))
         reach("tool.result")

@@ -8,6 +8,9 @@ from moot.domain.usage import Usage
 
 REPEATS = 5
 
+# How a run ends that came to its end by itself.
+SAID = (Outcome.COMPLETED, Outcome.EMPTY, Outcome.EMPTY_AFTER_TOOL_USE)
+
 
 def judge(text: str, *, used_tools: bool) -> Outcome:
     """The outcome of a step without tool calls."""
@@ -52,6 +55,8 @@ def explain(outcome: Outcome, *, limit: str = "") -> str:
             return f"The same tool calls came {REPEATS} times in a row; the run was stopped."
         case Outcome.LIMIT | Outcome.TIMEOUT:
             return f"The run reached its limit on {limit}."
+        case Outcome.DENIED:
+            return "A tool call needed an approval and there was nobody to ask; it was not made."
         case Outcome.CANCELLED:
             return "The run was killed."
         case Outcome.INTERRUPTED:

@@ -103,6 +103,21 @@ class Ground:
             relative = os.path.join(head, target.rstrip("/"))
         raise BadRequest(f"{path} is a loop of links", fix="Name the file itself.")
 
+    def real(self, spot: Spot) -> str:
+        """Where the spot is after all links on the way; a link in the last place is itself."""
+        folder = _path_of(spot.folder)
+        if not folder:
+            return self.plain(spot.path)
+        return folder if spot.name == "." else os.path.join(folder, spot.name)
+
+    def missing(self, path: str) -> str:
+        """The same for a path whose folder is not there yet."""
+        return os.path.realpath(os.path.join(_path_of(self._folder) or self._path, self._relative(path)))
+
+    def plain(self, path: str) -> str:
+        """Where the path would lead were there no links on the way."""
+        return os.path.normpath(os.path.join(_path_of(self._folder) or self._path, self._relative(path)))
+
     def make_folders(self, path: str) -> None:
         """Make a folder and those above it, as far as they are not there."""
         parts = self._relative(path).split("/")
@@ -299,6 +314,14 @@ def _link_target(spot: Spot) -> str:
     if status is None or not stat.S_ISLNK(status.st_mode):
         return ""
     return os.readlink(spot.name, dir_fd=spot.folder)
+
+
+def _path_of(folder: int) -> str:
+    """The path of an open folder where the system can tell; elsewhere links are not followed anyway."""
+    try:
+        return os.readlink(f"/proc/self/fd/{folder}")
+    except OSError:
+        return ""
 
 
 def _openat2(folder: int, path: str) -> int:

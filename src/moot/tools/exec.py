@@ -5,10 +5,12 @@ from typing import Any
 
 import msgspec
 
+from moot.domain.approval import Binding, digest
 from moot.domain.errors import BadRequest
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.redaction import Redaction
+from moot.domain.sandbox_config import SandboxConfig
 from moot.domain.secret import Secrets, references, through_environment
 from moot.domain.shell import Classify, Level
 from moot.tools.exec_jobs import Job, Jobs
@@ -50,11 +52,11 @@ class _Shell:
             return frozenset({Sink.SHELL})
         return frozenset({Sink.EGRESS}) if self.config.network else frozenset()
 
+    def taint(self) -> str:
+        return whose_words(self.config)
+
     def where(self) -> str:
-        if self.config.mode == "none":
-            return "It runs without a sandbox"
-        reach = "can reach the network" if self.config.network else "has no network"
-        return f"It runs in a sandbox that {reach} and can write only in the working directory and /tmp"
+        return where(self.config)
 
     def preview(self, command: str, context: RunContext) -> str:
         verdict = self._classify(command)
@@ -71,6 +73,25 @@ class _Shell:
         tape = Tape(self.config.output_bytes, ring=ring)
         wanted = Command(argv=self._sandbox.shell(text), cwd=context.cwd, environment=environment)
         return await self._sandbox.start(wanted, tape=tape), _Cleaning(values, self._redact)
+
+
+def where(config: SandboxConfig) -> str:
+    if config.mode == "none":
+        return "It runs without a sandbox"
+    reach = "can reach the network" if config.network else "has no network"
+    return f"It runs in a sandbox that {reach} and can write only in the working directory and /tmp"
+
+
+def held_in(config: SandboxConfig) -> Binding:
+    """What holds a command in; in another sandbox than was shown it is another question."""
+    reach = "with a network" if config.network else "without a network"
+    what = "without a sandbox" if config.mode == "none" else f"in a sandbox {reach}"
+    return Binding(what=what, seen=digest(repr(config)))
+
+
+def whose_words(config: SandboxConfig) -> str:
+    """What reaches a network, or is held by nothing, brings in the words of whoever answers there."""
+    return "web" if config.network or config.mode == "none" else ""
 
 
 class _Cleaning:
@@ -99,6 +120,7 @@ class Exec:
             group="exec",
             safety=Safety.DANGEROUS,
             sinks=shell.sinks(),
+            taint=shell.taint(),
             description="Run a shell command and wait for what it prints. "
             f"{shell.where()}. It is stopped after {config.timeout_seconds:g} seconds unless you say otherwise.",
             parameters={
@@ -120,6 +142,9 @@ class Exec:
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         return self._shell.preview(arguments["command"], context)
 
+    async def bind(self, _arguments: dict[str, Any], _context: RunContext) -> Binding:
+        return held_in(self._shell.config)
+
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         config = self._shell.config
         seconds = float(arguments.get("timeout", config.timeout_seconds))
@@ -140,6 +165,7 @@ class ExecBackground:
             group="exec",
             safety=Safety.DANGEROUS,
             sinks=shell.sinks(),
+            taint=shell.taint(),
             description="Start a shell command in the background and get its id at once; exec_status tells how it is "
             f"doing and exec_stop ends it. {shell.where()}. It ends with the daemon, and after "
             f"{shell.config.background_seconds:g} seconds at the latest.",
@@ -152,12 +178,15 @@ class ExecBackground:
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         return self._shell.preview(arguments["command"], context)
 
+    async def bind(self, _arguments: dict[str, Any], _context: RunContext) -> Binding:
+        return held_in(self._shell.config)
+
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         self._jobs.check_room(context.key)
         command: str = arguments["command"]
         process, redact = await self._shell.start(command, context, tool="exec_bg", ring=True)
         process.limit(self._shell.config.background_seconds)
-        return self._jobs.add(context.key, command, process, redact).id
+        return self._jobs.add(context.key, command, process, redact, taint=self._shell.taint()).id
 
 
 class ExecStatus:
@@ -175,7 +204,7 @@ class ExecStatus:
     def line(self, arguments: dict[str, Any]) -> str:
         return f"how is {arguments.get('id', '')} doing"
 
-    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         return await _status(self._jobs.find(context.key, arguments["id"]))
 
 
@@ -194,15 +223,15 @@ class ExecStop:
     def line(self, arguments: dict[str, Any]) -> str:
         return f"stop {arguments.get('id', '')}"
 
-    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         job = self._jobs.find(context.key, arguments["id"])
         await job.process.end()
         return await _status(job)
 
 
-async def _status(job: Job) -> str:
+async def _status(job: Job) -> ToolResult:
     ending = job.process.ending
-    return msgspec.json.encode(
+    content = msgspec.json.encode(
         {
             "id": job.id,
             "command": job.command,
@@ -213,6 +242,7 @@ async def _status(job: Job) -> str:
             "startTime": job.start_time,
         }
     ).decode()
+    return ToolResult(content=content, taint=frozenset({job.taint} - {""}))
 
 
 async def printed(tape: Tape, redact: Redaction) -> str:

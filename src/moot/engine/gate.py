@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+from asyncio import Semaphore
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -21,6 +23,8 @@ from moot.failpoint import reach
 logger = logging.getLogger(__name__)
 
 _MOST_BOXES = 256
+# As many tools of one run are at work at a time; a model that asks for more gets their results a little later.
+AT_ONCE = 8
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -53,6 +57,7 @@ class Gate:
         self.restore = restore
         self._boxed: Mapping[str, Tool] = {}
         self._boxes: dict[Scope, Toolbox] = {}
+        self._at_work: WeakValueDictionary[str, Semaphore] = WeakValueDictionary()
 
     def box(self, scope: Scope) -> "Toolbox":
         """What a run may use. The scope is applied here and nowhere else; a box lasts until the tools change."""
@@ -66,7 +71,7 @@ class Gate:
         return box
 
     async def pass_through(self, call: GateCall, deadline: Deadline) -> ToolResult:
-        proceed: Proceed = _Execution(deadline)
+        proceed: Proceed = _Execution(deadline, self._at_work.setdefault(call.context.run_id, Semaphore(AT_ONCE)))
         for hook in reversed(self.hooks):
             proceed = _Link(hook, proceed)
         return await self._budget(call, await proceed(call))
@@ -86,14 +91,16 @@ class _Link:
 class _Execution:
     """The last link: the tool itself, tried once more where it knows how to put itself right."""
 
-    __slots__ = ("_deadline",)
+    __slots__ = ("_at_work", "_deadline")
 
-    def __init__(self, deadline: Deadline) -> None:
+    def __init__(self, deadline: Deadline, at_work: Semaphore) -> None:
         self._deadline = deadline
+        self._at_work = at_work
 
     async def __call__(self, call: GateCall) -> ToolResult:
         try:
-            async with self._deadline:
+            # Waiting for its turn is not the tool's own time.
+            async with self._at_work, self._deadline:
                 return await self._tried(call)
         except MootError as error:
             return _failure(call, clean(error.sentence))

@@ -124,9 +124,13 @@ async def test_two_dozen_commands_at_once_all_answer(bench: Bench) -> None:
 
 
 async def status(bench: Bench, job: str) -> dict[str, object]:
-    said = await bench.tool("exec_status")({"id": job}, bench.context())
-    assert isinstance(said, str)
-    read: dict[str, object] = json.loads(said)
+    return await asked(bench, "exec_status", job)
+
+
+async def asked(bench: Bench, name: str, job: str) -> dict[str, object]:
+    said = await bench.tool(name)({"id": job}, bench.context())
+    assert isinstance(said, ToolResult)
+    read: dict[str, object] = json.loads(said.content)
     return read
 
 
@@ -156,7 +160,7 @@ async def test_a_background_command_is_seen_running_and_done(bench: Bench) -> No
 
 async def test_a_background_command_is_stopped_with_all_it_started(bench: Bench) -> None:
     job = await begin(bench, "setsid sleep 1000 & echo up; sleep 1000")
-    stopped = json.loads(str(await bench.tool("exec_stop")({"id": job}, bench.context())))
+    stopped = await asked(bench, "exec_stop", job)
     assert (stopped["done"], stopped["error"]) == (True, "stopped")
 
 
@@ -210,6 +214,24 @@ def test_running_is_dangerous_and_looking_is_safe(bench: Bench) -> None:
 )
 def test_what_a_command_can_carry_away_depends_on_the_sandbox(tmp_path: Path, settings: dict, sinks: set) -> None:  # type: ignore[type-arg]
     assert Bench(tmp_path, **settings).tool("exec").spec.sinks == sinks
+
+
+@pytest.mark.parametrize(
+    ("settings", "taint"),
+    [({}, set()), ({"network": True}, {"web"}), ({"mode": "none"}, {"web"})],
+    ids=["sandboxed", "with network", "without a sandbox"],
+)
+async def test_what_reaches_a_network_brings_in_a_strangers_words(tmp_path: Path, settings: dict, taint: set) -> None:  # type: ignore[type-arg]
+    bench = Bench(tmp_path, **settings)
+    assert [bench.tool(name).spec.taint for name in ("exec", "exec_bg")] == ["".join(taint)] * 2
+    job = await begin(bench, "echo hello")
+    await done(bench, job)
+    for name in ("exec_status", "exec_stop"):
+        said = await bench.tool(name)({"id": job}, bench.context())
+        assert isinstance(said, ToolResult)
+        assert said.taint == taint
+    script = skill(bench, "#!/bin/sh\necho hello\n")
+    assert (await runner(bench)(str(script), [], bench.context())).taint == taint
 
 
 async def test_the_preview_shows_the_command_the_place_and_the_doubt(bench: Bench) -> None:

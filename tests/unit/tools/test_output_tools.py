@@ -3,6 +3,8 @@
 import asyncio
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -193,6 +195,28 @@ async def test_a_pattern_that_never_ends_is_stopped_and_nobody_waits_for_it(stor
     assert "too long" in error.message
     assert time.monotonic() - started < outputs.SEARCH_SECONDS + 3
     assert pause < 0.5
+
+
+@stored
+async def test_searches_take_no_thread_from_others_and_one_conversation_makes_one_at_a_time(store: SqliteStore) -> None:
+    ref = await kept(store, "a" * 5_000 + "!")
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    get = getter(store)
+    order: list[str] = []
+
+    async def search(pattern: str, where: str = "ada") -> None:
+        with suppress(BadRequest):
+            await told(get, {"ref": ref, "mode": "grep", "pattern": pattern})
+        order.append(where)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(3):
+            group.create_task(search("(a+)+$"))
+        await asyncio.to_thread(order.append, "a thread")
+        assert order == ["a thread"]
+        other = await get._search(ADA_WITH_EVE, "one\ntwo", "two")
+        assert other["matches"] == [{"line": 1, "text": "two"}]
+        assert order.count("ada") < 3
 
 
 @stored

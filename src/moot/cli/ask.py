@@ -5,12 +5,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 import click
 
-from moot.cli import approvals, exits, output, questions, safe, shapes
+from moot.cli import approvals, exits, output, questions, safe, shapes, waiting
 from moot.cli.answer import Answer
 from moot.cli.connect import daemon_client, remote_address, utf8
 from moot.cli.exits import Exit
@@ -20,7 +20,7 @@ from moot.cli.questions import ASK_TOOL
 from moot.cli.spinner import Spinner
 from moot.cli.stdin import piped_text, stdin_text
 from moot.client.connection import Connection
-from moot.client.errors import Unreachable
+from moot.client.errors import TimedOut, Unreachable
 from moot.domain.errors import BadRequest, MootError
 from moot.wire import moot_pb2 as pb
 
@@ -48,7 +48,12 @@ def _limit(flag: str, name: str, kind: Any, text: str) -> Callable[[Any], Any]:
 @click.option("--cwd", default="", metavar="DIR", help="Working directory of this run. Default: yours.")
 @click.option("--message-id", default="", metavar="ID", help="Makes a retry safe: the same ID is one turn.")
 @_limit("--max-steps", "steps", click.IntRange(min=1), "Model calls this run may make.")
-@_limit("--max-seconds", "seconds", click.FloatRange(min=0, min_open=True), "Seconds this run may take.")
+@_limit(
+    "--max-seconds",
+    "seconds",
+    click.FloatRange(min=0, min_open=True),
+    "Seconds this run may take, and may wait for its turn.",
+)
 @_limit("--max-tokens", "tokens", click.IntRange(min=1), "Tokens this run may use.")
 @_limit("--max-spend", "spend", click.FloatRange(min=0), "US dollars this run may cost.")
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
@@ -109,6 +114,11 @@ class Asking:
         self._at_line_start = True
         self._interrupts = 0
         self._left: Asked | None = None
+        # While it stands in line: its place, until when it waits there, and what the runs in front wait for.
+        self._position = 0
+        self._patience = asyncio.Timeout(None)
+        self._front: list[pb.AskInfo] = []
+        self._in_vain = False
 
     async def run(self) -> int:
         with output.progress("") as bar:
@@ -126,30 +136,106 @@ class Asking:
         )
         try:
             bar.update("Thinking")
-            async with aclosing(connection.stream(self._message)) as events:
-                async for event in events:
-                    self._answer.take(event)
-                    self._show(event, bar)
-                    asked = _asked(event)
-                    if asked is not None and not self._put(asked, prompter, bar):
-                        return self._leave_waiting(asked)
-                    if event.HasField("ask_closed"):
-                        prompter.closed(event.ask_closed.ask_id)
-                    elif event.HasField("approval_closed"):
-                        prompter.closed(event.approval_closed.ask_id)
-        except Unreachable:
-            if self._left is not None:
-                return self._leave_waiting(self._left)
-            if self._interrupts:
-                raise KeyboardInterrupt from None
-            raise
+            async with asyncio.TaskGroup() as beside:
+                ending = await self._listen(connection, prompter, bar, beside)
         finally:
             prompter.close()
             loop.remove_signal_handler(signal.SIGINT)
+        if isinstance(ending, MootError):
+            raise ending
         bar.hide()
-        return self._finish()
+        return self._finish() if ending is None else ending
+
+    async def _listen(
+        self, connection: Connection, prompter: Prompter, bar: Spinner, beside: asyncio.TaskGroup
+    ) -> int | MootError | None:
+        """Take the events to the end of the run; the exit code where there was no waiting for that."""
+        try:
+            async with self._patience, aclosing(connection.stream(self._message)) as events:
+                async for event in events:
+                    asked = self._take(event, prompter, bar)
+                    if asked is not None and not self._put(asked, prompter, bar):
+                        return self._leave_waiting(asked)
+                    if event.HasField("queued"):
+                        self._stand_in_line(event.queued.position, bar)
+                        beside.create_task(self._look_ahead(connection, bar))
+        except TimeoutError:
+            return self._leave_the_line(bar)
+        except MootError as error:
+            return self._cut_off(error, bar)
+        return None
+
+    def _cut_off(self, error: MootError, bar: Spinner) -> int | MootError:
+        """The stream broke off: because we left, or because something is wrong."""
+        if not isinstance(error, Unreachable):
+            return error
+        if self._left is not None:
+            return self._leave_waiting(self._left)
+        if self._in_vain:
+            return self._leave_the_line(bar)
+        if self._interrupts:
+            raise KeyboardInterrupt from None
+        return error
+
+    # ---- while it stands in line ----
+
+    def _stand_in_line(self, position: int, bar: Spinner) -> None:
+        if not self._position and self._message.limits.HasField("seconds"):
+            self._patience.reschedule(asyncio.get_running_loop().time() + self._message.limits.seconds)
+        if position != self._position:
+            bar.hide()
+            self._aside(bar, f"Waiting for its turn: position {position}")
+            bar.update("Waiting")
+        self._position = position
+
+    async def _look_ahead(self, connection: Connection, bar: Spinner) -> None:
+        """Say what the run in front waits for. Where nobody is there to do something about it, leave."""
+        with suppress(MootError):
+            front = await waiting.of_conversation(connection, self._message.agent, self._message.sender)
+            known = {info.ask_id for info in self._front}
+            # Meanwhile it may have begun, and then what waits is its own and asked for in its own way.
+            fresh = [] if self._answer.agent else [info for info in front if info.ask_id not in known]
+            self._front = front
+            if fresh and self._nobody_here():
+                self._in_vain = True
+                connection.close()
+                return
+            for info in fresh:
+                bar.hide()
+                for line in ("The run in front waits:", *waiting.lines(info), waiting.advice(info)):
+                    self._aside(bar, line)
+
+    def _leave_the_line(self, bar: Spinner) -> int:
+        bar.hide()
+        fix = f"The message stays in line; `moot history {safe.line(self._message.agent)}` shows when it is answered."
+        told = "the run in front still goes on"
+        if self._front:
+            fix = f"{waiting.advice(self._front[0])} {fix}"
+            shown = [line for info in self._front for line in waiting.lines(info)]
+            told = "\n".join(["the run in front waits for a person:", *shown])
+        error: MootError = (
+            Waiting(told, fix=fix) if self._in_vain else TimedOut(f"its turn has not come: {told}", fix=fix)
+        )
+        if output.wants_json():
+            waits = {"outcome": "queued", "position": self._position, "in_front": list(map(shapes.ask, self._front))}
+            output.emit(self._answer.data() | waits, error=error)
+        else:
+            output.complain(error)
+        return int(Exit.WAITING if self._in_vain else Exit.TIMED_OUT)
 
     # ---- while it runs ----
+
+    def _take(self, event: pb.StreamEvent, prompter: Prompter, bar: Spinner) -> Asked | None:
+        """Show an event; what the run now waits for, if it says so."""
+        self._answer.take(event)
+        if self._answer.agent and self._patience.when() is not None:
+            self._patience.reschedule(None)
+        self._show(event, bar)
+        if event.HasField("ask_closed"):
+            prompter.closed(event.ask_closed.ask_id)
+        elif event.HasField("approval_closed"):
+            prompter.closed(event.approval_closed.ask_id)
+        return _asked(event)
 
     def _show(self, event: pb.StreamEvent, bar: Spinner) -> None:
         kind = event.WhichOneof("event")
@@ -190,12 +276,15 @@ class Asking:
         """Ask in place; False when there is nobody to ask. Only the owner decides, on their own machine."""
         bar.hide()
         self._end_line()
-        if output.wants_json() or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if self._nobody_here():
             return False
         if isinstance(asked, pb.ApprovalEvent) and remote_address():
             return False
         prompter.open(asked)
         return True
+
+    def _nobody_here(self) -> bool:
+        return output.wants_json() or not (sys.stdin.isatty() and sys.stderr.isatty())
 
     def _reply(self, connection: Connection, content: str) -> None:
         reply = pb.ReplyToAsk(agent=self._message.agent, sender=self._message.sender, content=content)
@@ -245,7 +334,7 @@ class Asking:
         shown = "\n".join(approvals.lines(asked))
         error = Waiting(
             f"the run waits for an approval:\n{shown}",
-            fix=f"Decide with: moot inbox approve {asked.ask_id}, or deny; the run then goes on.",
+            fix=f"{waiting.deciding()}: moot inbox approve {asked.ask_id}, or deny; the run then goes on.",
         )
         return error, {"approvals": [shapes.approval(asked)]}
 
@@ -274,8 +363,6 @@ def _asked(event: pb.StreamEvent) -> Asked | None:
 
 def _asides(event: pb.StreamEvent) -> list[str]:
     """What is worth a line of its own on stderr, beside the text."""
-    if event.HasField("queued"):
-        return [f"Waiting for its turn: position {event.queued.position}"]
     if event.HasField("tool_start"):
         calls = [call for call in event.tool_start.calls if call.name != ASK_TOOL]
         return [f"⚒ {safe.line(f'{call.name} {call.arguments}', _COLUMNS)}" for call in calls]

@@ -26,6 +26,8 @@ your own daemon, and the token's name over TCP.
 The answer goes to stdout, everything else (progress, tools, questions, errors) to stderr. Colours and animation
 appear on a terminal only, colours not when `NO_COLOR` is set. Control characters, escape sequences and
 bidirectional overrides in anything an agent, a tool or a file says are shown as pictures (`␛`) and never obeyed.
+One exception: into a pipe or a file `moot ask` writes the answer as the model said it, byte for byte, for whatever
+reads it there; `moot history` shows the same answer clean.
 
 With `--json`, before or after the command, stdout is exactly one document, also when the command line itself is
 wrong:

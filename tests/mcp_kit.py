@@ -12,6 +12,7 @@ from moot.domain.mcp import McpConfig
 from moot.domain.ports import ToolResult
 from moot.domain.sandbox_config import SandboxConfig
 from moot.engine.supervisor import Supervisor
+from moot.hooks.redaction import Redactor
 from moot.models.keys import reveal
 from moot.store.mcp_pins import SqliteMcpPins
 from moot.store.sqlite import open_store
@@ -80,6 +81,7 @@ async def kit(
     *tools: dict[str, Any],
     state: dict[str, Any] | None = None,
     protected: Sequence[Path] = (),
+    redactor: Redactor | None = None,
     **config: Any,
 ) -> AsyncIterator[Kit]:
     """One server named box, not connected yet."""
@@ -95,6 +97,7 @@ async def kit(
         reveal=reveal,
         sandbox=Sandbox(SandboxConfig(), protected=protected),
         room=lambda name: str(folder),
+        redact=redactor or Redactor(),
     )
     servers = McpServers({configured.name: configured}, needs)
     try:

@@ -68,6 +68,8 @@ def call(request: dict[str, Any]) -> None:
         inside = {"type": "resource", "resource": {"uri": "file:///a", "text": "inside"}}
         link = {"type": "resource_link", "uri": "http://x.example/", "name": "x"}
         result(request, {"content": [{"type": "text", "text": "a\u0000b"}, picture, inside, link]})
+    elif name == "long":
+        result(request, text(state()["long"]))
     elif name == "structured":
         result(request, {"content": [], "structuredContent": {"a": "a" * 40 + "!"}})
     elif name == "ask":

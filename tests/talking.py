@@ -149,8 +149,8 @@ class Talking:
     async def export(self, agent: str, sender: str = "") -> str:
         return (await self.ask(export=pb.ExportMsg(agent=agent, sender=sender))).exported.jsonl
 
-    async def import_(self, jsonl: str, *, agent: str = "", sender: str = "") -> pb.Imported:
-        message = {"import": pb.ImportMsg(agent=agent, sender=sender, jsonl=jsonl)}
+    async def import_(self, jsonl: str, *, agent: str = "", sender: str = "", trust: bool = False) -> pb.Imported:
+        message = {"import": pb.ImportMsg(agent=agent, sender=sender, jsonl=jsonl, trust=trust)}
         return (await self.ask(**message)).imported
 
     async def usage(self, **match: str) -> list[pb.UsageInfo]:

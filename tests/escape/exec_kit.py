@@ -1,7 +1,6 @@
 """What the tests of exec share: a sandbox around a folder of a test's own, and the four tools on it."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from moot.domain.errors import NotFound
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.sandbox_config import SandboxConfig
 from moot.domain.secret import Holder, SecretInfo, references
+from moot.hooks.redaction import Redactor
 from moot.tools import exec as exec_tools
 from moot.tools.exec_jobs import Jobs
 from moot.tools.sandbox.sandbox import Sandbox
@@ -55,7 +55,7 @@ class Bench:
         self.protected: list[Path] = [self.home / part for part in ("config.toml", "agents", "data", "run", "logs")]
         self.settings = settings
         self.secrets = FewSecrets({})
-        self.redact: Callable[[str], str] = str
+        self.redact = Redactor()
         self._tools: dict[str, Tool] = {}
 
     def sandbox(self) -> Sandbox:

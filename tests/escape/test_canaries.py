@@ -197,7 +197,7 @@ async def run_command(kit: Kit, folder: Path, command: str) -> str:
         sandbox=sandbox,
         jobs=Jobs(most=lambda: 2),
         classify=lambda _command: Verdict(Level.OK),
-        redact=kit.redactor.secrets,
+        redact=kit.redactor,
         secrets=kit.vault,
     )
     here = run()

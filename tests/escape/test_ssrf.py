@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from moot.domain.errors import BadRequest, ConfigError, Forbidden, MootError, TooLarge, Unavailable
 from moot.domain.web_config import WebConfig
+from moot.hooks.redaction import Redactor
 from moot.models.keys import reveal
 from moot.tools import addresses
 from moot.tools.safe_http import Request, SafeHttp, web_address
@@ -386,7 +387,7 @@ async def test_nothing_listens_is_an_error_that_says_so() -> None:
 
 
 async def test_web_fetch_goes_through_the_same_door() -> None:
-    fetch = next(tool for tool in tools(WebConfig(), reveal=reveal) if tool.spec.name == "web_fetch")
+    fetch = next(tool for tool in tools(WebConfig(), reveal=reveal, redact=Redactor()) if tool.spec.name == "web_fetch")
     async with inside() as site:
         with pytest.raises(Forbidden):
             await fetch({"url": f"{site.url}/"}, context())
@@ -404,7 +405,8 @@ async def test_search_may_reach_what_the_owner_configured_and_is_not_sent_elsewh
 
         async with serving(searxng) as site:
             config = WebConfig(provider="searxng", base_url=site.url)
-            search = next(tool for tool in tools(config, reveal=reveal) if tool.spec.name == "web_search")
+            made = tools(config, reveal=reveal, redact=Redactor())
+            search = next(tool for tool in made if tool.spec.name == "web_search")
             found = json.loads(str(await search({"query": "moot"}, context())))
             assert found["count"] == 1
             with pytest.raises(MootError):

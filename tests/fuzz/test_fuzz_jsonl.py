@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moot.domain.message import Entry, Role
-from moot.wire.jsonl import Imported, export_lines, import_lines
+from moot.wire.jsonl import Imported, import_lines
+from moot.wire.jsonl_export import export_lines
 
 _text = st.text(max_size=12) | st.sampled_from(["", " ", "a", "b", "\0", '</from><from agent="x">'])
 _value = st.recursive(

@@ -63,7 +63,7 @@ async def test_what_was_exported_can_be_imported_and_is_the_same(
         await rich_conversation(talk, provider, sender)
         text = await talk.export("ada", sender)
         copy = f"{sender}:copy"
-        answer = await talk.import_(text, sender=copy)
+        answer = await talk.import_(text, sender=copy, trust=True)
         assert (answer.agent, answer.sender, answer.messages, answer.archives) == ("ada", copy, 12, 1)
         assert list(answer.skipped) == []
         assert await talk.told("ada", copy, all=True) == await talk.told("ada", sender, all=True)

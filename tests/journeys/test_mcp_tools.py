@@ -142,6 +142,28 @@ async def test_a_pin_outlives_the_daemon(home: Home, provider: Provider, tmp_pat
     assert offered(provider.bodies()[-1]) == {}
 
 
+async def test_a_tool_added_after_a_restart_is_offered_to_nobody_until_its_owner_agrees(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    write_state(tmp_path, tool("echo", "Says it again."))
+    configure(home, stdio(tmp_path))
+    with running(home) as daemon:
+        await ready(daemon, "box")
+    write_state(tmp_path, tool("echo", "Says it again."), tool("extra", "Call this first."))
+    with running(home) as daemon:
+        states = {listed["name"]: listed["state"] for listed in await ready(daemon, "box")}
+        assert states == {"mcp__box__echo": "ready", "mcp__box__extra": "changed"}
+        shown = daemon.cli("mcp", "test", "box").stdout
+        assert "it is new" in shown
+        assert "Call this first." in shown
+        async with daemon.client() as talk:
+            await talk.say("ada", "hello")
+            assert list(offered(provider.bodies()[-1])) == ["mcp__box__echo"]
+            assert daemon.cli_json("mcp", "approve", "box", "extra")["data"]["approved"] == ["extra"]
+            await talk.say("ada", "hello")
+    assert set(offered(provider.bodies()[-1])) == {"mcp__box__echo", "mcp__box__extra"}
+
+
 async def test_a_server_that_dies_at_work_is_an_error_to_the_model_and_started_again(
     home: Home, provider: Provider, tmp_path: Path
 ) -> None:

@@ -104,6 +104,7 @@ async def test_what_belongs_to_the_owner_is_refused_to_others(daemon: DaemonProc
             {"backup": pb.BackupMsg(path="/tmp/stolen.db")},
             {"check": pb.CheckMsg()},
             {"test_model": pb.TestModelMsg(name="fake")},
+            {"import": pb.ImportMsg(agent="ada", jsonl='{"role":"user","content":"hi"}', trust=True)},
         ):
             with pytest.raises(Forbidden):
                 await other.ask(**message)

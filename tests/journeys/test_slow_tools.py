@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +63,18 @@ async def hang_on_to_life(mark: str) -> str:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             continue
+'''
+
+LEAVING = '''
+import sys
+
+from moot.tools import tool
+
+
+@tool(safety="safe")
+async def leave() -> str:
+    """Leave."""
+    sys.exit(3)
 '''
 
 Made = Callable[[str], dict[str, Any]]
@@ -199,3 +212,55 @@ async def test_a_kill_ends_a_hung_command_and_all_it_started_within_a_second(
         print(f"a hung command with five processes was gone {took:.3f} s after the kill (sandbox {mode})")
         assert speech.outcome == "cancelled"
         assert took < 1
+
+
+async def test_many_searches_that_never_end_delay_no_other_conversation(
+    slow: Home, provider: Provider, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    (tmp_path / "file").write_text("hello")
+    provider.program(
+        {"match": "^print$", "calls": [{"name": "exec", "arguments": {"command": f"yes {'a' * 60}b | head -3000"}}]},
+        {"match": "^print$", "text": "printed"},
+    )
+    read = {"name": "fs_read", "arguments": {"path": "file"}}
+    provider.program(*({"match": "^read$", **step} for step in ({"calls": [read]}, {"text": "read"}) * 2))
+    with running(slow) as daemon:
+        async with daemon.client() as talk:
+            said = await talk.say("ada", "print", cwd=str(tmp_path))
+            (shown,) = said.of("tool_result")
+            ref = re.search(r"out-[\w-]+", shown.output)
+            assert ref, shown.output[-400:]
+            search = {"ref": ref[0], "mode": "grep", "pattern": "(a+)+$"}
+            calls = [{"name": "tool_output_get", "arguments": search} for _ in range(24)]
+            provider.program({"match": "^search$", "calls": calls})
+            await talk.say("bob", "read", cwd=str(tmp_path))
+            searching = talk.start("ada", "search", cwd=str(tmp_path))
+            await searching.until("tool_result")
+            took: dict[str, float] = {}
+            answer = await timed(talk.say("bob", "read", cwd=str(tmp_path)), took, "a file")
+            assert answer.outcome == "completed"
+            record_property("seconds", took)
+            print(f"fs_read beside 24 endless searches took {took['a file']:.3f} s with its turn")
+            # In a line with the searches it would wait for several of two seconds each.
+            assert took["a file"] < 2
+            assert len(searching.of("tool_result")) < 12
+            await talk.kill("ada")
+            assert (await searching.end()).outcome == "cancelled"
+
+
+async def test_a_tool_that_calls_exit_ends_itself_and_not_the_daemon(home: Home, provider: Provider) -> None:
+    (home.path / "tools").mkdir()
+    (home.path / "tools" / "leaving.py").write_text(LEAVING, encoding="utf-8")
+    provider.program(
+        {"match": "^leave$", "calls": [{"name": "leave", "arguments": {}}]}, {"match": "^leave$", "text": "Oh."}
+    )
+    daemon = DaemonProcess.start(home)
+    try:
+        async with daemon.client() as talk:
+            said = await talk.say("ada", "leave")
+            assert said.outcome == "completed"
+            (result,) = said.of("tool_result")
+            assert "failed inside" in result.output
+            assert (await talk.say("ada", "and now?")).outcome == "completed"
+    finally:
+        daemon.kill_9()

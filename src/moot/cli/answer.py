@@ -8,6 +8,7 @@ from moot.wire import moot_pb2 as pb
 _FIXES = {
     "limit": "Raise the limit with --max-…, or in the configuration's [limits].",
     "model_error": "`moot models test` checks the model. What you said is kept in the history.",
+    "denied": "Ask where somebody can decide (unattended = false), or make a rule for the call there first.",
     "timeout": "Allow more time with --max-seconds, or ask for less at once.",
     "interrupted": "The daemon stopped while it ran; ask again.",
     "cancelled": "What you said is kept; ask again if it was not you who stopped it.",

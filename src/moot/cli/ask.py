@@ -28,7 +28,12 @@ def limit(flag: str, name: str, kind: Any, text: str) -> Callable[[Any], Any]:
 @click.option("--cwd", default="", metavar="DIR", help="Working directory of this run. Default: yours.")
 @click.option("--message-id", default="", metavar="ID", help="Makes a retry safe: the same ID is one turn.")
 @limit("--max-steps", "steps", click.IntRange(min=1), "Model calls this run may make.")
-@limit("--max-seconds", "seconds", click.FloatRange(min=0, min_open=True), "Seconds this run may take.")
+@limit(
+    "--max-seconds",
+    "seconds",
+    click.FloatRange(min=0, min_open=True),
+    "Seconds this run may take, and may wait for its turn.",
+)
 @limit("--max-tokens", "tokens", click.IntRange(min=1), "Tokens this run may use.")
 @limit("--max-spend", "spend", click.FloatRange(min=0), "US dollars this run may cost.")
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
@@ -47,7 +52,7 @@ def ask(agent: str, text: str | None, no_stream: bool, **options: Any) -> int:
     streaming = sys.stdout.isatty() and not no_stream and not output.wants_json()
     message = request(agent, content, **options)
     kill = pb.ClientMessage(kill=pb.KillMsg(agent=agent, sender=message.sender))
-    target = Target(agent=agent, sender=message.sender, stop=kill)
+    target = Target(agent=agent, sender=message.sender, stop=kill, patience=options["seconds"])
     return asyncio.run(Following(message, target, streaming=streaming).run())
 
 

@@ -1,7 +1,6 @@
 """Commands about the daemon itself: serve, up, down, status, events, reload."""
 
 import asyncio
-import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -11,15 +10,12 @@ from typing import Any
 
 import click
 
-from moot.cli import background, output, questions, safe, shapes, voices
+from moot.cli import background, output, safe, shapes, voices, waiting
 from moot.cli.connect import answers, ask_daemon, call, daemon_client, ensure_running, paths, remote_address
 from moot.cli.exits import Exit
 from moot.client.connection import Connection
 from moot.domain.errors import ConfigError
 from moot.wire import moot_pb2 as pb
-
-# Who the owner is on their own socket; there it need not be said.
-_OWN_SENDER = "user"
 
 
 @click.command()
@@ -75,12 +71,12 @@ def status() -> int:
         "model": stats.active_model,
         "agents": stats.registered_agents,
         "connections": stats.connections,
-        "open_asks": stats.open_asks,
+        "open_asks": len(asks),
         "rss_bytes": stats.rss_bytes,
         "http": stats.http,
         "tcp": stats.tcp,
         "active": [shapes.active(info) for info in active],
-        "asks": [shapes.ask(info) | {"reply": _reply_command(info)} for info in asks],
+        "asks": [shapes.ask(info) | {"reply": waiting.command(info)} for info in asks],
         "flaws": flaws,
     }
     error = _broken(flaws, "Correct the file; until then its last good version holds.") if flaws else None
@@ -104,21 +100,15 @@ async def _look(
     )
 
 
-def _reply_command(info: pb.AskInfo) -> str:
-    """What to type to answer it."""
-    sender = "" if info.sender == _OWN_SENDER and not remote_address() else f" --as {shlex.quote(info.sender)}"
-    options = len(info.questions) == 1 and bool(info.questions[0].options)
-    return f"moot reply {shlex.quote(info.agent)}{sender} {'NUMBER-OR-TEXT' if options else 'TEXT'}"
-
-
 def _asks_text(asks: list[pb.AskInfo]) -> list[str]:
-    """Each open question with its options, and how to answer it."""
-    lines: list[str] = []
+    """Each open question with its options and each approval with its reason, and how to settle it."""
+    told: list[str] = []
     for info in asks:
-        lines += ["", output.paint(f"{safe.line(info.agent)} asks {safe.line(info.sender)}:", bold=True)]
-        lines += [f"  {line}" for question in info.questions for line in questions.asked(question)]
-        lines.append(output.paint(f"  Answer with: {safe.line(_reply_command(info))}", dim=True))
-    return lines
+        verb = "waits for an approval by" if info.kind == "approval" else "asks"
+        told += ["", output.paint(f"{safe.line(info.agent)} {verb} {safe.line(info.sender)}:", bold=True)]
+        told += [f"  {line}" for line in waiting.lines(info)]
+        told.append(output.paint(f"  {waiting.advice(info)}", dim=True))
+    return told
 
 
 def _broken(flaws: Sequence[str], fix: str) -> ConfigError:

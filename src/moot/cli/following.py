@@ -3,11 +3,11 @@
 import asyncio
 import signal
 import sys
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from moot.cli import approvals, exits, output, questions, safe, shapes
+from moot.cli import approvals, exits, output, questions, safe, shapes, waiting
 from moot.cli.answer import Answer
 from moot.cli.connect import daemon_client, remote_address
 from moot.cli.exits import Exit
@@ -15,7 +15,7 @@ from moot.cli.prompter import Asked, Prompter
 from moot.cli.questions import ASK_TOOL
 from moot.cli.spinner import Spinner
 from moot.client.connection import Connection, Runnable
-from moot.client.errors import Unreachable
+from moot.client.errors import TimedOut, Unreachable
 from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
 
@@ -41,6 +41,8 @@ class Target:
     stop: pb.ClientMessage | None
     # Whether it may be stopped before it has begun; else that would hit the run it waits behind.
     stops_in_line: bool = False
+    # Seconds it waits for its turn; None is for as long as it takes.
+    patience: float | None = None
     # What --json says of it beside its answer.
     shape: dict[str, Any] = field(default_factory=dict)
 
@@ -56,6 +58,11 @@ class Following:
         self._at_line_start = True
         self._interrupts = 0
         self._left: Asked | None = None
+        # While it stands in line: its place, until when it waits there, and what the runs in front wait for.
+        self._position = 0
+        self._patience = asyncio.Timeout(None)
+        self._front: list[pb.AskInfo] = []
+        self._in_vain = False
 
     async def run(self) -> int:
         """Connect and follow; the exit code."""
@@ -78,30 +85,106 @@ class Following:
         )
         try:
             bar.update("Thinking")
-            async with aclosing(connection.stream(self._message)) as events:
-                async for event in events:
-                    self._answer.take(event)
-                    self._show(event, bar)
-                    asked = _asked(event)
-                    if asked is not None and not self._put(asked, prompter, bar):
-                        return self._leave_waiting(asked)
-                    if event.HasField("ask_closed"):
-                        prompter.closed(event.ask_closed.ask_id)
-                    elif event.HasField("approval_closed"):
-                        prompter.closed(event.approval_closed.ask_id)
-        except Unreachable:
-            if self._left is not None:
-                return self._leave_waiting(self._left)
-            if self._interrupts:
-                raise KeyboardInterrupt from None
-            raise
+            async with asyncio.TaskGroup() as beside:
+                ending = await self._listen(connection, prompter, bar, beside)
         finally:
             prompter.close()
             loop.remove_signal_handler(signal.SIGINT)
+        if isinstance(ending, MootError):
+            raise ending
         bar.hide()
-        return self._finish()
+        return self._finish() if ending is None else ending
+
+    async def _listen(
+        self, connection: Connection, prompter: Prompter, bar: Spinner, beside: asyncio.TaskGroup
+    ) -> int | MootError | None:
+        """Take the events to the end of the run; the exit code where there was no waiting for that."""
+        try:
+            async with self._patience, aclosing(connection.stream(self._message)) as events:
+                async for event in events:
+                    asked = self._take(event, prompter, bar)
+                    if asked is not None and not self._put(asked, prompter, bar):
+                        return self._leave_waiting(asked)
+                    if event.HasField("queued"):
+                        self._stand_in_line(event.queued.position, bar)
+                        beside.create_task(self._look_ahead(connection, bar))
+        except TimeoutError:
+            return self._leave_the_line(bar)
+        except MootError as error:
+            return self._cut_off(error, bar)
+        return None
+
+    def _cut_off(self, error: MootError, bar: Spinner) -> int | MootError:
+        """The stream broke off: because we left, or because something is wrong."""
+        if not isinstance(error, Unreachable):
+            return error
+        if self._left is not None:
+            return self._leave_waiting(self._left)
+        if self._in_vain:
+            return self._leave_the_line(bar)
+        if self._interrupts:
+            raise KeyboardInterrupt from None
+        return error
+
+    # ---- while it stands in line ----
+
+    def _stand_in_line(self, position: int, bar: Spinner) -> None:
+        if not self._position and self._target.patience is not None:
+            self._patience.reschedule(asyncio.get_running_loop().time() + self._target.patience)
+        if position != self._position:
+            bar.hide()
+            self._aside(bar, f"Waiting for its turn: position {position}")
+            bar.update("Waiting")
+        self._position = position
+
+    async def _look_ahead(self, connection: Connection, bar: Spinner) -> None:
+        """Say what the run in front waits for. Where nobody is there to do something about it, leave."""
+        with suppress(MootError):
+            front = await waiting.of_conversation(connection, self._target.agent, self._target.sender)
+            known = {info.ask_id for info in self._front}
+            # Meanwhile it may have begun, and then what waits is its own and asked for in its own way.
+            fresh = [] if self._answer.agent else [info for info in front if info.ask_id not in known]
+            self._front = front
+            if fresh and _nobody_here():
+                self._in_vain = True
+                connection.close()
+                return
+            for info in fresh:
+                bar.hide()
+                for line in ("The run in front waits:", *waiting.lines(info), waiting.advice(info)):
+                    self._aside(bar, line)
+
+    def _leave_the_line(self, bar: Spinner) -> int:
+        bar.hide()
+        fix = f"The message stays in line; `moot history {safe.line(self._target.agent)}` shows when it is answered."
+        told = "the run in front still goes on"
+        if self._front:
+            fix = f"{waiting.advice(self._front[0])} {fix}"
+            shown = [line for info in self._front for line in waiting.lines(info)]
+            told = "\n".join(["the run in front waits for a person:", *shown])
+        error: MootError = (
+            Waiting(told, fix=fix) if self._in_vain else TimedOut(f"its turn has not come: {told}", fix=fix)
+        )
+        if output.wants_json():
+            waits = {"outcome": "queued", "position": self._position, "in_front": list(map(shapes.ask, self._front))}
+            output.emit(self._target.shape | self._answer.data() | waits, error=error)
+        else:
+            output.complain(error)
+        return int(Exit.WAITING if self._in_vain else Exit.TIMED_OUT)
 
     # ---- while it runs ----
+
+    def _take(self, event: pb.StreamEvent, prompter: Prompter, bar: Spinner) -> Asked | None:
+        """Show an event; what the run now waits for, if it says so."""
+        self._answer.take(event)
+        if self._answer.agent and self._patience.when() is not None:
+            self._patience.reschedule(None)
+        self._show(event, bar)
+        if event.HasField("ask_closed"):
+            prompter.closed(event.ask_closed.ask_id)
+        elif event.HasField("approval_closed"):
+            prompter.closed(event.approval_closed.ask_id)
+        return _asked(event)
 
     def _show(self, event: pb.StreamEvent, bar: Spinner) -> None:
         kind = event.WhichOneof("event")
@@ -142,7 +225,7 @@ class Following:
         """Ask in place; False when there is nobody to ask. Only the owner decides, on their own machine."""
         bar.hide()
         self._end_line()
-        if output.wants_json() or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if _nobody_here():
             return False
         if isinstance(asked, pb.ApprovalEvent) and remote_address():
             return False
@@ -198,7 +281,7 @@ class Following:
         shown = "\n".join(approvals.lines(asked))
         error = Waiting(
             f"the run waits for an approval:\n{shown}",
-            fix=f"Decide with: moot inbox approve {asked.ask_id}, or deny; the run then goes on.",
+            fix=f"{waiting.deciding()}: moot inbox approve {asked.ask_id}, or deny; the run then goes on.",
         )
         return error, {"approvals": [shapes.approval(asked)]}
 
@@ -218,6 +301,10 @@ class Following:
         return int(Exit.INTERRUPTED if self._interrupts else exits.for_outcome(answer.outcome, answer.limit))
 
 
+def _nobody_here() -> bool:
+    return output.wants_json() or not (sys.stdin.isatty() and sys.stderr.isatty())
+
+
 def _asked(event: pb.StreamEvent) -> Asked | None:
     """What the run now waits for, if this event says so."""
     if event.HasField("ask_user"):
@@ -227,8 +314,6 @@ def _asked(event: pb.StreamEvent) -> Asked | None:
 
 def _asides(event: pb.StreamEvent) -> list[str]:
     """What is worth a line of its own on stderr, beside the text."""
-    if event.HasField("queued"):
-        return [f"Waiting for its turn: position {event.queued.position}"]
     if event.HasField("tool_start"):
         calls = [call for call in event.tool_start.calls if call.name != ASK_TOOL]
         return [f"⚒ {safe.line(f'{call.name} {call.arguments}', _COLUMNS)}" for call in calls]

@@ -15,7 +15,7 @@ from moot.wire import moot_pb2 as pb
 
 _SAID = {
     "once": "Allowed once; the run goes on.",
-    "run": "Allowed for this run; it goes on.",
+    "run": "Allowed in this run; it goes on.",
     "always": "Allowed from now on; the run goes on.",
     "deny": "Denied; the agent is told.",
 }
@@ -55,30 +55,36 @@ def _list() -> None:
 @click.argument("ask_id", metavar="ID")
 @output.json_option
 def show(ask_id: str) -> None:
-    """Show all of what ID asks: the call, the whole preview, and the rule that "always" would write."""
-    info = _find(ask_id)
+    """Show all of what ID asks: the call, its arguments, the whole preview, and the rules that could be written."""
+    info = _whole(_find(ask_id))
     output.emit(shapes.ask(info), render=lambda _: "\n".join(_shown(info)))
 
 
 @inbox.command()
 @click.argument("ask_id", metavar="ID")
 @click.option("--once", is_flag=True, help="This one call. The default.")
-@click.option("--run", is_flag=True, help="Calls like it for the rest of this run.")
-@click.option("--always", is_flag=True, help="Calls like it from now on; the rule is shown before it is written.")
-@click.option("--yes", is_flag=True, help="Write the rule of --always without asking.")
+@click.option("--run", is_flag=True, help="This call again for the rest of this run.")
+@click.option("--always", is_flag=True, help="This call again from now on; the rule is shown before it is written.")
+@click.option("--any", "whole", is_flag=True, help="With --run or --always: any call of the tool.")
+@click.option("--yes", is_flag=True, help="Write the rule of --always or --any without asking.")
 @click.option("--attempt", type=click.IntRange(min=1), default=None, help="Only if this is still what is asked.")
 @output.json_option
-def approve(ask_id: str, *, yes: bool, attempt: int | None, **chosen: bool) -> int:
-    """Allow the call that ID asks for."""
+def approve(ask_id: str, *, whole: bool, yes: bool, attempt: int | None, **chosen: bool) -> int:
+    """Allow the call that ID asks for.
+
+    A rule for a command is for that command in its folder, any other for exactly the same arguments.
+    """
     wanted = [name for name, given in chosen.items() if given] or ["once"]
     if len(wanted) > 1:
         raise click.UsageError("Choose one of --once, --run and --always.")
+    if whole and wanted == ["once"]:
+        raise click.UsageError("--any goes with --run or --always.")
     info = _approval(ask_id)
     if not output.wants_json():
         output.note("\n".join(approvals.lines(info)))
-    if wanted == ["always"] and not yes:
-        _confirm(info)
-    return _decide(info, attempt, wanted[0])
+    if (whole or wanted == ["always"]) and not yes:
+        _confirm(info.whole_rule if whole else info.rule, only_now=wanted == ["run"])
+    return _decide(info, attempt, wanted[0], whole=whole)
 
 
 @inbox.command()
@@ -121,6 +127,13 @@ def _waiting() -> list[pb.AskInfo]:
     return sorted(found, key=lambda info: info.opened_at)
 
 
+def _whole(info: pb.AskInfo) -> pb.AskInfo:
+    """All of it: a list leaves out what is too long."""
+    named = pb.ListAsksMsg(ask_id=info.ask_id)
+    found = ask_daemon(pb.ClientMessage(list_asks=named)).ask_list.asks
+    return next((each for each in found if each.ask_id == info.ask_id), info)
+
+
 def _same_conversation(one: pb.AskInfo, other: pb.AskInfo) -> bool:
     return one.kind == other.kind and (one.agent, one.sender) == (other.agent, other.sender)
 
@@ -144,35 +157,36 @@ def _approval(ask_id: str) -> pb.AskInfo:
     return info
 
 
-def _confirm(info: pb.AskInfo) -> None:
+def _confirm(rule: str, *, only_now: bool) -> None:
     """Nobody writes a rule without having seen it."""
-    output.note(f"This writes the rule: {safe.line(info.rule)}")
+    shown = safe.exact_line(rule) + (" (for this run alone)" if only_now else "")
+    output.note(f"This writes the rule: {shown}")
     if output.wants_json() or not sys.stdin.isatty():
         raise BadRequest(
-            f"nothing was decided: there is nobody to ask about the rule: {info.rule}", fix="Add --yes to write it."
+            f"nothing was decided: there is nobody to ask about the rule: {shown}", fix="Add --yes to write it."
         )
     click.confirm("Write it?", abort=True, err=True)
 
 
-def _decide(info: pb.AskInfo, attempt: int | None, decision: str) -> int:
-    message = pb.DecideAskMsg(ask_id=info.ask_id, attempt=attempt or info.attempt, decision=decision)
+def _decide(info: pb.AskInfo, attempt: int | None, decision: str, *, whole: bool = False) -> int:
+    message = pb.DecideAskMsg(ask_id=info.ask_id, attempt=attempt or info.attempt, decision=decision, whole_tool=whole)
     decided = ask_daemon(pb.ClientMessage(decide_ask=message)).ask_decided
     data = {"ask_id": info.ask_id, "decision": decision, "state": decided.state, "rule": decided.rule}
     refused = decision != "deny" and decided.state == "denied"
     said = "It was denied already." if refused else _SAID[decision]
-    rule = f"\nThe rule: {safe.line(decided.rule)}" if decided.rule else ""
+    rule = f"\nThe rule: {safe.exact_line(decided.rule)}" if decided.rule else ""
     output.emit(data, render=lambda _: said + rule)
     return int(Exit.DENIED if refused else Exit.OK)
 
 
 def _reasons(found: list[pb.AskInfo]) -> list[str]:
     """Why each approval is asked for; where strangers' words are the reason, it names the strangers."""
-    return [f"{safe.line(info.ask_id)}: {safe.line(info.reason)}" for info in found if info.reason]
+    return [f"{safe.line(info.ask_id)}: {safe.exact_line(info.reason)}" for info in found if info.reason]
 
 
 def _what(info: pb.AskInfo) -> str:
     if info.kind == "approval":
-        return info.line
+        return safe.exact_line(info.line)
     return " / ".join(question.question for question in info.questions)
 
 
@@ -180,4 +194,7 @@ def _shown(info: pb.AskInfo) -> list[str]:
     where = f"{safe.line(info.agent)} with {safe.line(info.sender)}, until {when(info.expires_at)}"
     if info.kind != "approval":
         return [where, *(line for question in info.questions for line in questions.lines(question))]
-    return [where, *approvals.lines(info, rows=0), f"  always would write: {safe.line(info.rule)}"]
+    shown = [where, *approvals.lines(info, rows=0), "  arguments:"]
+    shown += [f"    {line}" for line in approvals.arguments(info.arguments)]
+    rules = (("--always", info.rule), ("--always --any", info.whole_rule))
+    return shown + [f"  {flags} would write: {safe.exact_line(rule)}" for flags, rule in rules if rule]

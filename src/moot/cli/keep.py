@@ -70,12 +70,13 @@ def _write_file(target: Path, text: str, *, replace: bool) -> None:
 @click.command("import")
 @click.argument("file")
 @click.option("--agent", default="", help="The agent's name, where the file does not say it or it shall be another.")
+@click.option("--trust", is_flag=True, help="The file is your own: what it does not mark is nobody else's words.")
 @sender_option
 @output.json_option
-def import_(file: str, agent: str, sender: str) -> None:
+def import_(file: str, agent: str, sender: str, trust: bool) -> None:
     """Make a conversation from the JSONL in FILE, or from stdin when FILE is -."""
     text = stdin_text() if file == "-" else _read_file(Path(file))
-    answer = _imported(pb.ImportMsg(agent=agent, sender=sender, jsonl=text))
+    answer = _imported(pb.ImportMsg(agent=agent, sender=sender, jsonl=text, trust=trust))
     for reason in answer.skipped:
         output.note(f"skipped: {safe.line(reason)}")
     data = {

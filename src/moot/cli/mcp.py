@@ -104,7 +104,7 @@ def test(name: str) -> None:
         raise Unavailable(f"{info.name} cannot be used: {info.problem}", fix="Mend it in config.toml and test again.")
 
     def render(_: Any) -> str:
-        rows = [[tool.name, tool.state, tool.safety, tool.reason or tool.description] for tool in info.tools]
+        rows = [[tool.name, tool.state, tool.safety, _what(tool)] for tool in info.tools]
         return output.table(["TOOL", "STATE", "SAFETY", "WHAT"], rows) or f"{safe.line(info.name)} offers no tools."
 
     output.emit(_shape(info), render=render)
@@ -157,6 +157,11 @@ def _state(info: pb.McpServerInfo) -> str:
         return "off"
     changed = any(tool.state == "changed" for tool in info.tools)
     return info.problem or ("changed, see `moot mcp test`" if changed else "ready" if info.tools else "not asked yet")
+
+
+def _what(tool: pb.McpToolInfo) -> str:
+    """What a tool says of itself is what there is to agree to, so it is shown beside why it is off."""
+    return f"({tool.reason}) {tool.description}" if tool.reason else tool.description
 
 
 def _count(info: pb.McpServerInfo) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from moot.cli import output, shapes
+from moot.cli import output, safe, shapes
 from moot.cli.connect import ask_daemon
 from moot.cli.memory import when
 from moot.wire import moot_pb2 as pb
@@ -30,7 +30,9 @@ def _list() -> None:
     found = ask_daemon(pb.ClientMessage(list_rules=pb.ListRulesMsg())).rule_list.rules
 
     def render(_: Any) -> str:
-        rows = [[str(info.number), when(info.created_at), info.created_by, info.text] for info in found]
+        rows = [
+            [str(info.number), when(info.created_at), info.created_by, safe.exact_line(info.text)] for info in found
+        ]
         return output.table(["NUMBER", "MADE", "BY", "RULE"], rows) or "No rule yet: every approval is asked for."
 
     output.emit([shapes.rule(info) for info in found], render=render)

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from moot.cli import approvals
 from moot.wire import moot_pb2 as pb
 
 
@@ -149,6 +150,7 @@ def approval(asked: pb.ApprovalEvent | pb.AskInfo) -> dict[str, Any]:
         "preview": asked.preview,
         "reason": asked.reason,
         "rule": asked.rule,
+        "whole_rule": asked.whole_rule,
         "expires_at": asked.expires_at,
     }
 
@@ -157,7 +159,7 @@ def ask(info: pb.AskInfo) -> dict[str, Any]:
     """A question or an approval of the inbox."""
     shape: dict[str, Any] = {"kind": info.kind, "agent": info.agent, "sender": info.sender, "opened_at": info.opened_at}
     if info.kind == "approval":
-        return shape | {"speaker": info.speaker} | approval(info)
+        return shape | {"speaker": info.speaker} | approval(info) | {"arguments": approvals.parsed(info.arguments)}
     asked = [question(each) for each in info.questions]
     return shape | {"ask_id": info.ask_id, "expires_at": info.expires_at, "questions": asked}
 

@@ -34,7 +34,7 @@ _BEGUN = {
 @output.json_option
 @click.pass_context
 def skills(context: click.Context) -> None:
-    """Skills that agents can take up: list, show, new, validate, remove, restore."""
+    """Skills that agents can take up: list, show, new, validate, trust, remove, restore."""
     if context.invoked_subcommand is None:
         _list()
 
@@ -173,6 +173,28 @@ def restore(name: str) -> None:
     output.emit({"name": name, "restored": True}, render=lambda _: f"{safe.line(name)} is back.")
 
 
+@skills.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Agree without being asked.")
+@output.json_option
+def trust(name: str, yes: bool) -> None:
+    """Agree to skill NAME, which an agent made: from now on its description stands in what agents are told.
+
+    It is shown first. Exits with 6 when there is none of that name.
+    """
+    shelf = _shelf()
+    skill = shelf.get(name)
+    if skill is None:
+        raise NotFound(f"there is no skill {name!r}", fix="`moot skills` shows those there are.")
+    if not yes:
+        if output.wants_json() or not sys.stdin.isatty():
+            raise BadRequest("nothing was agreed to: there is no terminal to ask on", fix="Add --yes.")
+        output.note("\n".join([safe.exact(skill.description), "", safe.exact(skill.body), *shelf.files(skill)]))
+        prompts.demand(f"Let agents be told of the skill {safe.line(name)}?")
+    agreed = shelf.trust(name)
+    output.emit({**_shape(agreed), "trusted": True}, render=lambda _: f"{safe.line(name)} is agreed to.")
+
+
 def _shelf() -> Skills:
     return Skills(paths().skills)
 
@@ -213,6 +235,8 @@ def _flaws(shelf: Path, name: str) -> Iterator[Flaw]:
 
 def _origin(skill: Skill) -> str:
     """Where it comes from, for a person."""
+    if skill.taint == {"skill"}:
+        return "an agent, and you have not agreed to it (moot skills trust)"
     if skill.taint:
         return f"an agent, after strangers' words ({', '.join(sorted(skill.taint))})"
     return "an agent" if skill.source is SkillSource.AGENT else "you"

@@ -2,13 +2,13 @@
 
 import click
 
-from moot.cli import output, questions, safe
+from moot.cli import output, questions, safe, waiting
 from moot.cli.connect import ask_daemon, call, utf8
 from moot.cli.options import conversation
 from moot.cli.stdin import stdin_text
 from moot.client.connection import Connection
+from moot.domain.errors import Conflict
 from moot.wire import moot_pb2 as pb
-from moot.wire.codec import PROTOCOL_VERSION
 
 
 @click.command()
@@ -30,20 +30,22 @@ def reply(agent: str, sender: str, text: str, literal: bool) -> None:
 
 
 async def _reply(connection: Connection, agent: str, sender: str, typed: str, *, literal: bool) -> str:
-    content = typed if literal else await _chosen(connection, agent, sender, typed)
+    open_here = await waiting.of_conversation(connection, agent, sender)
+    asked = [info for info in open_here if info.kind != "approval"]
+    if open_here and not asked:
+        raise Conflict(
+            "it waits for an approval, and words never approve anything:\n" + "\n".join(waiting.lines(open_here[0])),
+            fix=waiting.advice(open_here[0]),
+        )
+    content = typed if literal or not asked else _chosen(asked[0], typed)
     answer = pb.ReplyToAsk(agent=agent, sender=sender, content=content)
     await connection.request(pb.ClientMessage(reply_to_ask=answer))
     return content
 
 
-async def _chosen(connection: Connection, agent: str, sender: str, typed: str) -> str:
+def _chosen(oldest: pb.AskInfo, typed: str) -> str:
     """The label behind a number, where the oldest question is a single one with options."""
-    hello = pb.ClientMessage(hello=pb.Hello(version=PROTOCOL_VERSION, client="moot"))
-    own = sender or (await connection.request(hello)).welcome.default_sender
-    asks = (await connection.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))).ask_list.asks
-    here = [ask for ask in asks if (ask.agent, ask.sender) == (agent, own)]
-    oldest = min(here, key=lambda ask: ask.opened_at, default=None)
-    if oldest is None or len(oldest.questions) != 1:
+    if len(oldest.questions) != 1:
         return typed
     chosen = questions.answer(oldest.questions[0], typed)
     return typed if chosen == typed.strip() else chosen

@@ -80,9 +80,13 @@ class Daemon:
         self.workspaces = Workspaces(paths.workspaces)
         self.facts = Facts(started=self.clock.monotonic())
         self.asks = Asks(clock=self.clock)
-        self.approvals = Approvals(store=StoredApprovals(store), clock=self.clock)
+        self.approvals = Approvals(store=StoredApprovals(store), clock=self.clock, redact=redactor.secrets)
         self.reflections = Reflections(
-            notes=SqliteNotes(store), store=store, clock=self.clock, config=lambda: self.config.current.hands.memory
+            notes=SqliteNotes(store),
+            store=store,
+            clock=self.clock,
+            config=lambda: self.config.current.hands.memory,
+            redact=redactor,
         )
         self.hands = Hands(
             Parts(
@@ -191,7 +195,7 @@ class Daemon:
         )
 
     def _engine(self) -> Runs:
-        compaction = Compaction(store=self.store, clock=self.clock)
+        compaction = Compaction(store=self.store, clock=self.clock, redact=self.redactor)
         loop = Loop(
             LoopParts(
                 gate=self.hands.gate,

@@ -113,7 +113,7 @@ class Hands:
         self.sandbox = self._new_sandbox(config)
         self.jobs = Jobs(most=lambda: self._config().sandbox.background_jobs)
         self.skills = Skills(parts.paths.skills)
-        self._scripts = SkillTools(self.skills, self._runner())
+        self._scripts = self._script_tools()
         self.servers = McpServers(config.mcp, self._needs())
         self._built_from = config
         self._built_in = _everyday_first({tool.spec.name: tool for tool in self._families(config)})
@@ -163,7 +163,7 @@ class Hands:
         """Make again what was made for the configuration before. What runs now ends as it began."""
         if config.sandbox != self._built_from.sandbox:
             self.sandbox = self._new_sandbox(config)
-            self._scripts = SkillTools(self.skills, self._runner())
+            self._scripts = self._script_tools()
         self._built_from = config
         self._built_in = _everyday_first({tool.spec.name: tool for tool in self._families(config)})
         self._tools, self._added = self._built_in, []
@@ -187,9 +187,10 @@ class Hands:
         await self.servers.replace(self._config().mcp, self._needs())
         await self.servers.refresh()
 
-    def _runner(self) -> ScriptRunner:
-        redact = self._parts.redactor.secrets
-        return ScriptRunner(sandbox=self.sandbox, classify_script=classify_script, redact=redact)
+    def _script_tools(self) -> SkillTools:
+        redact = self._parts.redactor
+        runner = ScriptRunner(sandbox=self.sandbox, classify_script=classify_script, redact=redact)
+        return SkillTools(self.skills, runner, held_in=runner.bind)
 
     def _own_places(self) -> list[Path]:
         """Moot's own files, and wherever agents are defined: who writes there decides what they are told and may do."""
@@ -208,6 +209,7 @@ class Hands:
             reveal=self._reveal,
             sandbox=self.sandbox,
             room=self._room,
+            redact=parts.redactor,
         )
 
     async def _reveal(self, reference: str, *, place: str) -> str:
@@ -236,16 +238,16 @@ class Hands:
         return [
             AskUser(),
             SetTitle(parts.store),
-            Recall(parts.store, parts.clock),
+            Recall(parts.store, parts.clock, parts.redactor),
             *files.tools(off_limits=off_limits, config=config.files),
             *exec.tools(
                 sandbox=self.sandbox,
                 jobs=self.jobs,
                 classify=classify,
-                redact=parts.redactor.secrets,
+                redact=parts.redactor,
                 secrets=self.vault,
             ),
-            *web.tools(config.web, reveal=self._reveal),
+            *web.tools(config.web, reveal=self._reveal, redact=parts.redactor),
             *memory.tools(
                 memories=SqliteMemories(parts.store),
                 config=lambda: self._config().memory,
@@ -254,7 +256,9 @@ class Hands:
             ),
             *notes.tools(notes=SqliteNotes(parts.store), reflect=parts.reflect, clock=parts.clock),
             *tasks.tools(tasks=SqliteTasks(parts.store), clock=parts.clock, rng=parts.rng),
-            *outputs.tools(outputs=self.shelf, config=lambda: self._config().outputs, clock=parts.clock),
+            *outputs.tools(
+                outputs=self.shelf, config=lambda: self._config().outputs, clock=parts.clock, redact=parts.redactor
+            ),
             *secrets.tools(secrets=self.vault),
             *crypto.tools(keys=keychain, secrets=self.vault),
             *skills.tools(skills=self.skills, off_limits=off_limits, config=config.skills),
@@ -268,17 +272,22 @@ class Hands:
     def _hooks(self, config: HandsConfig) -> list[Hook]:
         """The chain, outermost first. What comes after the tool is wrapped inside out: learning sees a result first."""
         parts = self._parts
-        hooks: list[Hook] = [
-            SecurityFilter(
-                classify=classify,
-                classify_script=classify_script,
-                redact=parts.redactor.secrets,
-                blocked=lambda: self._config().interceptor.blocked_tools,
-            )
-        ]
-        hooks.append(AccessControl(self._parts.admit))
+        security = SecurityFilter(
+            classify=classify,
+            classify_script=classify_script,
+            redact=parts.redactor.secrets,
+            blocked=lambda: self._config().interceptor.blocked_tools,
+        )
+        hooks: list[Hook] = [security, AccessControl(parts.admit)]
         if config.interceptor.enabled:
-            hooks.append(ApprovalGate(parts.approvals, lambda: self._config().interceptor, kept=self._kept))
+            hooks.append(
+                ApprovalGate(
+                    parts.approvals,
+                    lambda: self._config().interceptor,
+                    kept=self._kept,
+                    refusal=security.refusal,
+                )
+            )
         hooks.append(EventPublisher(publish=self._publish, clock=parts.clock))
         if config.knowledge.enabled:
             learnings = SqliteLearnings(parts.store)

@@ -17,10 +17,17 @@ class Inbox:
         self._approvals = approvals
         self._gate = gate
 
-    async def list_asks(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+    async def list_asks(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        wanted = message.list_asks.ask_id
         infos = [ask_info(ask) for ask in self._asks.all() if principal.owns(ask.key.sender)]
         waiting = await self._approvals.pending()
-        infos += [approval_info(approval) for approval in waiting if principal.owns(approval.key.sender)]
+        # One that was named is told whole; many of them might not fit into one answer.
+        infos += [
+            approval_info(approval, whole=approval.id == wanted)
+            for approval in waiting
+            if principal.owns(approval.key.sender)
+        ]
+        infos = [info for info in infos if wanted in ("", info.ask_id)]
         reply.send(pb.ServerMessage(ask_list=pb.AskList(asks=infos)))
 
     async def decide_ask(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -31,9 +38,9 @@ class Inbox:
         except ValueError:
             raise BadRequest(f"{asked.decision!r} is no decision", fix="Say once, run, always or deny.") from None
         decided = await self._approvals.decide(
-            asked.ask_id, attempt=asked.attempt, decision=decision, by=principal.name
+            asked.ask_id, attempt=asked.attempt, decision=decision, by=principal.name, whole=asked.whole_tool
         )
-        rule = decided.rule(decision)
+        rule = decided.rule(decision, whole=asked.whole_tool)
         answer = pb.AskDecided(ask_id=decided.id, state=decided.state, rule=str(rule) if rule else "")
         reply.send(pb.ServerMessage(ask_decided=answer))
 

@@ -24,10 +24,13 @@ from moot.engine.runs import Runs
 from moot.tools.exec_jobs import Jobs
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import tool_call
-from moot.wire.jsonl import export_part, import_lines
+from moot.wire.jsonl import import_lines
+from moot.wire.jsonl_export import export_part
 
 _RECALLED = 5
 _LONGEST_QUERY = 4096
+# Whose words an imported line is that names nobody.
+_IMPORTED = "import"
 # A page of a history; with what it is wrapped in, well below the largest frame.
 PAGE_BYTES = 6 * 1024 * 1024
 
@@ -154,6 +157,8 @@ class Records:
         asked = getattr(message, "import")
         if asked.path:
             principal.demand_owner("import a file of this machine")
+        if asked.trust:
+            principal.demand_owner("trust what is imported")
         jsonl = await asyncio.to_thread(_file_text, asked.path) if asked.path else asked.jsonl
         imported = await asyncio.to_thread(import_lines, jsonl, agent=asked.agent, sender=asked.sender)
         if not imported.messages:
@@ -165,10 +170,13 @@ class Records:
         if self._runs.busy(key):
             raise Conflict(f"a run is going on in the conversation with {key.agent}", fix="Wait for it, or kill it.")
         conversation = replace(imported.conversation, key=key)
-        messages = [(_masked(each, self._beside.redact), at) for each, at in imported.messages]
+        # Whoever wrote the file is a stranger: it may leave out whose words it holds.
+        unmarked = frozenset[str]() if asked.trust else frozenset({_IMPORTED})
+        messages = [(_masked(each, self._beside.redact, unmarked), at) for each, at in imported.messages]
+        archives = [replace(each, taint=each.taint or unmarked) for each in imported.archives]
 
         async def write(_ticket: Ticket) -> None:
-            await self._store.restore_conversation(conversation, messages, imported.archives)
+            await self._store.restore_conversation(conversation, messages, archives)
             self._runs.histories.drop(key)
 
         await self._runs.alone(key, "import", write)
@@ -289,9 +297,10 @@ class Records:
         return [ticket.request.content for ticket in waiting if ticket.request is not None]
 
 
-def _masked(message: Message, redact: Callable[[str], str]) -> Message:
+def _masked(message: Message, redact: Callable[[str], str], unmarked: frozenset[str]) -> Message:
+    """A message of a file without secrets, as the words of strangers where it names none itself."""
     calls = tuple(replace(call, arguments=changed_json(call.arguments, redact)) for call in message.tool_calls)
-    return replace(message, content=redact(message.content), tool_calls=calls)
+    return replace(message, content=redact(message.content), tool_calls=calls, taint=message.taint or unmarked)
 
 
 _Keyed = (

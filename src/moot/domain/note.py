@@ -29,10 +29,14 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noted:
-    """How far a conversation has been noted: its newest message, the newest one observed, and what is not condensed."""
+    """How far a conversation has been noted: its newest message, the newest one observed, and what is not condensed.
+
+    `trusted_seq` is the newest message whose taint its owner has lifted.
+    """
 
     last_seq: int = 0
     noted_seq: int = 0
+    trusted_seq: int = 0
     open: tuple[Note, ...] = ()
 
 

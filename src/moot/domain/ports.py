@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
-from moot.domain.approval import Approval, AskState, Decision, Rule
+from moot.domain.approval import Approval, AskState, Binding, Decision, Rule
 from moot.domain.ask import Question
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Recollection
 from moot.domain.events import Event
@@ -135,6 +135,10 @@ class RunContext:
     attending: Callable[[], AbstractContextManager[None]] = nullcontext
     # Called when those others do something: the run is not idle.
     stir: Callable[[], object] = nullcontext
+    # What the call was allowed to act on; a tool that finds something else refuses. None where nothing was looked at.
+    agreed: Binding | None = None
+    # Whether the owner has seen this very call and said yes to it.
+    granted: bool = False
 
     @property
     def asks_in(self) -> ConversationKey:
@@ -158,6 +162,8 @@ class ToolResult:
     is_refused: bool = False
     # The sentence with which the run hands its task back. It ends there.
     escalation: str = ""
+    # Not run because a person would have had to be asked, and nobody is there.
+    unasked: bool = False
 
 
 class Tool(Protocol):
@@ -177,6 +183,13 @@ class Previews(Protocol):
     """A tool that can show a person what a call would do before it does it: a diff, a command, a recipient."""
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str: ...
+
+
+@runtime_checkable
+class Binds(Protocol):
+    """A tool that acts on something that can change between a yes and the call: a file, a script, the sandbox."""
+
+    async def bind(self, arguments: dict[str, Any], context: RunContext) -> Binding: ...
 
 
 @runtime_checkable
@@ -282,7 +295,9 @@ class ApprovalStore(Protocol):
     """Where approvals wait, and the rules decided with them."""
 
     async def open(self, approval: Approval) -> Approval: ...
-    async def decide(self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float) -> Approval: ...
+    async def decide(
+        self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float, whole: bool = False
+    ) -> Approval: ...
     async def use(self, approval: Approval, *, now: float) -> None: ...
     async def close(self, ask_id: str, state: AskState, *, now: float) -> None: ...
     async def find(self, ask_id: str) -> Approval | None: ...

@@ -1,6 +1,6 @@
 """What may be written down of a tool call: arguments marked secret are masked before anything is recorded. Pure."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -9,6 +9,28 @@ from moot.domain.prompt import ToolSpec
 # A parameter whose schema says {"x-secret": true} is for the tool alone.
 SECRET_MARK = "x-secret"
 MASK = "[SECRET]"
+
+
+class Redaction(Protocol):
+    """Takes every known secret out of a text."""
+
+    def __call__(self, text: str) -> str: ...
+
+    @property
+    def margin(self) -> int:
+        """How many characters beside a cut may be a part of a secret that nobody can know any more."""
+        ...
+
+
+def after_cut(text: str, redact: Redaction) -> str:
+    """A text whose beginning was cut off before anyone could look for secrets in it."""
+    return redact(text)[redact.margin :]
+
+
+def before_cut(text: str, redact: Redaction) -> str:
+    """The same for one whose end was cut off."""
+    cleaned = redact(text)
+    return cleaned[: max(0, len(cleaned) - redact.margin)]
 
 
 def has_secret_arguments(spec: ToolSpec) -> bool:

@@ -5,18 +5,22 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from moot.domain.approval import Approval, AskState, Decision, Rule
+from moot.domain.approval import Approval, AskState, Decision, Rule, fit
 from moot.domain.errors import Conflict, MootError
 from moot.domain.events import ApprovalClosed, ApprovalOpened, Event
 from moot.domain.ports import ApprovalStore, Clock
 
 
 class Approvals:
-    """Rules are few and asked at every call, so they are kept in memory beside the store."""
+    """Rules are few and asked at every call, so they are kept in memory beside the store.
 
-    def __init__(self, *, store: ApprovalStore, clock: Clock) -> None:
+    `redact` takes every known secret out of a text: what is asked is written down and shown.
+    """
+
+    def __init__(self, *, store: ApprovalStore, clock: Clock, redact: Callable[[str], str]) -> None:
         self._store = store
         self._clock = clock
+        self._redact = redact
         self._waiting: dict[str, asyncio.Future[AskState]] = {}
         self._rules: list[Rule] = []
         self._suspended = False
@@ -39,7 +43,8 @@ class Approvals:
             asked = known
         else:
             now = self._clock.now()
-            asked = await self._store.open(replace(approval, opened_at=now, expires_at=now + seconds))
+            fitted = await asyncio.to_thread(fit, approval, self._redact)
+            asked = await self._store.open(replace(fitted, opened_at=now, expires_at=now + seconds))
         state = AskState.CANCELLED
         try:
             if asked.state is AskState.PENDING:
@@ -56,9 +61,11 @@ class Approvals:
                 emit(ApprovalClosed(asked.id, state))
         return state
 
-    async def decide(self, ask_id: str, *, attempt: int, decision: Decision, by: str) -> Approval:
-        decided = await self._store.decide(ask_id, attempt=attempt, decision=decision, by=by, now=self._clock.now())
-        if decided.rule(decision) is not None:
+    async def decide(self, ask_id: str, *, attempt: int, decision: Decision, by: str, whole: bool = False) -> Approval:
+        """Settle it; `whole` makes the rule, where one is written, one for any call of the tool."""
+        now = self._clock.now()
+        decided = await self._store.decide(ask_id, attempt=attempt, decision=decision, by=by, now=now, whole=whole)
+        if decided.rule(decision, whole=whole) is not None:
             await self.load()
         future = self._waiting.get(ask_id)
         if future is not None and not future.done():

@@ -1,12 +1,13 @@
 """Turns a stretch of history into a summary and an archive. A failure changes nothing."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from moot.domain.agent import Agent
 from moot.domain.conversation import Archive
 from moot.domain.errors import Conflict, ModelError
-from moot.domain.message import Entry, Message, Role, user
+from moot.domain.message import Message, Role, user
 from moot.domain.ports import Clock, Model, Store
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.text import COMPACTION_MARK, defuse, title_of
@@ -33,9 +34,12 @@ _HISTORY_SHARE = 0.6
 
 
 class Compaction:
-    def __init__(self, *, store: Store, clock: Clock) -> None:
+    """`redact` takes out of a text every secret that is known by now."""
+
+    def __init__(self, *, store: Store, clock: Clock, redact: Callable[[str], str] = str) -> None:
         self._store = store
         self._clock = clock
+        self._redact = redact
 
     async def compact(self, history: History, agent: Agent, model: Model, *, last_seq: int) -> Archive:
         """Archive the entries up to last_seq."""
@@ -48,7 +52,9 @@ class Compaction:
         entries = [entry for entry in history.entries if entry.seq <= last_seq]
         if not entries:
             raise Conflict("there is nothing to compact", fix="Talk first; compaction archives what was said.")
-        messages = render([entry.message for entry in entries], with_tools=False)
+        # Before anything is cut: half a secret gives it away.
+        cleaned = [replace(each.message, content=self._redact(each.message.content)) for each in entries]
+        messages = render(cleaned, with_tools=False)
         if history.archive is not None:
             messages.insert(0, summary_message(history.archive))
         summary, usage = await self._summarise(messages, agent, model)
@@ -63,7 +69,8 @@ class Compaction:
             model=model.model,
             usage=usage,
             cost=model.cost(usage),
-            taint=_strangers(history, entries),
+            # A summary holds the words of everyone it summarises; whom the owner trusted stays trusted in it.
+            taint=history.strangers(entries[-1].seq),
         )
 
     async def put_away(self, history: History, archive: Archive) -> Archive:
@@ -90,14 +97,6 @@ class Compaction:
         if not summary.strip():
             raise ModelError("the model wrote no summary; the history is unchanged", fix="Try `moot compact` again.")
         return summary, usage
-
-
-def _strangers(history: History, entries: Sequence[Entry]) -> frozenset[str]:
-    """A summary holds the words of everyone it summarises."""
-    found: frozenset[str] = history.archive.taint if history.archive is not None else frozenset()
-    for entry in entries:
-        found |= entry.message.taint
-    return found
 
 
 def _stretches(messages: Sequence[Message], window: int) -> list[list[Message]]:

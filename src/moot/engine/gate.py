@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+from asyncio import Semaphore
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -21,6 +23,8 @@ from moot.failpoint import reach
 logger = logging.getLogger(__name__)
 
 _MOST_BOXES = 256
+# As many tools of one run are at work at a time; a model that asks for more gets their results a little later.
+AT_ONCE = 8
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -66,6 +70,7 @@ class Gate:
         self.whose = whose
         self._boxed: Mapping[str, Tool] = {}
         self._boxes: dict[Scope, Toolbox] = {}
+        self._at_work: WeakValueDictionary[str, Semaphore] = WeakValueDictionary()
 
     def box(self, scope: Scope) -> "Toolbox":
         """What a run may use. The scope is applied here and nowhere else; a box lasts until the tools change."""
@@ -79,7 +84,7 @@ class Gate:
         return box
 
     async def pass_through(self, call: GateCall, deadline: Deadline) -> ToolResult:
-        proceed: Proceed = _Execution(deadline)
+        proceed: Proceed = _Execution(deadline, self._at_work.setdefault(call.context.run_id, Semaphore(AT_ONCE)))
         for hook in reversed(self.hooks):
             proceed = _Link(hook, proceed)
         return await self._budget(call, await proceed(call))
@@ -99,26 +104,27 @@ class _Link:
 class _Execution:
     """The last link: the tool itself, tried once more where it knows how to put itself right."""
 
-    __slots__ = ("_deadline",)
+    __slots__ = ("_at_work", "_deadline")
 
-    def __init__(self, deadline: Deadline) -> None:
+    def __init__(self, deadline: Deadline, at_work: Semaphore) -> None:
         self._deadline = deadline
+        self._at_work = at_work
 
     async def __call__(self, call: GateCall) -> ToolResult:
         try:
-            async with self._deadline:
+            # Waiting for its turn is not the tool's own time.
+            async with self._at_work, self._deadline:
                 return await self._tried(call)
         except MootError as error:
-            return ToolResult(content=clean(error.sentence), is_error=True)
+            return _failure(call, clean(error.sentence))
         except TimeoutError:
-            return ToolResult(content=f"{call.tool.spec.name} took too long and was stopped.", is_error=True)
+            return _failure(call, f"{call.tool.spec.name} took too long and was stopped.")
         except asyncio.CancelledError:
             raise
         except Exception:
             # A tool's own failure must not end the run; the model is told, the operator finds the cause in the log.
             logger.exception("tool %s failed", call.tool.spec.name)
-            told = f"{call.tool.spec.name} failed inside; the daemon's log has the cause."
-            return ToolResult(content=told, is_error=True)
+            return _failure(call, f"{call.tool.spec.name} failed inside; the daemon's log has the cause.")
 
     async def _tried(self, call: GateCall) -> ToolResult:
         try:
@@ -136,9 +142,17 @@ async def _run(call: GateCall) -> ToolResult:
     said = await call.tool(call.arguments, call.context)
     reach("tool.after")
     result = said if isinstance(said, ToolResult) else ToolResult(content=said)
+    return replace(result, content=clean(result.content), taint=result.taint | _own_taint(call))
+
+
+def _failure(call: GateCall, told: str) -> ToolResult:
+    """A stranger's words come back in errors too: an address, a media type, what a server said before it gave up."""
+    return ToolResult(content=told, is_error=True, taint=_own_taint(call))
+
+
+def _own_taint(call: GateCall) -> frozenset[str]:
     own = call.tool.spec.taint
-    taint = result.taint | {own} if own else result.taint
-    return replace(result, content=clean(result.content), taint=taint)
+    return frozenset({own}) if own else frozenset()
 
 
 class Toolbox:

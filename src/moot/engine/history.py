@@ -40,12 +40,16 @@ class History:
     @property
     def taint(self) -> frozenset[str]:
         """The strangers whose words a speaker sees here, but for what the owner has taken as trusted."""
+        return self.strangers(self.last_seq)
+
+    def strangers(self, last_seq: int) -> frozenset[str]:
+        """The same of what is seen up to last_seq, the newest archive's summary included."""
         trusted = self._trusted_seq
         found: set[str] = set()
         if self.archive is not None and self.archive.taint and self.archive.last_seq > trusted:
             found |= self.archive.taint
         for seq, strangers in self._tainted:
-            if seq > trusted:
+            if trusted < seq <= last_seq:
                 found |= strangers
         return frozenset(found)
 

@@ -62,6 +62,8 @@ class Ticket:
     last_at: float = 0.0
     asking: int = 0
     approving: int = 0
+    # Tells those who wait behind it that it waits for a person.
+    announce: Callable[[], None] = lambda: None
 
     def halt(self, outcome: Outcome) -> None:
         """Stop the work at once. The first to stop it decides how it ended."""
@@ -86,10 +88,12 @@ class Ticket:
         match event:
             case AskOpened():
                 self.asking += 1
+                self.announce()
             case AskClosed():
                 self.asking -= 1
             case ApprovalOpened():
                 self.approving += 1
+                self.announce()
             case ApprovalClosed():
                 self.approving -= 1
             case _:
@@ -227,6 +231,7 @@ class Lanes:
             while lane.waiting and not self.closing:
                 ticket = lane.active = lane.waiting.popleft()
                 ticket.started = ticket.last_at = self._clock.monotonic()
+                ticket.announce = lane.announce_positions
                 lane.announce_positions()
                 try:
                     await ticket.work(ticket)

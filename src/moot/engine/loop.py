@@ -305,6 +305,7 @@ class Loop:
         progress.made += 1
         progress.refused += output.is_refused
         progress.results[call.id] = output
+        progress.unasked |= output.unasked
         progress.flush()
         turn.emit(ToolFinished(call.id, call.name, output.content, took, output.is_error))
         reach("tool.result")

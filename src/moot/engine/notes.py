@@ -38,7 +38,18 @@ logger = logging.getLogger(__name__)
 
 
 class Reflections:
-    def __init__(self, *, notes: Notes, store: Store, clock: Clock, config: Callable[[], MemoryConfig]) -> None:
+    """`redact` takes out of a text every secret that is known by now."""
+
+    def __init__(
+        self,
+        *,
+        notes: Notes,
+        store: Store,
+        clock: Clock,
+        config: Callable[[], MemoryConfig],
+        redact: Callable[[str], str],
+    ) -> None:
+        self._redact = redact
         self._notes = notes
         self._store = store
         self._clock = clock
@@ -64,7 +75,7 @@ class Reflections:
         observations = (await self._notes.state(key)).open
         if not observations:
             return None
-        text = "\n\n".join(defuse(note.content) for note in observations)
+        text = "\n\n".join(defuse(self._redact(note.content)) for note in observations)
         first, last = span(observations)
         taint = frozenset[str]().union(*(note.taint for note in observations))
         content = _written(await complete(_REFLECT, shorten(text, _MOST_CHARACTERS)[0]))
@@ -76,7 +87,7 @@ class Reflections:
     async def _observe(self, key: ConversationKey, state: Noted, complete: Complete) -> list[Note]:
         first = max(state.noted_seq + 1, state.last_seq - _MOST_ENTRIES + 1)
         entries = await self._store.entries(key, first=first, last=state.last_seq)
-        content = _written(await complete(_OBSERVE, _told(entries, primary=key.agent))) if entries else ""
+        content = _written(await complete(_OBSERVE, self._told(entries, primary=key.agent))) if entries else ""
         if not content:
             return []
         note = Note(
@@ -84,18 +95,19 @@ class Reflections:
             content=content,
             first_seq=entries[0].seq,
             last_seq=entries[-1].seq,
-            taint=frozenset[str]().union(*(entry.message.taint for entry in entries)),
+            # What the owner has trusted since is nobody's words any more.
+            taint=frozenset[str]().union(*(each.message.taint for each in entries if each.seq > state.trusted_seq)),
         )
         return [await self._notes.add(key, note, now=self._clock.now())]
 
-
-def _told(entries: Sequence[Entry], *, primary: str) -> str:
-    """The stretch as text, each message under the name of who said it."""
-    lines: list[str] = []
-    for message in as_text([entry.message for entry in entries]):
-        speaker = (message.agent or primary) if message.role is Role.ASSISTANT else "the person"
-        lines.append(f"{speaker}: {defuse(shorten(message.content, _MESSAGE_CHARACTERS)[0])}")
-    return shorten("\n\n".join(lines), _MOST_CHARACTERS)[0]
+    def _told(self, entries: Sequence[Entry], *, primary: str) -> str:
+        """The stretch as text, each message under the name of who said it. Secrets go before anything is cut."""
+        lines: list[str] = []
+        for message in as_text([entry.message for entry in entries]):
+            speaker = (message.agent or primary) if message.role is Role.ASSISTANT else "the person"
+            said = shorten(self._redact(message.content), _MESSAGE_CHARACTERS)[0]
+            lines.append(f"{speaker}: {defuse(said)}")
+        return shorten("\n\n".join(lines), _MOST_CHARACTERS)[0]
 
 
 def _written(text: str) -> str:

@@ -7,6 +7,9 @@ from moot.domain.run import Outcome
 
 REPEATS = 5
 
+# How a run ends that came to its end by itself.
+SAID = (Outcome.COMPLETED, Outcome.EMPTY, Outcome.EMPTY_AFTER_TOOL_USE)
+
 
 def judge(text: str, *, used_tools: bool, all_failed: bool = False, out_of_place: bool = False) -> Outcome:
     """The outcome of a step without tool calls.
@@ -40,6 +43,7 @@ _SENTENCES = {
     Outcome.EMPTY_AFTER_TOOL_USE: "The model used its tools and then said nothing.",
     Outcome.TOOL_ERROR: "The last tool calls failed, and the model said nothing about it.",
     Outcome.LOOP_DETECTED: f"The same tool calls came {REPEATS} times in a row; the run was stopped.",
+    Outcome.DENIED: "A tool call needed an approval and there was nobody to ask; it was not made.",
     Outcome.CANCELLED: "The run was killed.",
     Outcome.INTERRUPTED: "The daemon stopped while this run was going on.",
 }

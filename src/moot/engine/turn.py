@@ -12,7 +12,7 @@ from moot.domain.scope import ALL_TOOLS, Scope
 from moot.domain.usage import Spent, Usage
 from moot.engine.deadline import Deadline
 from moot.engine.history import History
-from moot.engine.outcome import explain
+from moot.engine.outcome import SAID, explain
 from moot.engine.purse import Purse
 from moot.engine.recorder import Recorder
 from moot.engine.step import Step
@@ -33,6 +33,8 @@ class Progress:
     seconds: float = 0.0
     clock: Deadline | None = None
     used_tools: bool = False
+    # A call was not made because nobody was there to be asked.
+    unasked: bool = False
     # Calls made, and those among them of tools that are not the speaker's.
     made: int = 0
     refused: int = 0
@@ -74,6 +76,7 @@ class Progress:
         return closing
 
     def end(self, outcome: Outcome, *, error: str = "", limit: str = "", content: str = "") -> RunEnd:
+        outcome = Outcome.DENIED if self.unasked and outcome in SAID else outcome
         return RunEnd(
             outcome=outcome,
             error=error or explain(outcome, limit=limit),

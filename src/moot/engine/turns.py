@@ -161,9 +161,8 @@ class Turns:
             last = history.last_user_seq()
             return history, _on_disk(next(entry for entry in history.entries if entry.seq == last))
         if not ticket.kept and not ticket.rerun_of:
-            if history is None:
-                history = self._histories.start(Conversation(key=request.key, created_at=now, updated_at=now))
-            return history, self._begin_ahead(ticket, request, history)
+            known = history or self._histories.start(Conversation(key=request.key, created_at=now, updated_at=now))
+            return known, self._begin_ahead(ticket, request, known)
         try:
             if ticket.rerun_of:
                 entry = await self._w.store.rerun(request, of=ticket.rerun_of, now=now)

@@ -1,23 +1,24 @@
 """ApprovalGate: puts a call before its owner when it could do harm, and lets it through once they said yes."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 import msgspec
 
-from moot.domain.approval import Approval, AskState, digest
+from moot.domain.approval import COMMANDS, LINE, Approval, AskState, Binding, digest
 from moot.domain.events import Event
 from moot.domain.gate_config import InterceptorConfig
-from moot.domain.ports import GateCall, Previews, Proceed, Renders, ToolResult
+from moot.domain.ports import Binds, GateCall, Previews, Proceed, Renders, ToolResult
 from moot.domain.prompt import Safety, Sink
 from moot.domain.redaction import mask_arguments
 from moot.domain.secret import references
 from moot.domain.text import clean
 
-_LINE = 300
-_PREVIEW = 20_000
+# Why a call may not be made after all; nothing where it may.
+Refusal = Callable[[GateCall], Awaitable[str]]
 
 
 class Asks(Protocol):
@@ -33,10 +34,13 @@ class ApprovalGate:
     name = "ApprovalGate"
     phase = "pre-execute"
 
-    def __init__(self, approvals: Asks, config: Callable[[], InterceptorConfig], *, kept: Keeps) -> None:
+    def __init__(
+        self, approvals: Asks, config: Callable[[], InterceptorConfig], *, kept: Keeps, refusal: Refusal
+    ) -> None:
         self._approvals = approvals
         self._config = config
         self._kept = kept
+        self._refusal = refusal
         self._counts: Counter[str] = Counter()
 
     def counts(self) -> dict[str, int]:
@@ -55,17 +59,20 @@ class ApprovalGate:
         # A rule was made without a stranger's words in sight; with them it does not hold.
         if not tainted and self._approvals.allowed(approval, exactly=bool(call.doubt)):
             self._counts["by rule"] += 1
-            return await proceed(call)
+            return await proceed(agreed(call, approval, granted=False))
         if config.unattended:
             self._counts["refused"] += 1
-            return _refused(f"{approval.tool} needs an approval and there is nobody to ask; it was not run.")
+            said = f"{approval.tool} needs an approval and there is nobody to ask; it was not run."
+            return replace(_refused(said), unasked=True)
         self._counts["asked"] += 1
         with call.context.waiting():
             state = await self._approvals.request(approval, call.context.emit, seconds=config.approval_seconds)
         self._counts[state.value] += 1
         match state:
             case AskState.GRANTED:
-                return await proceed(call)
+                # A day may have passed: what is blocked by now stays blocked.
+                refused = await self._refusal(call)
+                return _refused(refused) if refused else await proceed(agreed(call, approval, granted=True))
             case AskState.DENIED:
                 return _refused(
                     f"The owner said no to {approval.tool}. Do not try the same again; ask or go on without."
@@ -77,6 +84,11 @@ class ApprovalGate:
         shown = mask_arguments(call.tool.spec, call.arguments)
         approval = await describe(call, shown, reason)
         return approval if shown is call.arguments else await self._kept.close(approval, call.arguments)
+
+
+def agreed(call: GateCall, approval: Approval, *, granted: bool) -> GateCall:
+    """The call, held to what was looked at: its tool refuses to act on anything else."""
+    return replace(call, context=replace(call.context, agreed=approval.binding, granted=granted))
 
 
 def _refused(sentence: str) -> ToolResult:
@@ -118,9 +130,13 @@ def _listed(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 async def describe(call: GateCall, shown: dict[str, Any], reason: str) -> Approval:
-    """The call as a person is asked about it."""
+    """The call as a person is asked about it, whole; what is kept of it is cut and cleaned where it is asked."""
     context, tool = call.context, call.tool
     arguments = msgspec.json.encode(shown, order="sorted").decode()
+    binding = await tool.bind(call.arguments, context) if isinstance(tool, Binds) else Binding()
+    line = one_line(tool, shown)
+    preview = await _preview(call, shown, line)
+    exact = _exact(call, arguments, binding)
     return Approval(
         id=f"ask-{context.run_id}-{call.id}",
         key=context.asks_in,
@@ -129,22 +145,44 @@ async def describe(call: GateCall, shown: dict[str, Any], reason: str) -> Approv
         speaker=context.speaker,
         tool=tool.spec.name,
         arguments=arguments,
-        subject=_subject(call.arguments),
-        line=one_line(tool, shown),
-        preview=clean(await tool.preview(call.arguments, context))[:_PREVIEW] if isinstance(tool, Previews) else "",
+        subject=_subject(call, line, binding, exact),
+        line=line,
+        preview=preview,
         reason=reason,
-        digest=digest(context.run_id, tool.spec.name, arguments),
+        digest=digest(
+            context.run_id, tool.spec.name, arguments, context.cwd, preview, binding.what, binding.place, binding.seen
+        ),
+        exact=exact,
+        binding=binding,
     )
 
 
-def _subject(arguments: dict[str, Any]) -> str:
-    """What "always" would be about: the exact command where there is one, else the tool as such."""
-    command = arguments.get("command")
-    return command if isinstance(command, str) else ""
+async def _preview(call: GateCall, shown: dict[str, Any], line: str) -> str:
+    """What the tool would do; of a tool that cannot say, the arguments where the line has no room for them."""
+    if isinstance(call.tool, Previews):
+        return clean(await call.tool.preview(call.arguments, call.context))
+    return msgspec.json.format(msgspec.json.encode(shown)).decode() if len(line) > LINE else ""
+
+
+def _exact(call: GateCall, arguments: str, binding: Binding) -> str:
+    """What a rule for this very call is bound to."""
+    name, command = call.tool.spec.name, call.arguments.get("command")
+    if name in COMMANDS and isinstance(command, str):
+        return digest("command", name, command, call.context.cwd, binding.what)
+    return digest("arguments", name, arguments, call.context.cwd, binding.what, binding.place)
+
+
+def _subject(call: GateCall, line: str, binding: Binding, exact: str) -> str:
+    """The same in words."""
+    cwd, what = clean(call.context.cwd), f", {binding.what}" if binding.what else ""
+    if call.tool.spec.name in COMMANDS:
+        return f"{clean(str(call.arguments.get('command', '')))} in {cwd}{what}"
+    place = f" at {clean(binding.place)}" if binding.place else ""
+    return f"exactly these arguments (sha256 {exact[:16]}) in {cwd}{place}{what}: {line}"
 
 
 def one_line(tool: Any, arguments: dict[str, Any]) -> str:
+    """The call on one line. Where a line ended is shown: what comes after it is a command of its own."""
     said = tool.line(arguments) if isinstance(tool, Renders) else ""
     text = said or f"{tool.spec.name} {msgspec.json.encode(arguments).decode()}"
-    line = " ".join(clean(text).split())
-    return f"{line[:_LINE]} …" if len(line) > _LINE else line
+    return " ⏎ ".join(" ".join(part.split()) for part in clean(text).strip().splitlines())

@@ -35,8 +35,14 @@ class KeptArguments:
         except MootError as error:
             # It is asked all the same; it only cannot outlive this daemon.
             logger.warning("a secret argument of %s is not kept across a restart: %s", approval.tool, error.message)
-            return approval
-        return replace(approval, sealed=seal.close(exact, place=place), digest=seal.proof(exact, place=place))
+            return replace(approval, exact="")
+        return replace(
+            approval,
+            sealed=seal.close(exact, place=place),
+            digest=seal.proof(_with(exact, approval.digest), place=place),
+            # A rule outlives the run, and is about the value too.
+            exact=seal.proof(_with(exact, approval.exact), place=f"rule\0{approval.tool}"),
+        )
 
     async def restore(self, run_id: str, call_id: str) -> str:
         """The exact arguments of a call that is asked about; MootError with what to tell the model otherwise."""
@@ -65,6 +71,11 @@ class KeptArguments:
         except ValueError:
             told = "the secret argument of this call cannot be unsealed: it was changed, or sealed with another key"
             raise Unavailable(told, fix=_AGAIN) from None
+
+
+def _with(exact: bytes, digest: str) -> bytes:
+    """The arguments and what else was shown with them."""
+    return digest.encode() + b"\0" + exact
 
 
 def _place(approval: Approval) -> str:

@@ -12,6 +12,7 @@ from moot.domain.learning_config import KnowledgeConfig
 from moot.domain.output import is_binary, shorten
 from moot.domain.ports import Clock, GateCall, Proceed, ToolResult
 from moot.domain.prompt import Sink, ToolSpec
+from moot.domain.secret import LONGEST_SECRET
 from moot.hooks.backlog import Backlog, Later
 
 # Room for the line that says what was left out.
@@ -63,8 +64,8 @@ class KnowledgeSaver:
         return Knowledge(
             key=result_key(context.speaker, context.key.sender, tool),
             category="fact",
-            # Twice what will be kept: a secret that is cut in two here is in the part that goes.
-            content=shorten(result.content, 2 * self._config().max_characters)[0],
+            # So much more than will be kept that a secret which is cut in two here is in the part that goes.
+            content=shorten(result.content, 2 * self._config().max_characters + 6 * LONGEST_SECRET)[0],
             tags=("tool_result", tool),
             source=f"tool:{tool}",
             taint=result.taint | own,

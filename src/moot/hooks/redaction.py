@@ -34,6 +34,7 @@ class Redactor:
         self._grams: frozenset[str] = frozenset()
         self._short: tuple[str, ...] = ()
         self._shortest = 0
+        self._longest = 0
         self._compiled: re.Pattern[str] | None = None
         self.heads: dict[str, tuple[str, ...]] = {}
         self.stubs: frozenset[str] = frozenset()
@@ -75,6 +76,7 @@ class Redactor:
         flat = {shape.translate(_BREAKS) for shape in self._names}
         self._short = tuple(sorted(shape for shape in flat if len(shape) < _LONG))
         self._shortest = min(map(len, flat), default=0)
+        self._longest = max(map(len, self._names), default=0)
         # Wherever the text is cut, one of the pieces lies whole in the first fifteen characters of the shape.
         self._grams = frozenset(
             shape[at : at + _GRAM] for shape in flat if len(shape) >= _LONG for at in range(_LONG - _GRAM + 1)
@@ -95,6 +97,13 @@ class Redactor:
             return text
         text = self._pattern().sub(lambda match: f"[SECRET:{self._names[match[0]]}]", text)
         return self._unwrapped(text) if "\n" in text and self._suspicious(text) else text
+
+    __call__ = secrets
+
+    @property
+    def margin(self) -> int:
+        """A secret broken into lines takes up to twice its room."""
+        return 2 * self._longest
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where secrets stand in the text."""

@@ -38,23 +38,35 @@ class SecurityFilter:
         return dict(self._counts)
 
     async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
-        name = call.tool.spec.name
-        if any(fnmatchcase(name, pattern) for pattern in self._blocked()):
-            self._counts["blocked"] += 1
-            return _refused(f"tool '{name}' is blocked by security policy")
-        verdict = await self._judge(call)
-        if verdict.level is Level.DANGEROUS:
-            self._counts["dangerous"] += 1
-            return _refused(
-                f"The command was not run: {verdict.reason}. It is blocked by the security filter and cannot be "
-                "approved; reach the goal in another way, or tell the person what to run."
-            )
+        refused, verdict = await self._looked_at(call)
+        if refused:
+            return _refused(refused)
         if verdict.level is Level.ASK:
             self._counts["doubtful"] += 1
             call = replace(call, doubt=verdict.reason)
         else:
             self._counts["passed"] += 1
         return await self._redacted(await proceed(call))
+
+    async def refusal(self, call: GateCall) -> str:
+        """Why the call may not be made as things stand now; nothing where it may."""
+        refused, _ = await self._looked_at(call)
+        return refused
+
+    async def _looked_at(self, call: GateCall) -> tuple[str, Verdict]:
+        name = call.tool.spec.name
+        if any(fnmatchcase(name, pattern) for pattern in self._blocked()):
+            self._counts["blocked"] += 1
+            return f"tool '{name}' is blocked by security policy", Verdict(Level.DANGEROUS)
+        verdict = await self._judge(call)
+        if verdict.level is not Level.DANGEROUS:
+            return "", verdict
+        self._counts["dangerous"] += 1
+        told = (
+            f"The command was not run: {verdict.reason}. It is blocked by the security filter and cannot be "
+            "approved; reach the goal in another way, or tell the person what to run."
+        )
+        return told, verdict
 
     async def _judge(self, call: GateCall) -> Verdict:
         name, arguments = call.tool.spec.name, call.arguments

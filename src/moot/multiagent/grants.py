@@ -12,7 +12,7 @@ from moot.domain.ports import GateCall
 from moot.domain.redaction import mask_arguments
 from moot.domain.trace import Notes, TraceKind
 from moot.engine.approvals import Approvals
-from moot.hooks.approval import describe
+from moot.hooks.approval import agreed, describe
 from moot.multiagent.blocks import grant_id
 from moot.multiagent.teammates import Teammates
 
@@ -57,4 +57,4 @@ class Grants:
             return f"{said} {tool} for this run. Go on with the tools you have, or say what is missing."
         await self._teammates.grant(run.id, tool)
         # Whoever said yes has seen this very call.
-        return replace(call, approved=True)
+        return replace(agreed(call, approval, granted=True), approved=True)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from moot.domain.approval import Approval, AskState, Decision, Rule
+from moot.domain.approval import Approval, AskState, Binding, Decision, Rule
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.store import rows
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     "agent, sender, asks.id, run, call, speaker, tool, arguments, subject, line, preview, reason, attempt, state,"
-    " opened_at, expires_at, digest, sealed"
+    " opened_at, expires_at, digest, sealed, exact, what"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM asks JOIN conversations ON conversations.id = asks.conversation"
-_RULE_COLUMNS = "agent, sender, tool, pattern, run, number, created_at, created_by"
+_RULE_COLUMNS = "agent, sender, tool, pattern, bound, run, number, created_at, created_by"
 
 
 class StoredApprovals:
@@ -28,8 +28,17 @@ class StoredApprovals:
         """Keep it as pending. The same call of the same run, asked before, keeps its id and counts an attempt more."""
         return await self._store.write(lambda db: _open(db, approval), "ask")
 
-    async def decide(self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float) -> Approval:
-        return await self._store.write(lambda db: _decide(db, ask_id, attempt, decision, by, now), "decide")
+    async def decide(
+        self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float, whole: bool = False
+    ) -> Approval:
+        def settle(db: apsw.Connection) -> Approval:
+            approval = _open_at(db, ask_id, attempt, now)
+            rule = approval.rule(decision, whole=whole)
+            if rule is None and decision in (Decision.RUN, Decision.ALWAYS):
+                raise Conflict(f"no rule can be made for the call of {ask_id}", fix="Allow it once.")
+            return _decide(db, approval, decision, rule, by, now)
+
+        return await self._store.write(settle, "decide")
 
     async def use(self, approval: Approval, *, now: float) -> None:
         """Spend a granted approval; Conflict when it is not there to be spent."""
@@ -85,16 +94,19 @@ def _approval(row: rows.Row) -> Approval:
         expires_at=row[15],
         digest=row[16],
         sealed=row[17] or b"",
+        exact=row[18],
+        binding=Binding(what=row[19]),
     )
 
 
 def _rule(row: rows.Row) -> Rule:
-    agent, sender, tool, pattern, run, number, created_at, created_by = row
+    agent, sender, tool, pattern, bound, run, number, created_at, created_by = row
     return Rule(
         agent=agent,
         sender=sender,
         tool=tool,
         pattern=pattern,
+        bound=bound,
         run=run,
         number=number,
         created_at=created_at,
@@ -119,12 +131,12 @@ def _open(db: apsw.Connection, approval: Approval) -> Approval:
     conversation = rows.require_conversation(db, approval.key)
     db.execute(
         "INSERT INTO asks (id, conversation, run, call, speaker, tool, arguments, digest, subject, line, preview,"
-        " reason, attempt, state, opened_at, expires_at, sealed)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 'pending', ?, ?, ?)"
+        " reason, attempt, state, opened_at, expires_at, sealed, exact, what)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 'pending', ?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET attempt = attempt + 1, state = 'pending', call = excluded.call,"
         " arguments = excluded.arguments,"
         " digest = excluded.digest, sealed = excluded.sealed, line = excluded.line, preview = excluded.preview,"
-        " reason = excluded.reason,"
+        " reason = excluded.reason, subject = excluded.subject, exact = excluded.exact, what = excluded.what,"
         " opened_at = excluded.opened_at, expires_at = excluded.expires_at",
         (
             approval.id,
@@ -142,6 +154,8 @@ def _open(db: apsw.Connection, approval: Approval) -> Approval:
             approval.opened_at,
             approval.expires_at,
             approval.sealed or None,
+            approval.exact,
+            approval.binding.what,
         ),
     )
     stored = _find(db, approval.id)
@@ -149,7 +163,8 @@ def _open(db: apsw.Connection, approval: Approval) -> Approval:
     return stored
 
 
-def _decide(db: apsw.Connection, ask_id: str, attempt: int, decision: Decision, by: str, now: float) -> Approval:
+def _open_at(db: apsw.Connection, ask_id: str, attempt: int, now: float) -> Approval:
+    """What is asked, if it is still the very thing that was looked at."""
     approval = _find(db, ask_id)
     if approval is None:
         raise NotFound(f"there is no approval {ask_id}", fix="See what waits with `moot inbox`.")
@@ -161,16 +176,22 @@ def _decide(db: apsw.Connection, ask_id: str, attempt: int, decision: Decision, 
         )
     if now >= approval.expires_at:
         raise Conflict(f"the approval {ask_id} has expired", fix="Let the agent ask again.")
+    return approval
+
+
+def _decide(
+    db: apsw.Connection, approval: Approval, decision: Decision, rule: Rule | None, by: str, now: float
+) -> Approval:
+    ask_id = approval.id
     state = AskState.DENIED if decision is Decision.DENY else AskState.GRANTED
     db.execute("UPDATE asks SET state = ?, decided_at = ?, decided_by = ? WHERE id = ?", (state.value, now, by, ask_id))
     if state is AskState.DENIED:
         db.execute("UPDATE asks SET sealed = NULL WHERE id = ?", (ask_id,))
-    rule = approval.rule(decision)
     if rule is not None:
         db.execute(
-            "INSERT INTO rules (agent, sender, tool, pattern, run, created_at, created_by)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (rule.agent, rule.sender, rule.tool, rule.pattern, rule.run, now, by),
+            "INSERT INTO rules (agent, sender, tool, pattern, bound, run, created_at, created_by)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (rule.agent, rule.sender, rule.tool, rule.pattern, rule.bound, rule.run, now, by),
         )
     decided = _find(db, ask_id)
     assert decided is not None

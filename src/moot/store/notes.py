@@ -64,7 +64,8 @@ def _listed(db: apsw.Connection, key: ConversationKey, kind: NoteKind, limit: in
         f"SELECT {_COLUMNS} FROM notes WHERE conversation = ? AND kind = ? ORDER BY number DESC LIMIT ?",
         (conversation, kind.value, limit),
     )
-    return [_note(row) for row in newest][::-1]
+    trusted = _trusted_seq(db, conversation)
+    return [_note(row, trusted) for row in newest][::-1]
 
 
 def _state(db: apsw.Connection, key: ConversationKey) -> Noted:
@@ -78,14 +79,21 @@ def _state(db: apsw.Connection, key: ConversationKey) -> Noted:
         f"SELECT {_COLUMNS} FROM notes WHERE conversation = ? AND kind = 'observation' AND number > ? ORDER BY number",
         (conversation, condensed),
     )
+    trusted = _trusted_seq(db, conversation)
     return Noted(
+        trusted_seq=trusted,
         last_seq=db.execute("SELECT last_seq FROM conversations WHERE id = ?", (conversation,)).get,
         noted_seq=_noted_seq(db, conversation),
-        open=tuple(_note(row) for row in still_open),
+        open=tuple(_note(row, trusted) for row in still_open),
     )
 
 
-def _note(row: rows.Row) -> Note:
+def _trusted_seq(db: apsw.Connection, conversation: int) -> int:
+    return int(db.execute("SELECT trusted_seq FROM conversations WHERE id = ?", (conversation,)).get)
+
+
+def _note(row: rows.Row, trusted: int) -> Note:
+    """A note of messages that their owner has trusted is trusted with them."""
     number, kind, content, first_seq, last_seq, taint, created_at = row
     return Note(
         number=number,
@@ -93,6 +101,6 @@ def _note(row: rows.Row) -> Note:
         content=content,
         first_seq=first_seq,
         last_seq=last_seq,
-        taint=rows.strangers(taint),
+        taint=rows.strangers(taint) if last_seq > trusted else frozenset(),
         created_at=created_at,
     )

@@ -13,6 +13,7 @@ from functools import cache
 from types import TracebackType
 
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound, StoreError, Unavailable
+from moot.tools.git_folder import GIT, Climb, is_repository
 from moot.tools.off_limits import Identity, OffLimits, identity
 
 # The same number on every architecture Python runs on but alpha.
@@ -102,6 +103,21 @@ class Ground:
             relative = os.path.join(head, target.rstrip("/"))
         raise BadRequest(f"{path} is a loop of links", fix="Name the file itself.")
 
+    def real(self, spot: Spot) -> str:
+        """Where the spot is after all links on the way; a link in the last place is itself."""
+        folder = _path_of(spot.folder)
+        if not folder:
+            return self.plain(spot.path)
+        return folder if spot.name == "." else os.path.join(folder, spot.name)
+
+    def missing(self, path: str) -> str:
+        """The same for a path whose folder is not there yet."""
+        return os.path.realpath(os.path.join(_path_of(self._folder) or self._path, self._relative(path)))
+
+    def plain(self, path: str) -> str:
+        """Where the path would lead were there no links on the way."""
+        return os.path.normpath(os.path.join(_path_of(self._folder) or self._path, self._relative(path)))
+
     def make_folders(self, path: str) -> None:
         """Make a folder and those above it, as far as they are not there."""
         parts = self._relative(path).split("/")
@@ -158,7 +174,16 @@ class Ground:
     def holds_off_limits(self, spot: Spot) -> bool:
         """Whether something off limits lies at or beneath this spot."""
         status = spot.status()
-        return status is not None and identity(status) in self._off_limits.identities(with_parents=True)
+        if status is None:
+            return False
+        return identity(status) in self._off_limits.identities(with_parents=True) or self._is_repository(spot, status)
+
+    def _is_repository(self, spot: Spot, status: os.stat_result) -> bool:
+        if not stat.S_ISDIR(status.st_mode):
+            return False
+        with self.passing(), told(spot.path):
+            folder = self._keep(os.open(spot.name, _PLACE | os.O_NOFOLLOW, dir_fd=spot.folder))
+            return spot.name.casefold() == GIT or is_repository(folder)
 
     def is_top(self, spot: Spot) -> bool:
         status = spot.status()
@@ -207,14 +232,18 @@ class Ground:
     def _check(self, spot: Spot) -> None:
         """Refuse a spot that is off limits, or that somebody moved out of the working directory meanwhile."""
         chain: list[Identity] = []
+        status = spot.status()
+        climb = Climb(spot.name, status)
         for folder in self._upwards(spot.folder):
+            climb.pass_through(folder)
             here = identity(os.fstat(folder))
             if here == self._identity:
                 break
             chain.append(here)
         else:
             raise _outside(spot.path)
-        status = spot.status()
+        if climb.forbidden:
+            raise Forbidden(f"{spot.path} is off limits, since git obeys it", fix="Leave that to the owner.")
         if status is not None and identity(status) != self._identity:
             chain.append(identity(status))
         if self._off_limits.identities() & set(chain):
@@ -285,6 +314,14 @@ def _link_target(spot: Spot) -> str:
     if status is None or not stat.S_ISLNK(status.st_mode):
         return ""
     return os.readlink(spot.name, dir_fd=spot.folder)
+
+
+def _path_of(folder: int) -> str:
+    """The path of an open folder where the system can tell; elsewhere links are not followed anyway."""
+    try:
+        return os.readlink(f"/proc/self/fd/{folder}")
+    except OSError:
+        return ""
 
 
 def _openat2(folder: int, path: str) -> int:

@@ -1,6 +1,6 @@
 """Tools on the conversation itself: its title, and what its archives remember."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -61,34 +61,33 @@ class Recall:
         },
     )
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, redact: Callable[[str], str]) -> None:
         self._store = store
         self._clock = clock
+        self._redact = redact
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str | ToolResult:
         limit = max(1, min(20, int(arguments.get("limit") or _FOUND)))
         found = await self._store.recall(context.key, str(arguments["query"]), limit=limit, now=self._clock.now())
         if not found:
             return "Nothing in the archives matches."
-        told = "\n\n".join(_told(recollection, primary=context.key.agent) for recollection in found)
+        told = "\n\n".join(self._told(recollection, primary=context.key.agent) for recollection in found)
         return ToolResult(content=told, taint=frozenset().union(*(_strangers(each) for each in found)))
 
+    def _told(self, recollection: Recollection, *, primary: str) -> str:
+        archive = recollection.archive
+        day = datetime.fromtimestamp(archive.archived_at, UTC).strftime("%Y-%m-%d")
+        lines = [f"## {defuse(archive.title)} (put away on {day})", defuse(archive.summary)]
+        lines.extend(self._quotes(recollection.entries, primary=primary))
+        return "\n".join(lines)
 
-def _told(recollection: Recollection, *, primary: str) -> str:
-    archive = recollection.archive
-    day = datetime.fromtimestamp(archive.archived_at, UTC).strftime("%Y-%m-%d")
-    lines = [f"## {defuse(archive.title)} (put away on {day})", defuse(archive.summary)]
-    lines.extend(_quotes(recollection.entries, primary=primary))
-    return "\n".join(lines)
-
-
-def _quotes(entries: Sequence[Entry], *, primary: str) -> list[str]:
-    """The matching messages, each with who said it: the attribution is what a summary loses first."""
-    quotes: list[str] = []
-    for entry in entries:
-        message = entry.message
-        speaker = message.agent or (primary if message.role == "assistant" else str(message.role))
-        text = " ".join(message.content.split())
-        cut = f"{text[:_EXCERPT]} …" if len(text) > _EXCERPT else text
-        quotes.append(f"- {speaker} said: {defuse(cut)}")
-    return quotes
+    def _quotes(self, entries: Sequence[Entry], *, primary: str) -> list[str]:
+        """The matching messages, each with who said it: the attribution is what a summary loses first."""
+        quotes: list[str] = []
+        for entry in entries:
+            message = entry.message
+            speaker = message.agent or (primary if message.role == "assistant" else str(message.role))
+            text = " ".join(self._redact(message.content).split())
+            cut = f"{text[:_EXCERPT]} …" if len(text) > _EXCERPT else text
+            quotes.append(f"- {speaker} said: {defuse(cut)}")
+        return quotes

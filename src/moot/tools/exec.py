@@ -1,14 +1,16 @@
 """The tools that run shell commands, at once or in the background, in the sandbox."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from moot.domain.approval import Binding, digest
 from moot.domain.errors import BadRequest
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
+from moot.domain.redaction import Redaction
+from moot.domain.sandbox_config import SandboxConfig
 from moot.domain.secret import Secrets, references, through_environment
 from moot.domain.shell import Classify, Level
 from moot.tools.exec_jobs import Job, Jobs
@@ -16,12 +18,8 @@ from moot.tools.sandbox.process import Ending, Process
 from moot.tools.sandbox.sandbox import Command, Sandbox
 from moot.tools.sandbox.tape import Tape
 
-Redact = Callable[[str], str]
-
 # Text longer than this is read and cleaned on another thread.
 _LONG = 65_536
-# What is dropped at a cut, so that no secret is left in half.
-_MARGIN = 512
 
 _COMMAND = {
     "type": "string",
@@ -30,7 +28,9 @@ _COMMAND = {
 _ID = {"type": "string", "description": "The id that exec_bg returned."}
 
 
-def tools(*, sandbox: Sandbox, jobs: Jobs, classify: Classify, redact: Redact, secrets: Secrets | None) -> list[Tool]:
+def tools(
+    *, sandbox: Sandbox, jobs: Jobs, classify: Classify, redact: Redaction, secrets: Secrets | None
+) -> list[Tool]:
     """The family; `redact` takes every known secret out of a text."""
     shell = _Shell(sandbox, classify, redact, secrets)
     return [Exec(shell), ExecBackground(shell, jobs), ExecStatus(jobs), ExecStop(jobs)]
@@ -39,7 +39,7 @@ def tools(*, sandbox: Sandbox, jobs: Jobs, classify: Classify, redact: Redact, s
 class _Shell:
     """What the two ways of running a command share."""
 
-    def __init__(self, sandbox: Sandbox, classify: Classify, redact: Redact, secrets: Secrets | None) -> None:
+    def __init__(self, sandbox: Sandbox, classify: Classify, redact: Redaction, secrets: Secrets | None) -> None:
         self.config = sandbox.config
         self._sandbox = sandbox
         self._classify = classify
@@ -52,18 +52,18 @@ class _Shell:
             return frozenset({Sink.SHELL})
         return frozenset({Sink.EGRESS}) if self.config.network else frozenset()
 
+    def taint(self) -> str:
+        return whose_words(self.config)
+
     def where(self) -> str:
-        if self.config.mode == "none":
-            return "It runs without a sandbox"
-        reach = "can reach the network" if self.config.network else "has no network"
-        return f"It runs in a sandbox that {reach} and can write only in the working directory and /tmp"
+        return where(self.config)
 
     def preview(self, command: str, context: RunContext) -> str:
         verdict = self._classify(command)
         doubt = f"\n{verdict.level}: {verdict.reason}" if verdict.level is not Level.OK else ""
         return f"{command}\n\nin {context.cwd}\n{self.where()}.{doubt}"
 
-    async def start(self, command: str, context: RunContext, *, tool: str, ring: bool) -> tuple[Process, Redact]:
+    async def start(self, command: str, context: RunContext, *, tool: str, ring: bool) -> tuple[Process, Redaction]:
         values: dict[str, str] = {}
         if references(command):
             if self._secrets is None:
@@ -75,10 +75,29 @@ class _Shell:
         return await self._sandbox.start(wanted, tape=tape), _Cleaning(values, self._redact)
 
 
+def where(config: SandboxConfig) -> str:
+    if config.mode == "none":
+        return "It runs without a sandbox"
+    reach = "can reach the network" if config.network else "has no network"
+    return f"It runs in a sandbox that {reach} and can write only in the working directory and /tmp"
+
+
+def held_in(config: SandboxConfig) -> Binding:
+    """What holds a command in; in another sandbox than was shown it is another question."""
+    reach = "with a network" if config.network else "without a network"
+    what = "without a sandbox" if config.mode == "none" else f"in a sandbox {reach}"
+    return Binding(what=what, seen=digest(repr(config)))
+
+
+def whose_words(config: SandboxConfig) -> str:
+    """What reaches a network, or is held by nothing, brings in the words of whoever answers there."""
+    return "web" if config.network or config.mode == "none" else ""
+
+
 class _Cleaning:
     """Takes out what this very command was lent, then whatever else is known to be secret."""
 
-    def __init__(self, values: dict[str, str], redact: Redact) -> None:
+    def __init__(self, values: dict[str, str], redact: Redaction) -> None:
         self._values = sorted(values.items(), key=lambda pair: -len(pair[1]))
         self._redact = redact
 
@@ -86,6 +105,10 @@ class _Cleaning:
         for token, value in self._values:
             text = text.replace(value, token)
         return self._redact(text)
+
+    @property
+    def margin(self) -> int:
+        return max(self._redact.margin, *(2 * len(value) for _, value in self._values), 0)
 
 
 class Exec:
@@ -97,6 +120,7 @@ class Exec:
             group="exec",
             safety=Safety.DANGEROUS,
             sinks=shell.sinks(),
+            taint=shell.taint(),
             description="Run a shell command and wait for what it prints. "
             f"{shell.where()}. It is stopped after {config.timeout_seconds:g} seconds unless you say otherwise.",
             parameters={
@@ -118,6 +142,9 @@ class Exec:
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         return self._shell.preview(arguments["command"], context)
 
+    async def bind(self, _arguments: dict[str, Any], _context: RunContext) -> Binding:
+        return held_in(self._shell.config)
+
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         config = self._shell.config
         seconds = float(arguments.get("timeout", config.timeout_seconds))
@@ -138,6 +165,7 @@ class ExecBackground:
             group="exec",
             safety=Safety.DANGEROUS,
             sinks=shell.sinks(),
+            taint=shell.taint(),
             description="Start a shell command in the background and get its id at once; exec_status tells how it is "
             f"doing and exec_stop ends it. {shell.where()}. It ends with the daemon, and after "
             f"{shell.config.background_seconds:g} seconds at the latest.",
@@ -150,12 +178,15 @@ class ExecBackground:
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         return self._shell.preview(arguments["command"], context)
 
+    async def bind(self, _arguments: dict[str, Any], _context: RunContext) -> Binding:
+        return held_in(self._shell.config)
+
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         self._jobs.check_room(context.key)
         command: str = arguments["command"]
         process, redact = await self._shell.start(command, context, tool="exec_bg", ring=True)
         process.limit(self._shell.config.background_seconds)
-        return self._jobs.add(context.key, command, process, redact).id
+        return self._jobs.add(context.key, command, process, redact, taint=self._shell.taint()).id
 
 
 class ExecStatus:
@@ -173,7 +204,7 @@ class ExecStatus:
     def line(self, arguments: dict[str, Any]) -> str:
         return f"how is {arguments.get('id', '')} doing"
 
-    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         return await _status(self._jobs.find(context.key, arguments["id"]))
 
 
@@ -192,15 +223,15 @@ class ExecStop:
     def line(self, arguments: dict[str, Any]) -> str:
         return f"stop {arguments.get('id', '')}"
 
-    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         job = self._jobs.find(context.key, arguments["id"])
         await job.process.end()
         return await _status(job)
 
 
-async def _status(job: Job) -> str:
+async def _status(job: Job) -> ToolResult:
     ending = job.process.ending
-    return msgspec.json.encode(
+    content = msgspec.json.encode(
         {
             "id": job.id,
             "command": job.command,
@@ -211,11 +242,12 @@ async def _status(job: Job) -> str:
             "startTime": job.start_time,
         }
     ).decode()
+    return ToolResult(content=content, taint=frozenset({job.taint} - {""}))
 
 
-async def printed(tape: Tape, redact: Redact) -> str:
+async def printed(tape: Tape, redact: Redaction) -> str:
     def read() -> str:
-        return redact(tape.text(margin=_MARGIN))
+        return tape.text(redact)
 
     return await asyncio.to_thread(read) if tape.total > _LONG else read()
 

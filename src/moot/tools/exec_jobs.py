@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Busy, NotFound
+from moot.domain.redaction import Redaction
 from moot.tools.sandbox.process import Process
 
 _REMEMBERED = 16
@@ -19,7 +20,9 @@ class Job:
     process: Process
     started: float
     # Takes out of a text what the command was lent.
-    redact: Callable[[str], str]
+    redact: Redaction
+    # Whose words it may print; "" for nobody's.
+    taint: str = ""
 
     @property
     def start_time(self) -> str:
@@ -44,9 +47,10 @@ class Jobs:
                 fix="Wait for one, or stop one with exec_stop.",
             )
 
-    def add(self, key: ConversationKey, command: str, process: Process, redact: Callable[[str], str]) -> Job:
+    def add(self, key: ConversationKey, command: str, process: Process, redact: Redaction, *, taint: str = "") -> Job:
         jobs = self._jobs.setdefault(key, {})
-        job = Job(id=f"bg-{time.time_ns()}", command=command, process=process, started=time.time(), redact=redact)
+        made = f"bg-{time.time_ns()}"
+        job = Job(id=made, command=command, process=process, started=time.time(), redact=redact, taint=taint)
         jobs[job.id] = job
         over = [known for known, old in jobs.items() if old.process.ending is not None]
         for known in over[: max(len(jobs) - self._most() - _REMEMBERED, 0)]:

@@ -2,14 +2,17 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from moot.domain.approval import Binding
 from moot.domain.errors import Forbidden, NotFound
 from moot.domain.ports import RunContext, ToolResult
+from moot.domain.redaction import Redaction
 from moot.domain.shell import Classify, Level
 from moot.domain.skill import SKILL_FILE
-from moot.tools.exec import printed, result
+from moot.tools.exec import held_in, printed, result, whose_words
 from moot.tools.sandbox import view
 from moot.tools.sandbox.sandbox import Command, Sandbox
 from moot.tools.sandbox.tape import Tape
@@ -20,10 +23,14 @@ _LONGEST = 1_048_576
 class ScriptRunner:
     """What a skill with a script is given to run it with. The script is read, never trusted: it may be a stranger's."""
 
-    def __init__(self, *, sandbox: Sandbox, classify_script: Classify, redact: Callable[[str], str]) -> None:
+    def __init__(self, *, sandbox: Sandbox, classify_script: Classify, redact: Redaction) -> None:
         self._sandbox = sandbox
         self._classify = classify_script
         self._redact = redact
+
+    def bind(self) -> Binding:
+        """What holds a script in."""
+        return held_in(self._sandbox.config)
 
     async def __call__(self, path: str, args: Sequence[str], context: RunContext) -> ToolResult:
         folder, script, text = await asyncio.to_thread(_read, Path(path))
@@ -38,7 +45,8 @@ class ScriptRunner:
         tape = Tape(self._sandbox.config.output_bytes)
         process = await self._sandbox.start(Command(argv=argv, cwd=context.cwd, lent=str(folder)), tape=tape)
         process.limit(seconds)
-        return result(await process.over(), await printed(process.tape, self._redact), seconds)
+        said = result(await process.over(), await printed(process.tape, self._redact), seconds)
+        return replace(said, taint=said.taint | ({whose_words(self._sandbox.config)} - {""}))
 
 
 def _read(path: Path) -> tuple[Path, str, str]:

@@ -1,13 +1,15 @@
 """Changes to files that happen whole or not at all, made by open directories and never by a path."""
 
 import contextlib
+import hashlib
 import os
 import secrets
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from moot.domain.errors import BadRequest, Conflict, Forbidden, NotFound
+from moot.domain.approval import Binding
+from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound
 from moot.tools.beneath import Ground, Spot, told
 from moot.tools.off_limits import identity
 
@@ -63,6 +65,8 @@ class Removal:
     files: int = 0
     folders: int = 0
     size: int = 0
+    # Every name with what it is, where they were counted.
+    names: list[str] = field(default_factory=list, repr=False)
 
 
 def check_removable(ground: Ground, spot: Spot) -> os.stat_result:
@@ -103,8 +107,9 @@ def count(spot: Spot, status: os.stat_result) -> Removal:
 def _count(folder: int, name: str, status: os.stat_result, found: Removal, depth: int) -> None:
     with _entered(folder, name, status, depth) as inside, os.scandir(inside) as entries:
         found.folders += 1
-        for entry in entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
             there = entry.stat(follow_symlinks=False)
+            found.names.append(f"{name}/{entry.name} {_facts(there)}")
             if stat.S_ISDIR(there.st_mode):
                 _count(inside, entry.name, there, found, depth - 1)
             else:
@@ -141,6 +146,45 @@ def _entered(folder: int, name: str, status: os.stat_result, depth: int) -> Iter
         yield inside
     finally:
         os.close(inside)
+
+
+def held_to(found: Binding, agreed: Binding | None, path: str) -> None:
+    """Refuse to act on anything but what was looked at when the call was allowed."""
+    if agreed is not None and found != agreed:
+        raise Conflict(f"{path} changed since it was approved", fix="Look at it again, then make the call again.")
+
+
+def bound(ground: Ground, spot: Spot, most: int) -> Binding:
+    """Where a spot really is and what is there now. Of a file up to `most` bytes the content counts."""
+    return Binding(place=ground.real(spot), seen=_state(ground, spot, most))
+
+
+def _state(ground: Ground, spot: Spot, most: int) -> str:
+    status = spot.status()
+    if status is None:
+        return "nothing"
+    with told(spot.path):
+        if stat.S_ISDIR(status.st_mode):
+            names = "\0".join(count(spot, status).names)
+            return f"folder {identity(status)} {hashlib.sha256(names.encode('utf-8', 'surrogateescape')).hexdigest()}"
+        if stat.S_ISLNK(status.st_mode):
+            return f"link to {os.readlink(spot.name, dir_fd=spot.folder)}"
+        if stat.S_ISREG(status.st_mode) and status.st_size <= most:
+            # What cannot be read can still be told by what it is.
+            with contextlib.suppress(MootError):
+                return f"file {_content(ground, spot)}"
+    return f"file {_facts(status)}"
+
+
+def _content(ground: Ground, spot: Spot) -> str:
+    with ground.passing():
+        file, _ = ground.open_file(spot)
+        with told(spot.path), open(file, "rb", closefd=False) as reader:
+            return hashlib.file_digest(reader, "sha256").hexdigest()
+
+
+def _facts(status: os.stat_result) -> str:
+    return f"{identity(status)} {status.st_mode:o} {status.st_size} {status.st_mtime_ns}"
 
 
 def _dress(file: int, before: os.stat_result) -> None:

@@ -9,9 +9,9 @@ _SNIFFED = 8192
 # Beyond this, comparing two texts line by line takes longer than a person will wait for an approval.
 _MOST_COMPARED_LINES = 4_000
 _MOST_COMPARED_BYTES = 400_000
-_MOST_SHOWN_LINES = 200
-_MOST_SHOWN_WIDTH = 400
 _CONTEXT = 3
+# Whoever is asked about a change can see all of what would be written.
+_WHOLE = "the arguments hold all of it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,21 +71,19 @@ def edited(data: bytes, edit: Edit) -> bytes:
 
 
 def difference(path: str, before: bytes | None, after: bytes | None) -> str:
-    """A unified diff that a person can read before agreeing; None stands for no file. Long ones are cut."""
+    """A unified diff that a person can read before agreeing; None stands for no file. It is whole, or says so."""
     old, new = before or b"", after or b""
-    if is_binary(old) or is_binary(new):
-        return f"{path}: {len(old)} bytes become {len(new)} bytes; this is not text"
+    if b"\0" in old or b"\0" in new:
+        return f"{path}: {len(old)} bytes become {len(new)} bytes; not shown, this is not text: {_WHOLE}"
     old_lines, new_lines = _shown(old), _shown(new)
-    if len(old) + len(new) > _MOST_COMPARED_BYTES or len(old_lines) + len(new_lines) > _MOST_COMPARED_LINES:
-        return f"{path}: {len(old_lines)} lines become {len(new_lines)} lines; too many to show one by one"
+    compared = bool(old_lines and new_lines)
+    if compared and (
+        len(old) + len(new) > _MOST_COMPARED_BYTES or len(old_lines) + len(new_lines) > _MOST_COMPARED_LINES
+    ):
+        return f"{path}: {len(old_lines)} lines become {len(new_lines)}; not shown, too many to compare: {_WHOLE}"
     names = ("/dev/null" if before is None else f"a/{path}", "/dev/null" if after is None else f"b/{path}")
-    lines = [_cut(line) for line in difflib.unified_diff(old_lines, new_lines, *names, lineterm="", n=_CONTEXT)]
-    if not lines:
-        return f"{path}: {_what_else(before, new)}"
-    more = len(lines) - _MOST_SHOWN_LINES
-    if more > 0:
-        lines = [*lines[:_MOST_SHOWN_LINES], f"… {more} more lines of this diff"]
-    return "\n".join(lines)
+    lines = list(difflib.unified_diff(old_lines, new_lines, *names, lineterm="", n=_CONTEXT))
+    return "\n".join(lines) if lines else f"{path}: {_what_else(before, new)}"
 
 
 def _what_else(before: bytes | None, new: bytes) -> str:
@@ -96,10 +94,3 @@ def _what_else(before: bytes | None, new: bytes) -> str:
 
 def _shown(data: bytes) -> list[str]:
     return [text_of(line.rstrip(b"\r\n")) for line in lines_of(data)]
-
-
-def _cut(line: str) -> str:
-    """Cut after the comparison, so that a change far to the right still shows as one."""
-    if len(line) <= _MOST_SHOWN_WIDTH:
-        return line
-    return f"{line[:_MOST_SHOWN_WIDTH]} … {len(line) - _MOST_SHOWN_WIDTH} more characters"

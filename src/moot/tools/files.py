@@ -1,6 +1,5 @@
 """The file tools: read, list, write, edit, make, delete and describe, all beneath the run's working directory."""
 
-import asyncio
 import os
 import stat
 from datetime import UTC, datetime
@@ -8,14 +7,25 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from moot.domain.approval import Binding
 from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
 from moot.domain.files_config import FilesConfig
 from moot.domain.ports import RunContext, Tool
 from moot.domain.prompt import Safety, ToolSpec
 from moot.tools.beneath import Ground, Spot, told
-from moot.tools.file_change import check_removable, check_unchanged, check_writable, count, remove, replace
+from moot.tools.file_change import (
+    bound,
+    check_removable,
+    check_unchanged,
+    check_writable,
+    count,
+    held_to,
+    remove,
+    replace,
+)
 from moot.tools.file_text import Edit, count_lines, difference, edited, is_binary, lines_of, numbered, text_of
 from moot.tools.off_limits import OffLimits
+from moot.tools.threads import in_thread
 
 _SHOWN_PATH = 120
 _PATH = {"type": "string", "description": "A path beneath the working directory."}
@@ -49,10 +59,10 @@ class _FileTool:
         self._limits = limits
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        return await asyncio.to_thread(self._do, arguments, context.cwd)
+        return await in_thread(self._do, arguments, context.cwd)
 
     def line(self, arguments: dict[str, Any]) -> str:
-        return f"{self.verb} {_in_a_line(arguments.get('path', ''))}"
+        return f"{self.verb} {_printable(arguments.get('path', ''))}"
 
     def _do(self, arguments: dict[str, Any], cwd: str) -> str:
         with Ground(cwd, self._off_limits) as ground:
@@ -80,17 +90,58 @@ class _FileTool:
 
 
 class _FileChange(_FileTool):
-    """A tool that can show what it would change."""
+    """A tool that can show what it would change, and that changes nothing else than was shown."""
+
+    # Whether a link in the last place is followed.
+    follow: ClassVar[bool] = True
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        return await in_thread(self._make, arguments, context.cwd, context.agreed)
+
+    async def bind(self, arguments: dict[str, Any], context: RunContext) -> Binding:
+        return await in_thread(self._bind, arguments, context.cwd)
+
+    def _bind(self, arguments: dict[str, Any], cwd: str) -> Binding:
+        try:
+            with Ground(cwd, self._off_limits) as ground:
+                return self._found(ground, arguments["path"])
+        except MootError as error:
+            return Binding(seen=f"it fails: {error.message}")
+
+    def _found(self, ground: Ground, path: str) -> Binding:
+        try:
+            spot = ground.spot(path, follow=self.follow)
+        except NotFound:
+            # Its folder is missing too.
+            return Binding(place=ground.missing(path), seen="nothing")
+        return bound(ground, spot, self._limits.window_bytes)
+
+    def _make(self, arguments: dict[str, Any], cwd: str, agreed: Binding | None) -> str:
+        with Ground(cwd, self._off_limits) as ground:
+            return self._change(ground, arguments, agreed)
+
+    def _change(self, ground: Ground, arguments: dict[str, Any], agreed: Binding | None) -> str:
+        raise NotImplementedError
+
+    def _hold(self, ground: Ground, spot: Spot, agreed: Binding | None) -> None:
+        """The last look before the change, at the very handle it is made by."""
+        if agreed is not None:
+            held_to(bound(ground, spot, self._limits.window_bytes), agreed, spot.path)
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
-        return await asyncio.to_thread(self._preview, arguments, context.cwd)
+        return await in_thread(self._preview, arguments, context.cwd)
 
     def _preview(self, arguments: dict[str, Any], cwd: str) -> str:
         try:
             with Ground(cwd, self._off_limits) as ground:
-                return self._show(ground, arguments)
+                return self._really(ground, arguments["path"]) + self._show(ground, arguments)
         except MootError as error:
             return f"This will fail: {error.message}."
+
+    def _really(self, ground: Ground, path: str) -> str:
+        """A line that says where the path leads, where it does not say so itself."""
+        real = self._found(ground, path).place
+        return f"{_printable(path)} is really {_printable(real)}\n" if real != ground.plain(path) else ""
 
     def _show(self, ground: Ground, arguments: dict[str, Any]) -> str:
         raise NotImplementedError
@@ -160,11 +211,14 @@ class FsWrite(_FileChange):
     def line(self, arguments: dict[str, Any]) -> str:
         return f"{super().line(arguments)} ({len(str(arguments.get('content', '')))} characters)"
 
-    def _on(self, ground: Ground, arguments: dict[str, Any]) -> str:
+    def _change(self, ground: Ground, arguments: dict[str, Any], agreed: Binding | None) -> str:
         path, data = arguments["path"], _bytes(arguments["content"], self._limits.write_bytes)
         if parent := os.path.dirname(path.rstrip("/")):
+            if agreed is not None:
+                held_to(self._found(ground, path), agreed, path)
             ground.make_folders(parent)
         spot = ground.spot(path)
+        self._hold(ground, spot, agreed)
         replace(spot, data)
         return f"Wrote {len(data)} bytes to {_in_a_line(path)}."
 
@@ -194,8 +248,12 @@ class FsEdit(_FileChange):
     def line(self, arguments: dict[str, Any]) -> str:
         return f"{super().line(arguments)}, lines {arguments.get('startLine')} to {arguments.get('endLine')}"
 
-    def _on(self, ground: Ground, arguments: dict[str, Any]) -> str:
+    def _change(self, ground: Ground, arguments: dict[str, Any], agreed: Binding | None) -> str:
+        if agreed is not None:
+            # Before the lines are counted: in another file they may not be there at all.
+            held_to(self._found(ground, arguments["path"]), agreed, arguments["path"])
         spot, before, after, seen = self._edited(ground, arguments)
+        self._hold(ground, spot, agreed)
         check_unchanged(spot, seen)
         replace(spot, after)
         return f"{_in_a_line(spot.path)} had {count_lines(before)} lines and now has {count_lines(after)}."
@@ -228,9 +286,12 @@ class FsDelete(_FileChange):
         Safety.DANGEROUS,
         "Delete a file, or a folder with everything in it. Of a link only the link itself goes.",
     )
+    follow = False
 
-    def _on(self, ground: Ground, arguments: dict[str, Any]) -> str:
-        gone = remove(ground, ground.spot(arguments["path"], follow=False))
+    def _change(self, ground: Ground, arguments: dict[str, Any], agreed: Binding | None) -> str:
+        spot = ground.spot(arguments["path"], follow=False)
+        self._hold(ground, spot, agreed)
+        gone = remove(ground, spot)
         return (
             f"Deleted {_in_a_line(arguments['path'])}: {gone.files} files, {gone.folders} folders, {gone.size} bytes."
         )
@@ -309,8 +370,12 @@ def _readable(name: str) -> str:
 
 def _in_a_line(path: object) -> str:
     """A path for people: on one line, not too long, nothing that moves a cursor."""
-    shown = "".join(character if character.isprintable() else "�" for character in str(path))
+    shown = _printable(path)
     return shown if len(shown) <= _SHOWN_PATH else f"…{shown[-_SHOWN_PATH:]}"
+
+
+def _printable(path: object) -> str:
+    return "".join(character if character.isprintable() else "�" for character in str(path))
 
 
 def _time(status: os.stat_result) -> str:

@@ -4,14 +4,16 @@ import ast
 import asyncio
 import contextvars
 import inspect
+import logging
 import re
 import textwrap
 import threading
+import time
+import types
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import suppress
 from functools import partial
-from types import UnionType
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,6 +24,10 @@ from moot.domain.ports import RunContext, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.tools import docstring
 
+logger = logging.getLogger(__name__)
+
+# A coroutine that computes this long without awaiting anything is told to the log.
+STALL_SECONDS = 0.5
 # A function that hangs keeps its thread until it returns; this many of one tool are too many.
 MOST_THREADS = 16
 _MARK = "__moot_tool__"
@@ -121,8 +127,15 @@ class FunctionTool:
         if self._context:
             values[self._context] = context
         if self._is_async:
-            return self._said(await self._function(**values))
+            return self._said(await self._in_loop(self._function(**values)))
         return self._said(await self._in_thread(partial(self._function, **values)))
+
+    async def _in_loop(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """A coroutine that wants to leave may leave, but takes nobody along."""
+        try:
+            return await _watched(work, self.spec.name)
+        except (SystemExit, KeyboardInterrupt) as error:
+            raise RuntimeError(f"the function raised {error!r}") from error
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         """Run it in a thread of its own: a slow function in a pool delays others, and the exit would wait for it."""
@@ -163,6 +176,34 @@ class FunctionTool:
                 f"{self.spec.name} returned a {type(value).__name__}, which cannot be written as JSON: {error}",
                 fix=f"Return text, or lists and dicts of it: {self.path}:{self.place}",
             ) from error
+
+
+@types.coroutine
+def _watched(work: Coroutine[Any, Any, Any], name: str) -> Generator[Any, Any, Any]:
+    """Await a coroutine and tell the log when it does not let others go on: nothing else runs in the meantime."""
+    thrown: BaseException | None = None
+    while True:
+        started = time.monotonic()
+        try:
+            waited = work.send(None) if thrown is None else work.throw(thrown)
+        except StopIteration as done:
+            return done.value
+        finally:
+            took = time.monotonic() - started
+            if took > STALL_SECONDS:
+                logger.warning(
+                    "tool %s stopped the whole daemon for %.1f seconds; write it with `def`, or await what is slow",
+                    name,
+                    took,
+                )
+        thrown = None
+        try:
+            yield waited
+        except GeneratorExit:
+            work.close()
+            raise
+        except BaseException as error:  # noqa: BLE001 — it is for the coroutine, which may go on after it
+            thrown = error
 
 
 class _Signature:
@@ -226,7 +267,7 @@ class _Signature:
 
 
 def _is_context(kind: Any) -> bool:
-    is_union = typing.get_origin(kind) in (typing.Union, UnionType)
+    is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
     return kind is RunContext or (is_union and RunContext in typing.get_args(kind))
 
 

@@ -5,6 +5,7 @@ pattern and the bounds, the rest is the text. It answers with one JSON object.
 """
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable
@@ -40,6 +41,8 @@ def main() -> None:
     else:
         resource.setrlimit(resource.RLIMIT_CPU, (3, 3))
         resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+        # A search may take all the time there is and that nobody else wants.
+        os.nice(10)
     # Lines end with \n and nothing else, as they are counted when a range is read.
     sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")  # type: ignore[union-attr]
     bounds = json.loads(sys.stdin.readline())

@@ -4,12 +4,15 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
+from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.ids import make_id
 from moot.domain.output import LINE_LENGTH, Output, Outputs, Page, is_binary, page, shorten
@@ -17,6 +20,7 @@ from moot.domain.output_config import OutputConfig
 from moot.domain.ports import Clock, GateCall, RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.tools import output_search
+from moot.tools.threads import in_thread
 
 MODES = ("full", "range", "grep")
 SEARCH_SECONDS = 2.0
@@ -24,10 +28,14 @@ _PATTERN_LENGTH = 1_000
 _RANGE_LINES = 100
 _MATCHES = 100
 _EXCERPT = 300
+_SEARCHES = 4
 
 
-def tools(*, outputs: Outputs, config: Callable[[], OutputConfig], clock: Clock) -> list[Tool]:
-    return [ToolOutputGet(outputs, config, clock)]
+def tools(
+    *, outputs: Outputs, config: Callable[[], OutputConfig], clock: Clock, redact: Callable[[str], str]
+) -> list[Tool]:
+    """`redact` takes out of a text every secret that is known by now."""
+    return [ToolOutputGet(outputs, config, clock, redact)]
 
 
 class Shelve:
@@ -85,10 +93,14 @@ class ToolOutputGet:
         },
     )
 
-    def __init__(self, outputs: Outputs, config: Callable[[], OutputConfig], clock: Clock) -> None:
+    def __init__(
+        self, outputs: Outputs, config: Callable[[], OutputConfig], clock: Clock, redact: Callable[[str], str]
+    ) -> None:
         self._outputs = outputs
         self._config = config
         self._clock = clock
+        self._redact = redact
+        self._search = Searches()
 
     def line(self, arguments: dict[str, Any]) -> str:
         how = f"grep {arguments['pattern']}" if arguments.get("pattern") else str(arguments.get("mode") or "full")
@@ -105,10 +117,12 @@ class ToolOutputGet:
         output = await self._outputs.get(context.key, ref, now=self._clock.now())
         if output is None:
             raise NotFound(f"there is no result {ref!r} here, or no longer", fix="Call the tool that made it again.")
+        # What became a secret since is taken out before it is cut into pages.
+        content = await in_thread(self._redact, output.content)
         if mode == "grep":
-            told = await _grep(output.content, pattern)
+            told = await self._search(context.key, content, pattern)
         else:
-            told = await self._page(output.content, mode, arguments)
+            told = await self._page(content, mode, arguments)
         return ToolResult(content=msgspec.json.encode(told).decode(), taint=output.taint)
 
     async def _page(self, content: str, mode: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +133,7 @@ class ToolOutputGet:
             offset = max(0, int(arguments.get("offset") or 0))
             limit = max(1, min(characters, int(arguments.get("limit") or _RANGE_LINES)))
         # Lines are counted one by one: a thread of its own lets others go on meanwhile.
-        read: Page = await asyncio.to_thread(page, content, offset=offset, limit=limit, characters=characters)
+        read: Page = await in_thread(page, content, offset=offset, limit=limit, characters=characters)
         told: dict[str, Any] = {"content": read.content}
         if mode == "range" or read.next_offset:
             told |= {"totalLines": read.total_lines, "offset": read.offset, "limit": read.lines}
@@ -128,34 +142,52 @@ class ToolOutputGet:
         return told
 
 
-async def _grep(content: str, pattern: str) -> dict[str, Any]:
-    if len(pattern) > _PATTERN_LENGTH:
-        raise BadRequest(f"the pattern has {len(pattern)} characters", fix=f"At most {_PATTERN_LENGTH} are taken.")
-    answer = await asyncio.to_thread(_search, content, pattern)
-    if "error" in answer:
-        raise BadRequest(f"the pattern is not a regular expression: {answer['error']}", fix="Mend the pattern.")
-    return answer
+class Searches:
+    """One search at a time for a conversation and few for all: whoever asks for many waits behind the own ones."""
+
+    def __init__(self) -> None:
+        self._all = asyncio.Semaphore(_SEARCHES)
+        self._turns: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()
+
+    async def __call__(self, key: ConversationKey, content: str, pattern: str) -> dict[str, Any]:
+        if len(pattern) > _PATTERN_LENGTH:
+            raise BadRequest(f"the pattern has {len(pattern)} characters", fix=f"At most {_PATTERN_LENGTH} are taken.")
+        turn = self._turns.setdefault(key, asyncio.Lock())
+        async with turn, self._all:
+            answer = await _search(content, pattern)
+        if "error" in answer:
+            raise BadRequest(f"the pattern is not a regular expression: {answer['error']}", fix="Mend the pattern.")
+        return answer
 
 
-def _search(content: str, pattern: str) -> dict[str, Any]:
+async def _search(content: str, pattern: str) -> dict[str, Any]:
     """Python's own matching cannot be stopped from outside, so it happens in a process that can."""
     bounds = msgspec.json.encode(
         {"pattern": pattern, "limit": _MATCHES, "excerpt": _EXCERPT, "line_length": LINE_LENGTH}
     )
+    text = await in_thread(content.encode, "utf-8", "replace")
+    child = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        "-S",
+        output_search.__file__,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={},
+        cwd="/",
+    )
     try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", output_search.__file__],
-            input=bounds + b"\n" + content.encode("utf-8", "replace"),
-            capture_output=True,
-            timeout=SEARCH_SECONDS,
-            env={},
-            cwd="/",
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+        async with asyncio.timeout(SEARCH_SECONDS):
+            said, _ = await child.communicate(bounds + b"\n" + text)
+        answer: dict[str, Any] = msgspec.json.decode(said)
+    except TimeoutError:
         raise BadRequest("the search took too long and was stopped", fix="Use a simpler pattern.") from None
-    try:
-        answer: dict[str, Any] = msgspec.json.decode(done.stdout)
     except msgspec.DecodeError:
         raise BadRequest("the search failed", fix="Use a simpler pattern, or read a range.") from None
+    finally:
+        if child.returncode is None:
+            with suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
     return answer

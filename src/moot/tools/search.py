@@ -14,7 +14,7 @@ from moot.tools.safe_http import Answer, Request, SafeHttp
 
 Reveal = Callable[[str], Awaitable[str]]
 
-_SNIPPET = 500
+SNIPPET_LENGTH = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,4 +142,4 @@ def _hits(results: Any, snippet: str, limit: int) -> list[Hit]:
 
 
 def _line(text: Any) -> str:
-    return " ".join(text.split())[:_SNIPPET] if isinstance(text, str) else ""
+    return " ".join(text.split())[:SNIPPET_LENGTH] if isinstance(text, str) else ""

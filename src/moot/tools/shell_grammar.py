@@ -1,21 +1,26 @@
 """What to think of a shell command, by the shell's own grammar. What cannot be read is dangerous."""
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from moot.domain.secret import references
+from moot.domain.errors import BadRequest
+from moot.domain.secret import references, through_environment
 from moot.domain.shell import Level, Verdict
 from moot.tools.shell import paths, rules
 from moot.tools.shell import programs as _programs  # noqa: F401  its rules join those of `rules`
 from moot.tools.shell.code import carried, foreign, reads_code, seems_code_loader
 from moot.tools.shell.flow import Flow
+from moot.tools.shell.languages import LANGUAGES, told
+from moot.tools.shell.settings import runs_index, setting
 from moot.tools.shell.stage import Stage
 from moot.tools.shell.words import UNKNOWN, Node, Variables, every, text
 from moot.tools.shell.wrappers import assignments, unwrap
 
 LONGEST = 65_536
+_LONGEST_FIRST_LINE = 255
 _DEEPEST = 8
 _DEEPEST_TREE = 60
 _MOST_NODES = 10_000
@@ -24,12 +29,10 @@ _NAME = re.compile(r"[\w./+@~%:-]+|\[\[?|!|\{|\}")
 _TOUCHING = (
     "rm", "rmdir", "unlink", "mv", "cp", "ln", "install", "chmod", "chown", "chgrp", "tee", "truncate", "sed", "find",
 )  # fmt: skip
+# Builtins that read the index of an array in their words, and run what stands in it.
+_COUNTING = frozenset({"let", "test", "[", "printf", "read", "unset", "declare", "typeset", "local", "mapfile", "wait"})
 # Characters that are not seen, or that turn the order of what is seen.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00a0\u2028\u2029]")
-_LOADERS = re.compile(
-    r"^(LD_(PRELOAD|AUDIT)|DYLD_INSERT_LIBRARIES|BASH_ENV|ENV|PROMPT_COMMAND|GIT_(SSH|SSH_COMMAND|EXTERNAL_DIFF|ASKPASS|PROXY_"
-    r"COMMAND)|SSH_ASKPASS|PERL5OPT|PERL5DB|PYTHONSTARTUP|RUBYOPT|HISTFILE|HISTSIZE|HISTFILESIZE|SHELLOPTS|PS4|LESSOPEN)$"
-)
 
 
 @lru_cache(maxsize=128)
@@ -39,8 +42,7 @@ def classify(command: str) -> Verdict:
         return Verdict(Level.DANGEROUS, "it is too long to be judged")
     if _UNSEEN.search(command):
         return Verdict(Level.DANGEROUS, "it holds characters that are not seen")
-    for reference in reversed(references(command)):
-        command = f"{command[: reference.start]}MOOT_SECRET{command[reference.end :]}"
+    command = _unrevealed(command)
     try:
         return _worst(_Reading(command, depth=0, outer=None).verdicts())
     except ImportError:
@@ -49,14 +51,36 @@ def classify(command: str) -> Verdict:
 
 def classify_script(script: str) -> Verdict:
     """The same for a file: its first line says whose language it is; without one it is the shell's."""
+    if not script.startswith("#!"):
+        return classify(script)
     first, _, rest = script.partition("\n")
-    runner = _named(re.sub(r"^#!\s*(\S*/env\s+(-S\s*)?)?", "", first).split(" ")[0]) if first.startswith("#!") else "sh"
+    if len(first) > _LONGEST_FIRST_LINE:
+        return Verdict(Level.DANGEROUS, "its first line is too long for the system to take whole")
+    # The system takes one name and hands all that follows on as one word.
+    words = [*first[2:].strip().split(maxsplit=1), "MOOT_SCRIPT"]
+    inner = unwrap(words)
+    runner = _named(inner[0])
     if runner in rules.INTERPRETERS:
         found = [inner if isinstance(inner, Verdict) else _said(inner) for inner in foreign(runner, rest)]
-        return _worst(found)
-    if runner not in rules.SHELLS:
+    elif runner in rules.SHELLS:
+        found = [classify(rest)]
+    else:
         return Verdict(Level.DANGEROUS, f"it is written for {runner[:40]}, which cannot be judged")
-    return classify(rest if first.startswith("#!") else script)
+    return _worst([classify(shlex.join(words)), *found])
+
+
+def _unrevealed(command: str) -> str:
+    """The command as it will run, with a variable for each secret: nobody here knows what those hold."""
+    found = references(command)
+    if not found:
+        return command
+    try:
+        return through_environment(command, {reference.token: "" for reference in found})[0]
+    except BadRequest:
+        # It stands where no variable can: what runs commands will say so, and this is for whoever else reads it.
+        for reference in reversed(found):
+            command = f"{command[: reference.start]}${{MOOT_SECRET}}{command[reference.end :]}"
+        return command
 
 
 def _said(inner: str | list[str]) -> Verdict:
@@ -114,6 +138,9 @@ class _Reading:
             "function_definition": self._function,
             "while_statement": self._loop,
             "c_style_for_statement": self._loop,
+            "expansion": self._evaluated,
+            "test_command": self._evaluated,
+            "subscript": self._evaluated,
         }
 
     def _command(self, node: Node) -> None:
@@ -137,16 +164,11 @@ class _Reading:
 
     def _program(self, name: str, arguments: list[str], stage: Stage) -> None:
         self._say(*rules.judge(name, arguments))
+        if name in _COUNTING and any(runs_index(word) for word in arguments):
+            self._say(rules.danger("it runs a program inside an index"))
         if name == "python" and "-m" in arguments:
             self._say(*rules.judge("python -m", arguments[arguments.index("-m") + 1 :]))
-        inners = [*carried(name, arguments)]
-        if name in ("cd", "pushd"):
-            self._cwd = (rules.operands(arguments) or ["~"])[0]
-        elif name in _TOUCHING and self._went_far():
-            placed = [self._placed(word) for word in arguments]
-            self._say(*rules.judge(name, placed))
-            inners += carried(name, placed)
-        for inner in inners:
+        for inner in [*carried(name, arguments), *self._from_afar(name, arguments)]:
             self._carried(inner, stage)
         if reads_code(name, arguments):
             self._say(*seems_code_loader(name, stage))
@@ -156,9 +178,23 @@ class _Reading:
             self._say(rules.danger("reads what was fetched or decoded as its commands"))
         self._say(*_floods(name, arguments, stage), *_ends_all(name, stage))
 
+    def _from_afar(self, name: str, arguments: list[str]) -> Iterator["Verdict | str | list[str]"]:
+        """The same words where the script has gone into the home as such or the system."""
+        if name in ("cd", "pushd"):
+            self._cwd = (rules.operands(arguments) or ["~"])[0]
+        elif name == "git" and self._went_far():
+            yield from rules.judge(name, ["-C", self._cwd, *arguments])
+        elif name in _TOUCHING and self._went_far():
+            placed = [self._placed(word) for word in arguments]
+            yield from rules.judge(name, placed)
+            yield from carried(name, placed)
+
     def _run(self, runner: str, script: str, stage: Stage) -> None:
         if runner in rules.INTERPRETERS:
             for inner in foreign(runner, script):
+                self._carried(inner, stage)
+        elif runner in LANGUAGES:
+            for inner in told(runner, script):
                 self._carried(inner, stage)
         else:
             self._script(script)
@@ -177,6 +213,8 @@ class _Reading:
         if script.strip() == UNKNOWN:
             self._say(rules.danger("it runs a text that is known only when it runs"))
             return
+        if UNKNOWN in script:
+            self._say(rules.doubt("a part of the text it runs is known only when it runs"))
         known = script.replace(UNKNOWN, "${MOOT_UNKNOWN}")
         self._say(*_Reading(known, depth=self._depth + 1, outer=self._variables).verdicts())
 
@@ -189,22 +227,31 @@ class _Reading:
     def _declaration(self, node: Node) -> None:
         words = [word for child in node.named_children for word in self._variables.words(child)]
         self._say(*rules.judge(text(node).split()[0], words))
+        for child in node.named_children:
+            name, sets, value = self._variables.word(child).partition("=")
+            if sets and child.type != "variable_assignment":
+                self._check_variable(name, value)
+        if any(runs_index(word) for word in words):
+            self._say(rules.danger("it runs a program inside an index"))
 
     def _assignment(self, node: Node) -> None:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         self._check_variable(text(name), self._variables.word(value) if value is not None else "")
 
     def _check_variable(self, name: str, value: str) -> None:
-        if _LOADERS.match(name):
-            self._say(rules.danger(f"{name} makes other programs run something, or hides what was done"))
-        elif (
-            name == "PATH"
-            and re.match(r"^(\.?:|\.$|/tmp|/dev/shm|~/\.|\x00:)", value)
-            and not value.startswith("~/.local/bin")
-        ):
-            self._say(rules.doubt("it puts other programs in the place of known ones"))
-        elif name == "NODE_OPTIONS" and "require" in value:
-            self._say(rules.danger("NODE_OPTIONS makes other programs run something"))
+        for said in setting(name, value):
+            if isinstance(said, Verdict):
+                self._say(said)
+            else:
+                self._script(said)
+
+    def _evaluated(self, node: Node) -> None:
+        """What the shell reads a second time: a prompt, and an index where a number is looked for."""
+        if node.type == "expansion":
+            if re.search(r"@P\}$", text(node)):
+                self._say(rules.danger("it runs what a variable holds"))
+        elif any(runs_index(self._variables.word(part)) for part in every(node, "raw_string", "string")):
+            self._say(rules.danger("it runs a program inside an index"))
 
     def _redirect(self, node: Node) -> None:
         target = node.child_by_field_name("destination")

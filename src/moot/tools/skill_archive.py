@@ -1,16 +1,18 @@
 """Takes the files of skills out of a folder or an archive, within bounds, and writes nothing anywhere."""
 
 import gzip
+import hashlib
 import io
 import os
 import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from moot.domain.approval import Binding, digest
 from moot.domain.errors import BadRequest, Forbidden, TooLarge
 from moot.domain.skill import SKILL_FILE
 from moot.domain.skill_config import SkillConfig
@@ -83,6 +85,17 @@ def split(members: Members) -> dict[str, Members]:
     return {
         root: {path[len(root) :]: member for path, member in members.items() if path.startswith(root)} for root in outer
     }
+
+
+def bound(skills: Iterable[Members]) -> Binding:
+    """What would be taken up, to the last byte."""
+    parts = [
+        part
+        for members in skills
+        for path, member in sorted(members.items(), key=lambda item: item[0])
+        for part in (path, str(member.executable), hashlib.sha256(member.data).hexdigest())
+    ]
+    return Binding(seen=digest(*parts))
 
 
 class _Sack:

@@ -1,6 +1,7 @@
 """All skills that can be used: a folder of them that may change at any time."""
 
 import contextlib
+import hashlib
 import os
 import secrets
 import shutil
@@ -26,6 +27,13 @@ _MOST_LISTED = 200
 # What was removed last under a name stays here until another of that name is removed.
 _REMOVED = ".removed-"
 _Stamp = tuple[int, int, int, int]
+# Whose words a skill holds that no owner has looked at.
+_UNSEEN = frozenset({"skill"})
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    taint: list[str]
+    agreed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +101,24 @@ class Skills:
             with open(file, "rb", closefd=False) as reader:
                 return reader.read(_MOST_FILE)
 
+    def digest(self, skill: Skill) -> str:
+        """Of every file in the skill's folder: what a script reads beside itself is part of what it does.
+
+        A skill that is removed and made again is another one, be it the same to the letter.
+        """
+        found = hashlib.sha256()
+        for folder, folders, names in os.walk(skill.folder):
+            folders.sort()
+            for name in sorted(names):
+                path = os.path.join(folder, name)
+                if name == MARK and folder == skill.folder:
+                    continue
+                status = os.lstat(path)
+                place = os.fsencode(os.path.relpath(path, skill.folder))
+                found.update(b"%d:%b %o %d" % (len(place), place, status.st_mode, status.st_mtime_ns))
+                found.update(_hash_of(path))
+        return found.hexdigest()
+
     def files(self, skill: Skill) -> list[str]:
         """The files beside SKILL.md, by their paths in the folder; a long list is cut."""
         found: list[str] = []
@@ -108,9 +134,17 @@ class Skills:
         return found[:_MOST_LISTED]
 
     def add(
-        self, members: Members, *, taint: frozenset[str] = frozenset(), source: SkillSource = SkillSource.AGENT
+        self,
+        members: Members,
+        *,
+        taint: frozenset[str] = frozenset(),
+        source: SkillSource = SkillSource.AGENT,
+        agreed: bool = False,
     ) -> Skill:
-        """Put a new skill on the shelf, whole or not at all. Nothing of it is run."""
+        """Put a new skill on the shelf, whole or not at all. Nothing of it is run.
+
+        `agreed` says that the owner has seen what an agent made.
+        """
         skill = self.check(members)
         staged = self.folder / f".new-{secrets.token_hex(8)}"
         try:
@@ -118,7 +152,7 @@ class Skills:
             for path, member in members.items():
                 _write(staged / path, member.data, 0o755 if member.executable or path == skill.script else 0o644)
             if source is SkillSource.AGENT:
-                _write(staged / MARK, msgspec.json.encode({"taint": sorted(taint)}), 0o644)
+                _write(staged / MARK, _marked(taint, agreed=agreed), 0o644)
             os.rename(staged, self.folder / skill.name)
             _flush(self.folder)
         except OSError as error:
@@ -148,6 +182,23 @@ class Skills:
         if os.path.lexists(self.folder / skill.name):
             raise _taken(skill.name)
         return skill
+
+    def trust(self, name: str) -> Skill:
+        """Take a skill that an agent made for one the owner agrees to, strangers' words and all."""
+        skill = self.get(name)
+        if skill is None:
+            raise NotFound(f"there is no skill {name!r}", fix="`moot skills` shows those there are.")
+        if skill.source is SkillSource.AGENT:
+            mark = Path(skill.folder) / MARK
+            beside = mark.with_name(f".{secrets.token_hex(8)}.new")
+            try:
+                _write(beside, _marked(frozenset(), agreed=True), 0o644)
+                os.replace(beside, mark)
+                _flush(mark.parent)
+            except OSError as error:
+                raise StoreError(f"{mark} cannot be written: {error.strerror}", fix="Mend its permissions.") from error
+            self.reload()
+        return self.get(name) or skill
 
     def remove(self, name: str) -> None:
         """Take a skill off the shelf, broken or not. `restore` brings the last of that name back."""
@@ -198,15 +249,29 @@ def _taken(name: str) -> Conflict:
 
 
 def _mark(folder: str) -> tuple[SkillSource, frozenset[str]]:
-    """Who put the skill there, and whose words are in it. A mark that cannot be read is taken for a stranger's."""
+    """Who put the skill there, and whose words are in it. A mark that cannot be read is taken for a stranger's.
+
+    So is what an agent made and no owner agreed to: whoever talked to that agent may have had it made.
+    """
     try:
         with open(os.path.join(folder, MARK), "rb") as file:
-            taint = msgspec.json.decode(file.read(_MOST_FILE), type=dict[str, list[str]])["taint"]
-            return SkillSource.AGENT, frozenset(taint)
+            mark = msgspec.json.decode(file.read(_MOST_FILE), type=_Mark)
     except FileNotFoundError:
         return SkillSource.PERSON, frozenset()
-    except (OSError, msgspec.MsgspecError, KeyError):
-        return SkillSource.AGENT, frozenset({"skill"})
+    except (OSError, msgspec.MsgspecError):
+        return SkillSource.AGENT, _UNSEEN
+    return SkillSource.AGENT, frozenset(mark.taint) if mark.agreed else frozenset(mark.taint) | _UNSEEN
+
+
+def _marked(taint: frozenset[str], *, agreed: bool) -> bytes:
+    return msgspec.json.encode(_Mark(taint=sorted(taint), agreed=agreed))
+
+
+def _hash_of(path: str) -> bytes:
+    if os.path.islink(path):
+        return os.fsencode(os.readlink(path))
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 def _stamps(folder: Path) -> dict[str, tuple[_Stamp, ...]]:

@@ -3,12 +3,13 @@
 import asyncio
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from moot.domain.errors import BadRequest, Forbidden, MootError, NotFound
+from moot.domain.approval import Binding
+from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound
 from moot.domain.front_matter import Broken
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
@@ -17,14 +18,13 @@ from moot.domain.skill_config import SkillConfig
 from moot.tools.beneath import Ground
 from moot.tools.file_text import difference, is_binary, text_of
 from moot.tools.off_limits import OffLimits
-from moot.tools.skill_archive import Members, gather, split
+from moot.tools.skill_archive import Members, bound, gather, split
 from moot.tools.skill_draft import drafted
 from moot.tools.skill_file import parse_skill
 from moot.tools.skill_shelf import Skills
 
 _TOOL_NAME_LENGTH = 64
 _MOST_ARGUMENTS = 64
-_MOST_SHOWN = 12
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
@@ -41,9 +41,10 @@ def tools(*, skills: Skills, off_limits: OffLimits, config: SkillConfig | None =
 class SkillTools:
     """The tools `skill_<name>`, one for each skill; they follow the shelf as it changes."""
 
-    def __init__(self, skills: Skills, run_script: RunScript) -> None:
+    def __init__(self, skills: Skills, run_script: RunScript, *, held_in: Callable[[], Binding] = Binding) -> None:
         self._skills = skills
         self._run_script = run_script
+        self._held_in = held_in
         self._known: list[Skill] = []
         self._tools: list[Tool] = []
 
@@ -58,7 +59,7 @@ class SkillTools:
 
     def _made(self, skill: Skill) -> Tool:
         if skill.type is SkillType.SCRIPT:
-            return ScriptSkill(skill, self._skills, self._run_script)
+            return ScriptSkill(skill, self._skills, self._run_script, self._held_in)
         return TextSkill(skill, self._skills)
 
 
@@ -142,7 +143,7 @@ class ViewSkill:
 class CreateSkill:
     spec = ToolSpec(
         name="create_skill",
-        safety=Safety.MODERATE,
+        safety=Safety.DANGEROUS,
         group="skill",
         description="Keep something you learned to do as a skill: instructions to follow, a template with "
         "{{blanks}} to fill in, or a script to run.",
@@ -172,7 +173,7 @@ class CreateSkill:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         members = drafted(arguments)
-        skill = await asyncio.to_thread(self._skills.add, members, taint=context.taint)
+        skill = await asyncio.to_thread(self._skills.add, members, taint=context.taint, agreed=context.granted)
         message = f"The skill is kept. From the next turn on it is the tool {tool_name(skill.name)}."
         return _json({"status": "active", "name": skill.name, "message": message})
 
@@ -191,7 +192,7 @@ class CreateSkill:
 class ImportSkill:
     spec = ToolSpec(
         name="import_skill",
-        safety=Safety.MODERATE,
+        safety=Safety.DANGEROUS,
         group="skill",
         description="Take up the skills in a folder or an archive (.zip, .tar.gz) of the working directory. "
         "Their scripts are not run.",
@@ -215,7 +216,16 @@ class ImportSkill:
             raise Forbidden("importing skills is switched off", fix="The owner can set skills.allow_import.")
         wanted = str(arguments.get("skill_name") or "")
         found = await asyncio.to_thread(self._found, arguments["url"], context.cwd, wanted)
-        return await asyncio.to_thread(self._take, found, context.taint)
+        if context.agreed is not None and bound(found) != context.agreed:
+            raise _changed(str(arguments["url"]))
+        return await asyncio.to_thread(self._take, found, context)
+
+    async def bind(self, arguments: dict[str, Any], context: RunContext) -> Binding:
+        wanted = str(arguments.get("skill_name") or "")
+        try:
+            return bound(await asyncio.to_thread(self._found, arguments["url"], context.cwd, wanted))
+        except MootError as error:
+            return Binding(seen=f"it fails: {error.message}")
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         wanted = str(arguments.get("skill_name") or "")
@@ -241,13 +251,14 @@ class ImportSkill:
             )
         return found
 
-    def _take(self, found: Sequence[Members], taint: frozenset[str]) -> str:
+    def _take(self, found: Sequence[Members], context: RunContext) -> str:
         imported: list[str] = []
         skipped: list[str] = []
         refused: MootError | None = None
         for members in found:
             try:
-                imported.append(self._skills.add(members, taint=taint).name)
+                taken = self._skills.add(members, taint=context.taint, agreed=context.granted)
+                imported.append(taken.name)
             except MootError as error:
                 refused = error
                 skipped.append(error.message)
@@ -286,16 +297,19 @@ class TextSkill:
 class ScriptSkill:
     """A skill that is run: its script, by the sandbox."""
 
-    def __init__(self, skill: Skill, skills: Skills, run_script: RunScript) -> None:
+    def __init__(self, skill: Skill, skills: Skills, run_script: RunScript, held_in: Callable[[], Binding]) -> None:
         self._skill = skill
         self._skills = skills
         self._run_script = run_script
+        self._held_in = held_in
         arguments = {"type": "array", "items": {"type": "string"}, "description": "What the script is called with."}
         parameters = {"type": "object", "properties": {"args": arguments}, "required": []}
         self.spec = _skill_spec(skill, Safety.DANGEROUS, parameters)
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         path = f"{self._skill.folder}/{self._skill.script}"
+        if context.agreed is not None and await self.bind(arguments, context) != context.agreed:
+            raise _changed(f"the skill {self._skill.name}")
         said = await self._run_script(path, _strings(arguments), context)
         if isinstance(said, str):
             return ToolResult(content=said, taint=self._skill.taint)
@@ -305,9 +319,20 @@ class ScriptSkill:
         data = await asyncio.to_thread(self._skills.read, self._skill, self._skill.script)
         return data.decode(errors="replace")
 
+    async def bind(self, _arguments: dict[str, Any], _context: RunContext) -> Binding:
+        try:
+            found = await asyncio.to_thread(self._skills.digest, self._skill)
+        except OSError as error:
+            raise NotFound(f"the skill {self._skill.name} cannot be read: {error.strerror}") from error
+        box = self._held_in()
+        what = ", ".join(filter(None, (f"with its files as they are (sha256 {found[:32]})", box.what)))
+        return Binding(what=what, seen=f"{found} {box.seen}")
+
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         data = await asyncio.to_thread(self._skills.read, self._skill, self._skill.script)
-        return f"{self.line(arguments)}\n{difference(self._skill.script, None, data)}"
+        box = self._held_in().what
+        where = f"\nin {context.cwd}, {box}" if box else ""
+        return f"{self.line(arguments)}{where}\n{difference(self._skill.script, None, data)}"
 
     def line(self, arguments: dict[str, Any]) -> str:
         given = arguments.get("args")
@@ -326,7 +351,8 @@ def tool_name(skill: str) -> str:
 
 def _skill_spec(skill: Skill, safety: Safety, parameters: dict[str, Any]) -> ToolSpec:
     # A description stands in every prompt, where no taint can be told: a stranger's is kept out of it.
-    description = "A skill made from what strangers wrote; view_skill shows it." if skill.taint else skill.description
+    unseen = "A skill that holds a stranger's words, or that its owner has not agreed to yet; view_skill shows it."
+    description = unseen if skill.taint else skill.description
     return ToolSpec(
         name=tool_name(skill.name), description=description, parameters=parameters, safety=safety, group="skill"
     )
@@ -335,9 +361,13 @@ def _skill_spec(skill: Skill, safety: Safety, parameters: dict[str, Any]) -> Too
 def _shown(members: Members) -> str:
     """The files of a skill for a person to read before agreeing; the instructions first."""
     paths = sorted(members, key=lambda path: (path != SKILL_FILE, path))
-    shown = [difference(path, None, members[path].data) for path in paths[:_MOST_SHOWN]]
-    rest = [f"… and {len(paths) - _MOST_SHOWN} more files"] if len(paths) > _MOST_SHOWN else []
-    return "\n".join([*shown, *rest])
+    # The names come first: should the text be cut, nobody overlooks a file.
+    listed = [f"{len(paths)} files: {', '.join(paths)}"] if len(paths) > 1 else []
+    return "\n".join([*listed, *(difference(path, None, members[path].data) for path in paths)])
+
+
+def _changed(what: str) -> Conflict:
+    return Conflict(f"{what} changed since it was approved", fix="Look at it again, then make the call again.")
 
 
 def _name_of(members: Members) -> str:
@@ -355,8 +385,7 @@ def _strings(arguments: dict[str, Any]) -> list[str]:
 
 
 def _in_a_line(text: object) -> str:
-    shown = "".join(character if character.isprintable() else "�" for character in str(text))
-    return shown if len(shown) <= 120 else f"{shown[:120]}…"
+    return "".join(character if character.isprintable() else "�" for character in str(text))
 
 
 def _json(value: object) -> str:

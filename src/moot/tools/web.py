@@ -1,5 +1,6 @@
 """The web for a model: fetch a page and read what it says, and search for pages."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -7,12 +8,13 @@ import msgspec
 from moot.domain.errors import BadRequest
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
+from moot.domain.redaction import Redaction, before_cut
 from moot.domain.reference import Reveal
 from moot.domain.web_config import WebConfig
-from moot.tools.readable import Readable, decode
+from moot.tools.readable import MAX_TEXT, TITLE_LENGTH, Readable, decode
 from moot.tools.reader import read_page
 from moot.tools.safe_http import Answer, Request, SafeHttp
-from moot.tools.search import provider
+from moot.tools.search import SNIPPET_LENGTH, provider
 
 MODES = ("text", "html", "markdown")
 DEFAULT_LENGTH = 5000
@@ -49,8 +51,9 @@ class WebFetch:
         },
     )
 
-    def __init__(self, http: SafeHttp) -> None:
+    def __init__(self, http: SafeHttp, redact: Redaction) -> None:
         self._http = http
+        self._redact = redact
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"fetch {str(arguments.get('url', ''))[:200]}"
@@ -62,16 +65,24 @@ class WebFetch:
         length = min(max(int(arguments.get("max_length") or DEFAULT_LENGTH), 1), MOST_LENGTH)
         answer = await self._http.fetch(Request(url=arguments["url"].strip(), headers={"Accept": _ACCEPT}))
         page = await _read(answer, mode)
+        # Secrets go before anything is cut: half of one gives it away.
+        most = 0 if answer.cut else MAX_TEXT
+        content = await asyncio.to_thread(_cleaned, page.content, most, self._redact)
         result = {
             "url": answer.url,
-            "title": page.title,
-            "content": page.content[:length],
-            "content_length": len(page.content),
-            "truncated": answer.cut or len(page.content) > length,
+            "title": _cleaned(page.title, TITLE_LENGTH, self._redact),
+            "content": content[:length],
+            "content_length": len(content),
+            "truncated": answer.cut or len(content) > length,
         }
         if answer.status >= 400:
             result = {"error": f"HTTP {answer.status} for {answer.url}", **result}
         return ToolResult(content=msgspec.json.encode(result).decode(), is_error=answer.status >= 400)
+
+
+def _cleaned(text: str, most: int, redact: Redaction) -> str:
+    """A text without secrets. One that is as long as it could be was cut, and may end with half of one."""
+    return before_cut(text, redact) if len(text) >= most else redact(text)
 
 
 async def _read(answer: Answer, mode: str) -> Readable:
@@ -117,9 +128,10 @@ class WebSearch:
         },
     )
 
-    def __init__(self, config: WebConfig, reveal: Reveal) -> None:
+    def __init__(self, config: WebConfig, reveal: Reveal, redact: Redaction) -> None:
         self._config = config
         self._reveal = reveal
+        self._redact = redact
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"search the web for {str(arguments.get('query', ''))[:200]}"
@@ -131,13 +143,16 @@ class WebSearch:
         limit = min(max(int(arguments.get("limit") or DEFAULT_HITS), 1), MOST_HITS)
         searching = provider(self._config, http=SafeHttp.configured(self._config), reveal=self._key)
         hits = await searching.search(query, limit)
-        results = [{"title": hit.title, "url": hit.url, "snippet": hit.snippet} for hit in hits]
+        results = [
+            {"title": hit.title, "url": hit.url, "snippet": _cleaned(hit.snippet, SNIPPET_LENGTH, self._redact)}
+            for hit in hits
+        ]
         return msgspec.json.encode({"query": query, "results": results, "count": len(results)}).decode()
 
     async def _key(self, reference: str) -> str:
         return await self._reveal(reference, place="[web] api_key")
 
 
-def tools(config: WebConfig, *, reveal: Reveal) -> list[Tool]:
+def tools(config: WebConfig, *, reveal: Reveal, redact: Redaction) -> list[Tool]:
     """The web tools under this configuration; `reveal` looks up the provider's key."""
-    return [WebFetch(SafeHttp.public(config)), WebSearch(config, reveal)]
+    return [WebFetch(SafeHttp.public(config), redact), WebSearch(config, reveal, redact)]

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import assert_never
 
-from moot.domain.approval import Approval, Decision, Rule
+from moot.domain.approval import Approval, Rule, cut
 from moot.domain.ask import Ask, Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
@@ -38,6 +38,7 @@ from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
 
 _UINT32_MAX = 0xFFFF_FFFF
+_LISTED = 20_000
 
 
 class CachedEvent:
@@ -292,12 +293,17 @@ def approval_event(approval: Approval) -> pb.ApprovalEvent:
         line=clean(approval.line),
         preview=clean(approval.preview),
         reason=clean(approval.reason),
-        rule=clean(str(approval.rule(Decision.ALWAYS))),
+        rule=clean(approval.rule_words()),
         expires_at=approval.expires_at,
+        whole_rule=clean(approval.rule_words(whole=True)),
     )
 
 
-def approval_info(approval: Approval) -> pb.AskInfo:
+def approval_info(approval: Approval, *, whole: bool = False) -> pb.AskInfo:
+    """What waits, for a list; `whole` is for one that is looked at alone."""
+    arguments, preview = clean(approval.arguments), clean(approval.preview)
+    if not whole:
+        arguments, preview = cut(arguments, _LISTED, approval.id), cut(preview, _LISTED, approval.id)
     return pb.AskInfo(
         agent=approval.key.agent,
         sender=approval.key.sender,
@@ -307,11 +313,13 @@ def approval_info(approval: Approval) -> pb.AskInfo:
         kind="approval",
         tool=clean(approval.tool),
         line=clean(approval.line),
-        preview=clean(approval.preview),
+        preview=preview,
         reason=clean(approval.reason),
         attempt=approval.attempt,
-        rule=clean(str(approval.rule(Decision.ALWAYS))),
+        rule=clean(approval.rule_words()),
         speaker=approval.speaker,
+        arguments=arguments,
+        whole_rule=clean(approval.rule_words(whole=True)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Conversations as JSON lines: a line of facts, a line a message, a marker after each archived stretch. Pure.
+"""Conversations read from JSON lines: a line of facts, a line a message, a marker after each archived stretch. Pure.
 
 The format is the agent-first protocol's. Older files read too: markers without title and time, markers that
 name an archive kept elsewhere, a message inside an envelope, lines of events among the messages.
@@ -6,15 +6,16 @@ name an archive kept elsewhere, a message inside an envelope, lines of events am
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest
-from moot.domain.message import Entry, Message, Role, Thinking, ToolCall, tool_result, user
+from moot.domain.message import Message, Role, Thinking, ToolCall, tool_result, user
 from moot.domain.text import clean, title_of
+from moot.wire.jsonl_export import LATEST
 from moot.wire.strict_json import strict_object
 
 NO_RESULT = "The call was interrupted: the imported file has no result for it."
@@ -25,7 +26,9 @@ MAX_SKIPPED = 1000
 
 _Line = dict[str, Any]
 _NAME_LENGTH = 64
-_LATEST = 2.0**37
+# Whose words a line holds: a few short names.
+_STRANGER = re.compile(r"[a-z0-9_-]{1,32}")
+_MOST_STRANGERS = 16
 # What every provider takes as the name of a tool.
 _NOT_IN_TOOL_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -38,93 +41,6 @@ class Imported:
     messages: tuple[tuple[Message, float], ...]
     archives: tuple[Archive, ...]
     skipped: tuple[str, ...]
-
-
-# ---- out ----------------------------------------------------------------------------------------
-
-
-def export_lines(conversation: Conversation, entries: Sequence[Entry], archives: Sequence[Archive]) -> str:
-    """The whole conversation, archived messages too. Reading it back and writing it again gives the same text,
-    but for the folder: that is for whoever reads it to choose.
-    """
-    return _joined([_facts_line(conversation), *_message_lines(entries, archives)])
-
-
-def export_part(conversation: Conversation, entries: Sequence[Entry], archives: Sequence[Archive]) -> str:
-    """A part of the same text: the parts of a conversation, put together in order, are the whole."""
-    first, last = (entries[0].seq, entries[-1].seq) if entries else (1, 0)
-    inside = [archive for archive in archives if first <= archive.last_seq <= last]
-    if first == 1:
-        return export_lines(conversation, entries, inside)
-    return _joined(_message_lines(entries, inside))
-
-
-def _message_lines(entries: Sequence[Entry], archives: Sequence[Archive]) -> list[_Line]:
-    lines: list[_Line] = []
-    waiting = list(archives)
-    for entry in entries:
-        while waiting and waiting[0].last_seq < entry.seq:
-            lines.append(_marker_line(waiting.pop(0)))
-        lines.append(_message_line(entry))
-    lines.extend(_marker_line(archive) for archive in waiting)
-    return lines
-
-
-def _joined(lines: Sequence[_Line]) -> str:
-    return "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines)
-
-
-def _facts_line(conversation: Conversation) -> _Line:
-    line: _Line = {
-        "agent": clean(conversation.key.agent),
-        "created_by": clean(conversation.key.sender),
-        "created_at": _stamp(conversation.created_at),
-        "title": clean(conversation.title),
-        "uptime_secs": max(0, round(conversation.updated_at - conversation.created_at)),
-    }
-    if conversation.cwd:
-        line["cwd"] = clean(conversation.cwd)
-    return line
-
-
-def _message_line(entry: Entry) -> _Line:
-    message = entry.message
-    line: _Line = {"role": message.role.value, "content": clean(message.content)}
-    if message.agent:
-        line["agent"] = clean(message.agent)
-    if message.tool_calls:
-        line["tool_calls"] = [
-            {"id": clean(call.id), "type": "function", "function": _function(call)} for call in message.tool_calls
-        ]
-    if message.tool_call_id:
-        line["tool_call_id"] = clean(message.tool_call_id)
-    if message.is_error:
-        line["is_error"] = True
-    if message.thinking:
-        # Without its signature: a provider refuses one it did not make for exactly this request.
-        line["thinking"] = [clean(thinking.text) for thinking in message.thinking]
-    line["created_at"] = _stamp(entry.created_at)
-    return line
-
-
-def _function(call: ToolCall) -> _Line:
-    return {"name": clean(call.name), "arguments": clean(call.arguments)}
-
-
-def _marker_line(archive: Archive) -> _Line:
-    return {
-        "compact": clean(archive.summary),
-        "title": clean(archive.title),
-        "archived_at": _stamp(archive.archived_at),
-    }
-
-
-def _stamp(seconds: float) -> str:
-    # A clock may have been wrong by ages when this was stored.
-    return datetime.fromtimestamp(min(max(seconds, 0.0), _LATEST - 1), UTC).isoformat().replace("+00:00", "Z")
-
-
-# ---- in -----------------------------------------------------------------------------------------
 
 
 def import_lines(text: str, *, agent: str = "", sender: str = "") -> Imported:
@@ -204,7 +120,7 @@ class _Reader:
             # Without the file's folder: tools would work there, and nobody here chose it.
             title=title_of(_text(facts.get("title"))),
             created_at=self._created_at,
-            updated_at=min(self._created_at + lasted, _LATEST),
+            updated_at=min(self._created_at + lasted, LATEST),
             last_seq=len(self._messages),
             message_count=len(self._messages),
             archive_count=len(self._archives),
@@ -243,7 +159,7 @@ class _Reader:
         if role == Role.USER:
             if not content.strip():
                 return "an empty message"
-            self._messages.append((user(content), at))
+            self._messages.append((replace(user(content), taint=_strangers(line)), at))
             return ""
         waiting: dict[str, list[str]] = {}
         calls = self._calls(line.get("tool_calls"), waiting)
@@ -255,6 +171,7 @@ class _Reader:
             agent=self._speaker(line.get("agent")),
             tool_calls=calls,
             thinking=_thinking(line),
+            taint=_strangers(line),
         )
         self._messages.append((message, at))
         self._open_calls = waiting
@@ -265,7 +182,8 @@ class _Reader:
         if not waiting:
             return "a tool result without its call"
         call_id = waiting.pop(0)
-        self._messages.append((tool_result(call_id, content, is_error=line.get("is_error") is True), at))
+        result = tool_result(call_id, content, is_error=line.get("is_error") is True)
+        self._messages.append((replace(result, taint=_strangers(line)), at))
         return ""
 
     def _read_marker(self, line: _Line) -> None:
@@ -280,7 +198,7 @@ class _Reader:
         first = self._archives[-1].last_seq + 1 if self._archives else 1
         if first > len(self._messages):
             # A file may begin with what is left of its past; an archive needs a message to hold it.
-            self._messages.append((user(summary), at))
+            self._messages.append((replace(user(summary), taint=_strangers(line)), at))
         archive = Archive(
             number=len(self._archives) + 1,
             first_seq=first,
@@ -288,6 +206,7 @@ class _Reader:
             title=title_of(title if title.strip() else summary),
             summary=summary,
             archived_at=at,
+            taint=_strangers(line),
         )
         self._archives.append(archive)
 
@@ -336,6 +255,13 @@ class _Reader:
         if given and not name:
             return "unknown"
         return "" if name == self._agent else name
+
+
+def _strangers(line: _Line) -> frozenset[str]:
+    """Whose words the line says it holds. It may say too little; it cannot say anything else."""
+    value = line.get("taint")
+    names = [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
+    return frozenset([name for name in names if _STRANGER.fullmatch(name)][:_MOST_STRANGERS])
 
 
 def _text(value: object) -> str:
@@ -392,6 +318,6 @@ def _seconds(value: object, fallback: float) -> float:
             value = moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
     except (ValueError, OverflowError):
         return fallback
-    if isinstance(value, (int, float)) and 0 <= value < _LATEST:
+    if isinstance(value, (int, float)) and 0 <= value < LATEST:
         return float(value)
     return fallback

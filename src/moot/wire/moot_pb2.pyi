@@ -346,16 +346,18 @@ class ExportMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., first_seq: _Optional[int] = ...) -> None: ...
 
 class ImportMsg(_message.Message):
-    __slots__ = ("agent", "sender", "jsonl", "path")
+    __slots__ = ("agent", "sender", "jsonl", "path", "trust")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     JSONL_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
+    TRUST_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     jsonl: str
     path: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., jsonl: _Optional[str] = ..., path: _Optional[str] = ...) -> None: ...
+    trust: bool
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., jsonl: _Optional[str] = ..., path: _Optional[str] = ..., trust: _Optional[bool] = ...) -> None: ...
 
 class DeleteMsg(_message.Message):
     __slots__ = ("agent", "sender", "confirm")
@@ -430,22 +432,26 @@ class AttachMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
 
 class ListAsksMsg(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("ask_id",)
+    ASK_ID_FIELD_NUMBER: _ClassVar[int]
+    ask_id: str
+    def __init__(self, ask_id: _Optional[str] = ...) -> None: ...
 
 class CheckMsg(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class DecideAskMsg(_message.Message):
-    __slots__ = ("ask_id", "attempt", "decision")
+    __slots__ = ("ask_id", "attempt", "decision", "whole_tool")
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     DECISION_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_TOOL_FIELD_NUMBER: _ClassVar[int]
     ask_id: str
     attempt: int
     decision: str
-    def __init__(self, ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., decision: _Optional[str] = ...) -> None: ...
+    whole_tool: bool
+    def __init__(self, ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., decision: _Optional[str] = ..., whole_tool: _Optional[bool] = ...) -> None: ...
 
 class ListRulesMsg(_message.Message):
     __slots__ = ()
@@ -964,7 +970,7 @@ class ToolExecutedEvent(_message.Message):
     def __init__(self, call_id: _Optional[str] = ..., name: _Optional[str] = ..., ok: _Optional[bool] = ..., seconds: _Optional[float] = ...) -> None: ...
 
 class ApprovalEvent(_message.Message):
-    __slots__ = ("ask_id", "attempt", "tool", "line", "preview", "reason", "rule", "expires_at")
+    __slots__ = ("ask_id", "attempt", "tool", "line", "preview", "reason", "rule", "expires_at", "whole_rule")
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -973,6 +979,7 @@ class ApprovalEvent(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     RULE_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_RULE_FIELD_NUMBER: _ClassVar[int]
     ask_id: str
     attempt: int
     tool: str
@@ -981,7 +988,8 @@ class ApprovalEvent(_message.Message):
     reason: str
     rule: str
     expires_at: float
-    def __init__(self, ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., rule: _Optional[str] = ..., expires_at: _Optional[float] = ...) -> None: ...
+    whole_rule: str
+    def __init__(self, ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., rule: _Optional[str] = ..., expires_at: _Optional[float] = ..., whole_rule: _Optional[str] = ...) -> None: ...
 
 class ApprovalClosedEvent(_message.Message):
     __slots__ = ("ask_id", "state")
@@ -1487,7 +1495,7 @@ class BackedUp(_message.Message):
     def __init__(self, path: _Optional[str] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class AskInfo(_message.Message):
-    __slots__ = ("agent", "sender", "ask_id", "questions", "opened_at", "expires_at", "kind", "tool", "line", "preview", "reason", "attempt", "rule", "speaker")
+    __slots__ = ("agent", "sender", "ask_id", "questions", "opened_at", "expires_at", "kind", "tool", "line", "preview", "reason", "attempt", "rule", "speaker", "arguments", "whole_rule")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1502,6 +1510,8 @@ class AskInfo(_message.Message):
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     RULE_FIELD_NUMBER: _ClassVar[int]
     SPEAKER_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_RULE_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     ask_id: str
@@ -1516,7 +1526,9 @@ class AskInfo(_message.Message):
     attempt: int
     rule: str
     speaker: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., ask_id: _Optional[str] = ..., questions: _Optional[_Iterable[_Union[AskQuestion, _Mapping]]] = ..., opened_at: _Optional[float] = ..., expires_at: _Optional[float] = ..., kind: _Optional[str] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., attempt: _Optional[int] = ..., rule: _Optional[str] = ..., speaker: _Optional[str] = ...) -> None: ...
+    arguments: str
+    whole_rule: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., ask_id: _Optional[str] = ..., questions: _Optional[_Iterable[_Union[AskQuestion, _Mapping]]] = ..., opened_at: _Optional[float] = ..., expires_at: _Optional[float] = ..., kind: _Optional[str] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., attempt: _Optional[int] = ..., rule: _Optional[str] = ..., speaker: _Optional[str] = ..., arguments: _Optional[str] = ..., whole_rule: _Optional[str] = ...) -> None: ...
 
 class AskList(_message.Message):
     __slots__ = ("asks",)

@@ -24,7 +24,9 @@ APPROVAL = pb.AskInfo(
     line="write notes.txt (12 bytes)",
     preview="--- a\n+++ b\n-old\n+new\x1b[2J",
     reason="it is dangerous",
-    rule="allow any fs_write for ada with user",
+    rule="allow fs_write: exactly these for ada with user",
+    whole_rule="allow any fs_write for ada with user",
+    arguments='{"content":"new\\nlines\\u200b\\n","path":"notes.txt"}',
     speaker="ada",
     opened_at=2.0,
     expires_at=1e9,
@@ -110,7 +112,9 @@ def test_json_has_everything_that_is_asked(serving: Serving, capsys: pytest.Capt
         "line": "write notes.txt (12 bytes)",
         "preview": "--- a\n+++ b\n-old\n+new\x1b[2J",
         "reason": "it is dangerous",
-        "rule": "allow any fs_write for ada with user",
+        "rule": "allow fs_write: exactly these for ada with user",
+        "whole_rule": "allow any fs_write for ada with user",
+        "arguments": {"content": "new\nlines\u200b\n", "path": "notes.txt"},
         "expires_at": 1e9,
     }
 
@@ -127,7 +131,10 @@ def test_show_prints_the_whole_preview_and_the_rule_and_nothing_raw(
     out = capsys.readouterr().out
     assert "+new␛[2J" in out
     assert "+line 499" in out
-    assert "always would write: allow any fs_write for ada with user" in out
+    assert "    content:\n      │ new\n      │ lines⟨U+200B⟩\n" in out
+    assert '    path: "notes.txt"\n' in out
+    assert "--always would write: allow fs_write: exactly these for ada with user" in out
+    assert "--always --any would write: allow any fs_write for ada with user" in out
     assert "\x1b" not in out
 
 
@@ -153,7 +160,7 @@ def test_always_without_a_terminal_shows_the_rule_and_decides_nothing(
         code = run(["inbox", "approve", "ask-r1-c1", "--always"])
 
     assert code == 2
-    assert "allow any fs_write for ada with user" in capsys.readouterr().err
+    assert "allow fs_write: exactly these for ada with user" in capsys.readouterr().err
     assert server.of("decide_ask") == []
 
 

@@ -1,7 +1,8 @@
 """Whatever a model calls, and however, ends in a result it can read."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from moot.domain.ports import GateCall, RunContext, ToolResult
 from moot.domain.prompt import ToolSpec
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS, Scope, only
 from moot.engine.deadline import Deadline
-from moot.engine.gate import Gate
+from moot.engine.gate import AT_ONCE, Gate
 
 
 class Echo:
@@ -59,6 +60,10 @@ CONTEXT = RunContext(
 async def _ten_thousand(call: GateCall, result: ToolResult) -> ToolResult:
     assert call.id == "c"
     return ToolResult(content=result.content[:10_000], is_error=result.is_error)
+
+
+async def _as_it_is(call: GateCall, result: ToolResult) -> ToolResult:
+    return result
 
 
 async def _lost(run_id: str, call_id: str) -> str:
@@ -134,8 +139,50 @@ async def test_a_tool_that_hangs_is_stopped() -> None:
     assert "too long" in output.content
 
 
+class Outside(Echo):
+    spec = replace(Echo.spec, taint="web")
+
+
+@pytest.mark.parametrize("text", ["said", "refuse", "break", "hang"])
+async def test_whatever_comes_from_outside_is_tainted_however_the_call_ends(text: str) -> None:
+    toolbox = Gate(tools=lambda: {"echo": Outside()}, hooks=[], budget=_as_it_is, restore=_lost).box(ALL_TOOLS)
+    made = ToolCall(id="c", name="echo", arguments=f'{{"text": "{text}"}}')
+    output = await toolbox.execute(made, "", CONTEXT, Deadline(0.05))
+    assert output.is_error == (text != "said")
+    assert output.taint == {"web"}
+
+
 async def test_results_are_bounded_and_clean() -> None:
     flood, _ = await call('{"text": "flood"}')
     dirt, _ = await call('{"text": "dirt"}')
     assert len(flood.content) == 10_000
     assert dirt.content == "a\ufffdb\ufffd"
+
+
+async def test_a_run_has_few_tools_at_work_at_a_time_and_another_run_does_not_wait_for_them() -> None:
+    at_work: list[str] = []
+    go = asyncio.Event()
+    full = asyncio.Event()
+
+    class Held(Echo):
+        async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+            at_work.append(context.run_id)
+            if at_work.count("many") == AT_ONCE:
+                full.set()
+            if context.run_id == "many":
+                await go.wait()
+            return "done"
+
+    toolbox = Gate(tools=lambda: {"echo": Held()}, hooks=[], budget=_as_it_is, restore=_lost).box(ALL_TOOLS)
+
+    def made(run: str) -> Coroutine[Any, Any, ToolResult]:
+        call = ToolCall(id="c", name="echo", arguments='{"text": "a"}')
+        return toolbox.execute(call, "", replace(CONTEXT, run_id=run), Deadline(30.0))
+
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        many = [group.create_task(made("many")) for _ in range(3 * AT_ONCE)]
+        await full.wait()
+        assert (await made("one")).content == "done"
+        assert at_work.count("many") == AT_ONCE
+        go.set()
+    assert [task.result().content for task in many] == ["done"] * 3 * AT_ONCE

@@ -30,7 +30,16 @@ class Writer:
 
 
 def reflections(store: SqliteStore, config: MemoryConfig = CONFIG) -> Reflections:
-    return Reflections(notes=SqliteNotes(store), store=store, clock=SetClock(), config=lambda: config)
+    return Reflections(
+        notes=SqliteNotes(store), store=store, clock=SetClock(), config=lambda: config, redact=_without_key
+    )
+
+
+KEY = "Wx81_short_secret_55_and_more"
+
+
+def _without_key(text: str) -> str:
+    return text.replace(KEY, "[SECRET:KEY]")
 
 
 @pytest.mark.parametrize(
@@ -110,3 +119,35 @@ async def test_only_the_newest_stretch_of_a_long_silence_is_read(store: SqliteSt
     [observation] = await reflections(store).grow(ADA, writer)
     assert (observation.first_seq, observation.last_seq) == (102, 301)
     assert len(writer.given[0][1]) < 25_000
+
+
+@stored
+async def test_what_became_a_secret_since_is_taken_out_before_a_message_is_cut(store: SqliteStore) -> None:
+    await store.begin(RunRequest(id="r", key=ADA, speaker="ada", content="so"), now=1.0)
+    # Where a message is cut, its beginning ends and its end begins.
+    texts = ["y" * at + KEY + "z" * (9_000 - at) for at in (1_390, 9_000 - 610)]
+    await store.append(ADA, "r", [Message(role=Role.USER, content=text) for text in (*texts, "a", "b")], now=1.0)
+    writer = Writer()
+    await reflections(store).grow(ADA, writer)
+    told = writer.given[0][1]
+    assert "left out" in told
+    assert not any(KEY[at : at + 6] in told for at in range(len(KEY) - 6))
+
+
+@stored
+async def test_notes_of_words_that_were_trusted_are_trusted(store: SqliteStore) -> None:
+    await store.begin(RunRequest(id="r", key=ADA, speaker="ada", content="so"), now=1.0)
+    heard = Message(role=Role.USER, content="said on a page", taint=frozenset({"web"}))
+    await store.append(ADA, "r", [heard] * 3, now=1.0)
+    growing, notes = reflections(store), SqliteNotes(store)
+    [before] = await growing.grow(ADA, Writer())
+    assert before.taint == {"web"}
+    await store.append(ADA, "r", [heard] * 3, now=1.0)
+    await store.trust(ADA)
+    assert [note.taint for note in await notes.listed(ADA, NoteKind.OBSERVATION, limit=9)] == [frozenset()]
+    await store.append(ADA, "r", [replace(heard, taint=frozenset())], now=1.0)
+    after, reflection = await growing.grow(ADA, Writer())
+    assert (after.taint, reflection.taint) == (frozenset(), frozenset())
+    await store.append(ADA, "r", [heard] * 4, now=1.0)
+    [newest] = await growing.grow(ADA, Writer())
+    assert newest.taint == {"web"}

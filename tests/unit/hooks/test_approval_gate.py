@@ -96,14 +96,18 @@ async def bench(path: Path, *, hooks: Sequence[Hook] = ()) -> AsyncIterator[Benc
             if await store.load(context().key) is None:
                 await talk(store)
             rows = StoredApprovals(store)
-            approvals = Approvals(store=rows, clock=SetClock())
+            approvals = Approvals(store=rows, clock=SetClock(), redact=str)
             kept = KeptArguments(approvals, kit.vault)
-            asking = ApprovalGate(approvals, InterceptorConfig, kept=kept)
+            asking = ApprovalGate(approvals, InterceptorConfig, kept=kept, refusal=_nothing)
             login = Login()
             gate = Gate(tools=lambda: {"login": login}, hooks=[*hooks, asking], budget=_whole, restore=kept.restore)
             yield Bench(rows, gate, approvals, login)
         finally:
             await store.close()
+
+
+async def _nothing(_call: GateCall) -> str:
+    return ""
 
 
 async def _whole(_call: GateCall, result: ToolResult) -> ToolResult:
@@ -207,10 +211,12 @@ async def test_a_vault_that_is_closed_keeps_nobody_from_deciding(tmp_path: Path)
     async with bench(tmp_path) as desk:
         approval = Approval(
             id="a", key=context().key, run_id="r", call_id="c", speaker="ada", tool="login", arguments="{}",
-            subject="", line="", preview="", reason="", digest="d",
+            subject="", line="", preview="", reason="", digest="d", exact="e",
         )  # fmt: skip
         kept = await KeptArguments(desk.approvals, Closed()).close(approval, {"pin": 1})
-    assert kept == approval
+    # No rule can be made for it: the value it would be about cannot be told.
+    assert kept == replace(approval, exact="")
+    assert (kept.rule(Decision.ALWAYS), kept.rule_words()) == (None, "")
 
 
 @pytest.mark.parametrize(
@@ -255,7 +261,8 @@ class Answering:
         self._rules = rules
 
     def allowed(self, approval: Approval, *, exactly: bool = False) -> bool:
-        return approval.subject in self._rules if exactly else bool(self._rules)
+        command = json.loads(approval.arguments).get("command")
+        return command in self._rules if exactly else bool(self._rules)
 
     async def request(self, approval: Approval, emit: object, *, seconds: float) -> AskState:
         self.asked.append(approval)
@@ -274,9 +281,10 @@ class NothingKept:
 
 async def made(tool: Any, arguments: dict[str, Any], answering: Answering, **config: Any) -> ToolResult:
     policy = InterceptorConfig(policy="none", exempt_tools=("*",), **config)
+    security = SecurityFilter(classify=judged, redact=str)
     hooks: list[Hook] = [
-        SecurityFilter(classify=judged, redact=str),
-        ApprovalGate(answering, lambda: policy, kept=NothingKept()),
+        security,
+        ApprovalGate(answering, lambda: policy, kept=NothingKept(), refusal=security.refusal),
     ]
 
     async def lost(run_id: str, call_id: str) -> str:
@@ -331,3 +339,10 @@ async def test_a_doubt_is_refused_where_nobody_can_be_asked() -> None:
     result = await made(Shell(), {"command": "doubtful"}, answering, unattended=True)
     assert "nobody to ask" in result.content
     assert answering.asked == []
+
+
+async def test_with_nobody_to_ask_the_result_says_so_to_the_run() -> None:
+    answering = Answering()
+    result = await made(Shell(), {"command": "doubtful"}, answering, unattended=True)
+    assert result.unasked
+    assert not (await made(Shell(), {"command": "doubtful"}, answering)).unasked

@@ -229,6 +229,23 @@ async def test_a_long_result_is_kept_shortened_and_no_half_of_a_secret_with_it()
         assert "hunter" not in item.content
 
 
+async def test_a_result_is_kept_without_half_of_a_very_long_secret() -> None:
+    secret = "".join(chr(33 + (7 * place * place + place) % 90) for place in range(6_000))
+    for place in range(0, 40_000, 401):
+        kept, later = Kept(), Later()
+        hook = KnowledgeSaver(
+            learnings=kept,
+            config=lambda: KnowledgeConfig(enabled=True),
+            later=later,
+            clock=SetClock(),
+            redact=lambda text: text.replace(secret, "[redacted]"),
+        )
+        content = " " * place + secret + " " * (40_000 - place)
+        await hook(gate_call(Named("fs_read")), answers(ToolResult(content=content)))
+        await later.now()
+        assert not any(secret[at : at + 40] in kept.items[0].content for at in range(0, 6_000, 20))
+
+
 async def test_each_finished_call_is_published_with_how_long_it_took() -> None:
     published: list[tuple[str, CallRecord]] = []
     clock = SetClock(5.0)

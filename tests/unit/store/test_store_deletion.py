@@ -61,7 +61,7 @@ async def fill(store: SqliteStore, key: ConversationKey, word: str) -> None:
     approvals = StoredApprovals(store)
     approval = Approval(
         id=f"ask-{run}", key=key, run_id=run, call_id="call_1", speaker="ada", tool="fs_read", arguments=word,
-        subject=word, line=word, preview=word, reason=word, opened_at=1.0, expires_at=1e12,
+        subject=word, line=word, preview=word, reason=word, exact=word, opened_at=1.0, expires_at=1e12,
     )  # fmt: skip
     await approvals.open(approval)
     await approvals.decide(approval.id, attempt=1, decision=Decision.ALWAYS, by=word, now=2.0)

@@ -12,6 +12,7 @@ from moot.domain.errors import BadRequest, Busy, Forbidden, MootError, NotFound,
 from moot.domain.ports import ToolResult
 from moot.domain.prompt import Safety, Sink
 from moot.domain.sandbox_config import SandboxConfig
+from moot.hooks.redaction import Redactor
 from moot.tools.exec_script import ScriptRunner
 from moot.tools.sandbox import sandbox as sandbox_module
 from moot.tools.sandbox import seccomp
@@ -90,7 +91,7 @@ async def test_text_in_any_language_is_text(bench: Bench) -> None:
 
 
 async def test_what_the_redaction_knows_is_not_in_the_result(bench: Bench) -> None:
-    bench.redact = lambda text: text.replace("hunter2", "[SECRET:PW]")
+    bench.redact.register("PW", "hunter2")
     (bench.work / "notes").write_text("pw is hunter2\n")
     assert (await bench.run("cat notes")).content == "pw is [SECRET:PW]\n"
 
@@ -123,9 +124,13 @@ async def test_two_dozen_commands_at_once_all_answer(bench: Bench) -> None:
 
 
 async def status(bench: Bench, job: str) -> dict[str, object]:
-    said = await bench.tool("exec_status")({"id": job}, bench.context())
-    assert isinstance(said, str)
-    read: dict[str, object] = json.loads(said)
+    return await asked(bench, "exec_status", job)
+
+
+async def asked(bench: Bench, name: str, job: str) -> dict[str, object]:
+    said = await bench.tool(name)({"id": job}, bench.context())
+    assert isinstance(said, ToolResult)
+    read: dict[str, object] = json.loads(said.content)
     return read
 
 
@@ -155,7 +160,7 @@ async def test_a_background_command_is_seen_running_and_done(bench: Bench) -> No
 
 async def test_a_background_command_is_stopped_with_all_it_started(bench: Bench) -> None:
     job = await begin(bench, "setsid sleep 1000 & echo up; sleep 1000")
-    stopped = json.loads(str(await bench.tool("exec_stop")({"id": job}, bench.context())))
+    stopped = await asked(bench, "exec_stop", job)
     assert (stopped["done"], stopped["error"]) == (True, "stopped")
 
 
@@ -211,6 +216,24 @@ def test_what_a_command_can_carry_away_depends_on_the_sandbox(tmp_path: Path, se
     assert Bench(tmp_path, **settings).tool("exec").spec.sinks == sinks
 
 
+@pytest.mark.parametrize(
+    ("settings", "taint"),
+    [({}, set()), ({"network": True}, {"web"}), ({"mode": "none"}, {"web"})],
+    ids=["sandboxed", "with network", "without a sandbox"],
+)
+async def test_what_reaches_a_network_brings_in_a_strangers_words(tmp_path: Path, settings: dict, taint: set) -> None:  # type: ignore[type-arg]
+    bench = Bench(tmp_path, **settings)
+    assert [bench.tool(name).spec.taint for name in ("exec", "exec_bg")] == ["".join(taint)] * 2
+    job = await begin(bench, "echo hello")
+    await done(bench, job)
+    for name in ("exec_status", "exec_stop"):
+        said = await bench.tool(name)({"id": job}, bench.context())
+        assert isinstance(said, ToolResult)
+        assert said.taint == taint
+    script = skill(bench, "#!/bin/sh\necho hello\n")
+    assert (await runner(bench)(str(script), [], bench.context())).taint == taint
+
+
 async def test_the_preview_shows_the_command_the_place_and_the_doubt(bench: Bench) -> None:
     shown = await bench.tool("exec").preview({"command": "git push --force"}, bench.context())  # type: ignore[attr-defined]
     assert shown.splitlines()[0] == "git push --force"
@@ -261,7 +284,7 @@ def skill(bench: Bench, script: str) -> Path:
 
 
 def runner(bench: Bench) -> ScriptRunner:
-    return ScriptRunner(sandbox=bench.sandbox(), classify_script=classify_script, redact=str)
+    return ScriptRunner(sandbox=bench.sandbox(), classify_script=classify_script, redact=Redactor())
 
 
 async def test_a_skills_script_runs_with_its_folder_to_read_and_the_working_directory_to_write(bench: Bench) -> None:
@@ -286,22 +309,46 @@ async def test_a_script_that_is_not_there_is_an_error(bench: Bench) -> None:
 # ---- parts -------------------------------------------------------------------------------------
 
 
-def test_a_tape_keeps_the_beginning_and_the_end_and_nothing_near_the_cut() -> None:
+def test_a_tape_keeps_the_beginning_and_the_end() -> None:
     tape = Tape(300)
     for number in range(1000):
         tape.add(b"%04d" % number)
-    said = tape.text(margin=8)
-    head, note, tail = said.split("\n")
-    assert head == "".join(f"{number:04d}" for number in range(23))
-    assert tail == "".join(f"{number:04d}" for number in range(952, 1000))
+    head, note, tail = tape.text(Redactor()).split("\n")
+    assert head == "".join(f"{number:04d}" for number in range(25))
+    assert tail == "".join(f"{number:04d}" for number in range(950, 1000))
     assert note == f"[… {4000 - len(head) - len(tail)} bytes left out …]"
+
+
+@pytest.mark.parametrize("length", [24, 300, 3000])
+def test_no_part_of_a_secret_is_left_at_a_cut_wherever_it_falls(length: int) -> None:
+    secret = "".join(chr(33 + (7 * place * place + place) % 90) for place in range(length))
+    redactor = Redactor()
+    redactor.register("KEY", secret)
+    keep = 12 * redactor.margin
+    for inside in (1, 8, length // 2, length - 1):
+        tape = Tape(keep)
+        tape.add(b"x" * (keep // 3 - inside) + secret.encode() + b"y" * keep)
+        tape.add(secret.encode() + b"z" * (keep - keep // 3 - (length - inside)))
+        said = tape.text(redactor)
+        assert "left out" in said
+        assert (said.count("x") > keep // 6, said.count("z") > keep // 6) == (True, True)
+        assert not any(secret[at : at + 8] in said for at in range(length - 8))
+
+
+async def test_a_secret_that_a_command_was_lent_is_not_left_in_half_at_a_cut(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, output_bytes=9_000)
+    bench.secrets.values["PW"] = secret = "correct horse battery staple 0123456789"
+    command = "head -c 2980 /dev/zero | tr '\\0' x; printf %s {{secret:PW}}; head -c 30000 /dev/zero | tr '\\0' y"
+    said = await bench.say(command)
+    assert "left out" in said
+    assert not any(secret[at : at + 8] in said for at in range(len(secret) - 8))
 
 
 def test_a_tape_that_fits_is_whole() -> None:
     tape = Tape(300)
     tape.add(b"a" * 150)
     tape.add(b"b" * 150)
-    assert tape.text(margin=8) == "a" * 150 + "b" * 150
+    assert tape.text(Redactor()) == "a" * 150 + "b" * 150
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])

@@ -51,9 +51,10 @@ def test_a_command_made_to_be_hard_to_read_is_dangerous_and_quickly_so(command: 
     assert time.perf_counter() - start < 2.0
 
 
-def test_a_reference_to_a_secret_is_a_word_like_another() -> None:
+def test_a_reference_to_a_secret_is_a_word_nobody_knows() -> None:
     assert classify("curl -H 'X-Key: {{secret:KEY}}' https://x.example").level is Level.OK
     assert classify("rm -rf / {{secret:KEY}}").level is Level.DANGEROUS
+    assert classify("sh <<EOF\n{{secret:KEY}}\nEOF").level is Level.DANGEROUS
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,15 @@ def test_a_reference_to_a_secret_is_a_word_like_another() -> None:
         ("#!/usr/bin/python3\nimport os\nos.system('rm -rf ~')\n", Level.DANGEROUS),
         ("#!/usr/bin/env -S python3 -u\nexec(__import__('base64').b64decode(x))\n", Level.DANGEROUS),
         ("#!/opt/strange/tongue\nanything\n", Level.DANGEROUS),
+        ("#!/usr/bin/env -S bash -c 'rm -rf ~'\necho hi\n", Level.DANGEROUS),
+        ("#!/usr/bin/env -S bash -eu\necho hi\n", Level.OK),
+        ("#!/bin/sh -e\necho hi\n", Level.OK),
+        ("#!/usr/bin/env -S LD_PRELOAD=./x.so bash\necho hi\n", Level.DANGEROUS),
+        ("#!/usr/bin/perl -esystem('rm -rf ~')\nprint 1;\n", Level.DANGEROUS),
+        ("#!/usr/bin/env -S python3 -c 'import os; os.system(\"rm -rf ~\")'\nprint(1)\n", Level.DANGEROUS),
+        ("#!/usr/bin/env\necho hi\n", Level.DANGEROUS),
+        ("#!\necho hi\n", Level.DANGEROUS),
+        ("#!/bin/sh " + "x" * 300 + "\necho hi\n", Level.DANGEROUS),
     ],
 )
 def test_a_script_is_judged_in_the_language_its_first_line_names(script: str, level: Level) -> None:

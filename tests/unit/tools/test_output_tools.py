@@ -2,6 +2,9 @@
 
 import asyncio
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -33,9 +36,11 @@ class Reader:
         raise AssertionError("it is not called here")
 
 
-def getter(store: SqliteStore, clock: SetClock | None = None) -> outputs.ToolOutputGet:
+def getter(
+    store: SqliteStore, clock: SetClock | None = None, redact: Callable[[str], str] = str
+) -> outputs.ToolOutputGet:
     shelf = SqliteOutputs(store, CONFIG)
-    [tool] = outputs.tools(outputs=shelf, config=lambda: CONFIG, clock=clock or SetClock())
+    [tool] = outputs.tools(outputs=shelf, config=lambda: CONFIG, clock=clock or SetClock(), redact=redact)
     assert isinstance(tool, outputs.ToolOutputGet)
     return tool
 
@@ -49,6 +54,16 @@ async def kept(store: SqliteStore, content: str) -> str:
     made = Output(ref="out-1", tool="exec", content=content, taint=WEB, created_at=SetClock().now())
     await SqliteOutputs(store, CONFIG).keep(ADA, made)
     return "out-1"
+
+
+@stored
+async def test_what_became_a_secret_since_is_taken_out_before_a_page_is_cut(store: SqliteStore) -> None:
+    secret = "Wx81_short_secret_55_and_more"
+    ref = await kept(store, "x" * (LINE_LENGTH - 10) + secret)
+    reading = getter(store, redact=lambda text: text.replace(secret, "[SECRET:KEY]"))
+    pages = [await reading({"ref": ref, "mode": "range", "offset": at, "limit": 1}, context()) for at in (0, 1)]
+    pages.append(await reading({"ref": ref, "mode": "grep", "pattern": "x$|SECRET"}, context()))
+    assert not any("Wx81" in page.content or "and_more" in page.content for page in pages)
 
 
 @stored
@@ -180,6 +195,28 @@ async def test_a_pattern_that_never_ends_is_stopped_and_nobody_waits_for_it(stor
     assert "too long" in error.message
     assert time.monotonic() - started < outputs.SEARCH_SECONDS + 3
     assert pause < 0.5
+
+
+@stored
+async def test_searches_take_no_thread_from_others_and_one_conversation_makes_one_at_a_time(store: SqliteStore) -> None:
+    ref = await kept(store, "a" * 5_000 + "!")
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    get = getter(store)
+    order: list[str] = []
+
+    async def search(pattern: str, where: str = "ada") -> None:
+        with suppress(BadRequest):
+            await told(get, {"ref": ref, "mode": "grep", "pattern": pattern})
+        order.append(where)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(3):
+            group.create_task(search("(a+)+$"))
+        await asyncio.to_thread(order.append, "a thread")
+        assert order == ["a thread"]
+        other = await get._search(ADA_WITH_EVE, "one\ntwo", "two")
+        assert other["matches"] == [{"line": 1, "text": "two"}]
+        assert order.count("ada") < 3
 
 
 @stored

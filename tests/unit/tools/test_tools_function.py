@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any, Literal, Optional
@@ -12,7 +13,7 @@ import pytest
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Busy, ConfigError
 from moot.tools import RunContext, Safety, Sink, ToolResult, tool
-from moot.tools.function import MOST_THREADS, BadTool, FunctionTool, tool_of
+from moot.tools.function import MOST_THREADS, STALL_SECONDS, BadTool, FunctionTool, tool_of
 
 
 class Unit(Enum):
@@ -230,6 +231,60 @@ def test_what_a_function_raises_reaches_its_caller() -> None:
         asyncio.run(call(fail, how="stop"))
     with pytest.raises(RuntimeError, match="SystemExit"):
         asyncio.run(call(fail, how="exit"))
+
+
+@pytest.mark.parametrize("leaving", [SystemExit(3), KeyboardInterrupt()])
+def test_a_coroutine_that_wants_to_leave_takes_nobody_along(leaving: BaseException) -> None:
+    @tool
+    async def leave() -> str:
+        """Leave."""
+        await asyncio.sleep(0)
+        raise leaving
+
+    async def both() -> None:
+        with pytest.raises(RuntimeError, match="the function raised"):
+            await call(leave)
+
+    asyncio.run(both())
+
+
+def test_a_coroutine_that_holds_up_the_loop_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    @tool
+    async def block(seconds: float) -> str:
+        """Block."""
+        await asyncio.sleep(0)
+        time.sleep(seconds)  # noqa: ASYNC251  what is tried here
+        return "done"
+
+    assert asyncio.run(call(block, seconds=0.0)) == "done"
+    assert caplog.records == []
+    assert asyncio.run(call(block, seconds=STALL_SECONDS + 0.1)) == "done"
+    assert "tool block stopped the whole daemon" in caplog.text
+
+
+def test_a_coroutine_still_hears_that_it_is_cancelled_and_may_tidy_up() -> None:
+    heard: list[str] = []
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            heard.append("cancelled")
+            await asyncio.sleep(0)
+            heard.append("tidied")
+        return ""
+
+    async def both() -> None:
+        task = asyncio.get_running_loop().create_task(call(wait))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(both())
+    assert heard == ["cancelled", "tidied"]
 
 
 def test_a_result_that_is_not_json_is_an_error_that_names_the_function() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from moot.domain.errors import BadRequest, ConfigError, MootError, Unavailable
 from moot.domain.ports import Renders, ToolResult
 from moot.domain.prompt import Safety, Sink
 from moot.domain.web_config import WebConfig
+from moot.hooks.redaction import Redactor
 from moot.models.keys import reveal
 from moot.tools.web import tools
 from tests.web_server import Site, context, serving
@@ -19,8 +21,8 @@ from tests.web_server import Site, context, serving
 PAGE = "<title>Tea</title><body><article><h1>Tea</h1><p>" + "Tea is a drink. " * 40 + "</p></article>"
 
 
-def named(name: str, config: WebConfig) -> Any:
-    return next(tool for tool in tools(config, reveal=reveal) if tool.spec.name == name)
+def named(name: str, config: WebConfig, redactor: Redactor | None = None) -> Any:
+    return next(tool for tool in tools(config, reveal=reveal, redact=redactor or Redactor()) if tool.spec.name == name)
 
 
 async def fetch(site: Site, path: str = "/", **arguments: Any) -> tuple[dict[str, Any], bool]:
@@ -45,12 +47,33 @@ def answering(body: str | bytes, **more: Any) -> Any:
 
 
 def test_the_gate_knows_what_the_web_tools_are() -> None:
-    fetching, searching = (tool.spec for tool in tools(WebConfig(), reveal=reveal))
+    fetching, searching = (tool.spec for tool in tools(WebConfig(), reveal=reveal, redact=Redactor()))
     assert (fetching.safety, searching.safety) == (Safety.MODERATE, Safety.SAFE)
     for spec in (fetching, searching):
         assert spec.taint == "web"
         assert spec.sinks == {Sink.EGRESS}
-    assert all(isinstance(tool, Renders) for tool in tools(WebConfig(), reveal=reveal))
+    assert all(isinstance(tool, Renders) for tool in tools(WebConfig(), reveal=reveal, redact=Redactor()))
+
+
+@pytest.mark.parametrize("shown", [20, 31, 41])
+async def test_a_page_is_cut_only_after_secrets_are_taken_out(shown: int) -> None:
+    redactor = Redactor()
+    redactor.register("KEY", secret := "Wx81_short_secret_55_and_more")
+    async with serving(answering(f"your key is {secret} keep it", content_type="text/plain")) as site:
+        fetching = named("web_fetch", site.config(), redactor)
+        result = await fetching({"url": site.url, "max_length": shown}, context())
+    assert not any(secret[at : at + 6] in result.content for at in range(len(secret) - 6))
+
+
+async def test_a_page_that_is_too_long_does_not_end_in_half_a_secret() -> None:
+    redactor = Redactor()
+    redactor.register("KEY", secret := "Wx81_short_secret_55_and_more")
+    async with serving(answering("x" * 2_990 + secret, content_type="text/plain")) as site:
+        fetching = named("web_fetch", replace(site.config(), max_bytes=3_010), redactor)
+        page = json.loads((await fetching({"url": site.url}, context())).content)
+    assert page["truncated"]
+    assert "Wx81" not in page["content"]
+    assert page["content"].startswith("xxx")
 
 
 async def test_a_page_is_given_with_its_title_and_length() -> None:

@@ -1,6 +1,7 @@
 """JSON lines: what export writes import reads, and old or broken files give what they can."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +10,8 @@ from jsonl_histories import histories
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message, Role, Thinking, ToolCall, assistant, tool_result, user
-from moot.wire.jsonl import NO_RESULT, Imported, export_lines, import_lines
+from moot.wire.jsonl import NO_RESULT, Imported, import_lines
+from moot.wire.jsonl_export import export_lines
 
 FACTS = '{"agent":"crab","created_by":"user","created_at":"2026-04-03T10:00:00Z","title":"","uptime_secs":0}'
 AT = 1775210400.0
@@ -291,3 +293,31 @@ def test_a_file_that_names_no_agent_needs_one() -> None:
     with pytest.raises(BadRequest):
         import_lines('{"role":"user","content":"hello"}')
     assert import_lines('{"role":"user","content":"hello"}', agent="crab").conversation.key.agent == "crab"
+
+
+def test_whose_words_a_line_holds_is_written_and_read_until_they_were_trusted() -> None:
+    web, mcp = frozenset({"web"}), frozenset({"mcp", "web"})
+    history = [replace(user("a page"), taint=web), assistant("I see."), replace(assistant("more"), taint=mcp)]
+    entries = [Entry(seq=seq, message=each, run_id="r", created_at=AT) for seq, each in enumerate(history, 1)]
+    archive = Archive(number=1, first_seq=1, last_seq=2, title="T.", summary="T.", archived_at=AT, taint=web)
+    conversation = Conversation(key=ConversationKey("crab", "user"), created_at=AT, updated_at=AT)
+
+    imported = import_lines(export_lines(conversation, entries, [archive]))
+    trusted = import_lines(export_lines(replace(conversation, trusted_seq=2), entries, [archive]))
+
+    assert [message.taint for message in messages(imported)] == [web, frozenset(), mcp]
+    assert imported.archives[0].taint == web
+    assert [message.taint for message in messages(trusted)] == [frozenset(), frozenset(), mcp]
+    assert trusted.archives[0].taint == frozenset()
+
+
+def test_a_taint_that_is_none_says_nothing() -> None:
+    imported = read(
+        '{"role":"user","content":"a","taint":"web"}',
+        '{"role":"user","content":"b","taint":[1,"a,b","<x>","web",null]}',
+        json.dumps({"role": "user", "content": "c", "taint": [f"n{number}" for number in range(999)]}),
+    )
+
+    found = [message.taint for message in messages(imported)]
+    assert found[:2] == [frozenset(), {"web"}]
+    assert len(found[2]) == 16

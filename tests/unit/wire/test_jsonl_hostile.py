@@ -9,7 +9,8 @@ import pytest
 from moot.domain.conversation import Conversation, ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.message import Message, ToolCall
-from moot.wire.jsonl import MAX_CALLS, MAX_LINES, MAX_SKIPPED, Imported, export_lines, import_lines
+from moot.wire.jsonl import MAX_CALLS, MAX_LINES, MAX_SKIPPED, Imported, import_lines
+from moot.wire.jsonl_export import export_lines
 
 
 def read(*lines: dict[str, Any], **facts: object) -> Imported:

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 from google.protobuf import json_format
 
-from moot.domain.approval import Approval, AskState
+from moot.domain.approval import Approval, AskState, Binding
 from moot.domain.ask import Ask, Option, Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import (
@@ -49,6 +49,8 @@ APPROVAL = Approval(
     line="$ ls",
     preview="ls",
     reason="it is dangerous",
+    exact="e",
+    binding=Binding(what="without a sandbox"),
     expires_at=2.0,
 )
 
@@ -149,6 +151,7 @@ FORMS: list[tuple[Event, str, pb.StreamEvent, "pb.AgentEventKind.ValueType"]] = 
                 reason="it is dangerous",
                 rule="allow exec: ls for ada with user",
                 expires_at=2.0,
+                whole_rule="allow any exec, without a sandbox for ada with user",
             )
         ),
         pb.APPROVAL,

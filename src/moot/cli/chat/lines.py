@@ -85,8 +85,8 @@ def tool(name: str, arguments: str, result: pb.ToolResultEvent) -> Line:
 def approval(event: pb.ApprovalEvent) -> list[Line]:
     """A call that waits for its owner, with what it would change."""
     shown: list[Line] = [
-        [("class:notice", f"  ⚠ {safe.line(event.tool)} waits for you: {safe.line(event.reason)}")],
-        [(CODE, f"    {safe.line(event.line)}")],
+        [("class:notice", f"  ⚠ {safe.exact_line(event.tool)} waits for you: {safe.exact_line(event.reason)}")],
+        [(CODE, f"    {safe.exact_line(event.line)}")],
     ]
     return shown + [[(_changed(row), f"    {row}")] for row in approvals.preview(event)]
 
@@ -98,8 +98,11 @@ def _changed(row: str) -> str:
     return {"+": "class:added", "-": "class:removed"}.get(row[:1], CODE)
 
 
-def decided(event: pb.ApprovalEvent, state: str) -> Line:
-    said = {"granted": "✓ allowed", "used": "✓ allowed", "denied": "✗ denied"}.get(state, f"✗ {safe.line(state)}")
+def decided(event: pb.ApprovalEvent, state: str, here: str = "") -> Line:
+    """What became of an approval; `here` is what was decided on this screen."""
+    allowed = {"once": "✓ allowed once", "run": "✓ allowed in this run", "always": "✓ allowed from now on"}
+    good = allowed.get(here, "✓ allowed")
+    said = {"granted": good, "used": good, "denied": "✗ denied"}.get(state, f"✗ {safe.line(state)}")
     return [("class:dim", f"  {said}: {safe.line(event.line, _TOOL_COLUMNS)}")]
 
 

@@ -42,7 +42,7 @@ class Known:
 
 
 def known(config: McpConfig, listed: Iterable[Listed], pins: dict[str, str]) -> list[Known]:
-    """Every tool with what is to be thought of it. One without a pin is taken as it is: the caller pins it."""
+    """Every tool with what is to be thought of it. Where nothing is pinned yet, all is taken as it is, to be pinned."""
     found: list[Known] = []
     taken: set[str] = set()
     for number, tool in enumerate(listed):
@@ -52,8 +52,8 @@ def known(config: McpConfig, listed: Iterable[Listed], pins: dict[str, str]) -> 
         if not reason and name in taken:
             reason = "another tool of this server has the same name"
         taken.add(name)
-        changed = not reason and pins.get(tool.name, digest) != digest
-        state = OfferState.REFUSED if reason else OfferState.CHANGED if changed else OfferState.READY
+        news = "" if reason else _news(tool.name, digest, pins)
+        state = OfferState.REFUSED if reason else OfferState.CHANGED if news else OfferState.READY
         offer = Offer(
             server=config.name,
             tool=tool.name,
@@ -61,10 +61,19 @@ def known(config: McpConfig, listed: Iterable[Listed], pins: dict[str, str]) -> 
             description=_words(tool.description, DESCRIPTION_LENGTH),
             digest=digest,
             state=state,
-            reason=reason or ("its description or parameters changed since it was approved" if changed else ""),
+            reason=reason or news,
         )
         found.append(Known(offer=offer, spec=None if reason else _spec(config, offer, tool)))
     return found
+
+
+def _news(tool: str, digest: str, pins: dict[str, str]) -> str:
+    """What the owner has not agreed to yet."""
+    if not pins or pins.get(tool) == digest:
+        return ""
+    if tool not in pins:
+        return "it is new: the server did not have it when its tools were agreed to"
+    return "its description or parameters changed since it was approved"
 
 
 def model_name(server: str, tool: str) -> str:

@@ -1,6 +1,7 @@
 """What a server's tool gave back, as text: everything else in it is only named. Pure."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from moot.domain.ports import ToolResult
@@ -9,19 +10,20 @@ from moot.domain.text import clean
 MOST_CHARACTERS = 256_000
 
 
-def as_text(result: Any) -> ToolResult:
-    """`result` is the SDK's CallToolResult."""
+def as_text(result: Any, redact: Callable[[str], str]) -> ToolResult:
+    """`result` is the SDK's CallToolResult. Secrets go before anything is cut: half of one gives it away."""
     pieces: list[str] = []
     room = MOST_CHARACTERS
     for block in result.content:
-        piece = clean(_block(block))
+        piece = redact(clean(_block(block)))
         pieces.append(piece[:room])
         room -= len(piece)
         if room <= 0:
             pieces.append(f"… more than {MOST_CHARACTERS} characters; the rest was cut")
             break
     if not pieces and result.structured_content is not None:
-        pieces.append(clean(json.dumps(result.structured_content, ensure_ascii=False))[:MOST_CHARACTERS])
+        said = redact(clean(json.dumps(result.structured_content, ensure_ascii=False)))
+        pieces.append(said[:MOST_CHARACTERS])
     return ToolResult(content="\n".join(pieces) or "(it gave nothing back)", is_error=bool(result.is_error))
 
 

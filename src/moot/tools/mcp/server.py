@@ -48,7 +48,8 @@ _CURRENT: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("mcp_cal
 class Needs:
     """What every server is given by the daemon.
 
-    `reveal` looks up the secrets its configuration refers to; `room` makes the folder of a server that names none.
+    `reveal` looks up the secrets its configuration refers to; `room` makes the folder of a server that names none;
+    `redact` takes every known secret out of a text.
     """
 
     pins: McpPins
@@ -57,6 +58,7 @@ class Needs:
     reveal: Reveal
     sandbox: Sandbox
     room: Callable[[str], str]
+    redact: Callable[[str], str]
 
 
 class McpServer:
@@ -133,7 +135,7 @@ class McpServer:
                 self._calls.add(call)
                 token = _CURRENT.set(call)
                 try:
-                    return as_text(await link.call(tool, arguments))
+                    return as_text(await link.call(tool, arguments), self._needs.redact)
                 finally:
                     _CURRENT.reset(token)
                     self._calls.discard(call)
@@ -159,7 +161,7 @@ class McpServer:
         code = getattr(error, "code", None)
         if isinstance(code, int) and link.alive and code != _CONNECTION_CLOSED:
             # The server itself said no; that is an answer.
-            return ToolResult(content=str(error)[:2000], is_error=True)
+            return ToolResult(content=self._needs.redact(str(error))[:2000], is_error=True)
         link.drop()
         raise self._unavailable("broke off while it was at work; whether it did anything is not known") from error
 

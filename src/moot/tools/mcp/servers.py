@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from moot.domain.errors import MootError, NotFound
 from moot.domain.mcp import McpConfig, Offer, OfferState
 from moot.domain.ports import RunContext, Tool, ToolResult
@@ -21,7 +23,7 @@ class McpTool:
     spec: ToolSpec
 
     def line(self, arguments: dict[str, Any]) -> str:
-        return f"{self._server.config.name}: {self._tool[:80]} {str(arguments)[:200]}"
+        return f"{self._server.config.name}: {self._tool} {msgspec.json.encode(arguments).decode()}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         return await self._server.call(self._tool, arguments, context)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from moot.domain.errors import Unavailable
+from moot.domain.errors import Conflict, Unavailable
 from moot.domain.sandbox import SandboxReport
 from moot.domain.sandbox_config import SandboxConfig
-from moot.tools.sandbox import cgroup, seccomp, view
+from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
 from moot.tools.sandbox.process import Process
 from moot.tools.sandbox.tape import Tape
 
@@ -40,6 +40,21 @@ class Command:
     lent: str = ""
 
 
+_AGAIN = "Try again; if it stays so, `moot doctor` tries the sandbox itself."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How one command is started: its argv, the descriptors it takes along, and what is looked at before it may go."""
+
+    argv: list[str]
+    kept: list[int]
+    # Where there must be mounts, and the file that bubblewrap tells the process in that it made them for.
+    nested: list[str] = field(default_factory=list)
+    told: int = -1
+    release: Callable[[], None] = lambda: None
+
+
 class NotStarted(Unavailable):
     """The sandbox gave no sign of life; what it printed may say why."""
 
@@ -57,6 +72,8 @@ class Sandbox:
         self._workspaces = workspaces
         self._report: SandboxReport | None = None
         self._filter = seccomp.program()
+        # Found once: what is put in the place of a folder later is not what the owner lent.
+        self._readable = view.lendable(config.readable)
         self._shell = shutil.which("bash", path=os.pathsep.join(PATH)) or "/bin/sh"
 
     def shell(self, command: str) -> tuple[str, ...]:
@@ -106,12 +123,24 @@ class Sandbox:
             stack.callback(ours.close)
             stack.callback(theirs.close)
             ours.setblocking(False)
-            argv, kept = await asyncio.to_thread(self._argv, command, report, theirs.fileno(), stack)
-            pid = await spawn(argv, kept, self._environment(command, report))
-            theirs.close()
-            return await self._release(pid, ours, report)
+            plan = await asyncio.to_thread(self._planned, command, report, theirs.fileno(), stack)
+            try:
+                pid = await spawn(plan.argv, plan.kept, self._environment(command, report))
+                theirs.close()
+                bound = await self._release(pid, ours, report, plan)
+            except BaseException:
+                plan.release()
+                raise
 
-    async def _release(self, pid: int, ours: socket.socket, report: SandboxReport) -> Callable[[], None]:
+        def farewell() -> None:
+            _remove(bound)
+            plan.release()
+
+        return farewell
+
+    async def _release(
+        self, pid: int, ours: socket.socket, report: SandboxReport, plan: Plan
+    ) -> cgroup.ProcessBound | None:
         """Hear that the command stands ready, bound it, and let it go."""
         loop = asyncio.get_running_loop()
         try:
@@ -120,7 +149,9 @@ class Sandbox:
         except TimeoutError:
             said = b""
         if not said:
-            raise NotStarted("the sandbox did not start", fix=_FIX)
+            raise NotStarted("the sandbox did not start", fix=_AGAIN)
+        if not await asyncio.to_thread(_stands, plan):
+            raise Conflict("the working directory changed while a command was started in it", fix="Try again.")
         bound: cgroup.ProcessBound | None = None
         try:
             if report.process_limit == "cgroup":
@@ -131,16 +162,22 @@ class Sandbox:
         except BaseException:
             _remove(bound)
             raise
-        return lambda: _remove(bound)
+        return bound
 
-    def _argv(
-        self, command: Command, report: SandboxReport, control: int, stack: ExitStack
-    ) -> tuple[list[str], list[int]]:
+    def _planned(self, command: Command, report: SandboxReport, control: int, stack: ExitStack) -> Plan:
+        try:
+            return self._plan(command, report, control, stack)
+        except OSError as error:
+            raise Conflict(
+                f"the working directory {command.cwd} cannot be held as it is: {error.strerror}",
+                fix="Try again; something may be changing it, or it may not be yours to read.",
+            ) from error
+
+    def _plan(self, command: Command, report: SandboxReport, control: int, stack: ExitStack) -> Plan:
         standing = view.stand(command.cwd, protected=self._protected, workspaces=self._workspaces)
         stack.callback(os.close, standing.descriptor)
-        writable = ["/tmp", "/dev", *([standing.path] if standing.writable else [])]
-        plan = {
-            "writable": writable,
+        inner = {
+            "writable": ["/tmp", "/dev", *([standing.path] if standing.writable else [])],
             "limits": {"processes": self.config.processes, "memory": self.config.memory_bytes}
             if report.confined
             else {},
@@ -148,19 +185,28 @@ class Sandbox:
             "guard": "" if report.confined else standing.path,
         }
         python = os.path.realpath(sys.executable)
-        words = [str(control), msgspec.json.encode(plan).decode(), *command.argv]
+        words = [str(control), msgspec.json.encode(inner).decode(), *command.argv]
         if not report.confined:
             inside = str(Path(view.__file__).with_name("inside.py"))
-            return [python, "-I", "-S", inside, *words], [control]
-        options = self._namespaces()
-        kept = [control, standing.descriptor]
-        if self._filter:
-            kept.append(_memory(self._filter, stack))
-            options += ["--seccomp", str(kept[-1])]
-        options += view.arguments(standing, protected=self._protected, config=self.config, lent=command.lent)
-        # Not on the command line, which a sandboxed program can read: it would tell what is hidden and where.
-        kept.append(_memory("\0".join(options).encode(), stack))
-        return [report.path, "--args", str(kept[-1]), "--", python, "-I", "-S", view.INSIDE, *words], kept
+            return Plan(argv=[python, "-I", "-S", inside, *words], kept=[control])
+        made = mounts.Mounts(stack)
+        view.arguments(made, standing, protected=self._protected, config=self.config, readable=self._readable)
+        held = repository.hold(made, standing.descriptor, standing.path) if standing.writable else lambda: None
+        try:
+            view.surroundings(made, standing, config=self.config, lent=command.lent)
+            told = _memory(b"", stack)
+            options = [*self._namespaces(), "--info-fd", str(told), *made.words]
+            kept = [control, told, *made.kept]
+            if self._filter:
+                kept.append(_memory(self._filter, stack))
+                options += ["--seccomp", str(kept[-1])]
+            # Not on the command line, which a sandboxed program can read: it would tell what is hidden and where.
+            kept.append(_memory("\0".join(options).encode(errors="surrogateescape"), stack))
+        except BaseException:
+            held()
+            raise
+        argv = [report.path, "--args", str(kept[-1]), "--", python, "-I", "-S", view.INSIDE, *words]
+        return Plan(argv=argv, kept=kept, nested=made.nested, told=told, release=held)
 
     def _namespaces(self) -> list[str]:
         """Everything of its own, nothing to gain, and gone when the daemon is."""
@@ -207,14 +253,14 @@ class Sandbox:
             stack.callback(theirs.close)
             ours.settimeout(_START_SECONDS)
             command = Command(argv=("true",), cwd="/")
-            argv, kept = self._argv(command, asked, theirs.fileno(), stack)
+            plan = self._planned(command, asked, theirs.fileno(), stack)
             try:
                 child = subprocess.Popen(
-                    argv,
+                    plan.argv,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
-                    pass_fds=kept,
+                    pass_fds=plan.kept,
                     env=self._environment(command, asked),
                 )
             except OSError as error:
@@ -243,6 +289,18 @@ def _memory(content: bytes, stack: ExitStack) -> int:
     os.write(descriptor, content)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
+
+
+def _stands(plan: Plan) -> bool:
+    """Whether everything was mounted where it belongs: a name may have become a link just when it was looked up."""
+    if not plan.nested:
+        return True
+    os.lseek(plan.told, 0, os.SEEK_SET)
+    try:
+        child: int = msgspec.json.decode(os.read(plan.told, 4096))["child-pid"]
+        return mounts.found(child, plan.nested)
+    except (OSError, msgspec.DecodeError, KeyError):
+        return False
 
 
 async def _spawn(argv: list[str], kept: list[int], environment: dict[str, str], process: Process) -> None:

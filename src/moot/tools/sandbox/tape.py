@@ -1,5 +1,7 @@
 """What a command printed: the beginning and the end are kept, the middle is counted."""
 
+from moot.domain.redaction import Redaction, after_cut, before_cut
+
 
 class Tape:
     """Keeps at most `keep` bytes: a third from the beginning, the rest the newest. `ring` keeps the newest alone."""
@@ -26,19 +28,25 @@ class Tape:
     def lost(self) -> int:
         return self.total - len(self._head) - min(len(self._tail), self._most_tail)
 
-    def text(self, *, margin: int = 0) -> str:
-        """What was printed, as text. `margin` bytes at each cut are dropped too: half a secret is still one."""
+    def text(self, redact: Redaction | None = None) -> str:
+        """What was printed, as text without secrets, nor the part of one that a cut has left."""
+        redact = redact or _AsItIs()
         head, tail, lost = bytes(self._head), bytes(self._tail[-self._most_tail :]), self.lost
-        if lost and margin:
-            head, tail = head[: max(len(head) - margin, 0)], tail[margin:]
-            lost = self.total - len(head) - len(tail)
         if _binary(head + tail[:4096]):
             return f"[{self.total} bytes that are not text]"
         if not lost:
-            return (head + tail).decode(errors="replace")
-        note = f"[… {lost} bytes left out …]"
-        parts = (head.decode(errors="replace"), note, tail.decode(errors="replace"))
-        return "\n".join(part for part in parts if part)
+            return redact((head + tail).decode(errors="replace"))
+        first = before_cut(head.decode(errors="replace"), redact)
+        last = after_cut(tail.decode(errors="replace"), redact)
+        note = f"[… about {lost} bytes left out …]" if redact.margin else f"[… {lost} bytes left out …]"
+        return "\n".join(part for part in (first, note, last) if part)
+
+
+class _AsItIs:
+    margin = 0
+
+    def __call__(self, text: str) -> str:
+        return text
 
 
 def _binary(data: bytes) -> bool:

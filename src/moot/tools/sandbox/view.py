@@ -3,12 +3,14 @@
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from moot.domain.errors import Forbidden, NotFound
 from moot.domain.sandbox_config import SandboxConfig
 from moot.tools.private_places import homes, private_places
+from moot.tools.sandbox.mounts import Linked, Mounts, is_folder
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store", "/gnu/store")
 # Never a place to write, not even as a working directory.
@@ -23,8 +25,6 @@ _SYSTEM_SECRETS = (
 # A root of the machine may write these even without a capability; the kernel behind them is the machine's.
 _KERNEL_FOLDERS = ("/proc/sys", "/proc/fs", "/proc/acpi", "/proc/scsi", "/proc/tty")
 _KERNEL_FILES = ("/proc/sysrq-trigger", "/proc/mtrr", "/proc/kcore", "/proc/kmsg", "/proc/kallsyms", "/proc/timer_list")
-# What git runs by itself, outside the sandbox, when the person next uses it.
-_GIT = (".git/hooks", ".git/config")
 INSIDE = "/.moot/inside.py"
 # Where a folder lies that is lent to one command.
 LENT = "/.moot/lent"
@@ -79,144 +79,165 @@ def _refuse_private(path: str) -> None:
         raise Forbidden(f"{path} holds what is yours alone", fix="Work in another folder.")
 
 
-def arguments(standing: Standing, *, protected: Sequence[Path], config: SandboxConfig, lent: str = "") -> list[str]:
-    """The mounts, in order, as bubblewrap takes them."""
-    tmp = config.temporary_bytes
-    seen = [*_system(), *(("--ro-bind", path, path) for path in _readable(config.readable))]
-    roots = [destination for kind, _, destination in seen if kind != "--symlink"]
+def arguments(
+    mounts: Mounts, standing: Standing, *, protected: Sequence[Path], config: SandboxConfig, readable: Sequence[str]
+) -> None:
+    """The mounts, in order. `readable` is what the owner lends, as `lendable` found it."""
+    tmp = str(config.temporary_bytes)
+    roots = _system(mounts)
     # What is lent out of /tmp would be covered by the /tmp that a command has of its own.
-    covered = [mount for mount in seen if beneath(mount[2], "/tmp")]
-    mounts = [part for mount in seen if mount not in covered for part in mount]
-    mounts += ["--proc", "/proc", *_kernel(), "--dev", "/dev", "--size", str(tmp), "--tmpfs", "/dev/shm"]
-    mounts += ["--perms", "1777", "--size", str(tmp), "--tmpfs", "/tmp", "--dir", "/tmp/home", "--dir", "/run"]
-    mounts += ["--symlink", "../tmp", "/var/tmp", *(part for mount in covered for part in mount)]
-    mounts += _hidden(_existing(_SYSTEM_SECRETS))
-    for root in roots:
-        mounts += _sealed(root, protected, hide=True) + _hidden(_private(root))
+    covered = [path for path in readable if beneath(path, "/tmp")]
+    for path in readable:
+        if path not in covered:
+            _lend(mounts, path)
+    mounts.add("--proc", "/proc")
+    _kernel(mounts)
+    mounts.add("--dev", "/dev", "--size", tmp, "--tmpfs", "/dev/shm")
+    mounts.add("--perms", "1777", "--size", tmp, "--tmpfs", "/tmp", "--dir", "/tmp/home", "--dir", "/run")
+    mounts.add("--symlink", "../tmp", "/var/tmp")
+    for path in covered:
+        _lend(mounts, path)
+    hidden = _outermost([*_existing(_SYSTEM_SECRETS), *_existing(map(str, protected)), *_existing(private_places())])
+    for root in (*roots, *readable):
+        _hide_beneath(mounts, root, hidden)
     if standing.bound:
-        kind = "--bind-fd" if standing.writable else "--ro-bind-fd"
-        mounts += [kind, str(standing.descriptor), standing.path, *_within(standing, protected)]
+        mounts.bind(standing.descriptor, standing.path, writable=standing.writable)
+        _seal(mounts, standing, hide=[*map(str, protected), *_existing(private_places())], show=[*_code(), *readable])
     else:
-        mounts += ["--dir", standing.path]
-    mounts += ["--ro-bind", str(Path(__file__).with_name("inside.py")), INSIDE]
-    mounts += ["--ro-bind", lent, LENT] if lent else []
-    mounts += ["--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve"] if config.network else []
-    return [*mounts, "--remount-ro", "/", "--chdir", standing.path]
+        mounts.add("--dir", standing.path)
 
 
-def _within(standing: Standing, protected: Sequence[Path]) -> list[str]:
-    """What stays closed inside the working directory itself."""
-    mounts = _sealed(standing.path, protected, hide=True)
-    mounts += _sealed(standing.path, _code(), hide=False)
-    mounts += _hidden(_private(standing.path))
-    if standing.writable:
-        mounts += _git(standing.path)
-    return mounts
+def surroundings(mounts: Mounts, standing: Standing, *, config: SandboxConfig, lent: str = "") -> None:
+    """What comes last: the first program, what is lent to this command alone, and where it stands."""
+    inside = os.path.realpath(Path(__file__).with_name("inside.py"))
+    mounts.bind(mounts.open(inside), INSIDE, writable=False)
+    if lent:
+        mounts.bind(mounts.open(os.path.realpath(lent)), LENT, writable=False)
+    if config.network:
+        mounts.add("--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve")
+    mounts.add("--remount-ro", "/", "--chdir", standing.path)
 
 
-def _private(root: str) -> list[str]:
-    """What is the person's alone beneath a folder that is shown."""
-    return [place for place in _existing(private_places()) if place != root and beneath(place, root)]
+def _lend(mounts: Mounts, path: str) -> None:
+    with suppress(FileNotFoundError):
+        mounts.bind(mounts.open(path), path, writable=False)
 
 
-def _git(folder: str) -> list[str]:
-    # A link is left alone: following one, planted by an earlier command, would show what lies at its end.
-    names = [name for name in (os.path.join(folder, part) for part in _GIT) if os.path.exists(name)]
-    plain = [name for name in names if os.path.realpath(name) == name]
-    git = os.path.join(folder, ".git")
-    return ["--bind", git, git, *(part for name in plain for part in ("--ro-bind", name, name))] if plain else []
+def lendable(configured: Sequence[str]) -> list[str]:
+    """What the owner lends, and the interpreter, without which the first program inside could not start."""
+    wanted = [*(os.path.realpath(os.path.expanduser(path)) for path in configured), os.path.realpath(sys.base_prefix)]
+    found = [path for path in wanted if os.path.isdir(path) and not any(beneath(path, root) for root in _SYSTEM)]
+    return list(dict.fromkeys(found))
 
 
-def _sealed(root: str, paths: Sequence[Path], *, hide: bool) -> list[str]:
-    """Close each path beneath the root, by the names it has now and by the names that lead to it.
+def _hide_beneath(mounts: Mounts, root: str, paths: Iterable[str]) -> None:
+    """Hide paths in what can only be read: nothing there can be moved, so it is enough to cover them."""
+    for path in paths:
+        if path != root and beneath(path, root):
+            mounts.hide(path, folder=os.path.isdir(path))
 
-    A folder on the way is mounted on itself: what is a mount can be neither renamed nor replaced from inside, so
-    nothing can be put in the place of a closed path. Where a path is not there yet, or is reached by a link, the folder
-    it stands in is closed to writing. Folders on the way to it are made: only what exists can be closed.
+
+@dataclass(slots=True)
+class _Way:
+    """A folder between the working directory and something in it that is closed."""
+
+    descriptor: int
+    shut: bool = False
+
+
+def _seal(mounts: Mounts, standing: Standing, *, hide: Sequence[str], show: Sequence[str]) -> None:
+    """Close each path in the working directory, by the names it has now and by the names that lead to it.
+
+    What is in `hide` is not seen, what is in `show` is not written. A folder on the way is mounted on itself: what is a
+    mount can be neither renamed nor replaced from inside, so nothing can be put in the place of a closed path. Where a
+    path is not there yet, or is reached by a link, the folder it stands in is closed to writing. Folders on the way to
+    it are made: only what exists can be closed.
     """
-    ways: dict[str, str] = {}
-    ends: list[str] = []
-    for path in paths:
-        names = dict.fromkeys((os.path.abspath(path), os.path.realpath(path)))
-        ends += [name for name in names if name != root and beneath(name, root) and _walked(root, name, ways)]
-    mounts: list[str] = []
-    shut: list[str] = []
-    for folder in sorted(ways):
-        if any(beneath(folder, done) for done in shut):
+    root = standing.path
+    ways: dict[str, _Way] = {}
+    ends: dict[str, int] = {}
+    covered: set[str] = set()
+    for path in (*hide, *show):
+        for name in dict.fromkeys((os.path.abspath(path), os.path.realpath(path))):
+            if name != root and beneath(name, root):
+                there = _walked(mounts, standing, name, ways)
+                ends |= {} if there is None else {name: there}
+                covered |= {name} if path in hide else set()
+    _mount_ways(mounts, standing, ways)
+    outer = _outermost(covered & ends.keys())
+    for end, descriptor in sorted(ends.items()):
+        if end in outer:
+            mounts.hide(end, folder=is_folder(descriptor), nested=True)
+        elif not any(beneath(end, other) for other in outer) and end not in mounts.nested:
+            mounts.bind(descriptor, end, writable=False, nested=True)
+
+
+def _mount_ways(mounts: Mounts, standing: Standing, ways: dict[str, _Way]) -> None:
+    shut = [folder for folder, way in ways.items() if way.shut]
+    for folder, way in sorted(ways.items()):
+        if any(folder != other and beneath(folder, other) for other in shut):
             continue
-        if ways[folder] == "--ro-bind":
-            shut.append(folder)
-        # The root was mounted from an open descriptor, and stays that mount.
-        mounts += ["--remount-ro", root] if folder == root else [ways[folder], folder, folder]
-    ends = [end for end in dict.fromkeys(ends) if not any(end != other and beneath(end, other) for other in ends)]
-    return mounts + (_hidden(ends) if hide else [part for end in ends for part in ("--ro-bind", end, end)])
+        if folder != standing.path:
+            mounts.bind(way.descriptor, folder, writable=standing.writable and not way.shut, nested=True)
+        elif way.shut:
+            # The root was mounted from an open descriptor, and stays that mount.
+            mounts.add("--remount-ro", folder)
 
 
-def _walked(root: str, name: str, ways: dict[str, str]) -> bool:
-    """Note what must be done to the folders between the root and the path; whether it is there to be closed itself."""
-    step = root
-    parts = os.path.relpath(name, root).split(os.sep)
+def _walked(mounts: Mounts, standing: Standing, name: str, ways: dict[str, _Way]) -> int | None:
+    """Note what must be done to the folders between the root and the path; the path itself, if it is there to close."""
+    place, folder = standing.path, standing.descriptor
+    parts = os.path.relpath(name, place).split(os.sep)
     for number, part in enumerate(parts, start=1):
-        parent, step = step, os.path.join(step, part)
         last = number == len(parts)
-        if os.path.islink(step) or not (os.path.lexists(step) if last else _made(step)):
-            ways[parent] = "--ro-bind"
-            return False
+        try:
+            if standing.writable and not last:
+                with suppress(FileExistsError):
+                    os.mkdir(part, 0o700, dir_fd=folder)
+            inner = mounts.open_in(folder, part)
+        except (OSError, Linked):
+            ways.setdefault(place, _Way(folder)).shut = True
+            return None
+        if not last and not is_folder(inner):
+            ways.setdefault(place, _Way(folder)).shut = True
+            return None
+        place, folder = os.path.join(place, part), inner
         if not last:
-            ways.setdefault(step, "--bind")
-    return True
+            ways.setdefault(place, _Way(folder))
+    return folder
 
 
-def _made(folder: str) -> bool:
-    try:
-        os.mkdir(folder, 0o700)
-    except FileExistsError:
-        return os.path.isdir(folder)
-    except OSError:
-        return False
-    return True
-
-
-def _hidden(paths: Iterable[str]) -> list[str]:
-    mounts: list[str] = []
-    for path in paths:
-        if os.path.isdir(path):
-            mounts += ["--perms", "0000", "--size", "4096", "--tmpfs", path, "--remount-ro", path]
-        else:
-            mounts += ["--ro-bind", "/dev/null", path]
-    return mounts
+def _outermost(paths: Iterable[str]) -> list[str]:
+    known = list(dict.fromkeys(paths))
+    return [path for path in known if not any(path != other and beneath(path, other) for other in known)]
 
 
 def _existing(paths: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(os.path.realpath(path) for path in paths if os.path.exists(path)))
 
 
-def _system() -> list[tuple[str, str, str]]:
+def _system(mounts: Mounts) -> list[str]:
+    """Show the system; the folders that are shown."""
     found = []
     for path in _SYSTEM:
         if os.path.islink(path):
-            found.append(("--symlink", os.readlink(path), path))
+            mounts.add("--symlink", os.readlink(path), path)
         elif os.path.isdir(path):
-            found.append(("--ro-bind", path, path))
+            mounts.add("--ro-bind", path, path)
+            found.append(path)
     return found
 
 
-def _kernel() -> list[str]:
-    mounts: list[str] = []
+def _kernel(mounts: Mounts) -> None:
     for path in filter(os.path.exists, _KERNEL_FOLDERS):
-        mounts += ["--ro-bind", path, path]
-    return mounts + _hidden(filter(os.path.exists, _KERNEL_FILES))
+        mounts.add("--ro-bind", path, path)
+    for path in filter(os.path.exists, _KERNEL_FILES):
+        mounts.hide(path, folder=False)
 
 
-def _readable(configured: Sequence[str]) -> list[str]:
-    """What the owner lends, and the interpreter, without which the first program inside could not start."""
-    wanted = [*(os.path.realpath(os.path.expanduser(path)) for path in configured), os.path.realpath(sys.base_prefix)]
-    return [path for path in wanted if os.path.isdir(path) and not any(beneath(path, root) for root in _SYSTEM)]
-
-
-def _code() -> list[Path]:
+def _code() -> list[str]:
     """The program itself: who can rewrite it needs no other way out."""
-    return [Path(__file__).resolve().parents[2], Path(sys.prefix)]
+    return [str(Path(__file__).resolve().parents[2]), sys.prefix]
 
 
 def beneath(path: str, folder: str) -> bool:

@@ -6,13 +6,12 @@ from itertools import takewhile
 
 from moot.domain.shell import Verdict
 from moot.tools.shell import paths
-from moot.tools.shell.rules import INTERPRETERS, SHELLS, danger, doubt, operands
+from moot.tools.shell.carriers import CARRIERS
+from moot.tools.shell.languages import LANGUAGES, Carried, commands
+from moot.tools.shell.rules import INTERPRETERS, SHELLS, danger, doubt, operands, option_value
 from moot.tools.shell.stage import Stage
 from moot.tools.shell.words import UNKNOWN
 
-Carried = Verdict | str | list[str]
-
-_STDIN = re.compile(r"-|/dev/stdin|/proc/\w+/fd/\d+|/dev/fd/\d+")
 _CODE_OPTIONS = {
     "python": "c",
     "perl": "eE",
@@ -42,10 +41,15 @@ _DISGUISES = re.compile(
 _REMOVES = re.compile(
     r"rmtree|os\.(remove|unlink|rmdir|removedirs)|fs\.(rm|unlink|rmdir)|FileUtils\.rm|unlink|rmSync|remove_tree"
 )
+_OWN_CODE = re.compile(
+    r"\b(import|from)\s+(\w+\s*,\s*)*moot\b|(import_module|run_module|run_path|find_spec)\(\s*['\"][^'\"]*\bmoot\b"
+)
+_OWN_OWNER = "would let Moot be its own owner"
 _PLAIN = re.compile(r"[\w./~*@%+=:-]+")
 _FORKS = re.compile(r"(while|for|loop|until).*\bfork\b|\bfork\b.*\b(while|for)\b", re.DOTALL)
 _FOR_WRITING = re.compile(r"['\"][wax]b?\+?['\"]|write")
 _WRITES = re.compile(r"open\(|write_text|writeFile|File\.write|file_put_contents")
+_TEXT_OPTIONS = ("-e", "--expression", "--source")
 _AWK_RUNS = re.compile(
     r'system\s*\(\s*"((?:[^"\\]|\\.)*)"|"((?:[^"\\]|\\.)*)"\s*\|\s*(?:getline|&)|\|\s*"((?:[^"\\]|\\.)*)"'
 )
@@ -54,17 +58,19 @@ _AWK_RUNS = re.compile(
 def reads_code(name: str, arguments: Sequence[str]) -> bool:
     """Whether it runs what comes in from elsewhere: it was given no script of its own."""
     if name in ("source", "."):
-        return any(_STDIN.fullmatch(word) or UNKNOWN in word for word in arguments[:1])
+        return any(paths.incoming(word) or UNKNOWN in word for word in arguments[:1])
     if name in SHELLS:
         if _code_option(arguments, "c") is not None:
             return False
         named = operands(arguments)
         return (
             not named
-            or _STDIN.fullmatch(named[0]) is not None
+            or paths.incoming(named[0])
             or UNKNOWN in named[0]
             or any(re.fullmatch(r"-[a-z]*s[a-z]*", word) for word in arguments)
         )
+    if name in LANGUAGES:
+        return True
     if name in INTERPRETERS:
         letters = _CODE_OPTIONS.get(name, "e")
         if (
@@ -74,7 +80,7 @@ def reads_code(name: str, arguments: Sequence[str]) -> bool:
         ):
             return False
         named = operands(arguments)
-        return not named or _STDIN.fullmatch(named[0]) is not None
+        return not named or paths.incoming(named[0])
     return False
 
 
@@ -99,20 +105,30 @@ def carried(name: str, arguments: list[str]) -> Iterator[Carried]:
             yield code
         elif any(re.fullmatch(r"-[a-z]*p[a-z]*", word) for word in arguments):
             yield danger(f"{name} keeps another's rights")
-    elif name == "eval":
-        yield " ".join(arguments)
     elif name in INTERPRETERS:
-        code = _code_option(arguments, _CODE_OPTIONS.get(name, "e"))
-        if code is not None:
-            yield from foreign(name, code)
+        yield from _interpreted(name, arguments)
+    elif name in LANGUAGES:
+        yield from commands(name, arguments)
     elif name in _CARRIERS:
         yield from _CARRIERS[name](arguments)
+
+
+def _interpreted(name: str, arguments: list[str]) -> Iterator[Carried]:
+    code = _code_option(arguments, _CODE_OPTIONS.get(name, "e"))
+    if code is not None:
+        yield from foreign(name, code)
+    elif any(word.rpartition("/")[2] == "moot" for word in operands(arguments)[:1]):
+        yield danger(_OWN_OWNER)
 
 
 def foreign(name: str, code: str) -> Iterator[Carried]:
     """Code of another language: not parsed, but searched for what it could be used for."""
     if UNKNOWN in code and code.strip(UNKNOWN + " ") == "":
         yield danger(f"{name} runs a text that is known only when it runs")
+    elif UNKNOWN in code:
+        yield doubt(f"a part of the {name} code is known only when it runs")
+    if _OWN_CODE.search(code):
+        yield danger(_OWN_OWNER)
     if _DISGUISES.search(code):
         yield danger(f"the {name} code hides what it does")
     if name == "tclsh" and re.search(r"\bexec\b", code):
@@ -199,18 +215,34 @@ def _starts(arguments: list[str]) -> list[str]:
 
 
 def _awk(arguments: list[str]) -> Iterator[Carried]:
-    for word in operands(arguments)[:1]:
+    for word in _programs(arguments, ("-f", "--file", "-F", "-v", "--assign", "--field-separator")):
+        if UNKNOWN in word:
+            yield doubt("a part of the awk code is known only when it runs")
         for groups in _AWK_RUNS.findall(word):
             yield next((group for group in groups if group), "")
         if re.search(r"system\s*\(\s*[^\"\s]", word) or re.search(r"\$\d+\s*\|\s*getline", word):
             yield danger("awk runs a text that is known only when it runs")
 
 
+def _programs(arguments: list[str], taking: tuple[str, ...]) -> Iterator[str]:
+    """The texts an editor of streams is given: those of its options, or else its first word."""
+    given = [after for word, after in zip(arguments, arguments[1:], strict=False) if word in _TEXT_OPTIONS]
+    given += [word.partition("=")[2] for word in arguments if word.startswith(tuple(f"{o}=" for o in _TEXT_OPTIONS))]
+    if given:
+        yield from given
+        return
+    taken = {index + 1 for index, word in enumerate(arguments) if word in taking}
+    yield from [w for index, w in enumerate(arguments) if index not in taken and (not w.startswith("-") or w == "-")][
+        :1
+    ]
+
+
 def _sed(arguments: list[str]) -> Iterator[Carried]:
-    for word in operands(arguments)[:1]:
-        runs = re.match(r"^[\d,$/\w]*?e\s+(.+)$", word)
-        if runs:
-            yield runs[1]
+    for word in _programs(arguments, ("-f", "--file", "-l", "--line-length")):
+        for runs in re.findall(
+            r"(?:^|[;{}\n])\s*(?:[\d,$+~!]|/(?:[^/\\]|\\.)*/)*\s*e(?:\s+|$)(.*)$", word, re.MULTILINE
+        ):
+            yield runs or danger("sed runs what it reads")
         if re.search(r"s([^\w\s]).*\1.*\1[gimp\d]*e[gimp\d]*$", word):
             yield danger("sed runs what it makes")
         for target in re.findall(r"(?:^|[;\s/\d])[wW]\s+(\S+)", word):
@@ -226,6 +258,10 @@ def _ssh(arguments: list[str]) -> Iterator[Carried]:
 def _first(arguments: list[str]) -> Iterator[Carried]:
     if arguments and not arguments[0].startswith("-"):
         yield arguments[0]
+
+
+def _whole(arguments: list[str]) -> Iterator[Carried]:
+    yield " ".join(arguments)
 
 
 def _joined(arguments: list[str]) -> Iterator[Carried]:
@@ -250,9 +286,15 @@ def _git(arguments: list[str]) -> Iterator[Carried]:
         yield " ".join(arguments[arguments.index("foreach") + 1 :])
     if arguments[:2] == ["bisect", "run"]:
         yield arguments[2:]
-    if "--exec" in arguments or "-x" in arguments and "rebase" in arguments:
-        place = arguments.index("--exec") if "--exec" in arguments else arguments.index("-x")
-        yield " ".join(arguments[place + 1 : place + 2])
+    if "rebase" in arguments and (value := option_value(arguments, "-x", "--exec")):
+        yield value
+    if "difftool" in arguments and (value := option_value(arguments, "-x", "--extcmd")):
+        yield value
+    if "grep" in arguments:
+        for word in arguments:
+            opens = re.match(r"-O(.+)|--open-files-in-pager=(.+)", word)
+            if opens:
+                yield opens[1] or opens[2]
 
 
 def _container(arguments: list[str]) -> Iterator[Carried]:
@@ -265,15 +307,15 @@ def _container(arguments: list[str]) -> Iterator[Carried]:
 
 def _source(arguments: list[str]) -> Iterator[Carried]:
     for word in arguments[:1]:
-        if paths.connection(word) or _STDIN.fullmatch(word):
+        if paths.connection(word) or paths.incoming(word):
             yield danger("runs what comes in from elsewhere")
         elif word == UNKNOWN:
             yield doubt("runs a file that is known only when it runs")
 
 
 _CARRIERS = {
+    **CARRIERS,
     "find": _find,
-    "fd": _find,
     "awk": _awk,
     "gawk": _awk,
     "mawk": _awk,
@@ -284,6 +326,7 @@ _CARRIERS = {
     "trap": _first,
     "watch": _joined,
     "alias": _aliases,
+    "eval": _whole,
     "script": _script,
     "git": _git,
     "docker": _container,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from moot.domain.shell import Verdict
 from moot.tools.shell import paths
 from moot.tools.shell.code import reads_code
+from moot.tools.shell.languages import HANDING, LANGUAGES
 from moot.tools.shell.rules import (
     DECODERS,
     FETCHERS,
@@ -148,7 +149,9 @@ def _runs_input(stage: Stage) -> bool:
 def _fed(before: list[Stage], stage: Stage) -> tuple[list[Verdict], list[tuple[str, str]]]:
     """A shell or an interpreter at the end of a pipe."""
     names = [earlier.name for earlier in before]
-    if any(name in FETCHERS or name in DECODERS for name in names):
+    if stage.name in LANGUAGES and all(name in HANDING for name in names):
+        return [], []
+    if any(name in FETCHERS or name in DECODERS for name in names) and stage.name not in LANGUAGES:
         return [danger(f"{stage.name} runs what was fetched or decoded")], []
     said = _printed(before[0]) if len(before) == 1 else None
     shell = stage.name in SHELLS or stage.name in ("source", ".")

@@ -131,6 +131,11 @@ def device(word: str) -> bool:
     return path.startswith(("/dev/", "/sys/", "/proc/sys", "/proc/sysrq")) or path in ("/dev", "/sys")
 
 
+def incoming(word: str) -> bool:
+    """What comes in from elsewhere, by the names it has as a file."""
+    return re.fullmatch(r"-|/dev/stdin|/proc/\w+/fd/\d+|/dev/fd/\d+", word) is not None
+
+
 def connection(word: str) -> bool:
     """Bash's own way to the network."""
     return re.match(r"^/dev/(tcp|udp)/", place(word)) is not None or word.startswith("/inet/")

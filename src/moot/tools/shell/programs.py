@@ -142,16 +142,30 @@ def _git(arguments: Words) -> Iterator[Verdict]:
         setting = words[index + 1] if word == "-c" and index + 1 < len(words) else ""
         if setting and _GIT_RUNS.match(setting.partition("=")[0]) and "=" in setting:
             yield danger("lets git run a program")
-        if word.startswith(("--upload-pack", "--receive-pack", "--exec=", "ext::", "--exec-path=")):
+        if word.startswith(("--upload-pack", "--receive-pack", "--exec=", "ext::", "--exec-path=", "--config-env")):
             yield danger("lets git run a program")
-    verb = next((word for word in words if not word.startswith("-")), "")
-    rest = words[words.index(verb) + 1 :] if verb else []
+    folder, words = _git_place(words)
+    verb, rest = (words[0] if words else ""), words[1:]
     if verb == "config" and any(_GIT_RUNS.match(word) for word in rest) and len(operands(rest)) > 1:
         yield danger("lets git run a program from now on")
     if verb == "push" and has(rest, "f", "--force", "--mirror", "--delete") or verb == "clean" and has(rest, "fx"):
         yield doubt("throws away what may be nowhere else")
+    if verb == "clean" and has(rest, "f", "--force") and any(paths.root_like(w) for w in (folder, *operands(rest))):
+        yield danger("throws away what is in the whole home or the system")
     if verb in ("reset", "checkout") and "--hard" in rest or verb in ("filter-branch", "filter-repo", "update-ref"):
         yield doubt("throws away what may be nowhere else")
+
+
+def _git_place(words: list[str]) -> tuple[str, list[str]]:
+    """Where git goes before it does anything, and the words from its verb on."""
+    folder = "."
+    while words and words[0].startswith("-"):
+        if words[0] in ("-C", "--work-tree"):
+            folder = words[1] if len(words) > 1 else folder
+        elif words[0].startswith("--work-tree="):
+            folder = words[0].partition("=")[2]
+        words = words[2 if words[0] in ("-C", "-c", "--work-tree", "--git-dir", "--namespace", "--config-env") else 1 :]
+    return folder, words
 
 
 @rule("tar", "bsdtar")
@@ -186,6 +200,8 @@ def _rsync(arguments: Words) -> Iterator[Verdict]:
     named = operands(arguments)
     if named:
         yield from writes(named[-1])
+        if has(arguments, "", "--remove-source-files") and any(paths.root_like(word) for word in named[:-1]):
+            yield danger(f"moves {named[0]} away")
         if has(arguments, "", "--delete") and paths.root_like(named[-1]):
             yield danger(f"removes what is in {named[-1]}")
     command = option_value(arguments, "-e", "--rsh")

@@ -10,17 +10,17 @@ from moot.tools.shell.words import UNKNOWN
 Words = Sequence[str]
 
 
-def _set(names: str) -> frozenset[str]:
+def named(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-SHELLS = _set("sh bash dash zsh ksh ash fish csh tcsh mksh rbash pwsh")
-INTERPRETERS = _set("python perl ruby node nodejs php lua tclsh deno bun Rscript")
-FETCHERS = _set(
+SHELLS = named("sh bash dash zsh ksh ash fish csh tcsh mksh rbash pwsh")
+INTERPRETERS = named("python perl ruby node nodejs php lua tclsh deno bun Rscript")
+FETCHERS = named(
     "curl wget fetch aria2c http https xh nc ncat netcat socat ftp tftp lynx w3m scp sftp ssh telnet lwp-request GET "
     "axel gsutil dig nslookup host"
 )
-DECODERS = _set(
+DECODERS = named(
     "base64 base32 basenc xxd uudecode openssl gunzip zcat gzip bzcat xzcat xz zstd tr rev gpg uncompress od hexdump"
 )
 PASSWORDS = (
@@ -56,7 +56,7 @@ _ASKING = {
     "debugs other programs": "gdb strace ltrace bpftrace perf",
 }
 _ASK_BY_NAME = {name: reason for reason, names in _ASKING.items() for name in names.split()}
-_LOOKING = _set(
+_LOOKING = named(
     "ls stat test [ [[ echo printf du file mkdir realpath dirname basename cd pushd chmod tree wc ssh-keygen readlink "
     "true :"
 )

@@ -14,6 +14,11 @@ _KNOWN = {"HOME": "~", "PWD": ".", "TMPDIR": "/tmp", "OLDPWD": UNKNOWN}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
 _ANSI = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL)
 _BRACES = re.compile(r"^(.*?)\{([^{}]*,[^{}]*)\}(.*)$", re.DOTALL)
+# What stands for a secret or for something unknown stays unknown, whatever a script sets it to.
+_NEVER_KNOWN = ("MOOT_SECRET", "MOOT_UNKNOWN")
+# Builtins that give variables values of their own: the names among their words can hold anything afterwards.
+_SETTING = frozenset({"read", "mapfile", "readarray", "getopts", "let", "wait"})
+_VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
 
 class Variables:
@@ -30,11 +35,29 @@ class Variables:
             name = node.child_by_field_name("variable")
             for value in node.children_by_field_name("value"):
                 self._add(text(name), self.word(value))
+        for node in every(root, "command"):
+            for name in _set_by([self.word(part) for part in node.named_children]):
+                self._add(name, UNKNOWN)
+        for node in every(root, "declaration_command"):
+            self._declared(node)
+
+    def _declared(self, node: Node) -> None:
+        """`declare -n` gives a variable the name of another; `declare 'x=1'` sets one in a word of its own."""
+        words = [self.word(part) for part in node.named_children if part.type != "variable_assignment"]
+        refers = any(re.fullmatch(r"-[A-Za-z]*n[A-Za-z]*", word) for word in words)
+        if refers:
+            words += [text(part) for part in node.named_children if part.type == "variable_assignment"]
+        for word in words:
+            name, sets, value = word.partition("=")
+            if sets:
+                self._add(name.rstrip("+"), UNKNOWN if refers else value)
 
     def _add(self, name: str, value: str) -> None:
         self._values.setdefault(name, set()).add(value)
 
     def value(self, name: str) -> str:
+        if name.startswith(_NEVER_KNOWN):
+            return UNKNOWN
         values = self._values.get(name)
         if values is None:
             return self._outer.value(name) if self._outer is not None else _KNOWN.get(name, UNKNOWN)
@@ -47,9 +70,7 @@ class Variables:
         """The word a node stands for, with UNKNOWN where it cannot be told."""
         match node.type:
             case "word" | "number" | "variable_name" | "special_variable_name" | "extglob_pattern" | "regex":
-                return re.sub(
-                    r"\\(\n|.)", lambda found: "" if found[1] == "\n" else found[1], text(node), flags=re.DOTALL
-                )
+                return _literal(text(node))
             case "raw_string":
                 return text(node)[1:-1]
             case "ansi_c_string":
@@ -110,6 +131,19 @@ def every(node: Node, *kinds: str) -> Iterator[Node]:
         if here.type in kinds:
             yield here
         waiting.extend(reversed(here.named_children))
+
+
+def _set_by(words: list[str]) -> list[str]:
+    """The variables a builtin gives values to that cannot be told."""
+    if words[:2] == ["printf", "-v"]:
+        return words[2:3]
+    return [word for word in words[1:] if _VARIABLE.fullmatch(word)] if words and words[0] in _SETTING else []
+
+
+def _literal(word: str) -> str:
+    """A word without quotes: its escapes undone, and the shell's other names for folders put right."""
+    word = re.sub(r"^~\+(?=/|$)", ".", re.sub(r"^~(-|[+-]?\d+)(?=/|$)", UNKNOWN, word))
+    return re.sub(r"\\(\n|.)", lambda found: "" if found[1] == "\n" else found[1], word, flags=re.DOTALL)
 
 
 def ansi(escaped: str) -> str:

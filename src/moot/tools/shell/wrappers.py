@@ -13,28 +13,45 @@ _WRAPPERS: dict[str, tuple[str, ...]] = {
     "busybox": (),
     "caffeinate": ("-t",),
     "catchsegv": (),
+    "chronic": (),
     "chrt": ("-T", "-P", "-D"),
     "command": (),
     "coproc": (),
+    "cpulimit": ("-l", "-p", "-e", "--limit"),
+    "dbus-launch": (),
     "dbus-run-session": (),
+    "eatmydata": (),
+    "entr": (),
     "env": ("-u", "--unset", "-C", "--chdir"),
     "exec": ("-a",),
     "fakeroot": (),
+    "faketime": (),
+    "firejail": (),
     "flock": ("-w", "--timeout", "-E"),
+    "i386": (),
+    "ifne": (),
     "ionice": ("-c", "-n", "-p"),
+    "linux32": (),
+    "linux64": (),
+    "ltrace": ("-e", "-o", "-p", "-s", "-n", "-a", "-u", "-x", "-l"),
     "nice": ("-n",),
     "nohup": (),
+    "numactl": ("-N", "-m", "-C"),
+    "prlimit": (),
     "rlwrap": (),
     "setarch": (),
     "setsid": (),
     "stdbuf": ("-i", "-o", "-e"),
-    "strace": ("-e", "-o", "-p", "-s"),
+    "ssh-agent": ("-t", "-a"),
+    "strace": ("-e", "-o", "-p", "-s", "-u", "-E", "-a", "-P", "-I", "-b", "-S", "-X", "-O"),
     "taskset": (),
     "time": ("-f", "-o"),
     "timeout": ("-s", "--signal", "-k", "--kill-after"),
     "tini": (),
     "toybox": (),
     "unbuffer": (),
+    "valgrind": (),
+    "x86_64": (),
     "xargs": (
         "-I",
         "-i",
@@ -55,10 +72,18 @@ _WRAPPERS: dict[str, tuple[str, ...]] = {
     "watch": ("-n", "--interval"),
 }
 # How many words of its own stand before the command.
-_OWN = {"timeout": 1, "taskset": 1, "chrt": 1, "flock": 1}
-_RUNNERS = ("uv", "poetry", "pipenv", "pdm", "hatch", "rye", "pixi", "conda")
+_OWN = {"timeout": 1, "taskset": 1, "chrt": 1, "flock": 1, "faketime": 1}
+# Their own notes can go to a program instead of a file.
+_TRACERS = ("strace", "ltrace")
+# The program that starts programs; it is given the one it is to start.
+_LOADER = re.compile(r"ld(-[\w.-]+)?\.so(\.\d+)*|ld64\.so\.\d")
+_LOADER_TAKES = ("--library-path", "--inhibit-rpath", "--argv0", "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask")
+_RUNNERS = {
+    "run": ("uv", "poetry", "pipenv", "pdm", "hatch", "rye", "pixi", "conda", "dotenvx", "doppler", "op"),
+    "exec": ("bundle", "rbenv", "pyenv", "asdf", "mise", "direnv", "opam", "stack", "cabal", "yarn", "pnpm"),
+}
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
-_SPLITTING = re.compile(r"(?:-S|--split-string=?)(.*)$", re.DOTALL)
+_SPLITTING = re.compile(r"(?:-[0iv]*S|--split-string=?)(.*)$", re.DOTALL)
 
 
 def unwrap(words: Sequence[str]) -> list[str]:
@@ -66,8 +91,12 @@ def unwrap(words: Sequence[str]) -> list[str]:
     rest = list(words)
     for _ in range(16):
         name = rest[0].rpartition("/")[2] if rest else ""
-        if name in _RUNNERS and rest[1:2] == ["run"]:
-            rest = list(dropwhile(lambda word: word.startswith("-"), rest[2:])) or ["true"]
+        if len(rest) > 1 and name in _RUNNERS.get(rest[1], ()):
+            own = 1 if name == "direnv" else 0
+            rest = list(dropwhile(lambda word: word.startswith("-"), rest[2 + own :])) or ["true"]
+            continue
+        if _LOADER.fullmatch(name) and len(rest) > 1:
+            rest = _loaded(rest[1:])
             continue
         if name not in _WRAPPERS:
             return rest
@@ -85,14 +114,41 @@ def assignments(words: Sequence[str]) -> list[str]:
     return [word for word in words if _ASSIGNMENT.match(word)] if "env" in [w.rpartition("/")[2] for w in words] else []
 
 
+def _loaded(words: list[str]) -> list[str]:
+    """What the loader is to start; with a library put before it nobody can tell."""
+    while words and words[0].startswith("--"):
+        if words[0].startswith("--preload"):
+            return [UNKNOWN]
+        words = words[2 if words[0] in _LOADER_TAKES else 1 :]
+    return words or ["true"]
+
+
 def _split(text: str) -> list[str]:
+    # env has escapes and variables of its own there.
+    if re.search(r"\\[_c]|\$\{", text):
+        return [UNKNOWN]
     try:
         return shlex.split(text)
     except ValueError:
         return [UNKNOWN]
 
 
+def _text(name: str, words: list[str]) -> str:
+    """The text a wrapper hands to a shell, where it has a way to."""
+    for index, word in enumerate(words):
+        after = words[index + 1] if index + 1 < len(words) else ""
+        if name == "flock" and word in ("-c", "--command"):
+            return after
+        if name in _TRACERS and (told := re.match(r"(?:-o|--output=?)(.*)$", word, re.DOTALL)):
+            target = told[1] or after
+            if target[:1] in ("|", "!"):
+                return target[1:]
+    return ""
+
+
 def _inner(name: str, words: list[str]) -> list[str]:
+    if text := _text(name, words):
+        return ["sh", "-c", text]
     index, taking = 0, _WRAPPERS[name]
     marker = "{}"
     while index < len(words):

@@ -1,0 +1,50 @@
+"""What waits for a person: found for a conversation, told in a few lines, and what to type about it."""
+
+import shlex
+
+from moot.cli import questions, safe
+from moot.cli.connect import remote_address
+from moot.client.connection import Connection
+from moot.wire import moot_pb2 as pb
+from moot.wire.codec import PROTOCOL_VERSION
+
+# Who the owner is on their own socket; there it need not be said.
+_OWN_SENDER = "user"
+
+
+async def of_conversation(connection: Connection, agent: str, sender: str) -> list[pb.AskInfo]:
+    """What the runs of a conversation wait for, the oldest first; an empty sender is the connection's own."""
+    hello = pb.ClientMessage(hello=pb.Hello(version=PROTOCOL_VERSION, client="moot"))
+    own = sender or (await connection.request(hello)).welcome.default_sender
+    found = (await connection.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))).ask_list.asks
+    here = [info for info in found if (info.agent, info.sender) == (agent, own)]
+    return sorted(here, key=lambda info: info.opened_at)
+
+
+def command(info: pb.AskInfo) -> str:
+    """What to type to settle it."""
+    if info.kind == "approval":
+        return f"moot inbox approve {shlex.quote(info.ask_id)}"
+    sender = "" if info.sender == _OWN_SENDER and not remote_address() else f" --as {shlex.quote(info.sender)}"
+    options = len(info.questions) == 1 and bool(info.questions[0].options)
+    return f"moot reply {shlex.quote(info.agent)}{sender} {'NUMBER-OR-TEXT' if options else 'TEXT'}"
+
+
+def advice(info: pb.AskInfo) -> str:
+    """A sentence that says who can settle it, and how."""
+    typed = safe.line(command(info))
+    if info.kind != "approval":
+        return f"Answer with: {typed}"
+    return f"{deciding()}: {typed}, or deny."
+
+
+def deciding() -> str:
+    """Who decides about an approval; a token never does."""
+    return "The owner decides, on the machine of the daemon, with" if remote_address() else "Decide with"
+
+
+def lines(info: pb.AskInfo) -> list[str]:
+    """What is asked in a few lines, clean."""
+    if info.kind == "approval":
+        return [safe.exact_line(info.line), f"why: {safe.exact_line(info.reason)}"]
+    return [line for question in info.questions for line in questions.asked(question)]

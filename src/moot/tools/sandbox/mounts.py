@@ -1,0 +1,85 @@
+"""The mounts of one sandbox, made from open files: what was looked at is mounted, whatever its name is by then."""
+
+import errno
+import os
+import stat
+from contextlib import ExitStack
+
+from moot.domain.errors import Forbidden
+
+_PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Mounts:
+    """Words for bubblewrap, the descriptors they speak of, and what must be found mounted before a command may go."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self.words: list[str] = []
+        self.kept: list[int] = []
+        # Somebody else may be changing the folder these lie in: bubblewrap finds them by name, and could be led astray.
+        self.nested: list[str] = []
+
+    def add(self, *words: str) -> None:
+        self.words += words
+
+    def bind(self, descriptor: int, destination: str, *, writable: bool, nested: bool = False) -> None:
+        self.words += ["--bind-fd" if writable else "--ro-bind-fd", str(descriptor), destination]
+        self.kept.append(descriptor)
+        if nested:
+            self.nested.append(destination)
+
+    def hide(self, path: str, *, folder: bool, nested: bool = False) -> None:
+        if folder:
+            self.words += ["--perms", "0000", "--size", "4096", "--tmpfs", path, "--remount-ro", path]
+        else:
+            self.words += ["--ro-bind", "/dev/null", path]
+        if nested:
+            self.nested.append(path)
+
+    def open(self, path: str) -> int:
+        """Open something by a path that was resolved before and so holds no link; one in it now is refused."""
+        return self.open_in(self.keep(os.open("/", _PLACE | os.O_DIRECTORY)), path.strip("/"))
+
+    def open_in(self, folder: int, path: str) -> int:
+        """Open a path beneath a folder, one name after the other. Raises FileNotFoundError, or Linked at a link."""
+        for name in filter(None, path.split("/")):
+            if name in (".", ".."):
+                raise ValueError(path)
+            folder = self.keep(os.open(name, _PLACE, dir_fd=folder))
+            if stat.S_ISLNK(os.fstat(folder).st_mode):
+                raise Linked(name)
+        return folder
+
+    def keep(self, descriptor: int) -> int:
+        self._stack.callback(os.close, descriptor)
+        return descriptor
+
+
+class Linked(Forbidden):
+    """A name that is a link, where one is never followed."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is a link, and a command is not started over one", fix="Remove the link.")
+
+
+def is_folder(descriptor: int) -> bool:
+    return stat.S_ISDIR(os.fstat(descriptor).st_mode)
+
+
+def is_absent(error: OSError) -> bool:
+    """Whether nothing is there, also because what should be a folder is none."""
+    return error.errno in (errno.ENOENT, errno.ENOTDIR)
+
+
+def found(pid: int, destinations: list[str]) -> bool:
+    """Whether the process has a mount at each of these places, as it sees them."""
+    with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+        places = {_plain(line.split(" ", 5)[4]) for line in table}
+    return places.issuperset(destinations)
+
+
+def _plain(field: str) -> str:
+    """The kernel writes blanks, tabs, line ends and backslashes as three octal digits."""
+    first, *others = field.split("\\")
+    return first + "".join(chr(int(part[:3], 8)) + part[3:] for part in others)

@@ -1,0 +1,231 @@
+"""Keeps commands from what git runs by itself: the settings and hooks of the repository they work in.
+
+Git runs what stands there outside the sandbox, when the person next uses it. A name that could be made to the same end
+and is not there is made for as long as commands run, so that a mount can hold it: empty, and for `commondir` the word
+that means this very folder.
+"""
+
+import errno
+import fcntl
+import os
+import stat
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from moot.domain.errors import Forbidden
+from moot.tools.git_folder import FILES, FOLDERS, GIT, is_repository
+from moot.tools.off_limits import Identity, identity
+from moot.tools.sandbox.mounts import Linked, Mounts, is_absent, is_folder
+
+_HERE = b".\n"
+_LONGEST = 4096
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(slots=True)
+class _Hold:
+    """A git folder that commands run in, and what was put there for them."""
+
+    folder: int
+    commands: int = 0
+    made: dict[str, Identity] = field(default_factory=dict)
+
+
+_lock = threading.Lock()
+_holds: dict[Identity, _Hold] = {}
+
+
+class Repository:
+    """The repository of one working directory, held for one command."""
+
+    def __init__(self, mounts: Mounts, folder: int, path: str) -> None:
+        self._mounts = mounts
+        self._folder = folder
+        self._path = path
+        self._held: list[Identity] = []
+        self._pinned: set[str] = set()
+
+    def pin(self) -> None:
+        """Mount what git obeys on itself, read-only. Raises where that cannot be done."""
+        try:
+            git = self._mounts.open_in(self._folder, GIT)
+        except FileNotFoundError:
+            if is_repository(self._folder):
+                self._pin_folder(self._folder, self._path)
+            return
+        except Linked as error:
+            raise Forbidden(
+                f"{self._path}/{GIT} is a link, and what lies at its end cannot be kept from commands",
+                fix="Put the repository itself there, or work in another folder.",
+            ) from error
+        kind = os.fstat(git).st_mode
+        if stat.S_ISDIR(kind):
+            self._pin_folder(git, os.path.join(self._path, GIT))
+        elif stat.S_ISREG(kind):
+            self._mounts.bind(git, os.path.join(self._path, GIT), writable=False, nested=True)
+            self._follow(_words(git).removeprefix(b"gitdir:"), self._path)
+        else:
+            raise Forbidden(f"{self._path}/{GIT} is neither a folder nor a file", fix="Remove it.")
+
+    def release(self) -> None:
+        """The command is over: take away what was made for it, unless another still runs or something is in it."""
+        for held in self._held:
+            with _lock:
+                hold = _holds[held]
+                hold.commands -= 1
+                if hold.commands:
+                    continue
+                del _holds[held]
+                with suppress(OSError):
+                    # Another daemon may have commands here: its mounts would go with what they hold.
+                    fcntl.flock(hold.folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    for name, made in reversed(hold.made.items()):
+                        with suppress(OSError):
+                            _unmake(hold.folder, name, made)
+                os.close(hold.folder)
+        self._held.clear()
+
+    def _follow(self, written: bytes, start: str) -> None:
+        """A repository may lie elsewhere. Outside the working directory no command sees it, and it needs no pin."""
+        target = os.path.normpath(os.path.join(start, os.fsdecode(written.strip())))
+        if target in self._pinned or not f"{target}/".startswith(f"{self._path}/"):
+            return
+        if target == self._path:
+            self._pin_folder(self._folder, target)
+            return
+        folder, place = self._folder, self._path
+        *way, last = os.path.relpath(target, self._path).split("/")
+        try:
+            for name in way:
+                folder, place = self._mounts.open_in(folder, name), os.path.join(place, name)
+                if place not in self._mounts.nested:
+                    self._mounts.bind(folder, place, writable=True, nested=True)
+            folder = self._mounts.open_in(folder, last)
+        except OSError as error:
+            if is_absent(error):
+                raise Forbidden(
+                    f"the repository of {self._path} is to be in {target}, and is not", fix=f"Mend {self._path}/.git."
+                ) from error
+            raise
+        if is_folder(folder):
+            self._pin_folder(folder, target)
+
+    def _pin_folder(self, git: int, path: str) -> None:
+        self._pinned.add(path)
+        is_top = path == self._path
+        try:
+            pins = self._pins(git)
+        except Linked:
+            # A link cannot be held by a mount; so nothing at all is written in this repository.
+            if is_top:
+                self._mounts.add("--remount-ro", path)
+            else:
+                self._mounts.bind(git, path, writable=False, nested=True)
+            return
+        if not is_top and path not in self._mounts.nested:
+            self._mounts.bind(git, path, writable=True, nested=True)
+        for name, pin in pins.items():
+            self._mounts.bind(pin, os.path.join(path, name), writable=name == "info", nested=True)
+        self._follow(_words(pins["commondir"]) if "commondir" in pins else _HERE, path)
+
+    def _pins(self, git: int) -> dict[str, int]:
+        hold = self._hold(git)
+        pins: dict[str, int] = {}
+        for name in (*FOLDERS, "info", *FILES):
+            folder = name not in FILES
+            try:
+                with _lock:
+                    pins[name] = self._opened(git, name, hold, folder=folder)
+            except OSError as error:
+                # Where it cannot be made by us, a command cannot make it either: it is the same user.
+                if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+                    continue
+                raise
+            if is_folder(pins[name]) is not folder or not folder and not stat.S_ISREG(os.fstat(pins[name]).st_mode):
+                raise Linked(name)
+        return pins
+
+    def _hold(self, git: int) -> _Hold:
+        known = identity(os.fstat(git))
+        with _lock:
+            hold = _holds.get(known)
+            if hold is None:
+                hold = _holds[known] = _Hold(folder=_shared(git))
+            hold.commands += 1
+        self._held.append(known)
+        return hold
+
+    def _opened(self, git: int, name: str, hold: _Hold, *, folder: bool) -> int:
+        with suppress(FileNotFoundError):
+            there = self._mounts.open_in(git, name)
+            if name == "commondir" and _words(there) == _HERE:
+                # Left over from a daemon that was killed.
+                hold.made.setdefault(name, identity(os.fstat(there)))
+            return there
+        within, last = _parted(self._mounts, git, name)
+        if folder:
+            os.mkdir(last, 0o755, dir_fd=within)
+        else:
+            file = os.open(last, _NEW, 0o644, dir_fd=within)
+            try:
+                os.write(file, _HERE if name == "commondir" else b"")
+            finally:
+                os.close(file)
+        made = self._mounts.open_in(within, last)
+        hold.made[name] = identity(os.fstat(made))
+        return made
+
+
+def hold(mounts: Mounts, folder: int, path: str) -> Callable[[], None]:
+    """Pin the repository of a working directory; what is returned is to be called when the command is over."""
+    repository = Repository(mounts, folder, path)
+    try:
+        repository.pin()
+    except BaseException:
+        repository.release()
+        raise
+    return repository.release
+
+
+def _shared(git: int) -> int:
+    """The git folder, locked so that nobody takes away what is made in it."""
+    folder = os.open(f"/proc/self/fd/{git}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(folder)
+        raise
+    return folder
+
+
+def _parted(mounts: Mounts, git: int, name: str) -> tuple[int, str]:
+    head, _, last = name.rpartition("/")
+    return mounts.open_in(git, head), last
+
+
+def _unmake(git: int, name: str, made: Identity) -> None:
+    head, _, last = name.rpartition("/")
+    folder = os.open(head or ".", os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=git)
+    try:
+        status = os.stat(last, dir_fd=folder, follow_symlinks=False)
+        if identity(status) != made:
+            return
+        if stat.S_ISDIR(status.st_mode):
+            os.rmdir(last, dir_fd=folder)
+        elif status.st_size == (len(_HERE) if name == "commondir" else 0):
+            os.unlink(last, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _words(descriptor: int) -> bytes:
+    """What a small file says. It was opened to be looked at, and is opened again, itself and not by its name."""
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return b""
+    file = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return os.read(file, _LONGEST)
+    finally:
+        os.close(file)

@@ -1,0 +1,91 @@
+"""Programs with commands of their own, some of which run others: editors of lines, databases, debuggers. Pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from moot.domain.shell import Verdict
+from moot.tools.shell.rules import danger, doubt, operands
+from moot.tools.shell.words import UNKNOWN
+
+Carried = Verdict | str | list[str]
+
+# In each the text a shell would run is the last group that matched; without one there is nothing to read out.
+_LINE_EDITOR = re.compile(r"(?m)^[:\s]*(?:[\d.,$%;'+/?\w-]*?(?:r|w|wq|e|E))?[\d.,$%;]*\s*!(.+)$")
+_RUNS: dict[str, re.Pattern[str]] = {
+    "ed": _LINE_EDITOR,
+    "ex": _LINE_EDITOR,
+    "sqlite3": re.compile(
+        r"(?m)^\s*\.(?:shell|system)\s+(.+)$|^\s*\.(?:once|output|read|import|excel)\b[^|\n]*\|(.+)$|^\s*\.load\b"
+        r"|\bload_extension\s*\(|\bedit\s*\(",
+        re.IGNORECASE,
+    ),
+    "mysql": re.compile(r"(?im)\\!\s*(.+)$|(?:^|;)\s*system\s+(.+)$|(?:\\P|(?:^|;)\s*pager)\s+(.+)$"),
+    "psql": re.compile(
+        r"(?im)\\!\s*(.+)$|\bprogram\s+(?:E|\$\w*\$)?'?(.+?)(?:'|\$|$)|\\(?:o|out|g|gx|w|watch|write)\s*\|(.+)$"
+        r"|\\\w+[^\n]*`([^`]+)`"
+    ),
+    "dc": re.compile(r"!\s*(?![<>=])(.+)"),
+    "gnuplot": re.compile(r"(?m)\bsystem\s*\(?\s*[\"'](.+?)[\"']|^\s*!(.+)$|`([^`]+)`|[\"']<\s*(.+?)[\"']"),
+    "m4": re.compile(r"\b(?:e?syscmd)\s*\(\s*`?(.+?)'?\s*\)", re.DOTALL),
+    "ftp": re.compile(r"(?m)^\s*!(.+)$"),
+    "gdb": re.compile(r"(?m)^\s*(?:shell|!|make|pipe)\s*(.*)$|^\s*(?:python|py|source|guile)\b"),
+    "lldb": re.compile(r"(?m)\b(?:platform shell|shell)\s+(.+)$|^\s*script\b|^\s*command script\b"),
+    "expect": re.compile(r"(?m)\b(?:spawn|exec|system)\s+([^\n;\]]+)|\bsend\b"),
+    "mail": re.compile(r"(?m)^~[!|:]\s*(.+)$"),
+}
+_ALIASES = {"mariadb": "mysql", "red": "ed", "sqlite": "sqlite3", "mailx": "mail", "cgdb": "gdb", "pgcli": "psql"}
+LANGUAGES = frozenset({*_RUNS, *_ALIASES})
+# Options whose value is such a command.
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "ex": ("-c", "--cmd", "+"),
+    "sqlite3": ("-cmd",),
+    "mysql": ("-e", "--execute", "--pager", "--init-command"),
+    "psql": ("-c", "--command"),
+    "gdb": ("-ex", "-eval-command", "-iex", "--eval-command", "--init-eval-command"),
+    "lldb": ("-o", "-O", "--one-line", "--one-line-before-file"),
+    "expect": ("-c",),
+    "dc": ("-e", "--expression"),
+    "gnuplot": ("-e",),
+}
+# Only text is handed on by these, or what the same kind of program wrote.
+HANDING = frozenset(
+    {"cat", "zcat", "gunzip", "gzip", "bzcat", "xzcat", "xz", "zstd", "pg_dump", "pg_dumpall", "mysqldump", "mysql"}
+    | {"sqlite3", "psql", "head", "tail", "grep", "sort"}
+)
+
+
+def told(name: str, script: str) -> Iterator[Carried]:
+    """What a text for such a program makes it run."""
+    name = _ALIASES.get(name, name)
+    if UNKNOWN in script:
+        yield doubt(f"{name} is given a text that is known only when it runs")
+    for found in _RUNS[name].finditer(script):
+        inner = next((group for group in found.groups() if group), "")
+        yield doubt(f"{name} is told to run other programs")
+        if inner.strip():
+            yield inner.strip().rstrip(";")
+        elif name != "expect":
+            yield danger(f"{name} is told to run code")
+
+
+def commands(name: str, arguments: Sequence[str]) -> Iterator[Carried]:
+    """The same for the words it is given."""
+    plain = _ALIASES.get(name, name)
+    for value in _values(_OPTIONS.get(plain, ()), arguments):
+        yield from told(plain, value)
+        if plain == "mysql" and any(word.startswith("--pager=") and word.endswith(value) for word in arguments):
+            yield value
+    if plain == "sqlite3":
+        for word in operands(arguments)[1:]:
+            yield from told(plain, word)
+
+
+def _values(options: tuple[str, ...], arguments: Sequence[str]) -> Iterator[str]:
+    for index, word in enumerate(arguments):
+        for option in options:
+            if word == option and index + 1 < len(arguments):
+                yield arguments[index + 1]
+            elif word.startswith(option) and len(word) > len(option) and (len(option) == 2 or option == "+"):
+                yield word[len(option) :]
+            elif option.startswith("--") and word.startswith(option + "="):
+                yield word[len(option) + 1 :]

@@ -1,0 +1,20 @@
+"""Threads for the work of tools, apart from those the daemon itself needs: neither makes the other wait."""
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+# One run makes eight calls at once at most; a few with slow disks still leave threads for others.
+_THREADS = 32
+_pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="tools")
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    scope = contextvars.copy_context()
+    return await asyncio.get_running_loop().run_in_executor(_pool, partial(scope.run, work, *args, **kwargs))

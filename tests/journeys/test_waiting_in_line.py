@@ -1,0 +1,163 @@
+"""A message behind a run that waits for a person: who sent it is told what holds it up, and what to do about that."""
+
+import asyncio
+import json
+import shlex
+import subprocess
+import sys
+from typing import Any
+
+from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, DaemonProcess, eventually
+from tests.fake_provider import Provider
+from tests.terminal import terminal
+
+CONFIG = (
+    PROVIDER_CONFIG
+    + """
+[security.interceptor]
+sensitive_tools = ["set_title"]
+"""
+)
+
+NAMING = {"calls": [{"name": "set_title", "arguments": {"title": "The lighthouse"}}]}
+ASKING = {"calls": [{"name": "ask_user", "arguments": {"questions": [{"question": "Which colour?"}]}}]}
+
+
+def start_asking(daemon: DaemonProcess, sender: str, *more: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "moot", "ask", "ada", "me too", "--as", sender, *more],
+        env=daemon.home.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+async def finish(process: "subprocess.Popen[str]") -> tuple[str, str]:
+    return await asyncio.to_thread(process.communicate, timeout=PATIENCE)
+
+
+async def ask_as_json(daemon: DaemonProcess, sender: str, *more: str) -> tuple[int, Any]:
+    process = start_asking(daemon, sender, "--json", *more)
+    out, _ = await finish(process)
+    return process.returncode, json.loads(out)
+
+
+async def test_without_a_terminal_a_message_behind_an_approval_is_left_in_line(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    provider.program({"match": "name it", **NAMING}, {"match": "name it", "text": "Named."})
+    async with daemon.client() as talk:
+        first = talk.start("ada", "name it", sender)
+        asked = await first.until("approval_opened")
+        code, document = await ask_as_json(daemon, sender)
+        assert code == 3
+        assert document["error"]["type"] == "waiting"
+        assert "The lighthouse" in document["error"]["message"]
+        assert f"moot inbox approve {asked.ask_id}" in document["error"]["fix"]
+        assert "stays in line" in document["error"]["fix"]
+        assert (document["data"]["outcome"], document["data"]["position"]) == ("queued", 1)
+        assert [each["ask_id"] for each in document["data"]["in_front"]] == [asked.ask_id]
+        assert list((await talk.history("ada", sender)).queued) == ["me too"]
+        decided = await asyncio.to_thread(daemon.cli, "inbox", "approve", asked.ask_id)
+        assert decided.returncode == 0, decided.stderr
+
+        async def answered() -> bool:
+            return len(await talk.told("ada", sender)) == 6
+
+        await eventually(answered)
+        assert ("user", "", "me too") in await talk.told("ada", sender)
+
+
+async def test_a_question_in_front_is_named_with_how_to_answer_it(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    provider.program({"match": "paint", **ASKING}, {"match": "paint", "text": "Painted."})
+    async with daemon.client() as talk:
+        first = talk.start("ada", "paint", sender)
+        await first.until("ask_user")
+        code, document = await ask_as_json(daemon, sender)
+        assert code == 3
+        assert "Which colour?" in document["error"]["message"]
+        assert f"moot reply ada --as {shlex.quote(sender)} TEXT" in document["error"]["fix"]
+        await talk.reply("ada", "red", sender)
+        assert (await first.end()).outcome == "completed"
+
+
+async def test_who_waits_is_told_when_the_run_in_front_begins_to_wait(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    provider.program({"match": "name it", "hold": True, **NAMING})
+    async with daemon.client() as talk:
+        first = talk.start("ada", "name it", sender)
+        await first.until("start")
+        process = start_asking(daemon, sender)
+        assert process.stderr is not None
+        line = ""
+        while "position 1" not in line:
+            line = await asyncio.to_thread(process.stderr.readline)
+            assert line
+        provider.release()
+        _, told = await finish(process)
+        assert process.returncode == 3, told
+        assert "moot inbox approve ask-" in told
+        await talk.kill("ada", sender)
+        await first.end()
+
+
+async def test_at_a_terminal_it_says_what_holds_it_up_and_goes_on_when_that_is_decided(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    provider.program({"match": "name it", **NAMING}, {"match": "name it", "text": "Named."})
+    provider.program({"match": "me too", "text": "Yes, you."})
+    async with daemon.client() as talk:
+        first = talk.start("ada", "name it", sender)
+        asked = await first.until("approval_opened")
+        with terminal(daemon.home, "ask", "ada", "me too", "--as", sender, columns=200) as person:
+            await asyncio.to_thread(person.wait_for, "The run in front waits:")
+            await asyncio.to_thread(person.wait_for, f"Decide with: moot inbox approve {asked.ask_id}")
+            decided = await asyncio.to_thread(daemon.cli, "inbox", "deny", asked.ask_id)
+            assert decided.returncode == 0
+            await asyncio.to_thread(person.wait_for, "Yes, you.")
+            assert await asyncio.to_thread(person.wait_for_exit) == 0
+
+
+async def test_the_limit_on_seconds_is_one_on_waiting_for_a_turn_too(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    provider.program({"match": "take long", "text": "long", "hold": True})
+    async with daemon.client() as talk:
+        first = talk.start("ada", "take long", sender)
+        await first.until("start")
+        code, document = await ask_as_json(daemon, sender, "--max-seconds", "0.5")
+        assert code == 124
+        assert document["error"]["type"] == "timed_out"
+        assert "stays in line" in document["error"]["fix"]
+        assert list((await talk.history("ada", sender)).queued) == ["me too"]
+        await talk.kill("ada", sender)
+        await first.end()
+
+
+async def test_status_shows_an_approval_with_its_reason_and_reply_says_that_words_do_not_approve(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    provider.program({"match": "name it", **NAMING})
+    async with daemon.client() as talk:
+        first = talk.start("ada", "name it", sender)
+        asked = await first.until("approval_opened")
+        shown = (await asyncio.to_thread(daemon.cli, "status")).stdout
+        told = (await asyncio.to_thread(daemon.cli_json, "status"))["data"]
+        replied = await asyncio.to_thread(daemon.cli, "reply", "ada", "yes", "--as", sender)
+        await talk.kill("ada", sender)
+        await first.end()
+    assert f"ada waits for an approval by {sender}:" in shown
+    assert f"  {asked.line}" in shown
+    assert f"  why: {asked.reason}" in shown
+    assert f"Decide with: moot inbox approve {asked.ask_id}" in shown
+    assert told["open_asks"] == len(told["asks"]) >= 1
+    (mine,) = [ask for ask in told["asks"] if ask["sender"] == sender]
+    assert mine["reply"] == f"moot inbox approve {asked.ask_id}"
+    assert replied.returncode == 1
+    assert "words never approve" in replied.stderr
+    assert f"moot inbox approve {asked.ask_id}" in replied.stderr

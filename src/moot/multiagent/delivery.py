@@ -49,6 +49,11 @@ class Deliveries:
         """The ended runs a parent left behind, which is over now."""
         return self._held.pop(parent, [])
 
+    def not_fetched(self, parent: str, entries: Sequence[Entry]) -> list[AgentRun]:
+        """The ended runs of a parent that goes on whose results are not among what it was told."""
+        ended = self._held.get(parent, [])
+        return _without(ended, waited_for(entries, parent)) if ended else []
+
     async def settle(self, runs: Sequence[AgentRun]) -> None:
         """Hand on the results of runs that have ended, unless their parent still goes on or has them already."""
         by_parent: dict[str, list[AgentRun]] = defaultdict(list)

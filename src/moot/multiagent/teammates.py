@@ -17,6 +17,7 @@ from moot.domain.agent_run import (
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, MootError, NotFound, Unavailable
 from moot.domain.events import Event, RunEnded
+from moot.domain.message import Entry
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.trace import TraceKind
@@ -27,7 +28,7 @@ from moot.multiagent.crew import Crew, Live, Wish
 from moot.multiagent.delegation import Delegations, check_chain
 from moot.multiagent.delivery import Deliveries
 from moot.multiagent.fates import fate
-from moot.multiagent.making import in_background, request_of, spawned
+from moot.multiagent.making import in_background, request_of, spawned, taken_back
 from moot.multiagent.places import Places
 
 logger = logging.getLogger(__name__)
@@ -100,6 +101,10 @@ class Teammates:
     def under(self, run_id: str) -> list[AgentRun]:
         """Those that a run has spawned and that have not ended."""
         return [live.run for live in self._live.values() if live.run.parent == run_id]
+
+    def not_fetched(self, run_id: str, entries: Sequence[Entry]) -> list[AgentRun]:
+        """Those that a run has spawned and has not had the result of, as its own messages tell."""
+        return [*self.under(run_id), *self._deliveries.not_fetched(run_id, entries)]
 
     async def grant(self, run_id: str, tool: str) -> None:
         """Let a run use one tool more, for as long as it lives."""
@@ -208,8 +213,9 @@ class Teammates:
     async def _halt(self, live: Live) -> None:
         if self._places.left_line(live):
             await self._finish(live, RunEnd(outcome=Outcome.CANCELLED, error="It was stopped before it began."))
-        else:
-            self._c.runs.kill(live.run.key)
+        elif not self._c.runs.kill(live.run.key):
+            # It is on its way into its lane.
+            live.is_halted = True
 
     def _subtree(self, run_id: str) -> Iterator[Live]:
         live = self._live.get(run_id)
@@ -242,7 +248,14 @@ class Teammates:
 
     async def _keep(self, run: AgentRun) -> AgentRun:
         """Keep a run and let it begin; what is spawned while the daemon stops begins at the next start."""
-        kept = await self._c.shelf.create(replace(run, created_at=self._c.clock.now()))
+        try:
+            kept = await self._c.shelf.create(replace(run, created_at=self._c.clock.now()))
+        except asyncio.CancelledError:
+            if not self._closing:
+                # Whoever spawns it was stopped and never hears of it. It is kept all the same, and then ended.
+                ended = taken_back(run, now=self._c.clock.now())
+                self._c.supervisor.start(f"take back {run.id}", self._c.shelf.end(ended))
+            raise
         reach("teammate.spawned")
         if kept.id in self._live:
             return self._live[kept.id].run
@@ -271,6 +284,8 @@ class Teammates:
             if not self._closing:
                 await self._finish(live, RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.sentence))
             return
+        if live.is_halted:
+            self._c.runs.kill(live.run.key)
         end = await self._followed(live, feed)
         if isinstance(end, RunEnd):
             await self._finish(live, end)

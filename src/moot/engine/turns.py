@@ -352,6 +352,8 @@ async def _over(ticket: Ticket, task: "asyncio.Task[Any]") -> None:
     ticket.over = over
     task.add_done_callback(lambda _: ticket.give_up())
     if ticket.stop is not None:
+        # Stopped before it began. It takes its first step, so that there is something to stop.
+        await asyncio.sleep(0)
         ticket.halt(ticket.stop)
     await over
     if not task.done():

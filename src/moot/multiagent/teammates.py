@@ -44,6 +44,8 @@ class Teammates:
         self._delegations = Delegations(crew.shelf)
         self._attendance = Attendance(self.at_work)
         self._closing = False
+        # Ended runs whose results the last daemon owed.
+        self._left: list[AgentRun] = []
         self._deliveries = Deliveries(crew, self.at_work)
 
     # ---- to begin -----------------------------------------------------------------------------
@@ -65,21 +67,25 @@ class Teammates:
         return await self._keep(in_background(wish, run_id=self._new_id(), owner=owner, cwd=cwd))
 
     async def recover(self) -> None:
-        """Go on with what the last daemon left: each from its last recorded step, unless something is unknown."""
-        owed = await self._c.shelf.owed()
+        """Look at all that the last daemon left, before any of it goes on: a run may meet those it spawned."""
+        self._left = await self._c.shelf.owed()
         for run in await self._c.shelf.not_ended():
             live = self._enlist(run)
             begun, end, live.is_moot = await fate(self._c, run)
             if end is not None:
-                await self._finish(live, end)
+                self._left += await self._end(live, end)
                 continue
             if begun:
                 live.taken_up = True
                 live.run = replace(run, block=Block(condition=Condition.RESUMING))
             self._places.stand_in_line(live)
         reach("teammates.recovered")
-        await self._deliveries.settle(owed)
-        self._places.fill()
+
+    async def go_on(self) -> None:
+        """Hand on what is owed, and let runs go on from their last recorded steps and begin."""
+        left, self._left = self._left, []
+        await self._deliveries.settle(left)
+        self._places.open()
 
     # ---- to look and to wait ------------------------------------------------------------------
 
@@ -354,6 +360,10 @@ class Teammates:
                     self._unblock(live, Block())
 
     async def _finish(self, live: Live, end: RunEnd) -> None:
+        await self._deliveries.settle(await self._end(live, end))
+
+    async def _end(self, live: Live, end: RunEnd) -> list[AgentRun]:
+        """Keep how a run ended. Its result, and those it leaves, are to be handed on."""
         run = live.run
         delivery = Delivery.NONE if run.is_background or live.is_moot else Delivery.OWED
         run = replace(
@@ -374,9 +384,7 @@ class Teammates:
         self._attendance.changed(run.id)
         live.over.set()
         self._places.give_up(run.id)
-        await self._deliveries.settle(
-            [*self._deliveries.left_by(run.id), *([run] if delivery is Delivery.OWED else ())]
-        )
+        return [*self._deliveries.left_by(run.id), *([run] if delivery is Delivery.OWED else ())]
 
     async def _last_seq(self, key: ConversationKey) -> int:
         history = await self._c.runs.histories.load(key)

@@ -1,4 +1,4 @@
-"""Stopped before it has begun: a run that is being kept, or is on its way into its lane, does nothing."""
+"""Before a run has begun: stopped then it does nothing, and after a restart none begins before all are known."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,14 +7,15 @@ from pathlib import Path
 from random import Random
 
 from moot.domain.agent_config import AgentConfig
-from moot.domain.agent_run import AgentRunStatus, Delivery
+from moot.domain.agent_run import AgentRunStatus, Condition, Delivery
 from moot.domain.errors import MootError
 from moot.domain.events import Event, RunEnded
-from moot.domain.run import Outcome, RunRequest
+from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.approvals import Approvals
 from moot.engine.supervisor import Supervisor
 from moot.models.scripted import Rule
 from moot.multiagent.crew import Crew, Wish
+from moot.multiagent.making import in_background, request_of
 from moot.multiagent.partition import Partition
 from moot.multiagent.teammates import Teammates
 from moot.store.agent_runs import SqliteAgentRuns
@@ -97,3 +98,20 @@ async def test_a_message_that_is_killed_as_soon_as_it_is_sent_is_not_answered(tm
         feed.follow(follower)
         async with asyncio.timeout(30):
             assert await ended is Outcome.CANCELLED
+
+
+async def test_nothing_goes_on_before_all_that_was_left_has_been_looked_at(tmp_path: Path) -> None:
+    async with asyncio.timeout(30), engine(tmp_path, Rule(hang=True)) as built:
+        teammates, shelf, supervisor = team(built)
+        waits = in_background(WISH, run_id="arun-1", owner="user", cwd="")
+        ended = in_background(WISH, run_id="arun-2", owner="user", cwd="")
+        for run in (waits, ended):
+            await shelf.create(run)
+        await built.store.begin(request_of(ended, Partition((), {})), now=1.0)
+        await built.store.end(ended.key, ended.id, RunEnd(outcome=Outcome.COMPLETED), (), now=2.0)
+        await teammates.recover()
+        # The place of the one that has ended is free, and still nobody takes it.
+        assert [run.block.condition for run in teammates.live()] == [Condition.QUEUED]
+        await teammates.go_on()
+        assert [run.status for run in teammates.live()] == [AgentRunStatus.RUNNING]
+        await supervisor.stop()

@@ -161,8 +161,7 @@ class Turns:
             last = history.last_user_seq()
             return history, _on_disk(next(entry for entry in history.entries if entry.seq == last))
         if not ticket.kept and not ticket.rerun_of:
-            if history is None:
-                history = self._histories.start(Conversation(key=request.key, created_at=now, updated_at=now))
+            history = self._or_new(history, request.key, now)
             return history, self._begin_ahead(ticket, request, history)
         try:
             if ticket.rerun_of:
@@ -174,10 +173,14 @@ class Turns:
         except StoreError:
             self._histories.drop(request.key)
             raise
-        if history is None:
-            history = self._histories.start(Conversation(key=request.key, created_at=now, updated_at=now))
+        history = self._or_new(history, request.key, now)
         history.extend([entry])
         return history, _on_disk(entry)
+
+    def _or_new(self, history: History | None, key: ConversationKey, now: float) -> History:
+        if history is not None:
+            return history
+        return self._histories.start(Conversation(key=key, created_at=now, updated_at=now))
 
     def _begin_ahead(self, ticket: Ticket, request: RunRequest, history: History) -> Begun:
         """Let the model read the message while the disk takes it: nobody hears a word before the disk has it.

@@ -16,12 +16,11 @@ from moot.domain.agent_run import (
 )
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, MootError, NotFound, Unavailable
-from moot.domain.events import Event, RunEnded
+from moot.domain.events import Event
 from moot.domain.message import Entry
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.trace import TraceKind
-from moot.engine.feed import Feed
 from moot.failpoint import reach
 from moot.multiagent.attendance import Attendance
 from moot.multiagent.crew import Crew, Live, Wish
@@ -292,28 +291,13 @@ class Teammates:
             return
         if live.is_halted:
             self._c.runs.kill(live.run.key)
-        end = await self._followed(live, feed)
-        if isinstance(end, RunEnd):
-            await self._finish(live, end)
-        elif not self._closing:
-            await self._finish(live, RunEnd(outcome=Outcome.INTERNAL_ERROR, error=end.sentence))
-
-    async def _followed(self, live: Live, feed: Feed) -> RunEnd | MootError:
-        """Watch a run to its end, and know what it waits for."""
-        ended: asyncio.Future[RunEnd | MootError] = asyncio.get_running_loop().create_future()
-
-        def follower(item: Event | MootError) -> None:
-            if isinstance(item, RunEnded | MootError):
-                if not ended.done():
-                    ended.set_result(item.end if isinstance(item, RunEnded) else item)
-            else:
-                self._note(live, item)
-
-        leave = feed.follow(follower)
         try:
-            return await ended
-        finally:
-            leave()
+            end = await feed.followed(lambda event: self._note(live, event))
+        except MootError as error:
+            if self._closing:
+                return
+            end = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.sentence)
+        await self._finish(live, end)
 
     def _note(self, live: Live, event: Event) -> None:
         self._attendance.stirred(live.run.id)

@@ -121,7 +121,7 @@ Your tools:
 
 When another tool can do or find what the person asks for, choose that tool; do not explain how it could be done, and \
 do not announce it. Its result comes back as the next message, and then you say what it means. One tool at a time, and \
-never invent a result.
+never invent a result. Leave an optional argument out unless you need it.
 
 Examples:
 Person: Good morning!
@@ -233,15 +233,21 @@ def meant(arguments: Any, tool: ToolSpec | None) -> Any:
     if tool is None or not isinstance(arguments, dict):
         return arguments
     required = tool.parameters.get("required", ())
-    return {name: value for name, value in arguments.items() if name in required or not _says_nothing(value)}
+    said = {name: value if name in required else _without_filler(value) for name, value in arguments.items()}
+    return {name: value for name, value in said.items() if name in required or not _says_nothing(value)}
+
+
+def _without_filler(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    # Talking is a tool to this model alone; in a list of tools it means none.
+    return [each for each in value if each != SAY and not _says_nothing(each)]
 
 
 def _says_nothing(value: Any) -> bool:
     if isinstance(value, str):
         return value.strip() in ("", "…", "...")
-    if isinstance(value, list):
-        return all(map(_says_nothing, value))
-    return value is None or value == {} or (value == 0 and not isinstance(value, bool))
+    return value in (None, [], {}) or (value == 0 and not isinstance(value, bool))
 
 
 class JsonString:

@@ -74,7 +74,7 @@ SPAWN = replace(
 )
 
 
-@pytest.mark.parametrize("nothing", ['""', '" "', '"…"', "[]", '[""]', "{}", "0", "0.0", "null"])
+@pytest.mark.parametrize("nothing", ['""', '" "', '"…"', "[]", '[""]', '["say"]', "{}", "0", "0.0", "null"])
 def test_an_optional_argument_that_says_nothing_is_left_out(nothing: str) -> None:
     said = decode(f'{{"tool":"spawn","arguments":{{"task":{nothing},"agent":{nothing}}}}}', tools=[SPAWN])
 
@@ -84,9 +84,10 @@ def test_an_optional_argument_that_says_nothing_is_left_out(nothing: str) -> Non
 
 
 def test_an_argument_that_says_something_stays() -> None:
-    meant = {"task": "dig", "agent": "..", "tools": ["", "fs_read"], "seconds": 1, "deep": False, "limits": {"a": 0}}
+    meant = {"task": "dig", "agent": "..", "tools": ["fs_read"], "seconds": 1, "deep": False, "limits": {"a": 0}}
 
-    said = decode(json.dumps({"tool": "spawn", "arguments": meant}), tools=[SPAWN])
+    written = json.dumps({"tool": "spawn", "arguments": {**meant, "tools": ["", "fs_read", "say"]}})
+    said = decode(written, tools=[SPAWN])
 
     assert isinstance(said[0], CallReady)
     assert json.loads(said[0].call.arguments) == meant

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from tests.fake_provider.fixture import provider, shared_provider  # noqa: F401
 
 TEST_SECONDS = 90.0
 
+# These take minutes and a gigabyte of weights: `./dev test-model` runs them.
+collect_ignore = [] if os.environ.get("MOOT_TEST_MODEL") else ["model"]
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
@@ -21,7 +25,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     wanted = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
 
     async def bounded() -> None:
-        async with asyncio.timeout(TEST_SECONDS):
+        async with asyncio.timeout(getattr(pyfuncitem.module, "TEST_SECONDS", TEST_SECONDS)):
             await pyfuncitem.obj(**wanted)
 
     asyncio.run(bounded())

@@ -121,9 +121,9 @@ class DaemonProcess:
         return cls(home, process, line)
 
     @asynccontextmanager
-    async def client(self) -> AsyncIterator[Talking]:
+    async def client(self, *, patience: float = PATIENCE) -> AsyncIterator[Talking]:
         async with connect(self.home.socket) as connection:
-            yield Talking(connection)
+            yield Talking(connection, patience=patience)
 
     def kill_9(self) -> None:
         self.process.send_signal(signal.SIGKILL)

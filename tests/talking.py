@@ -14,7 +14,8 @@ PATIENCE = 30.0
 class Speech:
     """One run being followed: its events as they came, and ways to wait for more."""
 
-    def __init__(self, connection: Connection, message: Runnable) -> None:
+    def __init__(self, connection: Connection, message: Runnable, *, patience: float = PATIENCE) -> None:
+        self._patience = patience
         self.events: list[pb.StreamEvent] = []
         self.error: MootError | None = None
         self._news = asyncio.Condition()
@@ -40,7 +41,7 @@ class Speech:
 
     async def until(self, kind: str, *, count: int = 1) -> Any:
         """Wait for the count-th event of a kind and return it; an error or an early end raises."""
-        async with asyncio.timeout(PATIENCE), self._news:
+        async with asyncio.timeout(self._patience), self._news:
             await self._news.wait_for(lambda: self._over or len(self.of(kind)) >= count)
         if len(self.of(kind)) < count:
             raise self.error or AssertionError(f"the run ended without {count} × {kind}: {self.kinds}")
@@ -48,7 +49,7 @@ class Speech:
 
     async def end(self) -> "Speech":
         """Wait for the end; raises the error that took its place."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(self._patience):
             await self._task
         if self.error is not None:
             raise self.error
@@ -56,6 +57,10 @@ class Speech:
 
     def of(self, kind: str) -> list[Any]:
         return [getattr(event, kind) for event in self.events if event.WhichOneof("event") == kind]
+
+    @property
+    def is_over(self) -> bool:
+        return self._over
 
     @property
     def kinds(self) -> list[str]:
@@ -86,15 +91,18 @@ class Speech:
 class Talking:
     """A connection with the verbs of the protocol. An empty sender is left to the daemon."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, patience: float = PATIENCE) -> None:
         self.connection = connection
+        # How long a run may take; a real model takes its time.
+        self._patience = patience
 
     def start(self, agent: str, content: str, sender: str = "", **fields: Any) -> Speech:
         """Send a message and follow its run in the background."""
-        return Speech(self.connection, pb.StreamMsg(agent=agent, content=content, sender=sender, **fields))
+        message = pb.StreamMsg(agent=agent, content=content, sender=sender, **fields)
+        return Speech(self.connection, message, patience=self._patience)
 
     def attach(self, agent: str, sender: str = "") -> Speech:
-        return Speech(self.connection, pb.AttachMsg(agent=agent, sender=sender))
+        return Speech(self.connection, pb.AttachMsg(agent=agent, sender=sender), patience=self._patience)
 
     async def say(self, agent: str, content: str, sender: str = "", **fields: Any) -> Speech:
         """Send a message and wait for the whole turn."""

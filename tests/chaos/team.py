@@ -101,13 +101,15 @@ class Told:
 class People:
     """Acts on one daemon. An act ends when the daemon does."""
 
-    def __init__(self, talk: Talking, told: Told, rng: Random) -> None:
+    def __init__(self, talk: Talking, told: Told, rng: Random, *, says_yes: bool = False) -> None:
         self.talk = talk
         self.told = told
         self.rng = rng
+        # To everything at once; else they leave some undecided and say no to some.
+        self._says_yes = says_yes
 
     async def perform(self, acts: list[str]) -> None:
-        """All at once, each in a conversation of its own; meanwhile somebody decides about half of what is asked."""
+        """All at once, each in a conversation of its own; meanwhile somebody decides what is asked, or half of it."""
         async with asyncio.TaskGroup() as group:
             deciding = group.create_task(self.decide_some())
             doing = [group.create_task(self._do(act, f"one-{number}")) for number, act in enumerate(acts)]
@@ -175,7 +177,7 @@ class People:
         with passing("unreachable"):
             while True:
                 for ask in await self.talk.asks():
-                    if (ask.ask_id, ask.attempt) not in seen and self.rng.random() < 0.5:
+                    if (ask.ask_id, ask.attempt) not in seen and (self._says_yes or self.rng.random() < 0.5):
                         await self.decide(ask)
                     seen.add((ask.ask_id, ask.attempt))
                 await asyncio.sleep(0.02)
@@ -186,7 +188,7 @@ class People:
             with passing("not_found"):
                 await self.talk.reply(ask.agent, "this one", ask.sender)
             return
-        decision = "deny" if self.rng.random() < 0.25 else "once"
+        decision = "deny" if not self._says_yes and self.rng.random() < 0.25 else "once"
         message = pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision=decision)
         # Its run may have been stopped meanwhile.
         with passing("conflict", "not_found"):

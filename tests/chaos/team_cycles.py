@@ -3,8 +3,10 @@
 import asyncio
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 from random import Random
+from subprocess import TimeoutExpired
 
 from moot.domain.errors import MootError
 from moot.failpoint import POINTS, TEAM_POINTS
@@ -31,10 +33,12 @@ VISITED = tuple(
 class TeamArena:
     """A home with a team, its daemon and what people were told, through many cycles."""
 
-    def __init__(self, path: Path, seed: int, *, generation: int = 15) -> None:
+    def __init__(self, path: Path, seed: int, *, generation: int = 15, patience: float = 4.0) -> None:
         self._path = path
         self._seed = seed
         self._generation = generation
+        # Seconds in which a daemon must come by its point; at late passes many do not.
+        self._patience = patience
         self._daemon: Mortal | None = None
         self.kills = 0
         self.runs = 0
@@ -102,7 +106,6 @@ class TeamArena:
             daemon.arm(fail_at)
         try:
             await self._work(daemon, done, rng, at_random=at_start or not done.point)
-            done.reached = daemon.died_by_itself
         finally:
             self._stop()
         self.kills += 1
@@ -120,17 +123,17 @@ class TeamArena:
         if done.point and done.point != TERM:
             acts += [act_for(done.point)] * done.passes
         draining = done.point.startswith("drain.") or done.point == TERM
+        named = not at_random and not draining
         async with asyncio.TaskGroup() as group:
+            group.create_task(_perform(daemon, self.told, acts, rng, says_yes=named))
             if at_random:
-                group.create_task(_kill_after(daemon, rng.uniform(0.15, 0.45) if done.point else rng.uniform(0.0, 0.9)))
+                await asyncio.sleep(rng.uniform(0.15, 0.45) if done.point else rng.uniform(0.0, 0.9))
             elif draining:
-                group.create_task(_terminate_after(daemon, rng.uniform(0.05, 0.3)))
-            else:
-                # A decision that nobody makes is not waited for.
-                killer = group.create_task(_kill_after(daemon, 4.0))
-            await _perform(daemon, self.told, acts, rng)
-            if not at_random and not draining:
-                killer.cancel()
+                await asyncio.sleep(rng.uniform(0.05, 0.3))
+                daemon.terminate()
+            if not at_random:
+                done.reached = await _killed(daemon, PATIENCE if draining else self._patience)
+            daemon.process.kill()
 
     # ---- and after ------------------------------------------------------------------------------
 
@@ -189,25 +192,20 @@ def _owed(picture: Picture) -> list[str]:
     return [mate.id for mate in picture.mates.values() if mate.delivery == "owed"]
 
 
-async def _perform(daemon: Mortal, told: Told, acts: list[str], rng: Random) -> None:
+async def _killed(daemon: Mortal, seconds: float) -> bool:
+    """Whether the daemon died by SIGKILL in time."""
+    with suppress(TimeoutExpired):
+        await asyncio.to_thread(daemon.process.wait, seconds)
+    return daemon.process.returncode == -9
+
+
+async def _perform(daemon: Mortal, told: Told, acts: list[str], rng: Random, *, says_yes: bool = False) -> None:
     try:
         async with daemon.client() as talk:
-            await People(talk, told, rng).perform(acts)
+            await People(talk, told, rng, says_yes=says_yes).perform(acts)
     except MootError as error:
         if not lost(error):
             raise
-
-
-async def _kill_after(daemon: Mortal, seconds: float) -> None:
-    await asyncio.sleep(seconds)
-    daemon.process.kill()
-
-
-async def _terminate_after(daemon: Mortal, seconds: float) -> None:
-    await asyncio.sleep(seconds)
-    daemon.terminate()
-    code = await asyncio.to_thread(daemon.process.wait, PATIENCE)
-    assert code in (0, -9), f"told to stop, the daemon ended with {code}"
 
 
 def plan(cycles: int, seed: int, points: tuple[str, ...] = VISITED) -> list[tuple[str, int]]:

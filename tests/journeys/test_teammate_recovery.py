@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
 from tests.fake_provider import Provider
 from tests.scripting import call, lead, mate, say, script, spawn, wait
 from tests.teaming import TEAM, results
@@ -208,6 +208,68 @@ async def test_text_the_person_has_seen_is_not_said_again_by_a_retry(home: Home,
             assert "half of a sentence" not in speech.text
             history = [content for role, _, content in await talk.told("moot") if role == "assistant"]
             assert sum("I will ask somebody." in content for content in history) == 1
+
+
+def newest(daemon: DaemonProcess) -> str:
+    return str(daemon.cli_json("trace")["data"][0]["run"])
+
+
+async def test_who_would_answer_without_a_result_is_told_to_fetch_it_and_nobody_reads_what_it_claimed(
+    home: Home, provider: Provider
+) -> None:
+    home.write_config((PROVIDER_CONFIG + TEAM).replace("PROVIDER_URL", provider.url))
+    spawned = {"name": "agent_spawn", "arguments": {"agent": "operator", "instruction": "work"}}
+    provider.program(
+        {"calls": [spawned], "match": "Routing"},
+        {"text": "All is done!", "match": "^go$", "hold": True},
+        {"text": "It was forty-two.", "match": "^work$"},
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("moot", "go")
+            run_id = json.loads((await speech.until("tool_result")).output)["agent_id"]
+            provider.program(
+                {
+                    "calls": [{"name": "agent_wait", "arguments": {"agent_id": run_id}}],
+                    "match": f"of operator .{run_id}",
+                },
+                {"text": "Now it is done.", "match": "^go$"},
+            )
+            # The claim is held until the answers that follow it are programmed.
+            provider.requests(3, seconds=30)
+            provider.release()
+            await speech.end()
+            assert (speech.outcome, speech.text, speech.of("discarded")) == ("completed", "Now it is done.", [])
+            (waited,) = results(speech, "agent_wait")
+            assert waited["result"] == "It was forty-two."
+            # Neither the claim nor what it was told is part of the conversation, and nothing is told twice.
+            assert [role for role, _, _ in await talk.told("moot")] == ["user", *["assistant", "tool"] * 2, "assistant"]
+        assert "results of teammates were not fetched" in daemon.cli("trace", newest(daemon)).stdout
+
+
+async def test_who_means_to_answer_without_a_result_says_so_again_and_is_asked_no_third_time(
+    home: Home, provider: Provider
+) -> None:
+    home.write_config((PROVIDER_CONFIG + TEAM).replace("PROVIDER_URL", provider.url))
+    spawned = {"name": "agent_spawn", "arguments": {"agent": "operator", "instruction": "work"}}
+    provider.program(
+        {"calls": [spawned], "match": "Routing"},
+        {"text": "It is under way.", "match": "^go$"},
+        {"text": "It is under way.", "match": "not fetched"},
+        {"text": "It was forty-two.", "match": "^work$", "hold": True},
+        {"text": "And here it is.", "match": "has ended"},
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = await talk.say("moot", "go")
+            assert (speech.outcome, speech.text, speech.ended.steps) == ("completed", "It is under way.", 3)
+            provider.requests(4, seconds=30)
+            provider.release()
+
+            async def told_now() -> bool:
+                return (await talk.told("moot"))[-1][2] == "And here it is."
+
+            await eventually(told_now)
 
 
 async def test_an_orchestrator_that_breaks_off_takes_its_words_back_and_says_none_twice(

@@ -30,7 +30,7 @@ def parse_listen(text: str, *, default_port: int, setting: str) -> Wanted:
             f"{setting} = {text!r} is not an address",
             fix=f'Write it as host:port, such as "127.0.0.1:{default_port}", or "off".',
         )
-    if not _is_loopback(host):
+    if not is_loopback(host):
         raise ConfigError(
             f"{setting} = {text!r} would be open to other machines",
             fix=f'Listen on 127.0.0.1, ::1 or localhost, such as "127.0.0.1:{default_port}", and use a tunnel.',
@@ -38,7 +38,7 @@ def parse_listen(text: str, *, default_port: int, setting: str) -> Wanted:
     return Wanted(host="127.0.0.1" if host == "localhost" else host, port=int(port), fixed=True)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:

@@ -263,9 +263,10 @@ class Daemon:
         reach("daemon.recovered")
         await self.approvals.load()
         waiting = await self.store.waiting_runs()
+        await self.team.teammates.recover()
         self.runs.take_up([run for run in waiting if not is_reserved(run.request.key.sender)])
         self.runs.resume(await self.store.queued_runs())
-        await self.team.teammates.recover()
+        await self.team.teammates.go_on()
         reach("daemon.resumed")
 
 

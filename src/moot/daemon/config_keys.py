@@ -1,12 +1,12 @@
 """Every key of config.toml: what it takes, what it means. The documentation is made from these tables."""
 
-import ipaddress
 import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from moot.daemon.address import is_loopback
 from moot.domain.config import PROVIDERS
 
 _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):(\d{1,5})")
@@ -106,18 +106,9 @@ def _address(value: str) -> str:
     match = _HOST_PORT.fullmatch(value)
     if match is None or int(match[2]) > 65535:
         return 'must be "host:port" such as "127.0.0.1:7600", or "off"'
-    if not _is_loopback(match[1].strip("[]")):
+    if not is_loopback(match[1].strip("[]")):
         return "must be a loopback address such as 127.0.0.1; reach it from elsewhere through a tunnel or a proxy"
     return ""
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 TOP_KEYS = (

@@ -7,7 +7,7 @@ import msgspec
 
 from moot.domain.agent_run import AgentRun, AgentRunStatus, Condition, GrantState, status_of
 from moot.domain.events import ToolsStarted
-from moot.domain.run import Limits, Run, RunEnd
+from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.engine.lanes import Ticket
 from moot.wire import moot_pb2 as pb
 
@@ -36,20 +36,10 @@ def turn_info(ticket: Ticket, at: Moment, *, position: int, asked: Asked | None)
     """A turn of a person's, in flight or in line."""
     request = ticket.request
     assert request is not None
-    info = pb.RunInfo(
-        run_id=request.id,
-        kind=TURN,
-        agent=request.speaker,
-        sender=request.key.sender,
-        root_agent=request.key.agent,
-        root_sender=request.key.sender,
-        status=AgentRunStatus.SPAWNED if position else AgentRunStatus.RUNNING,
-        condition=Condition.QUEUED if position else Condition.NONE,
-        instruction=request.content,
-        cwd=request.cwd,
-        limits=_limits(request.limits),
-        position=position,
-    )
+    info = _turn(request)
+    info.status = AgentRunStatus.SPAWNED if position else AgentRunStatus.RUNNING
+    info.condition = Condition.QUEUED if position else Condition.NONE
+    info.position = position
     if not position:
         _add_progress(info, ticket, at)
         info.seconds = at.monotonic - ticket.started
@@ -89,22 +79,9 @@ def ended_info(run: AgentRun) -> pb.RunInfo:
 
 def ended_turn_info(run: Run) -> pb.RunInfo:
     """A turn of a person's that has ended."""
-    request = run.request
-    info = pb.RunInfo(
-        run_id=request.id,
-        kind=TURN,
-        agent=request.speaker,
-        sender=request.key.sender,
-        root_agent=request.key.agent,
-        root_sender=request.key.sender,
-        instruction=request.content,
-        cwd=request.cwd,
-        limits=_limits(request.limits),
-        created_at=run.created_at,
-        started_at=run.started_at,
-        ended_at=run.ended_at,
-        seconds=max(0.0, run.ended_at - (run.started_at or run.created_at)),
-    )
+    info = _turn(run.request)
+    info.created_at, info.started_at, info.ended_at = run.created_at, run.started_at, run.ended_at
+    info.seconds = max(0.0, run.ended_at - (run.started_at or run.created_at))
     assert run.end is not None
     info.status = status_of(run.end.outcome)
     _add_end(info, run.end)
@@ -146,6 +123,20 @@ def shortened(info: pb.RunInfo, most: int) -> pb.RunInfo:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _turn(request: RunRequest) -> pb.RunInfo:
+    return pb.RunInfo(
+        run_id=request.id,
+        kind=TURN,
+        agent=request.speaker,
+        sender=request.key.sender,
+        root_agent=request.key.agent,
+        root_sender=request.key.sender,
+        instruction=request.content,
+        cwd=request.cwd,
+        limits=_limits(request.limits),
+    )
 
 
 def _agent_run(run: AgentRun) -> pb.RunInfo:

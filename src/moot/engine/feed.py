@@ -1,5 +1,6 @@
 """The events of one run, for those who follow it now and those who join late."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 
 from moot.domain.conversation import ConversationKey
@@ -15,10 +16,15 @@ from moot.domain.events import (
     ThinkingEnded,
     ThinkingStarted,
 )
+from moot.domain.run import RunEnd
 
 Follower = Callable[[Event | MootError], None]
 
 _LONGEST_CHUNK = 1024 * 1024
+
+
+def _ignored(_event: Event) -> None:
+    return
 
 
 class _Chunks:
@@ -76,6 +82,26 @@ class Feed:
                 self._followers.remove(follower)
 
         return leave
+
+    async def followed(self, note: Callable[[Event], None] = _ignored) -> RunEnd:
+        """Wait for the run's end, told of all that comes before it; raises where the run could not begin."""
+        ended: asyncio.Future[RunEnd] = asyncio.get_running_loop().create_future()
+
+        def follower(item: Event | MootError) -> None:
+            if ended.done():
+                return
+            if isinstance(item, MootError):
+                ended.set_exception(item)
+            elif isinstance(item, RunEnded):
+                ended.set_result(item.end)
+            else:
+                note(item)
+
+        leave = self.follow(follower)
+        try:
+            return await ended
+        finally:
+            leave()
 
     def _remember(self, event: Event) -> None:
         if isinstance(event, TextChunk | ThinkingChunk):

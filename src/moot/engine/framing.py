@@ -30,7 +30,7 @@ def primary_framing(*, primary: str) -> str:
 
 
 def place_framing(cwd: str) -> str:
-    return f"Your working directory for this turn is {defuse(cwd)}"
+    return f"Your working directory for this turn is {defuse(cwd)}\nName what is in it without that path: notes.txt"
 
 
 def refusal(names: Sequence[str]) -> Message:

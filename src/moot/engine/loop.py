@@ -126,7 +126,8 @@ class Loop:
     async def _step(self, sitting: Sitting, hold: Hold, estimated: int) -> Reply:
         turn, progress = sitting.turn, sitting.progress
         taken = turn.history.call_ids
-        step = progress.step = Step(speaker=turn.request.speaker, emit=turn.emit, rng=self._rng, taken=taken)
+        emit = sitting.hears()
+        step = progress.step = Step(speaker=turn.request.speaker, emit=emit, rng=self._rng, taken=taken)
         try:
             reply = await step.read(turn.model, sitting.prompt(hold))
         except BaseException:
@@ -146,6 +147,8 @@ class Loop:
         self._warn(turn)
         if reply.calls and not sitting.specs:
             step.discard()
+        if reply.calls:
+            sitting.release()
         progress.step = None
         return reply
 
@@ -166,7 +169,8 @@ class Loop:
     def _after_calls(self, sitting: Sitting, reply: Reply) -> Ending | None:
         if ending := self._handed_back(sitting):
             return ending
-        if not sitting.repetition.seen(reply.calls) or self._nudge(sitting, Outcome.LOOP_DETECTED):
+        results = [sitting.progress.results[call.id].content for call in reply.calls]
+        if not sitting.repetition.seen(reply.calls, results) or self._nudge(sitting, Outcome.LOOP_DETECTED):
             return None
         return sitting.progress.end(Outcome.LOOP_DETECTED), []
 
@@ -200,8 +204,9 @@ class Loop:
             all_failed=progress.all_failed,
             out_of_place=sitting.out_of_place,
         )
-        if outcome in _NUDGED and self._nudge(sitting, outcome):
+        if self._goes_on(sitting, outcome, text):
             return None
+        sitting.release()
         if text.strip() and (reply.calls or text is not reply.text):
             # It was taken back when its calls were refused, and turns out to be all the speaker has to say.
             self._say(turn, text)
@@ -213,13 +218,25 @@ class Loop:
         said = Message(role=Role.ASSISTANT, content=text, agent=turn.request.guest, thinking=tuple(reply.thinking))
         return progress.end(outcome, error=error, limit=limit, content=text), [said] if text.strip() else []
 
+    def _goes_on(self, sitting: Sitting, outcome: Outcome, text: str) -> bool:
+        """Whether the speaker is told something first: that it is silent, or that it leaves others at work."""
+        if outcome in _NUDGED:
+            return self._nudge(sitting, outcome)
+        if outcome is not Outcome.COMPLETED or not sitting.may_remind(text):
+            return False
+        self._recovers(sitting, action="remind", cause="results of teammates were not fetched")
+        return True
+
     def _nudge(self, sitting: Sitting, outcome: Outcome) -> bool:
         """Let a run that would end badly go on once, where somebody waits for it."""
         if not sitting.may_nudge(outcome):
             return False
-        request = sitting.turn.request
-        self._notes.note(request.id, TraceKind.RECOVERY_ATTEMPT, request.speaker, action="nudge", cause=str(outcome))
+        self._recovers(sitting, action="nudge", cause=str(outcome))
         return True
+
+    def _recovers(self, sitting: Sitting, **what: str) -> None:
+        request = sitting.turn.request
+        self._notes.note(request.id, TraceKind.RECOVERY_ATTEMPT, request.speaker, **what)
 
     def _say(self, turn: Turn, text: str) -> None:
         for event in (TextStarted(turn.request.speaker), TextChunk(text), TextEnded(turn.request.speaker)):

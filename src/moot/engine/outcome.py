@@ -1,11 +1,16 @@
 """The completion contract: how a step ends a run, or does not. Pure."""
 
+from collections import deque
 from collections.abc import Sequence
 
 from moot.domain.message import ToolCall
 from moot.domain.run import Outcome
 
 REPEATS = 5
+_LONGEST_CIRCLE = 3
+
+# The calls of one step, by name and arguments.
+Calls = tuple[tuple[str, str], ...]
 
 # How a run ends that came to its end by itself.
 SAID = (Outcome.COMPLETED, Outcome.EMPTY, Outcome.EMPTY_AFTER_TOOL_USE)
@@ -25,17 +30,24 @@ def judge(text: str, *, used_tools: bool, all_failed: bool = False, out_of_place
 
 
 class Repetition:
-    """Notices a run that makes the same calls again and again."""
+    """Notices a run that makes the same calls again and again, or a few of them in turn with the same results."""
 
     def __init__(self) -> None:
-        self._last: tuple[tuple[str, str], ...] = ()
-        self._times = 0
+        self._steps: deque[tuple[Calls, Sequence[str]]] = deque(maxlen=REPEATS * _LONGEST_CIRCLE)
 
-    def seen(self, calls: Sequence[ToolCall]) -> bool:
-        signature = tuple((call.name, call.arguments) for call in calls)
-        self._times = self._times + 1 if signature == self._last else 1
-        self._last = signature
-        return self._times >= REPEATS
+    def seen(self, calls: Sequence[ToolCall], results: Sequence[str] = ()) -> bool:
+        self._steps.append((tuple((call.name, call.arguments) for call in calls), tuple(results)))
+        steps = list(self._steps)
+        last = [made for made, _ in steps[-REPEATS:]]
+        if len(last) == REPEATS and last.count(last[0]) == REPEATS:
+            return True
+        # Looking at two things in turn is no circle while what is seen there changes.
+        return any(_is_circle(steps, length) for length in range(2, _LONGEST_CIRCLE + 1))
+
+
+def _is_circle(steps: Sequence[tuple[Calls, Sequence[str]]], length: int) -> bool:
+    last = steps[-REPEATS * length :]
+    return len(last) == REPEATS * length and last[length:] == last[:-length]
 
 
 _SENTENCES = {

@@ -107,9 +107,10 @@ class Runs:
     def kill(self, key: ConversationKey) -> bool:
         """Stop whatever runs in the conversation; what waits stays. False when nothing ran."""
         lane = self._lanes.get(key)
-        if lane is None or lane.active is None:
+        if lane is None:
             return False
-        lane.active.halt(Outcome.CANCELLED)
+        # Where nothing runs yet, the first in line is about to.
+        (lane.active or lane.waiting[0]).halt(Outcome.CANCELLED)
         reach("kill.halted")
         return True
 

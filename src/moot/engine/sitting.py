@@ -1,10 +1,12 @@
 """A turn at work: what it was briefed with, the tools it has, what its next prompt says and what that may take."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from moot.domain.config import Config
-from moot.domain.message import Message, assistant
+from moot.domain.events import Event
+from moot.domain.message import Message, assistant, user
 from moot.domain.ports import Model, ToolSupport
 from moot.domain.prompt import Prompt, ToolSpec
 from moot.domain.run import Outcome
@@ -12,6 +14,7 @@ from moot.domain.usage import Spent
 from moot.engine.deadline import Deadline
 from moot.engine.framing import guest_framing, nudge, place_framing, primary_framing, refusal, shown
 from moot.engine.gate import Toolbox
+from moot.engine.holdback import Holdback
 from moot.engine.outcome import Repetition
 from moot.engine.purse import Hold, Need
 from moot.engine.step import Reply
@@ -38,17 +41,40 @@ class Sitting:
     # The time of the whole tree when this run began, and how often it may still be told to go on.
     began: float
     nudges: int
-    # What the next prompt has to say beside the history: calls where there are no tools, and how it would have ended.
+    # What prompts have to say beside the history: calls where there are no tools; and what the next one alone says.
     refused: Reply | None = None
-    nudged: Outcome | None = None
+    aside: tuple[Message, ...] = ()
+    was_reminded: bool = False
+    holdback: Holdback | None = None
 
     def may_nudge(self, outcome: Outcome) -> bool:
         """Whether the run goes on instead of ending this way; it is told why, this once."""
         if not self.nudges:
             return False
         self.nudges -= 1
-        self.nudged = outcome
+        self.aside = (nudge(outcome),)
         return True
+
+    def may_remind(self, words: str) -> bool:
+        """Whether the run goes on because it would leave something unfinished; it sees its words, and is told what."""
+        unfinished = "" if self.was_reminded else self.briefing.conduct.unfinished()
+        if not unfinished:
+            return False
+        self.was_reminded, self.holdback = True, None
+        self.aside = (shown(assistant(words, agent=self.turn.request.guest)), user(unfinished))
+        return True
+
+    def hears(self) -> Callable[[Event], None]:
+        """Where the next step's events go. Words are held back that may not be the last: they could tell of work as
+        done that is not."""
+        may_remind = not self.was_reminded and self.briefing.conduct.unfinished()
+        self.holdback = Holdback(self.turn.emit, self.deadline.stir) if may_remind else None
+        return self.holdback or self.turn.emit
+
+    def release(self) -> None:
+        """The words of the last step are kept."""
+        if self.holdback is not None:
+            self.holdback.release()
 
     @property
     def out_of_place(self) -> bool:
@@ -85,9 +111,7 @@ class Sitting:
             own = shown(assistant(refused.text, agent=turn.request.guest))
             said = (own,) if refused.text.strip() else ()
             tail = (*tail, *said, refusal([call.name for call in refused.calls]))
-        if self.nudged is not None:
-            tail = (*tail, nudge(self.nudged))
-            self.nudged = None
+        tail, self.aside = (*tail, *self.aside), ()
         return Prompt(
             system=tuple(self._system()),
             transcript=turn.history.transcript(with_tools=bool(self.specs)),

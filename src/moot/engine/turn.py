@@ -111,6 +111,10 @@ class Turn:
 Ending = tuple[RunEnd, list[Message]]
 
 
+def _nothing() -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Conduct:
     """What is expected of a speaker that works with others."""
@@ -119,6 +123,8 @@ class Conduct:
     nudges: int = 0
     # Whether it hands a task back that is not for it.
     escalates: bool = False
+    # What it has set going and would leave unfinished if it ended now, told to it once; empty where there is nothing.
+    unfinished: Callable[[], str] = _nothing
 
 
 @dataclass(frozen=True, slots=True)

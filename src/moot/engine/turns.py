@@ -161,8 +161,8 @@ class Turns:
             last = history.last_user_seq()
             return history, _on_disk(next(entry for entry in history.entries if entry.seq == last))
         if not ticket.kept and not ticket.rerun_of:
-            known = history or self._histories.start(Conversation(key=request.key, created_at=now, updated_at=now))
-            return known, self._begin_ahead(ticket, request, known)
+            history = self._or_new(history, request.key, now)
+            return history, self._begin_ahead(ticket, request, history)
         try:
             if ticket.rerun_of:
                 entry = await self._w.store.rerun(request, of=ticket.rerun_of, now=now)
@@ -173,10 +173,14 @@ class Turns:
         except StoreError:
             self._histories.drop(request.key)
             raise
-        if history is None:
-            history = self._histories.start(Conversation(key=request.key, created_at=now, updated_at=now))
+        history = self._or_new(history, request.key, now)
         history.extend([entry])
         return history, _on_disk(entry)
+
+    def _or_new(self, history: History | None, key: ConversationKey, now: float) -> History:
+        if history is not None:
+            return history
+        return self._histories.start(Conversation(key=key, created_at=now, updated_at=now))
 
     def _begin_ahead(self, ticket: Ticket, request: RunRequest, history: History) -> Begun:
         """Let the model read the message while the disk takes it: nobody hears a word before the disk has it.
@@ -351,6 +355,8 @@ async def _over(ticket: Ticket, task: "asyncio.Task[Any]") -> None:
     ticket.over = over
     task.add_done_callback(lambda _: ticket.give_up())
     if ticket.stop is not None:
+        # Stopped before it began. It takes its first step, so that there is something to stop.
+        await asyncio.sleep(0)
         ticket.halt(ticket.stop)
     await over
     if not task.done():

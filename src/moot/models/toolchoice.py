@@ -2,9 +2,10 @@
 
 import json
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any, Protocol
 
@@ -64,12 +65,15 @@ class ToolChoice:
             return
         offered = prompt.tools[:MAX_TOOLS]
         guided = replace(prompt, system=(*prompt.system, guidance(offered)), tools=())
-        async with aclosing(self.inner.constrained(guided, schema_of(offered), self._chosen)) as events:
+        chosen = partial(self._chosen, offered)
+        async with aclosing(self.inner.constrained(guided, schema_of(offered), chosen)) as events:
             async for event in events:
                 yield event
 
-    async def _chosen(self, events: AsyncGenerator[ModelEvent, None]) -> AsyncGenerator[ModelEvent, None]:
-        choice = Choice(self._rng)
+    async def _chosen(
+        self, offered: tuple[ToolSpec, ...], events: AsyncGenerator[ModelEvent, None]
+    ) -> AsyncGenerator[ModelEvent, None]:
+        choice = Choice(self._rng, offered)
         async with aclosing(events):
             async for event in events:
                 for decoded in choice.take(event):
@@ -117,7 +121,7 @@ Your tools:
 
 When another tool can do or find what the person asks for, choose that tool; do not explain how it could be done, and \
 do not announce it. Its result comes back as the next message, and then you say what it means. One tool at a time, and \
-never invent a result.
+never invent a result. Leave an optional argument out unless you need it.
 
 Examples:
 Person: Good morning!
@@ -166,8 +170,9 @@ class Choice:
     A server that does not keep to the schema and sends plain text has that passed on.
     """
 
-    def __init__(self, rng: Random) -> None:
+    def __init__(self, rng: Random, tools: Sequence[ToolSpec] = ()) -> None:
         self._rng = rng
+        self._tools = {tool.name: tool for tool in tools}
         self._text = ""
         self._string: JsonString | None = None
         self._plain = False
@@ -214,9 +219,35 @@ class Choice:
             # Neither shape: what it wrote is all there is to show, unless it was cut inside a call.
             return [] if truncated else [TextDelta(self._text)]
         calls = Calls(self._rng)
-        calls.add(0, "", value["tool"], json.dumps(value.get("arguments", {}), ensure_ascii=False))
+        arguments = meant(value.get("arguments", {}), self._tools.get(value["tool"]))
+        calls.add(0, "", value["tool"], json.dumps(arguments, ensure_ascii=False))
         made: list[CallReady] = list(calls.ready(truncated=False))
         return [*made]
+
+
+def meant(arguments: Any, tool: ToolSpec | None) -> Any:
+    """The arguments without the optional ones that say nothing.
+
+    Held to a schema a small model fills in every field there is, with a nought or an empty text where it means none.
+    """
+    if tool is None or not isinstance(arguments, dict):
+        return arguments
+    required = tool.parameters.get("required", ())
+    said = {name: value if name in required else _without_filler(value) for name, value in arguments.items()}
+    return {name: value for name, value in said.items() if name in required or not _says_nothing(value)}
+
+
+def _without_filler(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    # Talking is a tool to this model alone; in a list of tools it means none.
+    return [each for each in value if each != SAY and not _says_nothing(each)]
+
+
+def _says_nothing(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.strip() in ("", "…", "...")
+    return value in (None, [], {}) or (value == 0 and not isinstance(value, bool))
 
 
 class JsonString:

@@ -1,13 +1,13 @@
 """What speakers are told for one run: the orchestrator its team and where a request belongs, a teammate its place."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Protocol
 
-from moot.domain.agent import ROOT, Agent
+from moot.domain.agent import ROOT
 from moot.domain.agent_config import AgentConfig
 from moot.domain.agent_run import AgentRun
-from moot.domain.message import Message, user
+from moot.domain.message import Entry, Message, user
 from moot.domain.ports import Store
 from moot.domain.scope import NOT_SPAWNED
 from moot.domain.text import defuse
@@ -21,12 +21,14 @@ from moot.multiagent.traces import Traces
 _NOTHING = Briefing()
 _ALONE = Briefing(scope=NOT_SPAWNED)
 # Silence and running in circles are pointed out once: others wait for what comes of it.
-_LEADS = Conduct(nudges=1)
-_WORKS = Conduct(nudges=1, escalates=True)
+_NUDGES = 1
+# So many teammates are named to one that has not fetched their results.
+_MOST_NAMED = 16
 
 
 class AtWork(Protocol):
     def at_work(self, run_id: str) -> AgentRun | None: ...
+    def not_fetched(self, run_id: str, entries: Sequence[Entry]) -> list[AgentRun]: ...
 
 
 class Briefs:
@@ -52,24 +54,31 @@ class Briefs:
         if run is not None or self._config().multi_agent:
             self._traces.watch(turn.request)
         if run is not None and run.parent_key is not None:
-            return await self._teammate(turn.agent, run)
+            return await self._teammate(turn, run)
         if turn.request.speaker == ROOT and self._config().multi_agent:
             return self._orchestrator(turn)
         return _ALONE if self._config().multi_agent else _NOTHING
 
     def _orchestrator(self, turn: Turn) -> Briefing:
         team = roster(self._partition(), rounds=self._config().max_delegation_rounds)
+        conduct = self._conduct(turn)
         if turn.request.author:
-            return Briefing(system=(team,), scope=NOT_SPAWNED, conduct=_LEADS)
+            return Briefing(system=(team,), scope=NOT_SPAWNED, conduct=conduct)
         route = self._route(turn.request.content)
         self._traces.note(turn.request.id, TraceKind.ROUTING, turn.request.speaker, **asdict(route))
-        return Briefing(system=(team,), tail=(advice(route),), scope=NOT_SPAWNED, conduct=_LEADS)
+        return Briefing(system=(team,), tail=(advice(route),), scope=NOT_SPAWNED, conduct=conduct)
 
-    async def _teammate(self, agent: Agent, run: AgentRun) -> Briefing:
+    async def _teammate(self, turn: Turn, run: AgentRun) -> Briefing:
         blocks = [place(run)]
-        if not agent.session_isolation:
+        if not turn.agent.session_isolation:
             blocks.append(await self._snapshot(run))
-        return Briefing(system=tuple(block for block in blocks if block), conduct=_WORKS)
+        return Briefing(system=tuple(block for block in blocks if block), conduct=self._conduct(turn, escalates=True))
+
+    def _conduct(self, turn: Turn, *, escalates: bool = False) -> Conduct:
+        def unfinished() -> str:
+            return reminder(self._teammates.not_fetched(turn.request.id, turn.history.entries))
+
+        return Conduct(nudges=_NUDGES, escalates=escalates, unfinished=unfinished)
 
     async def _snapshot(self, run: AgentRun) -> str:
         """What was said where the teammate was spawned, up to then, to read and not to answer."""
@@ -109,6 +118,20 @@ def advice(route: Route) -> Message:
     return user(
         f"(Routing: this is for {route.agent}. {route.summary} "
         f'Start it with agent_spawn(agent="{route.agent}", …) and wait for it, unless you can see that this is wrong.)'
+    )
+
+
+def reminder(runs: Sequence[AgentRun]) -> str:
+    """Told once to one that would end without the results of those it set to work; empty where it has them all."""
+    if not runs:
+        return ""
+    few = runs[:_MOST_NAMED]
+    named = ", ".join(f"{run.agent} ({run.id})" for run in few)
+    more = f" and {len(runs) - len(few)} more" if len(runs) > len(few) else ""
+    return (
+        f"(You have not fetched the result of {named}{more}. You do not know yet what came of it, so what you said was "
+        f'shown to nobody. Fetch it now: agent_wait(agent_id="{",".join(run.id for run in few)}"). Only if nobody '
+        "needs the result in this answer, say what is under way; it will then be told to you later.)"
     )
 
 

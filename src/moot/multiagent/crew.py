@@ -73,5 +73,7 @@ class Live:
     taken_up: bool = False
     # Whoever stopped it need not be told how it ended.
     is_moot: bool = False
+    # Stopped before it was in its lane.
+    is_halted: bool = False
     over: asyncio.Event = field(default_factory=asyncio.Event)
     blocks: Blocks = field(default_factory=Blocks)

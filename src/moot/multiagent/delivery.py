@@ -11,11 +11,9 @@ import msgspec
 from moot.domain.agent_run import AgentRun, Delivery
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
-from moot.domain.events import Event, RunEnded
 from moot.domain.ids import make_id
 from moot.domain.message import Entry, Role
 from moot.domain.run import RunRequest
-from moot.engine.feed import Feed
 from moot.failpoint import reach
 from moot.multiagent.crew import Crew
 from moot.multiagent.report import told
@@ -48,6 +46,11 @@ class Deliveries:
     def left_by(self, parent: str) -> list[AgentRun]:
         """The ended runs a parent left behind, which is over now."""
         return self._held.pop(parent, [])
+
+    def not_fetched(self, parent: str, entries: Sequence[Entry]) -> list[AgentRun]:
+        """The ended runs of a parent that goes on whose results are not among what it was told."""
+        ended = self._held.get(parent, [])
+        return _without(ended, waited_for(entries, parent)) if ended else []
 
     async def settle(self, runs: Sequence[AgentRun]) -> None:
         """Hand on the results of runs that have ended, unless their parent still goes on or has them already."""
@@ -87,7 +90,7 @@ class Deliveries:
             try:
                 feed = await self._runs.submit(await self._request(key, batch))
                 reach("teammate.delivered")
-                await _over(feed)
+                await feed.followed()
             except MootError as error:
                 # Nothing is lost: it stays owed until it is told.
                 logger.warning("the results for %s wait: %s", key, error.message)
@@ -119,25 +122,6 @@ class Deliveries:
 def _without(runs: Sequence[AgentRun], waited: Mapping[str, float]) -> list[AgentRun]:
     """Those of the runs whose end was in no answer to a wait."""
     return [run for run in runs if waited.get(run.id, 0.0) < run.ended_at]
-
-
-async def _over(feed: Feed) -> None:
-    """Wait until the message is answered; raises where it could not be taken."""
-    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def follower(item: Event | MootError) -> None:
-        if over.done():
-            return
-        if isinstance(item, MootError):
-            over.set_exception(item)
-        elif isinstance(item, RunEnded):
-            over.set_result(None)
-
-    leave = feed.follow(follower)
-    try:
-        await over
-    finally:
-        leave()
 
 
 def waited_for(entries: Iterable[Entry], parent: str) -> dict[str, float]:

@@ -1,6 +1,8 @@
 """What is made of a wish: the run that is kept, the request it is carried out with, and an end nobody saw. Pure."""
 
-from moot.domain.agent_run import BACKGROUND_SENDER, CHILD_SENDER, AgentRun, Delivery
+from dataclasses import replace
+
+from moot.domain.agent_run import BACKGROUND_SENDER, CHILD_SENDER, AgentRun, AgentRunStatus, Delivery
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, RunEnd, RunRequest
@@ -65,6 +67,13 @@ def request_of(run: AgentRun, partition: Partition) -> RunRequest:
         root=run.root if run.root != run.key else None,
         taint=run.taint,
         origin=run.origin,
+    )
+
+
+def taken_back(run: AgentRun, *, now: float) -> AgentRun:
+    """A run that was kept for one that is over by now."""
+    return replace(
+        run, status=AgentRunStatus.CANCELLED, end=stopped(), delivery=Delivery.NONE, created_at=now, ended_at=now
     )
 
 

@@ -14,7 +14,8 @@ class Places:
         self._start = start
         self._line: deque[Live] = deque()
         self._taken: set[str] = set()
-        self._closed = False
+        # Nobody begins before all who were there before are known.
+        self._is_open = False
 
     def stand_in_line(self, live: Live) -> None:
         self._line.append(live)
@@ -23,7 +24,7 @@ class Places:
 
     def fill(self) -> None:
         """Start those in line, as far as there are places."""
-        while self._line and not self._closed and len(self._taken) < self._most():
+        while self._line and self._is_open and len(self._taken) < self._most():
             live = self._line.popleft()
             self._taken.add(live.run.id)
             self._start(live)
@@ -43,6 +44,10 @@ class Places:
         """Whoever waited goes on at once; until another is done there is one more at work than there are places."""
         self._taken.add(run_id)
 
+    def open(self) -> None:
+        self._is_open = True
+        self.fill()
+
     def close(self) -> None:
-        self._closed = True
+        self._is_open = False
         self._line.clear()

@@ -16,18 +16,18 @@ from moot.domain.agent_run import (
 )
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, MootError, NotFound, Unavailable
-from moot.domain.events import Event, RunEnded
+from moot.domain.events import Event
+from moot.domain.message import Entry
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.trace import TraceKind
-from moot.engine.feed import Feed
 from moot.failpoint import reach
 from moot.multiagent.attendance import Attendance
 from moot.multiagent.crew import Crew, Live, Wish
 from moot.multiagent.delegation import Delegations, check_chain
 from moot.multiagent.delivery import Deliveries
 from moot.multiagent.fates import fate
-from moot.multiagent.making import in_background, request_of, spawned
+from moot.multiagent.making import in_background, request_of, spawned, taken_back
 from moot.multiagent.places import Places
 
 logger = logging.getLogger(__name__)
@@ -43,6 +43,8 @@ class Teammates:
         self._delegations = Delegations(crew.shelf)
         self._attendance = Attendance(self.at_work)
         self._closing = False
+        # Ended runs whose results the last daemon owed.
+        self._left: list[AgentRun] = []
         self._deliveries = Deliveries(crew, self.at_work)
 
     # ---- to begin -----------------------------------------------------------------------------
@@ -64,21 +66,25 @@ class Teammates:
         return await self._keep(in_background(wish, run_id=self._new_id(), owner=owner, cwd=cwd))
 
     async def recover(self) -> None:
-        """Go on with what the last daemon left: each from its last recorded step, unless something is unknown."""
-        owed = await self._c.shelf.owed()
+        """Look at all that the last daemon left, before any of it goes on: a run may meet those it spawned."""
+        self._left = await self._c.shelf.owed()
         for run in await self._c.shelf.not_ended():
             live = self._enlist(run)
             begun, end, live.is_moot = await fate(self._c, run)
             if end is not None:
-                await self._finish(live, end)
+                self._left += await self._end(live, end)
                 continue
             if begun:
                 live.taken_up = True
                 live.run = replace(run, block=Block(condition=Condition.RESUMING))
             self._places.stand_in_line(live)
         reach("teammates.recovered")
-        await self._deliveries.settle(owed)
-        self._places.fill()
+
+    async def go_on(self) -> None:
+        """Hand on what is owed, and let runs go on from their last recorded steps and begin."""
+        left, self._left = self._left, []
+        await self._deliveries.settle(left)
+        self._places.open()
 
     # ---- to look and to wait ------------------------------------------------------------------
 
@@ -100,6 +106,10 @@ class Teammates:
     def under(self, run_id: str) -> list[AgentRun]:
         """Those that a run has spawned and that have not ended."""
         return [live.run for live in self._live.values() if live.run.parent == run_id]
+
+    def not_fetched(self, run_id: str, entries: Sequence[Entry]) -> list[AgentRun]:
+        """Those that a run has spawned and has not had the result of, as its own messages tell."""
+        return [*self.under(run_id), *self._deliveries.not_fetched(run_id, entries)]
 
     async def grant(self, run_id: str, tool: str) -> None:
         """Let a run use one tool more, for as long as it lives."""
@@ -208,8 +218,9 @@ class Teammates:
     async def _halt(self, live: Live) -> None:
         if self._places.left_line(live):
             await self._finish(live, RunEnd(outcome=Outcome.CANCELLED, error="It was stopped before it began."))
-        else:
-            self._c.runs.kill(live.run.key)
+        elif not self._c.runs.kill(live.run.key):
+            # It is on its way into its lane.
+            live.is_halted = True
 
     def _subtree(self, run_id: str) -> Iterator[Live]:
         live = self._live.get(run_id)
@@ -242,7 +253,14 @@ class Teammates:
 
     async def _keep(self, run: AgentRun) -> AgentRun:
         """Keep a run and let it begin; what is spawned while the daemon stops begins at the next start."""
-        kept = await self._c.shelf.create(replace(run, created_at=self._c.clock.now()))
+        try:
+            kept = await self._c.shelf.create(replace(run, created_at=self._c.clock.now()))
+        except asyncio.CancelledError:
+            if not self._closing:
+                # Whoever spawns it was stopped and never hears of it. It is kept all the same, and then ended.
+                ended = taken_back(run, now=self._c.clock.now())
+                self._c.supervisor.start(f"take back {run.id}", self._c.shelf.end(ended))
+            raise
         reach("teammate.spawned")
         if kept.id in self._live:
             return self._live[kept.id].run
@@ -271,28 +289,15 @@ class Teammates:
             if not self._closing:
                 await self._finish(live, RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.sentence))
             return
-        end = await self._followed(live, feed)
-        if isinstance(end, RunEnd):
-            await self._finish(live, end)
-        elif not self._closing:
-            await self._finish(live, RunEnd(outcome=Outcome.INTERNAL_ERROR, error=end.sentence))
-
-    async def _followed(self, live: Live, feed: Feed) -> RunEnd | MootError:
-        """Watch a run to its end, and know what it waits for."""
-        ended: asyncio.Future[RunEnd | MootError] = asyncio.get_running_loop().create_future()
-
-        def follower(item: Event | MootError) -> None:
-            if isinstance(item, RunEnded | MootError):
-                if not ended.done():
-                    ended.set_result(item.end if isinstance(item, RunEnded) else item)
-            else:
-                self._note(live, item)
-
-        leave = feed.follow(follower)
+        if live.is_halted:
+            self._c.runs.kill(live.run.key)
         try:
-            return await ended
-        finally:
-            leave()
+            end = await feed.followed(lambda event: self._note(live, event))
+        except MootError as error:
+            if self._closing:
+                return
+            end = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.sentence)
+        await self._finish(live, end)
 
     def _note(self, live: Live, event: Event) -> None:
         self._attendance.stirred(live.run.id)
@@ -339,6 +344,10 @@ class Teammates:
                     self._unblock(live, Block())
 
     async def _finish(self, live: Live, end: RunEnd) -> None:
+        await self._deliveries.settle(await self._end(live, end))
+
+    async def _end(self, live: Live, end: RunEnd) -> list[AgentRun]:
+        """Keep how a run ended. Its result, and those it leaves, are to be handed on."""
         run = live.run
         delivery = Delivery.NONE if run.is_background or live.is_moot else Delivery.OWED
         run = replace(
@@ -359,9 +368,7 @@ class Teammates:
         self._attendance.changed(run.id)
         live.over.set()
         self._places.give_up(run.id)
-        await self._deliveries.settle(
-            [*self._deliveries.left_by(run.id), *([run] if delivery is Delivery.OWED else ())]
-        )
+        return [*self._deliveries.left_by(run.id), *([run] if delivery is Delivery.OWED else ())]
 
     async def _last_seq(self, key: ConversationKey) -> int:
         history = await self._c.runs.histories.load(key)

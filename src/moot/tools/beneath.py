@@ -27,7 +27,7 @@ _MOST_NAMES = 128
 # A handle that can only be looked from, where the system has such a thing.
 _PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
-_STAY = "Stay inside the working directory."
+_STAY = "Stay inside the working directory: name what is in it without any folder before it, such as notes.txt."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

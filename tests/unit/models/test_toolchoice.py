@@ -1,6 +1,7 @@
 """Tools for models that cannot call them."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -10,13 +11,14 @@ from hypothesis import strategies as st
 
 from moot.domain.message import ToolCall, assistant, tool_result, user
 from moot.domain.ports import CallReady, Finished, ModelEvent, TextDelta, ToolSupport
+from moot.domain.prompt import ToolSpec
 from moot.models.toolchoice import MAX_TOOLS, Choice, JsonString, guidance, schema_of
 from tests.fake_provider.ask import LOOKUP, ask, config, model_of, prompt, run
 from tests.fake_provider.client import Provider
 
 
-def decode(*pieces: str, truncated: bool = False) -> list[ModelEvent]:
-    choice = Choice(Random(1))
+def decode(*pieces: str, truncated: bool = False, tools: Sequence[ToolSpec] = ()) -> list[ModelEvent]:
+    choice = Choice(Random(1), tools)
     events = [event for piece in pieces for event in choice.take(TextDelta(piece))]
     return events + choice.take(Finished(None, truncated))
 
@@ -59,6 +61,36 @@ def test_a_call_is_ready_once_it_is_whole() -> None:
     assert isinstance(ready, CallReady)
     assert (ready.call.name, json.loads(ready.call.arguments), ready.flaw) == ("lookup", {"word": "moot"}, "")
     assert finished == Finished(None)
+
+
+SPAWN = replace(
+    LOOKUP,
+    name="spawn",
+    parameters={
+        "type": "object",
+        "properties": {name: {} for name in ("task", "agent", "tools", "seconds", "deep", "limits")},
+        "required": ["task"],
+    },
+)
+
+
+@pytest.mark.parametrize("nothing", ['""', '" "', '"…"', "[]", '[""]', '["say"]', "{}", "0", "0.0", "null"])
+def test_an_optional_argument_that_says_nothing_is_left_out(nothing: str) -> None:
+    said = decode(f'{{"tool":"spawn","arguments":{{"task":{nothing},"agent":{nothing}}}}}', tools=[SPAWN])
+
+    assert isinstance(said[0], CallReady)
+    # What is required stays as it was written, for the tool to judge.
+    assert json.loads(said[0].call.arguments) == {"task": json.loads(nothing)}
+
+
+def test_an_argument_that_says_something_stays() -> None:
+    meant = {"task": "dig", "agent": "..", "tools": ["fs_read"], "seconds": 1, "deep": False, "limits": {"a": 0}}
+
+    written = json.dumps({"tool": "spawn", "arguments": {**meant, "tools": ["", "fs_read", "say"]}})
+    said = decode(written, tools=[SPAWN])
+
+    assert isinstance(said[0], CallReady)
+    assert json.loads(said[0].call.arguments) == meant
 
 
 def test_plain_text_of_a_server_that_knows_no_schema_is_passed_on() -> None:

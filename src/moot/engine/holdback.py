@@ -1,0 +1,30 @@
+"""Words that readers get only once it is known that they are kept: nobody reads a thing that is then said anew."""
+
+from collections.abc import Callable
+
+from moot.domain.events import Event, TextChunk, TextDiscarded, TextEnded, TextStarted
+
+
+class Holdback:
+    """Stands between one step and its readers. What is no text passes at once."""
+
+    def __init__(self, emit: Callable[[Event], None], stir: Callable[[], None]) -> None:
+        self._emit = emit
+        self._stir = stir
+        self._held: list[Event] = []
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TextStarted() | TextChunk() | TextEnded():
+                self._held.append(event)
+                # Whoever speaks is not idle, heard or not.
+                self._stir()
+            case TextDiscarded():
+                self._held.clear()
+            case _:
+                self._emit(event)
+
+    def release(self) -> None:
+        held, self._held = self._held, []
+        for event in held:
+            self._emit(event)

@@ -46,9 +46,7 @@ class Room:
         self._entered = False
         self._running: set[asyncio.Task[None]] = set()
         self._slash = Slash(self)
-        self._deciding = Deciding(
-            lambda: [approval for view in self._views for approval in view.approvals.values()], time.monotonic
-        )
+        self._deciding = Deciding(lambda: [each for view in self._views for each in view.approvals.values()])
         self._company = Company(self)
         self.screen: Screen
         self.tasks: asyncio.TaskGroup
@@ -231,13 +229,16 @@ class Room:
             self._start(self._command(typed), "command")
         elif asked is not None:
             self._answer(asked, typed)
+        elif not self._decides(typed):
+            self._say(text)
+
+    def _say(self, text: str) -> None:
+        self.screen.remember(text)
+        outgoing = address(text, primary=self.agent, guest=self._guest)
+        if self._connection is None:
+            self._unsent.append(outgoing)
         else:
-            self.screen.remember(text)
-            outgoing = address(text, primary=self.agent, guest=self._guest)
-            if self._connection is None:
-                self._unsent.append(outgoing)
-            else:
-                self._start(self._converse(outgoing), "message")
+            self._start(self._converse(outgoing), "message")
 
     async def _command(self, typed: str) -> None:
         try:
@@ -278,21 +279,29 @@ class Room:
         except MootError as error:
             self.screen.show(*lines.trouble(error.message, error.fix))
 
-    @property
-    def deciding(self) -> bool:
-        return self._deciding.ready
+    def begin(self) -> None:
+        self._deciding.begin()
 
-    def decide(self, key: str) -> None:
-        message = self._deciding.press(key)
-        if message is not None:
-            self._start(self._send_decision(message), "decision")
+    def _decides(self, typed: str) -> bool:
+        """Whether the line was for an approval; if not it is a message."""
+        reading = self._deciding.read(typed)
+        if reading.note:
+            self.tell(reading.note)
+        if reading.decision is not None:
+            self._start(self._send_decision(reading.decision), "decision")
         self.screen.changed()
+        return reading.taken
 
     async def _send_decision(self, message: pb.DecideAskMsg) -> None:
+        deciding = [view for view in self._views if message.ask_id in view.approvals]
+        for view in deciding:
+            view.decisions[message.ask_id] = message.decision
         try:
             await self.request(pb.ClientMessage(decide_ask=message))
         except MootError as error:
             self._deciding.undo(message)
+            for view in deciding:
+                view.decisions.pop(message.ask_id, None)
             self.screen.show(*lines.trouble(error.message, error.fix))
 
     # ---- what is to be seen ----
@@ -307,7 +316,7 @@ class Room:
         if asked is not None:
             shown = questions.lines(asked.questions[len(self._answers)])
             rows += [[("class:question", shown[0])], *([("", line)] for line in shown[1:])]
-        rows += self._deciding.rows()
+        rows += self._deciding.rows(behind=asked is not None)
         rows += [self._queued(view) for view in self._views if not view.started and view.echo]
         rows += [[("class:dim", f"⋯ {safe.line(text, 60)}  (queued)")] for text in self._company.others_queued()]
         rows += [lines.dim(f"⋯ {outgoing.typed}") for outgoing in self._unsent]

@@ -25,6 +25,7 @@ COMMANDS = {
 KEYS = (
     "Enter sends · Alt-Enter starts a new line · messages sent while busy wait for their turn",
     "@NAME words lets that agent answer once, as a guest",
+    "while a tool waits for your approval: o once, r in this run, a always or d deny, alone on the line, then Enter",
     "Esc or Ctrl-C stops the run · Ctrl-C twice or Ctrl-D leaves",
 )
 _RECENT = 20

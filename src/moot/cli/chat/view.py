@@ -45,6 +45,8 @@ class RunView:
         self._answered_elsewhere = False
         self.asked: pb.AskUserEvent | None = None
         self.approvals: dict[str, pb.ApprovalEvent] = {}
+        # What this screen has decided, until the daemon says what became of it.
+        self.decisions: dict[str, str] = {}
         self.end: pb.StreamEnd | None = None
 
     @property
@@ -146,7 +148,8 @@ class RunView:
         approval = self.approvals.pop(event.ask_id, None)
         if not self.approvals:
             self._do("working")
-        return [lines.decided(approval, event.state)] if approval is not None else []
+        here = self.decisions.pop(event.ask_id, "")
+        return [lines.decided(approval, event.state, here)] if approval is not None else []
 
     def _on_retrying(self, event: pb.RetryingEvent) -> list[Line]:
         self._do("waiting to try again")

@@ -5,39 +5,41 @@ from typing import Any
 
 import click
 
-from moot.cli import output, safe, shapes
+from moot.cli import exits, output, safe, shapes
 from moot.cli.connect import ask_daemon
 from moot.cli.hooks import hooks
+from moot.domain.errors import ConfigError
 from moot.wire import moot_pb2 as pb
 
 
 @click.group(invoke_without_command=True)
 @output.json_option
 @click.pass_context
-def agents(context: click.Context) -> None:
+def agents(context: click.Context) -> int | None:
     """List and show agents, and the hooks that their tool calls pass."""
-    if context.invoked_subcommand is None:
-        _list()
+    return _list() if context.invoked_subcommand is None else None
 
 
 @agents.command("list")
 @output.json_option
-def list_agents() -> None:
-    """List the agents; a file that could not be read is named with the line and the reason."""
-    _list()
+def list_agents() -> int:
+    """List the agents; a file that could not be read is named with the line and the reason (exit 78)."""
+    return _list()
 
 
-def _list() -> None:
+def _list() -> int:
     found = ask_daemon(pb.ClientMessage(list_agents=pb.ListAgentsMsg())).agent_list.agents
 
     def render(_: Any) -> str:
         rows = [[info.name, info.source, info.model or "(default)", info.description] for info in found]
         return output.table(["NAME", "SOURCE", "MODEL", "DESCRIPTION"], rows)
 
-    output.emit([shapes.agent(info) for info in found], render=render)
-    for info in found:
-        if info.flaw:
-            output.note(output.paint("flaw: ", sys.stderr, fg="red") + safe.clean(info.flaw))
+    flaws = [info.flaw for info in found if info.flaw]
+    broken = ConfigError("\n".join(flaws), fix="Mend the file; it holds from the next message on.") if flaws else None
+    output.emit([shapes.agent(info) for info in found], render=render, error=broken)
+    for flaw in flaws:
+        output.note(output.paint("flaw: ", sys.stderr, fg="red") + safe.clean(flaw))
+    return int(exits.for_error(broken)) if broken else 0
 
 
 @agents.command()

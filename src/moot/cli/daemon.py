@@ -133,6 +133,16 @@ def _config_flaws() -> list[str]:
     return []
 
 
+def _ignored() -> list[str]:
+    """What the configuration says that means nothing; the rest of it holds all the same."""
+    from moot.daemon.config import BrokenConfig, load_config  # noqa: PLC0415 - only this command reads the file
+
+    try:
+        return [str(flaw) for flaw in load_config(paths().config)[1]]
+    except BrokenConfig:
+        return []
+
+
 def _status_text(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo]) -> str:
     doors = "".join(f", {name} {safe.line(at)}" for name, at in (("http", stats.http), ("tcp", stats.tcp)) if at)
     lines = [
@@ -163,17 +173,21 @@ def reload() -> int:
     """Read the configuration and the agents again; what is broken keeps its last good version."""
     answer = ask_daemon(pb.ClientMessage(reload=pb.ReloadMsg())).reloaded
     data = {"agents": answer.agents, "flaws": list(answer.flaws)}
-    stays = (
-        "The configuration is broken: the last good one stays in force."
-        if _config_flaws()
-        else "A file that is broken keeps its last good version."
-    )
-    error = _broken(answer.flaws, f"{stays} Correct it, then reload again.") if answer.flaws else None
-    output.emit(data, render=lambda _: f"{answer.agents} agents loaded.", error=error)
+    ignored = set(map(safe.clean, _ignored()))
+    broken = [flaw for flaw in answer.flaws if safe.clean(flaw) not in ignored]
+    stays = ""
+    if _config_flaws():
+        stays = "The configuration is broken: the last good one stays in force."
+    elif broken:
+        stays = "A file that is broken keeps its last good version."
+    elif answer.flaws:
+        stays = "The rest of the configuration is in force."
+    error = _broken(broken, f"{stays} Correct it, then reload again.") if broken else None
+    output.emit(data, render=lambda _: f"{voices.plural(answer.agents, 'agent')} loaded.", error=error)
     if answer.flaws and not output.wants_json():
         _note_flaws(answer.flaws)
         output.note(stays)
-    return int(Exit.BAD_CONFIG if answer.flaws else Exit.OK)
+    return int(Exit.BAD_CONFIG if broken else Exit.OK)
 
 
 @click.command()

@@ -153,6 +153,7 @@ _TOLD_WHERE_THERE = {
     "lessons": ("lesson", "lessons"),
     "rules": ("rule", "rules"),
     "jobs": ("background command", "background commands"),
+    "files": ("file of its own folder", "files of its own folder"),
 }
 
 

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from hashlib import sha256
 from pathlib import Path
 from random import Random, SystemRandom
 
@@ -30,6 +29,7 @@ from moot.daemon.principal import Principals
 from moot.daemon.records import Beside, Records
 from moot.daemon.secrets import SecretRequests
 from moot.daemon.talk import Talk
+from moot.daemon.workspaces import Workspaces
 from moot.domain.agent import Agent
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import StoreError
@@ -61,7 +61,6 @@ logger = logging.getLogger(__name__)
 DRAIN_SECONDS = 10.0
 _LOOK_AGAIN_SECONDS = 0.05
 _TIDY_SECONDS = 5.0
-_WORKSPACES_KNOWN = 4096
 
 
 class SystemClock:
@@ -89,7 +88,7 @@ class Daemon:
         # Catalogs of earlier configurations, which runs in flight may still be using.
         self._outgoing: list[Catalog] = []
         self._looked_at = 0.0
-        self._workspaces: dict[ConversationKey, str] = {}
+        self.workspaces = Workspaces(paths.workspaces)
         self.facts = Facts(started=self.clock.monotonic())
         self.asks = Asks(clock=self.clock, rng=self.rng)
         self.approvals = Approvals(store=StoredApprovals(store), clock=self.clock, redact=redactor.secrets)
@@ -185,17 +184,6 @@ class Daemon:
         with suppress(StoreError):
             await self.hands.tidy()
 
-    def workspace(self, key: ConversationKey) -> str:
-        """A conversation's own folder, for when nobody names another. The name cannot collide or escape."""
-        folder = self._workspaces.get(key)
-        if folder is None:
-            digest = sha256(f"{key.agent}\x00{key.sender}".encode()).hexdigest()[:16]
-            folder = str(make_folder(self.paths.workspaces / f"{key.agent}-{digest}"))
-            if len(self._workspaces) >= _WORKSPACES_KNOWN:
-                self._workspaces.clear()
-            self._workspaces[key] = folder
-        return folder
-
     def _new_catalog(self) -> Catalog:
         known = self.redactor.register_key
         return Catalog(self.config.current, data_dir=self.paths.data, rng=self.rng, known=known)
@@ -227,7 +215,7 @@ class Daemon:
                 agents=self.agent,
                 models=self.model,
                 config=lambda: self.config.current,
-                workspace=self.workspace,
+                workspace=self.workspaces,
                 clock=self.clock,
                 supervisor=self.supervisor,
                 grow=self.grow,
@@ -244,7 +232,12 @@ class Daemon:
             redact=self.redactor.secrets,
         )
         talk = Talk(doors=doors, runs=self.runs, asks=self.asks, clock=self.clock, stop=self.hands.stop)
-        beside = Beside(jobs=self.hands.jobs, reload_rules=self.approvals.load, redact=self.redactor.secrets)
+        beside = Beside(
+            jobs=self.hands.jobs,
+            reload_rules=self.approvals.load,
+            redact=self.redactor.secrets,
+            workspaces=self.workspaces,
+        )
         records = Records(store=self.store, runs=self.runs, doors=doors, clock=self.clock, beside=beside)
         house = House(
             store=self.store,

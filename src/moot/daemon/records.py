@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from moot.daemon.connection import Reply
 from moot.daemon.principal import Principal
+from moot.daemon.workspaces import Workspaces
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.masks import changed_json
@@ -41,6 +42,7 @@ class Beside:
     reload_rules: Callable[[], Awaitable[None]]
     # Takes out of a text the secrets that Moot holds.
     redact: Callable[[str], str]
+    workspaces: Workspaces
 
 
 class Records:
@@ -177,15 +179,19 @@ class Records:
 
         jobs = self._beside.jobs.running(key)
 
+        files = await self._beside.workspaces.count(key)
+
         async def remove(_ticket: Ticket) -> Doomed:
             await self._beside.jobs.stop(key)
+            # First, so that a deletion that is cut short can be seen and made again.
+            await self._beside.workspaces.remove(key)
             gone = await self._store.delete(key)
             self._runs.histories.drop(key)
             await self._beside.reload_rules()
             return gone
 
         doomed = await (self._runs.alone(key, "deletion", remove) if confirmed else self._store.doom(key))
-        reply.send(pb.ServerMessage(deleted=pb.Deleted(**asdict(doomed), jobs=jobs, deleted=confirmed)))
+        reply.send(pb.ServerMessage(deleted=pb.Deleted(**asdict(doomed), jobs=jobs, files=files, deleted=confirmed)))
 
     async def trust(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("take what strangers said as trusted")

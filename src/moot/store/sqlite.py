@@ -86,6 +86,7 @@ class SqliteStore:
             more = await self._write(lambda db: deletion.purge(db, begin=True))
             while more:
                 more = await self._write(lambda db: deletion.purge(db, begin=False))
+            await self._writer.empty_log()
         return doomed
 
     async def restore_conversation(

@@ -133,6 +133,7 @@ async def test_a_hostile_or_broken_skill_is_told_with_file_and_line_and_offered_
             flaws = list((await talk.ask(reload=pb.ReloadMsg())).reloaded.flaws)
             speech = await talk.say("ada", "list them")
         reloaded, examined = daemon.cli("reload", "--json"), daemon.cli("doctor")
+        status = daemon.cli("status", "--json")
     for name, (_, line, word) in HOSTILE.items():
         (flaw,) = [flaw for flaw in flaws if flaw.startswith(f"{paths[name]}:{line}: ")]
         assert word in flaw
@@ -143,6 +144,8 @@ async def test_a_hostile_or_broken_skill_is_told_with_file_and_line_and_offered_
     assert sorted(told["flaws"]) == sorted(flaws)
     assert "root:" not in json.dumps(provider.bodies())
     assert reloaded.returncode == 78
+    assert status.returncode == 78
+    assert sorted(answer(status)["data"]["flaws"]) == sorted(flaws)
     assert examined.returncode == 1
     assert all(flaw in examined.stdout.replace("\n", " ") for flaw in flaws)
 

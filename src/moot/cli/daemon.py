@@ -63,7 +63,7 @@ def down(now: bool, timeout: float) -> None:
 def status() -> int:
     """Show what the daemon is doing. Does not start it."""
     stats, active, agents, asks = call(_look, start=False)
-    flaws = [info.flaw for info in agents if info.flaw] + _config_flaws()
+    flaws = [info.flaw for info in agents if info.flaw] + _config_flaws() + _skill_flaws()
     data = {
         "version": stats.version,
         "pid": stats.pid,
@@ -131,6 +131,13 @@ def _config_flaws() -> list[str]:
     except BrokenConfig as broken:
         return [str(flaw) for flaw in broken.flaws]
     return []
+
+
+def _skill_flaws() -> list[str]:
+    """What is wrong in the skills of the owner's own home."""
+    from moot.tools.skill_shelf import Skills  # noqa: PLC0415 - only this command reads them
+
+    return [] if remote_address() else [str(flaw) for flaw in Skills(paths().skills).flaws]
 
 
 def _ignored() -> list[str]:

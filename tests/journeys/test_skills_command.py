@@ -59,7 +59,7 @@ async def test_a_skill_that_an_agent_made_is_listed_and_run_in_the_sandbox_after
     provider.program({"calls": [call("skill_maker", args=["ada"])]}, {"text": "Ran."})
     with running(home) as daemon:
         async with daemon.client() as talk:
-            await talk.say("ada", "keep this")
+            await decided(talk, talk.start("ada", "keep this"), "once")
             listed = await talk.say("ada", "which are there?")
             speech = talk.start("ada", "run it", cwd=str(tmp_path))
             ask = await decided(talk, speech, "once")

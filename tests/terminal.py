@@ -123,6 +123,14 @@ class Terminal:
             assert left > 0, f"never saw {text!r} on:\n{self.rows.text}"
             assert self._read(left), f"it ended before {text!r}:\n{self.rows.text}"
 
+    def wait_off_screen(self, text: str, seconds: float = PATIENCE) -> None:
+        """Wait until the text does not stand on the screen any more."""
+        deadline = time.monotonic() + seconds
+        while text in self.rows.text:
+            left = deadline - time.monotonic()
+            assert left > 0, f"{text!r} stays on:\n{self.rows.text}"
+            assert self._read(left), f"it ended with {text!r} on:\n{self.rows.text}"
+
     def wait_for_exit(self, seconds: float = PATIENCE) -> int:
         deadline = time.monotonic() + seconds
         while self._read(max(0.0, deadline - time.monotonic())):

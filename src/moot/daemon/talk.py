@@ -67,9 +67,9 @@ class Talk:
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def subscribe_events(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        def tap(request: RunRequest, event: Event) -> None:
-            if principal.owns(request.key.sender):
-                reply.feed(self._cached(request, event))
+        def tap(origin: Feed, event: Event) -> None:
+            if principal.owns(origin.key.sender):
+                reply.feed(self._cached(origin, event))
 
         self._runs.tap(tap)
         try:
@@ -98,7 +98,7 @@ class Talk:
         sender = principal.sender(message.sender)
         return ConversationKey(self._doors.agent(message.agent).name, sender)
 
-    def _cached(self, origin: Feed | RunRequest, event: Event) -> CachedEvent:
+    def _cached(self, origin: Feed, event: Event) -> CachedEvent:
         return self._encode(event, key=origin.key, speaker=origin.speaker, at=self._clock.now())
 
     async def _follow(self, feed: Feed, reply: Reply) -> None:

@@ -16,6 +16,7 @@ from moot.domain.message import Entry, Message, user
 from moot.domain.ports import Clock, Model, Store
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.compaction import Compaction
+from moot.engine.feed import Feed
 from moot.engine.history import Histories, History
 from moot.engine.lanes import Ticket
 from moot.engine.loop import Ending, Loop, Progress, Turn
@@ -24,7 +25,7 @@ from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
 
 T = TypeVar("T")
-Tap = Callable[[RunRequest, Event], None]
+Tap = Callable[[Feed, Event], None]
 # Done once the message of a turn is on disk, or refused.
 Begun = asyncio.Future[Entry | Exception]
 
@@ -286,7 +287,7 @@ class Turns:
             ticket.note(event, clock.monotonic())
             feed.emit(event)
             for tap in taps:
-                tap(request, event)
+                tap(feed, event)
 
         def start(begun: Begun) -> None:
             nonlocal held

@@ -72,6 +72,7 @@ class Room:
         for outgoing in waiting:
             self._start(self._converse(outgoing), "resend")
         self._start(self._accompany(connection, feed), "company")
+        self.screen.changed()
 
     async def _accompany(self, connection: Connection, feed: AsyncGenerator[pb.AgentEventMsg, None]) -> None:
         """Listen to what others do for as long as the connection lasts, again when the daemon stopped telling."""
@@ -96,6 +97,7 @@ class Room:
     async def refresh_agents(self) -> list[pb.AgentInfo]:
         found = (await self.request(pb.ClientMessage(list_agents=pb.ListAgentsMsg()))).agent_list.agents
         self._agents = {info.name: info.description for info in found if not info.flaw}
+        self._model = next((info.model for info in found if info.name == self.agent), self._model)
         return list(found)
 
     def guests(self) -> Mapping[str, str]:
@@ -127,7 +129,6 @@ class Room:
         spent = (await self.request(pb.ClientMessage(get_usage=message))).usage.usage
         self._tokens = sum(each.prompt + each.completion for each in spent)
         self._cost = sum(each.cost for each in spent)
-        self._model = spent[-1].model if spent else self._model
 
     # ---- runs ----
 
@@ -201,7 +202,6 @@ class Room:
         if view.end is not None:
             self._tokens += view.end.usage.total
             self._cost += view.end.cost
-            self._model = view.end.model or self._model
         self.screen.changed()
 
     # ---- what the screen asks for ----
@@ -250,6 +250,9 @@ class Room:
     def eager(self) -> bool:
         """Whether something waits to be sent, which is reason enough to start the daemon."""
         return bool(self._unsent)
+
+    def compacted(self, number: int, title: str) -> list[Line]:
+        return self._company.compacted(number, title)
 
     def stop_run(self) -> None:
         if self._connection is not None:

@@ -38,6 +38,11 @@ calls = [{ name = "set_title", arguments = { title = "The lighthouse" } }]
 after_tool = "Named."
 
 [[rule]]
+match = "look it up"
+calls = [{ name = "fs_read", arguments = { path = "nowhere.txt" } }]
+after_tool = "It is not there."
+
+[[rule]]
 match = "think"
 thinking = "Let me see."
 reply = "Thought."
@@ -129,6 +134,21 @@ def test_thoughts_and_tools_are_a_line_each(daemon: DaemonProcess, sender: str) 
         leave(person)
 
 
+def test_a_call_is_told_in_the_words_of_its_tool_in_the_chat_in_ask_and_in_the_history(
+    daemon: DaemonProcess, sender: str
+) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "look it up") as person:
+        person.wait_for("⚒ read nowhere.txt ✗ ")
+        person.wait_for("ada › It is not there.")
+        leave(person)
+    asked = daemon.cli("ask", "ada", "look it up", "--as", sender)
+    history = daemon.cli("history", "ada", "--as", sender)
+
+    assert "⚒ read nowhere.txt" in asked.stderr
+    assert history.stdout.count("⚒ read nowhere.txt") == 2
+    assert "fs_read" not in person.rows.text + asked.stderr + history.stdout
+
+
 def test_what_a_model_says_cannot_reach_the_terminal_raw(daemon: DaemonProcess, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "attack") as person:
         person.wait_for("ada › ␛[2J␛]0;owned␇⟨U+202E⟩end")
@@ -150,7 +170,7 @@ def test_commands_look_and_compact(daemon: DaemonProcess, sender: str) -> None:
         person.wait_for("── archive 1")
         person.wait_for("you › The lighthouse is red")
         person.enter("/usage")
-        person.wait_for("scripted  1 runs")
+        person.wait_for("scripted  1 run,")
         person.enter("/agents")
         person.wait_for("bob of the tests")
         person.enter("/nonsense")

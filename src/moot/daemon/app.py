@@ -237,6 +237,7 @@ class Daemon:
             reload_rules=self.approvals.load,
             redact=self.redactor.secrets,
             workspaces=self.workspaces,
+            line=self.hands.gate.line,
         )
         records = Records(store=self.store, runs=self.runs, doors=doors, clock=self.clock, beside=beside)
         house = House(

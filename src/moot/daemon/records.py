@@ -13,7 +13,7 @@ from moot.daemon.workspaces import Workspaces
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.masks import changed_json
-from moot.domain.message import Entry, Message, Role
+from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports import Clock, Doomed, Store
 from moot.domain.run import Run
 from moot.engine.doors import Doors
@@ -43,6 +43,8 @@ class Beside:
     # Takes out of a text the secrets that Moot holds.
     redact: Callable[[str], str]
     workspaces: Workspaces
+    # A tool call in one line for a person, where its tool can say it.
+    line: Callable[[ToolCall], str]
 
 
 class Records:
@@ -85,7 +87,7 @@ class Records:
         found += await self._store.entries(key, first=found[-1].seq + 1 if found else 1)
         entries, next_seq = page([entry for entry in found if entry.seq >= first], asked.first_seq)
         history = pb.History(
-            messages=_messages(entries, runs, archives),
+            messages=self._said(_messages(entries, runs, archives)),
             title=loaded.conversation.title,
             cwd=loaded.conversation.cwd,
             queued=self._queued(key),
@@ -94,6 +96,12 @@ class Records:
         if loaded.archive is not None:
             history.summary, history.summary_title = loaded.archive.summary, loaded.archive.title
         reply.send(pb.ServerMessage(history=history))
+
+    def _said(self, messages: list[pb.HistoryMessage]) -> list[pb.HistoryMessage]:
+        """The messages, with their tool calls in the words of the tools."""
+        for call in (call for message in messages for call in message.tool_calls):
+            call.line = self._beside.line(ToolCall(id=call.call_id, name=call.name, arguments=call.arguments))
+        return messages
 
     async def list_archives(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         key = await self._known(_key(message.list_archives, principal))
@@ -109,7 +117,7 @@ class Records:
         whole = await self._store.entries(key, first=found[0].first_seq, last=found[0].last_seq)
         entries, next_seq = page(whole, message.get_archive.first_seq)
         runs = await self._store.runs(key, first_seq=found[0].first_seq)
-        info = _archive(found[0], _messages(entries, runs, found))
+        info = _archive(found[0], self._said(_messages(entries, runs, found)))
         info.next_seq = next_seq
         reply.send(pb.ServerMessage(archive=info))
 
@@ -122,7 +130,7 @@ class Records:
             raise BadRequest(f"the query is longer than {_LONGEST_QUERY} characters", fix="Look for a few words.")
         limit = min(asked.limit or _RECALLED, 50)
         found = await self._store.recall(key, asked.query, limit=limit, now=self._clock.now())
-        archives = [_archive(each.archive, _messages(each.entries, (), (each.archive,))) for each in found]
+        archives = [_archive(each.archive, self._said(_messages(each.entries, (), (each.archive,)))) for each in found]
         reply.send(pb.ServerMessage(recalled=pb.Recalled(archives=archives)))
 
     async def export(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

@@ -29,7 +29,7 @@ from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
 from moot.domain.usage import Usage
 from moot.engine.asks import Asks
 from moot.engine.compaction import Compaction
-from moot.engine.deadline import Deadline
+from moot.engine.deadline import Deadline, Waited, Waiting
 from moot.engine.framing import guest_framing, place_framing, primary_framing, refusal, shown
 from moot.engine.gate import Gate, Toolbox
 from moot.engine.history import History
@@ -288,7 +288,7 @@ class Loop:
     async def _make_calls(
         self, turn: Turn, progress: Progress, toolbox: Toolbox, reply: Reply, deadline: Deadline
     ) -> None:
-        turn.emit(ToolsStarted(tuple(progress.calls)))
+        turn.emit(ToolsStarted(tuple(progress.calls), tuple(map(toolbox.line, progress.calls))))
         async with asyncio.TaskGroup() as group:
             for call in reply.calls:
                 group.create_task(
@@ -302,7 +302,7 @@ class Loop:
     async def _call(
         self, turn: Turn, progress: Progress, toolbox: Toolbox, call: ToolCall, flaw: str, deadline: Deadline
     ) -> None:
-        started = self._clock.monotonic()
+        started, waited = self._clock.monotonic(), Waited(self._clock.monotonic)
         own_deadline = Deadline(self._config().tool_seconds)
         context = RunContext(
             run_id=turn.request.id,
@@ -310,19 +310,19 @@ class Loop:
             speaker=turn.request.speaker,
             cwd=turn.cwd,
             emit=turn.emit,
-            ask=self._asker(turn, deadline, own_deadline),
+            ask=self._asker(turn, lambda: waited.during(deadline.paused()), own_deadline),
             taint=turn.history.taint,
-            waiting=deadline.paused,
+            waiting=lambda: waited.during(deadline.paused()),
         )
         output = await toolbox.execute(call, flaw, context, own_deadline)
-        took = int((self._clock.monotonic() - started) * 1000)
+        took = int((self._clock.monotonic() - started - waited.seconds) * 1000)
         progress.results[call.id] = output
         progress.unasked |= output.unasked
         progress.flush()
         turn.emit(ToolFinished(call.id, call.name, output.content, took, output.is_error))
         reach("tool.result")
 
-    def _asker(self, turn: Turn, run_deadline: Deadline, tool_deadline: Deadline) -> AskHuman:
+    def _asker(self, turn: Turn, waiting: Waiting, tool_deadline: Deadline) -> AskHuman:
         async def ask(questions: Sequence[Question]) -> str:
             seconds = self._config().ask_seconds
             opened = self._asks.open(turn.request.key, turn.request.id, questions, seconds=seconds)
@@ -330,7 +330,7 @@ class Loop:
             reach("ask.opened")
             answered = False
             try:
-                with run_deadline.paused(), tool_deadline.paused():
+                with waiting(), tool_deadline.paused():
                     answer = await self._asks.answer(opened, seconds=seconds)
                 answered = True
                 reach("ask.answered")

@@ -682,14 +682,16 @@ class StreamThinking(_message.Message):
     def __init__(self, content: _Optional[str] = ...) -> None: ...
 
 class ToolCallInfo(_message.Message):
-    __slots__ = ("name", "arguments", "call_id")
+    __slots__ = ("name", "arguments", "call_id", "line")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
     CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
     name: str
     arguments: str
     call_id: str
-    def __init__(self, name: _Optional[str] = ..., arguments: _Optional[str] = ..., call_id: _Optional[str] = ...) -> None: ...
+    line: str
+    def __init__(self, name: _Optional[str] = ..., arguments: _Optional[str] = ..., call_id: _Optional[str] = ..., line: _Optional[str] = ...) -> None: ...
 
 class ToolStartEvent(_message.Message):
     __slots__ = ("calls",)

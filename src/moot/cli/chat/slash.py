@@ -140,7 +140,8 @@ class Slash:
         rows: list[Line] = [
             [
                 ("bold", safe.line(info.model) or "no model"),
-                ("", f"  {info.runs} runs, {voices.count(info.prompt)} in, {voices.count(info.completion)} out, "),
+                ("", f"  {voices.plural(info.runs, 'run')}, {voices.count(info.prompt)} in, "),
+                ("", f"{voices.count(info.completion)} out, "),
                 ("", voices.cost(info.cost)),
             ]
             for info in found

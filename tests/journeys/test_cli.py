@@ -95,6 +95,16 @@ def test_a_command_starts_the_daemon_says_so_on_stderr_and_down_stops_it(own: Ho
     assert not own.socket.exists()
     assert run_cli(own, "status").returncode == 69
     assert data(run_cli(own, "down", "--json")) == {"stopped": False}
+    again = run_cli(own, "down")
+    assert (again.stdout, again.stderr) == ("The daemon is not running.\n", "")
+
+
+def test_up_says_once_that_it_is_up(own: Home) -> None:
+    up = run_cli(own, "up")
+
+    assert up.stdout.count("\n") == 1
+    assert up.stdout.startswith("The daemon is up (pid ")
+    assert up.stderr == "Starting the daemon\n"
 
 
 def test_up_twice_is_one_daemon(own: Home) -> None:
@@ -453,6 +463,7 @@ def test_delete_shows_first_and_deletes_only_when_told_to(daemon: DaemonProcess,
 
     assert (preview["messages"], preview["deleted"]) == (2, False)
     assert (refused.returncode, still_there) == (2, 0)
+    assert f"2 messages, 0 archives and 1 run of ada with {sender}." in refused.stderr
     assert deleted["deleted"] is True
     assert daemon.cli("history", "ada", "--as", sender).returncode == 6
 

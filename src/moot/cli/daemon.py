@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from moot.cli import background, output, safe, shapes, voices, waiting
-from moot.cli.connect import answers, ask_daemon, call, daemon_client, ensure_running, paths, remote_address
+from moot.cli.connect import answers, ask_daemon, call, daemon_client, paths, remote_address
 from moot.cli.exits import Exit
 from moot.client.connection import Connection
 from moot.domain.errors import ConfigError
@@ -35,13 +35,15 @@ def up() -> None:
     pid = background.running_pid(home)
     data = {"pid": pid, "started": not already, "socket": str(home.socket)}
     state = "is already running" if already else "is up"
-    output.emit(data, render=lambda _: f"The daemon {state} (pid {pid}), listening on {home.socket}.")
+    said = f"The daemon {state} (pid {pid}), listening on {home.socket}. `moot down` stops it."
+    output.emit(data, render=lambda _: said)
 
 
 async def _up(home: Any) -> bool:
     if await answers(home):
         return True
-    await ensure_running(home)
+    with output.progress("Starting the daemon"):
+        await background.start(home, answers)
     return False
 
 
@@ -53,9 +55,12 @@ async def _up(home: Any) -> bool:
 @output.json_option
 def down(now: bool, timeout: float) -> None:
     """Stop the daemon; runs in flight may finish first."""
-    with output.progress("Stopping the daemon"):
-        stopped = background.stop(paths(), now=now, seconds=timeout)
-    output.emit({"stopped": stopped}, render=lambda _: "Stopped." if stopped else "The daemon was not running.")
+    home = paths()
+    stopped = background.is_locked(home.lock)
+    if stopped:
+        with output.progress("Stopping the daemon"):
+            stopped = background.stop(home, now=now, seconds=timeout)
+    output.emit({"stopped": stopped}, render=lambda _: "Stopped." if stopped else "The daemon is not running.")
 
 
 @click.command()
@@ -154,17 +159,17 @@ def _status_text(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo])
     doors = "".join(f", {name} {safe.line(at)}" for name, at in (("http", stats.http), ("tcp", stats.tcp)) if at)
     lines = [
         f"Moot {safe.line(stats.version)} (pid {stats.pid}), up {timedelta(seconds=stats.uptime_secs)}{doors}",
-        f"{stats.registered_agents} agents, default model {safe.line(stats.active_model) or 'none'},"
-        f" {stats.connections} connections, {stats.rss_bytes // 1_048_576} MB",
+        f"{voices.plural(stats.registered_agents, 'agent')}, default model {safe.line(stats.active_model) or 'none'},"
+        f" {voices.plural(stats.connections, 'connection')}, {stats.rss_bytes // 1_048_576} MB",
     ]
     rows = [
         [
             info.agent,
             info.sender,
             info.speaker,
-            "waits for you" if info.waiting else f"{info.alive_secs}s",
+            "waits for you" if info.waiting else voices.span(info.alive_secs),
             str(info.queued),
-            f"{info.last_action} ({info.idle_secs}s ago)" if info.last_action else "",
+            f"{info.last_action} ({voices.span(info.idle_secs)} ago)" if info.last_action else "",
         ]
         for info in active
     ]

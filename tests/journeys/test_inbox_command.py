@@ -57,7 +57,7 @@ def outcome(daemon: DaemonProcess, sender: str) -> str:
 
 def decide_in_ask(person: Terminal, typed: str) -> None:
     person.wait_for("set_title waits for your approval")
-    person.wait_for("always writes the rule: allow any set_title for ada")
+    person.wait_for("always writes the rule: allow set_title: exactly these arguments")
     person.wait_for("o/r/a/d ›")
     person.type(typed)
 
@@ -121,7 +121,7 @@ def test_always_from_the_inbox_asks_before_it_writes(daemon: DaemonProcess, send
     refused = daemon.cli("inbox", "approve", ask_id, "--always")
 
     with terminal(daemon.home, "inbox", "approve", ask_id, "--always") as person:
-        person.wait_for("This writes the rule: allow any set_title for ada with")
+        person.wait_for("This writes the rule: allow set_title: exactly these arguments")
         person.wait_for("Write it?")
         person.type("n\n")
         assert person.wait_for_exit() == 130

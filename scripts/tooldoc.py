@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from moot.daemon.app import running
 from moot.daemon.paths import Paths
@@ -72,13 +73,22 @@ def _safety(spec: ToolSpec) -> str:
 
 
 def _parameters(spec: ToolSpec) -> str:
-    required = spec.parameters.get("required", ())
-    names = spec.parameters.get("properties", {})
-    return ", ".join(f"`{name}`" if name in required else f"[`{name}`]" for name in names)
+    return _named(spec.parameters)
+
+
+def _named(schema: dict[str, Any]) -> str:
+    """The names in it, in brackets where they may be left out, and those inside a list of objects behind a colon."""
+    required = schema.get("required", ())
+    names: list[str] = []
+    for name, inner in schema.get("properties", {}).items():
+        inside = _named(inner["items"]) if isinstance(inner.get("items"), dict) else ""
+        shown = f"`{name}`" + (f": {{{inside}}}, …" if inside else "")
+        names.append(shown if name in required else f"[{shown}]")
+    return ", ".join(names)
 
 
 def _sentence(text: str) -> str:
-    return re.split(r"(?<=[.!?])\s", " ".join(text.split()), maxsplit=1)[0]
+    return re.split(r"(?<=\S[.!?])\s", " ".join(text.split()), maxsplit=1)[0]
 
 
 def _cell(text: str) -> str:

@@ -9,7 +9,7 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fcntl import ioctl
 from termios import TIOCSWINSZ
@@ -123,6 +123,14 @@ class Terminal:
             assert left > 0, f"never saw {text!r} on:\n{self.rows.text}"
             assert self._read(left), f"it ended before {text!r}:\n{self.rows.text}"
 
+    def wait_off_screen(self, text: str, seconds: float = PATIENCE) -> None:
+        """Wait until the text does not stand on the screen any more."""
+        deadline = time.monotonic() + seconds
+        while text in self.rows.text:
+            left = deadline - time.monotonic()
+            assert left > 0, f"{text!r} stays on:\n{self.rows.text}"
+            assert self._read(left), f"it ended with {text!r} on:\n{self.rows.text}"
+
     def wait_for_exit(self, seconds: float = PATIENCE) -> int:
         deadline = time.monotonic() + seconds
         while self._read(max(0.0, deadline - time.monotonic())):
@@ -151,14 +159,26 @@ class Terminal:
             os.waitpid(self.pid, 0)
 
 
+MOOT = (sys.executable, "-m", "moot")
+
+
 @contextmanager
-def terminal(home: Home, *arguments: str, columns: int = 100, rows: int = 30, no_color: str = "") -> Iterator[Terminal]:
-    """`moot …` at a terminal of its own."""
+def terminal(
+    home: Home,
+    *arguments: str,
+    columns: int = 100,
+    rows: int = 30,
+    no_color: str = "",
+    command: Sequence[str] = MOOT,
+) -> Iterator[Terminal]:
+    """`moot …`, or another command, at a terminal of its own."""
     # The cursor cannot be asked for its position here, and prompt_toolkit would wait for the answer.
     environment = home.environment(TERM="xterm-256color", PROMPT_TOOLKIT_NO_CPR="1", NO_COLOR=no_color)
     pid, descriptor = pty.fork()
     if pid == 0:
-        os.execve(sys.executable, [sys.executable, "-m", "moot", *arguments], environment)
+        # A job in the background is started with Ctrl-C ignored, and so is all that it starts.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.execve(command[0], [*command, *arguments], environment)
     ioctl(descriptor, TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     person = Terminal(pid, descriptor, columns)
     try:

@@ -13,7 +13,6 @@ import pytest
 
 from moot.domain.errors import Conflict, Forbidden, MootError
 from moot.tools.off_limits import OffLimits
-from moot.tools.sandbox import mounts
 from moot.tools.sandbox.sandbox import Command, NotStarted, Sandbox
 from tests.escape.exec_kit import Bench
 from tests.escape.test_files_beneath import Hands
@@ -181,9 +180,26 @@ async def test_a_mount_that_went_astray_ends_the_start(bench: Bench) -> None:
     assert not ran.exists()
 
 
-def test_mounts_are_found_by_the_names_a_process_sees() -> None:
-    assert mounts.found(os.getpid(), ["/proc"])
-    assert not mounts.found(os.getpid(), ["/proc", "/nowhere at all"])
+async def test_something_else_mounted_in_the_right_place_ends_the_start(bench: Bench, tmp_path: Path) -> None:
+    repository(bench.work)
+    (tmp_path / "outside").write_text("canary-of-the-wrong-mount")
+    started: list[asyncio.subprocess.Process] = []
+
+    async def spawn(argv: list[str], kept: list[int], environment: dict[str, str]) -> int:
+        words = os.pread(kept[-1], 1 << 20, 0).split(b"\0")
+        at = words.index(bytes(bench.work / ".git" / "config"))
+        words[at - 2 : at] = [b"--ro-bind", bytes(tmp_path / "outside")]
+        os.ftruncate(kept[-1], 0)
+        os.pwrite(kept[-1], b"\0".join(words), 0)
+        started.append(
+            await asyncio.create_subprocess_exec(*argv, env=environment, pass_fds=kept, start_new_session=True)
+        )
+        return started[0].pid
+
+    with pytest.raises(Conflict):
+        await bench.sandbox().launch(Command(argv=("/bin/sh", "-c", "cp .git/config ran"), cwd=str(bench.work)), spawn)
+    await asyncio.wait_for(started[0].wait(), 30)
+    assert not (bench.work / "ran").exists()
 
 
 async def test_ordinary_work_with_git_goes_on_in_the_sandbox_and_leaves_no_trace(bench: Bench) -> None:
@@ -255,12 +271,14 @@ async def test_the_shared_settings_of_a_worktree_are_held_as_well(bench: Bench) 
     repository(main)
     git(main, "worktree", "add", "-q", str(bench.work / "tree"))
     (bench.work / ".git").write_text((bench.work / "tree" / ".git").read_text())
-    await bench.say(
+    said = await bench.say(
+        "echo new > new; git add new && echo added; "
         "cd main/.git; echo evil >> config; echo evil > hooks/pre-commit; echo evil > worktrees/tree/commondir"
     )
     assert "evil" not in (main / ".git" / "config").read_text()
     assert not (main / ".git" / "hooks" / "pre-commit").exists()
     assert (main / ".git" / "worktrees" / "tree" / "commondir").read_text() == "../..\n"
+    assert "added" in said
 
 
 async def test_a_bare_repository_is_held_where_it_is_the_working_directory(bench: Bench) -> None:

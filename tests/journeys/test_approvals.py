@@ -169,7 +169,13 @@ async def test_with_nobody_to_ask_it_is_refused_at_once(home: Home) -> None:
         async with daemon.client() as talk:
             speech = await talk.say("ada", "call it boats")
             assert "nobody to ask" in speech.text
-            assert await title(talk) == ""
+            assert (speech.outcome, await title(talk)) == ("denied", "")
+            assert "nobody to ask" in speech.ended.error
+            assert (await talk.say("ada", "only words")).outcome == "completed"
+        done = daemon.cli("ask", "ada", "call it boats")
+    assert done.returncode == 4
+    assert "nobody to ask" in done.stdout
+    assert "nobody to ask" in done.stderr
 
 
 async def test_the_chain_can_be_seen_with_what_it_did(asking: Home) -> None:
@@ -309,7 +315,8 @@ async def test_only_a_rule_for_exactly_this_command_lets_a_doubtful_one_through(
             run(DOUBTFUL)
             first = talk.start("ada", "once", cwd=str(tmp_path))
             ask = await first.until("approval_opened")
-            assert (await decide(talk, ask, "always")).rule == f"allow exec: {DOUBTFUL} for ada with user"
+            bound = f"allow exec: {DOUBTFUL} in {tmp_path}, in a sandbox without a network for ada with user"
+            assert (await decide(talk, ask, "always")).rule == bound
             await first.end()
             run(DOUBTFUL)
             assert (await talk.say("ada", "again", cwd=str(tmp_path))).of("approval_opened") == []

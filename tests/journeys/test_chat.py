@@ -1,5 +1,8 @@
 """The chat at a real terminal with a real daemon behind it."""
 
+import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -33,6 +36,11 @@ after_tool = "Noted: {result}"
 match = "name it"
 calls = [{ name = "set_title", arguments = { title = "The lighthouse" } }]
 after_tool = "Named."
+
+[[rule]]
+match = "look it up"
+calls = [{ name = "fs_read", arguments = { path = "nowhere.txt" } }]
+after_tool = "It is not there."
 
 [[rule]]
 match = "think"
@@ -126,6 +134,21 @@ def test_thoughts_and_tools_are_a_line_each(daemon: DaemonProcess, sender: str) 
         leave(person)
 
 
+def test_a_call_is_told_in_the_words_of_its_tool_in_the_chat_in_ask_and_in_the_history(
+    daemon: DaemonProcess, sender: str
+) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "look it up") as person:
+        person.wait_for("⚒ read nowhere.txt ✗ ")
+        person.wait_for("ada › It is not there.")
+        leave(person)
+    asked = daemon.cli("ask", "ada", "look it up", "--as", sender)
+    history = daemon.cli("history", "ada", "--as", sender)
+
+    assert "⚒ read nowhere.txt" in asked.stderr
+    assert history.stdout.count("⚒ read nowhere.txt") == 2
+    assert "fs_read" not in person.rows.text + asked.stderr + history.stdout
+
+
 def test_what_a_model_says_cannot_reach_the_terminal_raw(daemon: DaemonProcess, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "attack") as person:
         person.wait_for("ada › ␛[2J␛]0;owned␇⟨U+202E⟩end")
@@ -147,7 +170,7 @@ def test_commands_look_and_compact(daemon: DaemonProcess, sender: str) -> None:
         person.wait_for("── archive 1")
         person.wait_for("you › The lighthouse is red")
         person.enter("/usage")
-        person.wait_for("scripted  1 runs")
+        person.wait_for("scripted  1 run,")
         person.enter("/agents")
         person.wait_for("bob of the tests")
         person.enter("/nonsense")
@@ -156,6 +179,26 @@ def test_commands_look_and_compact(daemon: DaemonProcess, sender: str) -> None:
         person.wait_for("/recall")
         person.enter("/quit")
         assert person.wait_for_exit() == 0
+
+
+def test_a_compaction_from_elsewhere_is_told_in_an_open_chat_and_one_made_here_only_once(
+    daemon: DaemonProcess, sender: str
+) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "The lighthouse is red") as person:
+        person.wait_for("ada › Heard: The lighthouse is red")
+        person.wait_on_screen("Ctrl-D leaves")
+        assert daemon.cli("compact", "ada", "--as", sender).returncode == 0
+        person.wait_for("── compacted into archive 1")
+        person.enter("more")
+        person.wait_for("ada › Heard: more")
+        person.enter("/compact")
+        person.wait_for("── compacted into archive 2")
+        person.enter("last")
+        person.wait_for("ada › Heard: last")
+        leave(person)
+
+    for number in (1, 2):
+        assert person.rows.text.count(f"compacted into archive {number}") == 1, person.rows.text
 
 
 def test_tab_completes_commands_and_guests(daemon: DaemonProcess, sender: str) -> None:
@@ -315,6 +358,44 @@ def test_the_chat_outlives_a_restart_of_the_daemon(home: Home) -> None:
             person.wait_for("(interrupted")
             person.enter("back again?")
             person.wait_for("ada › Heard: back again?")
+            leave(person)
+    finally:
+        run_cli(home, "down", "--now")
+
+
+def test_after_a_crash_a_queued_message_is_shown_once_and_gone_when_it_was_answered(home: Home) -> None:
+    run_cli(home, "up")
+    try:
+        with terminal(home, "chat", "ada", "-m", "hang") as person:
+            person.wait_on_screen("ada thinking")
+            person.enter("second")
+            person.wait_on_screen("second  (queued 1)")
+            os.kill(json.loads(run_cli(home, "status", "--json").stdout)["data"]["pid"], signal.SIGKILL)
+            person.wait_for("the daemon went away")
+            person.wait_on_screen("1 queued · connecting")
+            assert run_cli(home, "up").returncode == 0
+            person.wait_for("connected again")
+            person.wait_for("(interrupted")
+            person.wait_for("you › second")
+            person.wait_for("ada › Heard: second")
+            person.wait_off_screen("queued")
+            person.wait_off_screen("connecting")
+            leave(person)
+        assert person.rows.text.count("Heard: second") == 1
+    finally:
+        run_cli(home, "down", "--now")
+
+
+def test_a_chat_that_is_connected_again_says_so_without_being_asked(home: Home) -> None:
+    run_cli(home, "up")
+    try:
+        with terminal(home, "chat", "ada") as person:
+            person.wait_on_screen("Ctrl-D leaves")
+            assert run_cli(home, "down", "--now").returncode == 0
+            person.wait_on_screen("connecting")
+            assert run_cli(home, "up").returncode == 0
+            person.wait_for("connected again")
+            person.wait_off_screen("connecting")
             leave(person)
     finally:
         run_cli(home, "down", "--now")

@@ -96,6 +96,16 @@ def test_a_command_starts_the_daemon_says_so_on_stderr_and_down_stops_it(own: Ho
     assert not own.socket.exists()
     assert run_cli(own, "status").returncode == 69
     assert data(run_cli(own, "down", "--json")) == {"stopped": False}
+    again = run_cli(own, "down")
+    assert (again.stdout, again.stderr) == ("The daemon is not running.\n", "")
+
+
+def test_up_says_once_that_it_is_up(own: Home) -> None:
+    up = run_cli(own, "up")
+
+    assert up.stdout.count("\n") == 1
+    assert up.stdout.startswith("The daemon is up (pid ")
+    assert up.stderr == "Starting the daemon\n"
 
 
 def test_up_twice_is_one_daemon(own: Home) -> None:
@@ -454,6 +464,7 @@ def test_delete_shows_first_and_deletes_only_when_told_to(daemon: DaemonProcess,
 
     assert (preview["messages"], preview["deleted"]) == (2, False)
     assert (refused.returncode, still_there) == (2, 0)
+    assert f"2 messages, 0 archives and 1 run of ada with {sender}." in refused.stderr
     assert deleted["deleted"] is True
     assert daemon.cli("history", "ada", "--as", sender).returncode == 6
 
@@ -483,7 +494,7 @@ def test_agents_are_listed_and_a_broken_file_makes_status_exit_78(own: Home) -> 
     listed = run_cli(own, "agents", "--json")
     status = run_cli(own, "status", "--json")
 
-    assert listed.returncode == 78
+    assert (listed.returncode, json.loads(listed.stdout)["error"]["type"]) == (78, "bad_config")
     assert {"ada", "bob", "moot"} <= {each["name"] for each in json.loads(listed.stdout)["data"]}
     assert status.returncode == 78
     document = json.loads(status.stdout)
@@ -491,6 +502,10 @@ def test_agents_are_listed_and_a_broken_file_makes_status_exit_78(own: Home) -> 
     assert any(str(broken) in flaw for flaw in document["data"]["flaws"])
     assert "You are ada." in run_cli(own, "agents", "show", "ada").stdout
     assert run_cli(own, "agents", "show", "ghost").returncode == 6
+    for command in (("ask", "cyd", "hi"), ("ask", "ada", "hi", "--guest", "cyd"), ("agents", "show", "cyd")):
+        refused = run_cli(own, *command, "--json")
+        assert (refused.returncode, json.loads(refused.stdout)["error"]["type"]) == (78, "bad_config")
+        assert str(broken) in json.loads(refused.stdout)["error"]["message"]
 
 
 def test_a_token_opens_the_tcp_door_for_its_own_sender_only(own: Home) -> None:
@@ -513,6 +528,9 @@ def test_a_token_opens_the_tcp_door_for_its_own_sender_only(own: Home) -> None:
     assert [each["sender"] for each in data(run_cli(own, "conversations", "--json"))] == ["bot"]
     assert remote("ask", "ada", "Hello", "--as", "user", secret=token).returncode == 4
     assert remote("ask", "ada", "Hello", secret="moot_wrong").returncode == 4
+    none = remote("ask", "ada", "Hello", secret="")
+    assert none.returncode == 4
+    assert "export MOOT_TOKEN=" in none.stderr
     assert remote("tokens", "list", secret=token).returncode == 4
     assert run_cli(own, "tokens", "revoke", "bot").returncode == 0
     assert remote("ask", "ada", "Hello", secret=token).returncode == 4
@@ -553,6 +571,12 @@ def test_reload_takes_a_new_agent_and_names_what_is_broken(own: Home) -> None:
     assert "config.toml:1" in document["data"]["flaws"][0]
     assert "last good one stays in force" in document["error"]["fix"]
     assert "last good one stays in force" in told
+    own.write_config("no_such_key = 1\n" + CONFIG)
+    unknown = run_cli(own, "reload")
+    assert unknown.returncode == 0
+    assert "unknown key `no_such_key`, ignored" in unknown.stderr
+    assert "The rest of the configuration is in force." in unknown.stderr
+    assert "last good" not in unknown.stderr
     own.write_config()
 
 

@@ -122,3 +122,38 @@ async def test_all_a_conversation_left_behind_is_counted_and_then_gone(
             again = await talk.say("ada", "what do you remember?", "gone", cwd=str(tmp_path))
             assert "about" not in "".join(result.output for result in again.of("tool_result"))
             assert len((await talk.history("ada", "stays")).messages) == 2
+
+
+async def test_the_folder_of_a_conversation_goes_with_it_and_nothing_else_does(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    (tmp_path / "outside.txt").write_text("mine")
+    link = f"ln -s {tmp_path} way-out; mkdir -p a/b; echo {CANARY} > a/b/c.txt; chmod 0 a/b; chmod 500 a"
+    writing = [call("fs_write", 1, path=f"{CANARY}.txt", content=CANARY), call("exec", 2, command=link)]
+    provider.program({"match": "write it", "calls": writing}, {"match": "write it", "text": "Written."})
+    provider.program(
+        {"match": "write too", "calls": [call("fs_write", 3, path="kept.txt", content="kept")]}, {"text": "Written."}
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "write it", "gone")
+            await talk.say("ada", "write too", "stays")
+            folders = [path.parent for path in home.path.rglob("*.txt")]
+            (own,) = [folder for folder in folders if (folder / f"{CANARY}.txt").exists()]
+            assert (own / "way-out").is_symlink()
+            preview = await deleted(talk, "gone", confirm=False)
+            assert preview.files >= 1
+            assert own.exists()
+            told = daemon.cli("delete", "ada", "--as", "gone", "--yes").stdout
+            assert "of its own folder" in told
+            assert not own.exists()
+            assert (tmp_path / "outside.txt").read_text() == "mine"
+            assert [path.read_text() for path in home.path.rglob("kept.txt")] == ["kept"]
+            for name in ("moot.db", "moot.db-wal"):
+                data = home.store.with_name(name).read_bytes()
+                assert CANARY.encode() not in data, name
+            # Begun again, it has a folder again.
+            provider.program({"match": "list", "calls": [call("fs_list", 4, path=".")]}, {"text": "Empty."})
+            again = await talk.say("ada", "list", "gone")
+            assert not again.of("tool_result")[0].is_error
+            assert own.is_dir()

@@ -24,7 +24,7 @@ CONFIG = (
     + """
 [security.interceptor]
 exempt_tools = ["*"]
-sensitive_tools = ["fs_write"]
+sensitive_tools = ["fs_write", "fs_edit", "fs_delete"]
 [knowledge]
 enabled = true
 [memory]
@@ -91,6 +91,13 @@ def test_the_scan_itself_finds_every_shape() -> None:
 
 def call(number: int, tool: str, /, **arguments: Any) -> dict[str, Any]:
     return {"id": f"call_canary_{number:04}", "name": tool, "arguments": arguments}
+
+
+CHANGES = [
+    call(20, "fs_edit", path="kept.env", startLine=2, endLine=2, content="B=2\n"),
+    call(21, "fs_write", path="kept.env", content="nothing\n"),
+    call(22, "fs_delete", path="kept.env"),
+]
 
 
 def escaped(value: str) -> str:
@@ -172,6 +179,8 @@ def said(provider: Provider, cwd: Path) -> None:
         },
         {"match": "write", "calls": [call(13, "fs_write", path="out.txt", content=everything)]},
         {"match": "write", "text": "Written."},
+        {"match": "change", "calls": CHANGES},
+        {"match": "change", "text": "Changed."},
         {"match": "summary", "text": f"About {both}. {everything}"},
     )
     (cwd / "planted.txt").write_text(everything)
@@ -194,6 +203,7 @@ async def test_no_byte_of_a_secret_or_a_key_comes_out_of_a_daemon(
             for content in ("fail", "break"):
                 await turn(talk, heard, content, cwd)
             await approve_writing(talk, heard, cwd)
+            await look_at_changes(talk, daemon, heard, cwd)
             heard.add((await talk.compact("ada")).SerializeToString())
             heard.add((await talk.history("ada", all=True)).SerializeToString())
             heard.add(await talk.export("ada"))
@@ -230,6 +240,22 @@ async def approve_writing(talk: Talking, heard: Heard, cwd: Path) -> None:
     for event in speech.events:
         heard.add(event.SerializeToString())
     assert leaks((cwd / "out.txt").read_bytes()) == []
+
+
+async def look_at_changes(talk: Talking, daemon: DaemonProcess, heard: Heard, cwd: Path) -> None:
+    """What stands in a file is shown before it is changed; not all of it."""
+    (cwd / "kept.env").write_text(f"A={VAULT}\nB={KEY}\n{'x' * 395}{VAULT}\n{'y' * 199_700}{KEY}\n")
+    speech = talk.start("ada", "change", cwd=str(cwd))
+    await speech.until("approval_opened", count=len(CHANGES))
+    for ask in await talk.asks():
+        shown = daemon.cli("inbox", "show", ask.ask_id)
+        heard.add(shown.stdout + shown.stderr)
+        heard.add(daemon.cli("inbox", "show", ask.ask_id, "--json").stdout)
+        await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision="always"))
+    await speech.end()
+    for event in speech.events:
+        heard.add(event.SerializeToString())
+    assert sum("-A=[SECRET:vault]" in ask.preview for ask in speech.of("approval_opened")) >= 2
 
 
 def commands(backup: Path) -> list[tuple[str, ...]]:

@@ -59,7 +59,7 @@ async def test_a_skill_that_an_agent_made_is_listed_and_run_in_the_sandbox_after
     provider.program({"calls": [call("skill_maker", args=["ada"])]}, {"text": "Ran."})
     with running(home) as daemon:
         async with daemon.client() as talk:
-            await talk.say("ada", "keep this")
+            await decided(talk, talk.start("ada", "keep this"), "once")
             listed = await talk.say("ada", "which are there?")
             speech = talk.start("ada", "run it", cwd=str(tmp_path))
             ask = await decided(talk, speech, "once")
@@ -133,6 +133,7 @@ async def test_a_hostile_or_broken_skill_is_told_with_file_and_line_and_offered_
             flaws = list((await talk.ask(reload=pb.ReloadMsg())).reloaded.flaws)
             speech = await talk.say("ada", "list them")
         reloaded, examined = daemon.cli("reload", "--json"), daemon.cli("doctor")
+        status = daemon.cli("status", "--json")
     for name, (_, line, word) in HOSTILE.items():
         (flaw,) = [flaw for flaw in flaws if flaw.startswith(f"{paths[name]}:{line}: ")]
         assert word in flaw
@@ -143,6 +144,8 @@ async def test_a_hostile_or_broken_skill_is_told_with_file_and_line_and_offered_
     assert sorted(told["flaws"]) == sorted(flaws)
     assert "root:" not in json.dumps(provider.bodies())
     assert reloaded.returncode == 78
+    assert status.returncode == 78
+    assert sorted(answer(status)["data"]["flaws"]) == sorted(flaws)
     assert examined.returncode == 1
     assert all(flaw in examined.stdout.replace("\n", " ") for flaw in flaws)
 

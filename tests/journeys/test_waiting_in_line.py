@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
-from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, DaemonProcess, eventually
+from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
 from tests.fake_provider import Provider
 from tests.terminal import terminal
 
@@ -161,3 +161,29 @@ async def test_status_shows_an_approval_with_its_reason_and_reply_says_that_word
     assert replied.returncode == 1
     assert "words never approve" in replied.stderr
     assert f"moot inbox approve {asked.ask_id}" in replied.stderr
+
+
+async def test_who_comes_with_a_token_is_told_that_the_owner_decides(home: Home, provider: Provider) -> None:
+    home.write_config((home.path / "config.toml").read_text().replace('tcp = "off"', 'tcp = "127.0.0.1:0"'))
+    provider.program({"match": "name it", **NAMING})
+    with running(home) as daemon:
+        token = daemon.cli_json("tokens", "new", "bot")["data"]["token"]
+        address = daemon.cli_json("status")["data"]["tcp"]
+
+        def remote(*arguments: str) -> "subprocess.CompletedProcess[str]":
+            return subprocess.run(
+                [sys.executable, "-m", "moot", "--address", address, *arguments],
+                env=home.environment(MOOT_TOKEN=token),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE,
+                check=False,
+            )
+
+        for text in ("name it", "me too"):
+            asked = await asyncio.to_thread(remote, "ask", "ada", text)
+            assert asked.returncode == 3, asked.stderr
+            assert "The owner decides, on the machine of the daemon, with: moot inbox approve ask-" in asked.stderr
+        async with daemon.client() as talk:
+            await talk.kill("ada", "bot")

@@ -167,6 +167,7 @@ def sandbox(home: Paths) -> Iterator[Finding]:
 
     config = _good_config(home)
     if config is None:
+        yield _not_checked("sandbox")
         return
     report = Sandbox(config.hands.sandbox, protected=home.own, workspaces=home.workspaces).describe()
     level = OK if report.confined else WARNING if report.usable else ERROR
@@ -183,11 +184,16 @@ def _good_config(home: Paths) -> Config | None:
         return None
 
 
+def _not_checked(check: str) -> Finding:
+    return warning(check, "Not checked: the configuration is broken.", "Correct it, then `moot doctor` again.")
+
+
 def models(home: Paths) -> Iterator[Finding]:
     from moot.models.catalog import Catalog  # noqa: PLC0415
 
     config = _good_config(home)
     if config is None:
+        yield _not_checked("models")
         return
     catalog = Catalog(config, data_dir=home.data)
     for name in catalog.names:

@@ -13,7 +13,7 @@ from moot.cli import background, output
 from moot.client.connection import Connection, connect
 from moot.client.errors import Unreachable
 from moot.daemon.paths import Paths
-from moot.domain.errors import BadRequest
+from moot.domain.errors import BadRequest, Unauthorized
 from moot.wire import moot_pb2 as pb
 
 _T = TypeVar("_T")
@@ -36,13 +36,24 @@ async def daemon_client(*, start: bool = True) -> AsyncIterator[Connection]:
     """A connection to the daemon. `start` starts it in the background first when it is not running."""
     address = remote_address()
     if address:
-        opening = connect(address, token=os.environ.get("MOOT_TOKEN", ""))
+        opening = connect(address, token=_token(address))
     else:
         if start:
             await ensure_running(paths())
         opening = connect(paths().socket)
     async with opening as connection:
         yield connection
+
+
+def _token(address: str) -> str:
+    """What lets this command in elsewhere; the daemon would refuse without, in the words of the protocol."""
+    token = os.environ.get("MOOT_TOKEN", "")
+    if not token:
+        raise Unauthorized(
+            f"the daemon at {address} wants a token, and MOOT_TOKEN is not set",
+            fix="Its owner makes one there with `moot tokens new NAME`; then: export MOOT_TOKEN=moot_…",
+        )
+    return token
 
 
 async def ensure_running(home: Paths) -> None:

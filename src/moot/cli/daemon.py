@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from moot.cli import background, output, safe, shapes, voices, waiting
-from moot.cli.connect import answers, ask_daemon, call, daemon_client, ensure_running, paths, remote_address
+from moot.cli.connect import answers, ask_daemon, call, daemon_client, paths, remote_address
 from moot.cli.exits import Exit
 from moot.client.connection import Connection
 from moot.domain.errors import ConfigError
@@ -35,13 +35,15 @@ def up() -> None:
     pid = background.running_pid(home)
     data = {"pid": pid, "started": not already, "socket": str(home.socket)}
     state = "is already running" if already else "is up"
-    output.emit(data, render=lambda _: f"The daemon {state} (pid {pid}), listening on {home.socket}.")
+    said = f"The daemon {state} (pid {pid}), listening on {home.socket}. `moot down` stops it."
+    output.emit(data, render=lambda _: said)
 
 
 async def _up(home: Any) -> bool:
     if await answers(home):
         return True
-    await ensure_running(home)
+    with output.progress("Starting the daemon"):
+        await background.start(home, answers)
     return False
 
 
@@ -53,9 +55,12 @@ async def _up(home: Any) -> bool:
 @output.json_option
 def down(now: bool, timeout: float) -> None:
     """Stop the daemon; runs in flight may finish first."""
-    with output.progress("Stopping the daemon"):
-        stopped = background.stop(paths(), now=now, seconds=timeout)
-    output.emit({"stopped": stopped}, render=lambda _: "Stopped." if stopped else "The daemon was not running.")
+    home = paths()
+    stopped = background.is_locked(home.lock)
+    if stopped:
+        with output.progress("Stopping the daemon"):
+            stopped = background.stop(home, now=now, seconds=timeout)
+    output.emit({"stopped": stopped}, render=lambda _: "Stopped." if stopped else "The daemon is not running.")
 
 
 @click.command()
@@ -63,7 +68,7 @@ def down(now: bool, timeout: float) -> None:
 def status() -> int:
     """Show what the daemon is doing. Does not start it."""
     stats, active, agents, asks = call(_look, start=False)
-    flaws = [info.flaw for info in agents if info.flaw] + _config_flaws()
+    flaws = [info.flaw for info in agents if info.flaw] + _config_flaws() + _skill_flaws()
     data = {
         "version": stats.version,
         "pid": stats.pid,
@@ -133,21 +138,38 @@ def _config_flaws() -> list[str]:
     return []
 
 
+def _skill_flaws() -> list[str]:
+    """What is wrong in the skills of the owner's own home."""
+    from moot.tools.skill_shelf import Skills  # noqa: PLC0415 - only this command reads them
+
+    return [] if remote_address() else [str(flaw) for flaw in Skills(paths().skills).flaws]
+
+
+def _ignored() -> list[str]:
+    """What the configuration says that means nothing; the rest of it holds all the same."""
+    from moot.daemon.config import BrokenConfig, load_config  # noqa: PLC0415 - only this command reads the file
+
+    try:
+        return [str(flaw) for flaw in load_config(paths().config)[1]]
+    except BrokenConfig:
+        return []
+
+
 def _status_text(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo]) -> str:
     doors = "".join(f", {name} {safe.line(at)}" for name, at in (("http", stats.http), ("tcp", stats.tcp)) if at)
     lines = [
         f"Moot {safe.line(stats.version)} (pid {stats.pid}), up {timedelta(seconds=stats.uptime_secs)}{doors}",
-        f"{stats.registered_agents} agents, default model {safe.line(stats.active_model) or 'none'},"
-        f" {stats.connections} connections, {stats.rss_bytes // 1_048_576} MB",
+        f"{voices.plural(stats.registered_agents, 'agent')}, default model {safe.line(stats.active_model) or 'none'},"
+        f" {voices.plural(stats.connections, 'connection')}, {stats.rss_bytes // 1_048_576} MB",
     ]
     rows = [
         [
             info.agent,
             info.sender,
             info.speaker,
-            "waits for you" if info.waiting else f"{info.alive_secs}s",
+            "waits for you" if info.waiting else voices.span(info.alive_secs),
             str(info.queued),
-            f"{info.last_action} ({info.idle_secs}s ago)" if info.last_action else "",
+            f"{info.last_action} ({voices.span(info.idle_secs)} ago)" if info.last_action else "",
         ]
         for info in active
     ]
@@ -163,17 +185,21 @@ def reload() -> int:
     """Read the configuration and the agents again; what is broken keeps its last good version."""
     answer = ask_daemon(pb.ClientMessage(reload=pb.ReloadMsg())).reloaded
     data = {"agents": answer.agents, "flaws": list(answer.flaws)}
-    stays = (
-        "The configuration is broken: the last good one stays in force."
-        if _config_flaws()
-        else "A file that is broken keeps its last good version."
-    )
-    error = _broken(answer.flaws, f"{stays} Correct it, then reload again.") if answer.flaws else None
-    output.emit(data, render=lambda _: f"{answer.agents} agents loaded.", error=error)
+    ignored = set(map(safe.clean, _ignored()))
+    broken = [flaw for flaw in answer.flaws if safe.clean(flaw) not in ignored]
+    stays = ""
+    if _config_flaws():
+        stays = "The configuration is broken: the last good one stays in force."
+    elif broken:
+        stays = "A file that is broken keeps its last good version."
+    elif answer.flaws:
+        stays = "The rest of the configuration is in force."
+    error = _broken(broken, f"{stays} Correct it, then reload again.") if broken else None
+    output.emit(data, render=lambda _: f"{voices.plural(answer.agents, 'agent')} loaded.", error=error)
     if answer.flaws and not output.wants_json():
         _note_flaws(answer.flaws)
         output.note(stays)
-    return int(Exit.BAD_CONFIG if answer.flaws else Exit.OK)
+    return int(Exit.BAD_CONFIG if broken else Exit.OK)
 
 
 @click.command()

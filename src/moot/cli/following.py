@@ -7,7 +7,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from moot.cli import approvals, exits, output, questions, safe, shapes, waiting
+from moot.cli import approvals, calls, exits, output, questions, safe, shapes, waiting
 from moot.cli.answer import Answer
 from moot.cli.connect import daemon_client, remote_address
 from moot.cli.exits import Exit
@@ -315,8 +315,8 @@ def _asked(event: pb.StreamEvent) -> Asked | None:
 def _asides(event: pb.StreamEvent) -> list[str]:
     """What is worth a line of its own on stderr, beside the text."""
     if event.HasField("tool_start"):
-        calls = [call for call in event.tool_start.calls if call.name != ASK_TOOL]
-        return [f"⚒ {safe.line(f'{call.name} {call.arguments}', _COLUMNS)}" for call in calls]
+        made = [call for call in event.tool_start.calls if call.name != ASK_TOOL]
+        return [f"⚒ {calls.said(call, _COLUMNS)}" for call in made]
     if event.HasField("tool_result") and event.tool_result.is_error:
         return [f"  ✗ {safe.line(event.tool_result.output, _COLUMNS)}"]
     if event.HasField("retrying"):

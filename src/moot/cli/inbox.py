@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from moot.cli import approvals, output, questions, safe, shapes
+from moot.cli import approvals, numbers, output, questions, safe, shapes, waiting
 from moot.cli.connect import ask_daemon, utf8
 from moot.cli.exits import Exit
 from moot.cli.memory import when
@@ -27,7 +27,8 @@ _SAID = {
 def inbox(context: click.Context) -> None:
     """List and answer what waits for you: questions and approvals.
 
-    An ID may be shortened as long as only one thing that waits begins with it.
+    An ID may be shortened as long as only one thing that waits begins with it, or be the number that the last list in
+    this terminal gave it.
     """
     if context.invoked_subcommand is None:
         _list()
@@ -44,11 +45,21 @@ def _list() -> None:
     found = _waiting()
 
     def render(_: Any) -> str:
+        if found and sys.stdout.isatty():
+            numbers.keep(found)
+            return "\n".join(_numbered(found))
         rows = [[info.ask_id, info.kind, info.agent, info.sender, when(info.expires_at), _what(info)] for info in found]
         table = output.table(["ID", "KIND", "AGENT", "SENDER", "UNTIL", "WHAT"], rows)
         return "\n".join([table, *_reasons(found)]) if table else "Nothing waits for you."
 
     output.emit([shapes.ask(info) for info in found], render=render)
+
+
+def _numbered(found: list[pb.AskInfo]) -> list[str]:
+    """For a person at a terminal: what fits there, each with a number to name it by."""
+    width = output.terminal_width()
+    told = [line for number, info in enumerate(found, 1) for line in (*waiting.block(info, number, width), "")]
+    return told + [output.paint(safe.fit(line, width), dim=True) for line in waiting.how(found)]
 
 
 @inbox.command()
@@ -139,12 +150,14 @@ def _same_conversation(one: pb.AskInfo, other: pb.AskInfo) -> bool:
 
 
 def _find(ask_id: str) -> pb.AskInfo:
-    waiting = _waiting()
-    exact = [info for info in waiting if info.ask_id == ask_id]
-    found = exact or [info for info in waiting if ask_id and info.ask_id.startswith(ask_id)]
+    open_now = _waiting()
+    exact = [info for info in open_now if info.ask_id == ask_id]
+    found = exact or [info for info in open_now if ask_id and info.ask_id.startswith(ask_id)]
+    if len(ask_id) < 5 and ask_id.isascii() and ask_id.isdecimal() and not exact:
+        found.append(numbers.find(int(ask_id), open_now))
     if not found:
         raise NotFound(f"nothing with the id {ask_id!r} waits", fix="`moot inbox` lists what does.")
-    if len(found) > 1:
+    if len({info.ask_id for info in found}) > 1:
         ids = ", ".join(info.ask_id for info in found)
         raise BadRequest(f"{ask_id!r} could be any of {ids}", fix="Give more of the id.")
     return found[0]
@@ -191,7 +204,8 @@ def _what(info: pb.AskInfo) -> str:
 
 
 def _shown(info: pb.AskInfo) -> list[str]:
-    where = f"{safe.line(info.agent)} with {safe.line(info.sender)}, until {when(info.expires_at)}"
+    whose = f"{safe.line(info.agent)} with {safe.line(info.sender)}"
+    where = f"{whose}, until {when(info.expires_at)}: {safe.line(info.ask_id)}"
     if info.kind != "approval":
         return [where, *(line for question in info.questions for line in questions.lines(question))]
     shown = [where, *approvals.lines(info, rows=0), "  arguments:"]

@@ -131,11 +131,8 @@ def delete(agent: str, sender: str, yes: bool) -> None:
         output.emit(_deleted(doomed))
         return
     if not yes:
-        output.note(
-            output.folded(
-                f"This deletes {what} of {safe.line(agent)}. There is no way back; `moot export` keeps a copy."
-            )
-        )
+        whose = f"{safe.line(agent)} with {safe.line(sender) or 'you'}"
+        output.note(output.folded(f"This deletes {what} of {whose}. There is no way back; `moot export` keeps a copy."))
         if not sys.stdin.isatty():
             raise BadRequest("nothing was deleted: there is no terminal to ask on", fix="Add --yes.")
         prompts.demand("Delete them?")
@@ -153,6 +150,7 @@ _TOLD_WHERE_THERE = {
     "lessons": ("lesson", "lessons"),
     "rules": ("rule", "rules"),
     "jobs": ("background command", "background commands"),
+    "files": ("file of its own folder", "files of its own folder"),
 }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from moot.cli import output, safe, shapes, voices
+from moot.cli import calls, output, safe, shapes, voices
 from moot.cli.connect import ask_daemon, utf8
 from moot.cli.options import conversation, sender_option
 from moot.domain.errors import NotFound
@@ -42,9 +42,7 @@ def transcript(messages: Sequence[pb.HistoryMessage], primary: str, *, asker: st
             guest = output.paint(" (guest)", dim=True) if is_guest else ""
             head = output.paint(safe.line(name), fg=voices.colour(name, primary), bold=True) + guest
             blocks.append(f"{head} › {safe.clean(entry.content).rstrip()}")
-        for call in entry.tool_calls:
-            text = f"{call.name} {call.arguments}"
-            blocks.append(output.paint(f"  ⚒ {safe.line(text, _TOOL_COLUMNS)}", dim=True))
+        blocks += [output.paint(f"  ⚒ {calls.said(call, _TOOL_COLUMNS)}", dim=True) for call in entry.tool_calls]
         if entry.outcome not in ("", "completed"):
             note = f"{entry.outcome}: {entry.error}" if entry.error else entry.outcome
             blocks.append(output.paint(f"  ({safe.line(note)})", fg="red"))

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from moot.cli import output, safe
+from moot.cli import output, prompts, safe
 from moot.cli.connect import ask_daemon, utf8
 from moot.cli.memory import when
 from moot.cli.stdin import stdin_text
-from moot.domain.errors import BadRequest
+from moot.domain.errors import BadRequest, NotFound
 from moot.wire import moot_pb2 as pb
 
 
@@ -72,9 +72,16 @@ def list_secrets() -> None:
 
 @secrets.command("rm")
 @click.argument("name")
+@click.option("--yes", is_flag=True, help="Remove without asking.")
 @output.json_option
-def remove(name: str) -> None:
-    """Delete the secret NAME for good."""
+def remove(name: str, yes: bool) -> None:
+    """Delete the secret NAME for good. Asks first."""
+    if not yes:
+        _demand_secret(name)
+        if output.wants_json() or not sys.stdin.isatty():
+            raise BadRequest("nothing was removed: there is no terminal to ask on", fix="Add --yes.")
+        output.note(f"This deletes the secret {safe.line(name)}. There is no way back.")
+        prompts.demand("Delete it?")
     ask_daemon(pb.ClientMessage(remove_secret=pb.RemoveSecretMsg(name=name)))
     output.emit({"name": name, "removed": True}, render=lambda _: f"Removed {safe.line(name)}.")
 
@@ -87,6 +94,8 @@ def audit(name: str, limit: int) -> None:
     """Show who used which secret, the newest first; with NAME, only that one."""
     request = pb.AuditSecretsMsg(name=name, limit=limit)
     uses = ask_daemon(pb.ClientMessage(audit_secrets=request)).secret_audit.uses
+    if name and not uses:
+        _demand_secret(name)
 
     def render(_: Any) -> str:
         rows = [
@@ -96,6 +105,12 @@ def audit(name: str, limit: int) -> None:
         return output.table(["AT", "NAME", "ACTION", "AGENT", "SENDER", "TOOL", "RUN"], rows) or "Nothing yet."
 
     output.emit([_use(use) for use in uses], render=render)
+
+
+def _demand_secret(name: str) -> None:
+    known = ask_daemon(pb.ClientMessage(list_secrets=pb.ListSecretsMsg())).secret_list.secrets
+    if name not in {info.name for info in known}:
+        raise NotFound(f"there is no secret {name!r}", fix="See which there are with `moot secrets list`.")
 
 
 def _use(use: pb.SecretUseInfo) -> dict[str, Any]:

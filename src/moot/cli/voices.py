@@ -40,3 +40,10 @@ def count(number: int) -> str:
 
 def plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def span(seconds: int) -> str:
+    """A length of time as people say it: 90 s, 20 min, 3 h."""
+    if seconds < 120:
+        return f"{seconds} s"
+    return f"{seconds // 60} min" if seconds < 7_200 else f"{seconds // 3_600} h"

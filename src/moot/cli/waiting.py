@@ -1,6 +1,7 @@
 """What waits for a person: found for a conversation, told in a few lines, and what to type about it."""
 
 import shlex
+from datetime import datetime
 
 from moot.cli import questions, safe
 from moot.cli.connect import remote_address
@@ -48,3 +49,36 @@ def lines(info: pb.AskInfo) -> list[str]:
     if info.kind == "approval":
         return [safe.exact_line(info.line), f"why: {safe.exact_line(info.reason)}"]
     return [line for question in info.questions for line in questions.asked(question)]
+
+
+def block(info: pb.AskInfo, number: int, width: int) -> list[str]:
+    """One entry of the list of what waits: three lines that fit, clean."""
+    what, *more = lines(info) if info.kind == "approval" else [_question(info)]
+    until = datetime.fromtimestamp(info.expires_at).astimezone().strftime("%a %d %b %H:%M")
+    whose = f"{safe.line(info.agent)} with {safe.line(info.sender)}, until {until}"
+    head = f"{number:>2}  "
+    return [
+        head + safe.fit(what, width - len(head)),
+        *(" " * len(head) + safe.fit(line, width - len(head)) for line in (*more, whose)),
+    ]
+
+
+def _question(info: pb.AskInfo) -> str:
+    """The questions on one line, with what can be chosen."""
+    told: list[str] = []
+    for question in info.questions:
+        labels = " / ".join(safe.line(option.label) for option in question.options)
+        told.append(safe.line(question.question) + (f" ({labels})" if labels else ""))
+    return " · ".join(told)
+
+
+def how(found: list[pb.AskInfo]) -> list[str]:
+    """How to see and settle what a list shows by its numbers, for the kinds that are in it."""
+    kinds = {info.kind for info in found}
+    told = ["See all of one with: moot inbox show N"]
+    if "approval" in kinds:
+        here = "Decide with: moot inbox approve N, or deny N"
+        told.append("Only the owner decides, on the machine of the daemon" if remote_address() else here)
+    if kinds - {"approval"}:
+        told.append('Answer with: moot inbox reply N "TEXT"')
+    return told

@@ -25,7 +25,10 @@ REVOKED_GRACE_SECONDS = 2.0
 
 # Enough for a Hello; whoever has not said who it is makes us hold no more.
 GREETING_BYTES = 64 * 1024
-TOKEN_FIX = "Make a token with `moot tokens new NAME` and send it in Hello."
+TOKEN_FIX = (
+    "Make a token with `moot tokens new NAME` on the daemon's machine; the command reads it from MOOT_TOKEN, any other"
+    " client sends it in Hello."
+)
 
 
 def revocation() -> Unauthorized:

@@ -12,7 +12,7 @@ from moot.daemon.config import ConfigFile
 from moot.daemon.connection import Reply
 from moot.daemon.principal import Principal, Principals, make_token
 from moot.domain.agent import Agent
-from moot.domain.errors import BadRequest, NotFound
+from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
 from moot.domain.ports import Clock, Store
 from moot.domain.sandbox import SandboxReport
 from moot.domain.text import clean
@@ -76,7 +76,7 @@ class House:
         self._registry.refresh_if_changed()
         agent = self._registry.find(message.get_agent.name)
         if agent is None:
-            raise NotFound(f"there is no agent {message.get_agent.name!r}", fix="See which there are: `moot agents`.")
+            raise self._no_agent(message.get_agent.name, principal)
         info = self._agent(agent, principal)
         if principal.is_owner:
             info.instruction = agent.instruction
@@ -187,6 +187,12 @@ class House:
             for flaw in (*self._config.flaws, *self._registry.flaws)
         )
         reply.send(pb.ServerMessage(checked=pb.Checked(findings=findings)))
+
+    def _no_agent(self, name: str, principal: Principal) -> MootError:
+        flaw = next((flaw for flaw in self._registry.flaws if Path(flaw.path).parent.name == name), None)
+        if flaw is not None and principal.is_owner:
+            return ConfigError(f"the agent {name!r} cannot be used: {clean(str(flaw))}", fix="Mend the file.")
+        return NotFound(f"there is no agent {name!r}", fix="See which there are: `moot agents`.")
 
     def _agent(self, agent: Agent, principal: Principal) -> pb.AgentInfo:
         info = pb.AgentInfo(

@@ -46,6 +46,7 @@ class Inbox:
 
     async def list_rules(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("see the rules")
+        await self._approvals.load()
         rules = [rule_info(rule) for rule in self._approvals.rules()]
         reply.send(pb.ServerMessage(rule_list=pb.RuleList(rules=rules)))
 

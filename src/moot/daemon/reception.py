@@ -69,6 +69,8 @@ def _records(daemon: "Daemon", doors: Doors) -> Records:
         reload_rules=daemon.approvals.load,
         redact=daemon.redactor.secrets,
         mates=daemon.team.shelf,
+        workspaces=daemon.workspaces,
+        line=daemon.hands.gate.line,
     )
     return Records(store=daemon.store, runs=daemon.runs, doors=doors, clock=daemon.clock, beside=beside)
 

@@ -1,7 +1,6 @@
 """Requests about what is remembered: histories, archives, recall, export and import, usage, deletion."""
 
 import asyncio
-import json
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -9,13 +8,16 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from moot.daemon.connection import Reply
+from moot.daemon.pages import page
 from moot.daemon.principal import Principal
+from moot.daemon.workspaces import Workspaces
 from moot.domain.agent_run import CHILD_SENDER, AgentRun
 from moot.domain.conversation import Archive, Conversation, ConversationKey
+from moot.domain.doomed import Doomed
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.masks import changed_json
-from moot.domain.message import Entry, Message, Role
-from moot.domain.ports import Clock, Doomed, Store
+from moot.domain.message import Entry, Message, Role, ToolCall
+from moot.domain.ports import Clock, Store
 from moot.domain.run import Run
 from moot.domain.usage import Spend
 from moot.engine.doors import Doors
@@ -31,8 +33,6 @@ _RECALLED = 5
 _LONGEST_QUERY = 4096
 # Whose words an imported line is that names nobody.
 _IMPORTED = "import"
-# A page of a history; with what it is wrapped in, well below the largest frame.
-PAGE_BYTES = 6 * 1024 * 1024
 
 
 class Mates(Protocol):
@@ -53,6 +53,9 @@ class Beside:
     # Takes out of a text the secrets that Moot holds.
     redact: Callable[[str], str]
     mates: Mates
+    workspaces: Workspaces
+    # A tool call in one line for a person, where its tool can say it.
+    line: Callable[[ToolCall], str]
 
 
 class Records:
@@ -103,7 +106,7 @@ class Records:
         wanted = [entry for entry in found if entry.seq >= first and run_id in ("", entry.run_id)]
         entries, next_seq = page(wanted, asked.first_seq)
         history = pb.History(
-            messages=_messages(entries, runs, archives),
+            messages=self._said(_messages(entries, runs, archives)),
             title=loaded.conversation.title,
             cwd=loaded.conversation.cwd,
             queued=self._queued(key),
@@ -112,6 +115,12 @@ class Records:
         if loaded.archive is not None:
             history.summary, history.summary_title = loaded.archive.summary, loaded.archive.title
         return history
+
+    def _said(self, messages: list[pb.HistoryMessage]) -> list[pb.HistoryMessage]:
+        """The messages, with their tool calls in the words of the tools."""
+        for call in (call for message in messages for call in message.tool_calls):
+            call.line = self._beside.line(ToolCall(id=call.call_id, name=call.name, arguments=call.arguments))
+        return messages
 
     async def list_archives(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         key = await self._known(_key(message.list_archives, principal))
@@ -127,7 +136,7 @@ class Records:
         whole = await self._store.entries(key, first=found[0].first_seq, last=found[0].last_seq)
         entries, next_seq = page(whole, message.get_archive.first_seq)
         runs = await self._store.runs(key, first_seq=found[0].first_seq)
-        info = _archive(found[0], _messages(entries, runs, found))
+        info = _archive(found[0], self._said(_messages(entries, runs, found)))
         info.next_seq = next_seq
         reply.send(pb.ServerMessage(archive=info))
 
@@ -140,7 +149,7 @@ class Records:
             raise BadRequest(f"the query is longer than {_LONGEST_QUERY} characters", fix="Look for a few words.")
         limit = min(asked.limit or _RECALLED, 50)
         found = await self._store.recall(key, asked.query, limit=limit, now=self._clock.now())
-        archives = [_archive(each.archive, _messages(each.entries, (), (each.archive,))) for each in found]
+        archives = [_archive(each.archive, self._said(_messages(each.entries, (), (each.archive,)))) for each in found]
         reply.send(pb.ServerMessage(recalled=pb.Recalled(archives=archives)))
 
     async def export(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -201,15 +210,19 @@ class Records:
 
         jobs = self._beside.jobs.running(key)
 
+        files = await self._beside.workspaces.count(key)
+
         async def remove(_ticket: Ticket) -> Doomed:
             await self._beside.jobs.stop(key)
+            # First, so that a deletion that is cut short can be seen and made again.
+            await self._beside.workspaces.remove(key)
             gone = await self._store.delete(key)
             self._runs.histories.drop(key)
             await self._beside.reload_rules()
             return gone
 
         doomed = await (self._runs.alone(key, "deletion", remove) if confirmed else self._store.doom(key))
-        reply.send(pb.ServerMessage(deleted=pb.Deleted(**asdict(doomed), jobs=jobs, deleted=confirmed)))
+        reply.send(pb.ServerMessage(deleted=pb.Deleted(**asdict(doomed), jobs=jobs, files=files, deleted=confirmed)))
 
     async def trust(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("take what strangers said as trusted")
@@ -310,25 +323,6 @@ _Keyed = (
 
 def _key(message: _Keyed, principal: Principal) -> ConversationKey:
     return ConversationKey(message.agent, principal.reach(message.sender))
-
-
-def page(entries: Sequence[Entry], first_seq: int) -> tuple[Sequence[Entry], int]:
-    """The entries from first_seq on that fit into one answer, and the number of the next one, 0 at the end."""
-    wanted = [entry for entry in entries if entry.seq >= first_seq] if first_seq else entries
-    used = 0
-    for index, entry in enumerate(wanted):
-        used += _size(entry.message) + 256
-        if used > PAGE_BYTES and index:
-            return wanted[:index], entry.seq
-    return wanted, 0
-
-
-def _size(message: Message) -> int:
-    """The bytes of a message where it takes most of them: as JSON, where a control character becomes six."""
-    texts = [message.content, message.agent, message.tool_call_id, *(each.text for each in message.thinking)]
-    for call in message.tool_calls:
-        texts += (call.id, call.name, call.arguments)
-    return sum(len(json.dumps(text, ensure_ascii=False).encode()) for text in texts) + 64 * len(message.tool_calls)
 
 
 def _file_text(path: str) -> str:

@@ -26,7 +26,6 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.events import ApprovalOpened, AskOpened, Event, RunEnded, RunQueued, RunStarted
 from moot.domain.ports import Clock, Store, Tool
-from moot.domain.run import RunRequest
 from moot.domain.scope import only
 from moot.engine.approvals import Approvals
 from moot.engine.asks import Asks
@@ -152,7 +151,7 @@ class RunRequests:
         deadline = self._d.clock.monotonic() + min(max(0.0, asked.seconds), _LONGEST_WAIT)
         news = asyncio.Event()
 
-        def tap(_request: RunRequest, event: Event) -> None:
+        def tap(_origin: Feed, event: Event) -> None:
             if isinstance(event, RunEnded | ApprovalOpened | AskOpened):
                 news.set()
 
@@ -219,8 +218,8 @@ class RunRequests:
             )
         over = asyncio.Event()
 
-        def tap(request: RunRequest, event: Event) -> None:
-            if request.id == info.run_id and isinstance(event, RunEnded):
+        def tap(origin: Feed, event: Event) -> None:
+            if origin.run_id == info.run_id and isinstance(event, RunEnded):
                 over.set()
 
         self._d.runs.tap(tap)
@@ -328,8 +327,8 @@ class RunRequests:
         line = [run.id for run in self._d.teammates.live() if self._feed(run.id) is None]
         begun = asyncio.Event()
 
-        def tap(request: RunRequest, _event: Event) -> None:
-            if request.id == info.run_id:
+        def tap(origin: Feed, _event: Event) -> None:
+            if origin.run_id == info.run_id:
                 begun.set()
 
         self._d.runs.tap(tap)

@@ -68,11 +68,11 @@ class Talk:
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def subscribe_events(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        def tap(request: RunRequest, event: Event) -> None:
+        def tap(origin: Feed, event: Event) -> None:
             # A teammate's work is its own; what it asks comes up in the conversation it works for.
-            key = request.asks_in if isinstance(event, _ASKS) else request.key
+            key = origin.asks_in if isinstance(event, _ASKS) else origin.key
             if principal.owns(key.sender):
-                reply.feed(self._encode(event, key=key, speaker=request.speaker, at=self._clock.now()))
+                reply.feed(self._encode(event, key=key, speaker=origin.speaker, at=self._clock.now()))
 
         self._runs.tap(tap)
         try:

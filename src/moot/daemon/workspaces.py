@@ -1,10 +1,15 @@
-"""A folder for every conversation, for when nobody names another."""
+"""A folder for every conversation, for when nobody names another; it goes when the conversation does."""
 
+import asyncio
+import os
+import shutil
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 from moot.daemon.paths import make_folder
 from moot.domain.conversation import ConversationKey
+from moot.domain.errors import Unavailable
 
 _KNOWN = 4096
 
@@ -15,12 +20,58 @@ class Workspaces:
         self._known: dict[ConversationKey, str] = {}
 
     def __call__(self, key: ConversationKey) -> str:
-        """The conversation's own folder, there when this returns. The name cannot collide or escape."""
+        """The conversation's own folder, there when this returns."""
         place = self._known.get(key)
         if place is None:
-            digest = sha256(f"{key.agent}\x00{key.sender}".encode()).hexdigest()[:16]
-            place = str(make_folder(self._folder / f"{key.agent}-{digest}"))
+            place = str(make_folder(self._place(key)))
             if len(self._known) >= _KNOWN:
                 self._known.clear()
             self._known[key] = place
         return place
+
+    def _place(self, key: ConversationKey) -> Path:
+        """The name cannot collide or escape."""
+        digest = sha256(f"{key.agent}\x00{key.sender}".encode()).hexdigest()[:16]
+        return self._folder / f"{key.agent}-{digest}"
+
+    async def count(self, key: ConversationKey) -> int:
+        """How many files are in the folder, in its own folders too."""
+        return await asyncio.to_thread(_count, self._place(key))
+
+    async def remove(self, key: ConversationKey) -> int:
+        """Remove the folder with all that is in it; how many files that were. Unavailable when the disk will not."""
+        self._known.pop(key, None)
+        return await asyncio.to_thread(_remove, self._place(key))
+
+
+def _count(place: Path) -> int:
+    return sum(len(files) for _, _, files in os.walk(place))
+
+
+def _remove(place: Path) -> int:
+    count = _count(place)
+    try:
+        with suppress(PermissionError):
+            # It follows no link out of the folder.
+            shutil.rmtree(place)
+        if place.exists():
+            _open(place)
+            shutil.rmtree(place)
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        raise Unavailable(
+            f"{error.filename or place} cannot be removed: {error.strerror}; the conversation is still there",
+            fix="See who owns it and whether the disk can be written, then delete again.",
+        ) from error
+    return count
+
+
+def _open(place: Path) -> None:
+    """An agent may have closed a folder against itself."""
+    os.chmod(place, 0o700)
+    for folder, inner, _ in os.walk(place):
+        for name in inner:
+            path = os.path.join(folder, name)
+            if not os.path.islink(path):
+                os.chmod(path, 0o700)

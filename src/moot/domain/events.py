@@ -1,6 +1,8 @@
 """Every fact a run announces: one closed union. Pure."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 
 from moot.domain.approval import Approval, AskState
 from moot.domain.ask import Ask
@@ -56,6 +58,11 @@ class ThinkingEnded:
 @dataclass(frozen=True, slots=True)
 class ToolsStarted:
     calls: tuple[ToolCall, ...]
+    # Each call in one line for a person, empty where its tool cannot say it; none at all where nobody was asked.
+    lines: tuple[str, ...] = ()
+
+    def told(self) -> Iterator[tuple[ToolCall, str]]:
+        return zip(self.calls, self.lines or repeat(""), strict=False)
 
 
 @dataclass(frozen=True, slots=True)

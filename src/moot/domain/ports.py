@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from moot.domain.approval import Approval, AskState, Binding, Decision, Rule
 from moot.domain.ask import Question
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Recollection
+from moot.domain.doomed import Doomed
 from moot.domain.events import Event
 from moot.domain.message import Entry, Message, Thinking, ToolCall
 from moot.domain.prompt import Prompt, ToolSpec
@@ -272,23 +273,6 @@ class Begun:
 
     entry: Entry
     created: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Doomed:
-    """What deleting a conversation would remove."""
-
-    messages: int
-    archives: int
-    runs: int
-    memories: int = 0
-    tasks: int = 0
-    notes: int = 0
-    outputs: int = 0
-    # What tool calls taught, and results kept as knowledge.
-    lessons: int = 0
-    # What was allowed in it for good, or for one of its runs.
-    rules: int = 0
 
 
 class ApprovalStore(Protocol):

@@ -1,9 +1,28 @@
 """A time limit that stands still while a human is being asked, and one on silence, which whatever happens puts off."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
+
+Waiting = Callable[[], AbstractContextManager[None]]
+
+
+class Waited:
+    """How long a call has waited for people: of what it took, that is not the tool's part."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.seconds = 0.0
+
+    @contextmanager
+    def during(self, pause: AbstractContextManager[None]) -> Iterator[None]:
+        began = self._clock()
+        try:
+            with pause:
+                yield
+        finally:
+            self.seconds += self._clock() - began
 
 
 class Deadline:

@@ -8,7 +8,7 @@ from random import Random
 from moot.domain.agent import Agent
 from moot.domain.config import Config
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import BadRequest, NotFound, TooLarge
+from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound, TooLarge
 from moot.domain.ids import make_id
 from moot.domain.ports import Clock
 from moot.domain.run import Limits, RunRequest
@@ -69,10 +69,10 @@ class Doors:
             raise self._no_agent(name)
         return agent
 
-    def _no_agent(self, name: str, *, role: str = "") -> NotFound:
+    def _no_agent(self, name: str, *, role: str = "") -> MootError:
         flaw = self._flaw(name)
         if flaw:
-            return NotFound(f"the agent {name!r} cannot be used: {flaw}", fix="Mend its file.")
+            return ConfigError(f"the agent {name!r} cannot be used: {flaw}", fix="Mend the file, then ask again.")
         return NotFound(f"there is no agent {name!r}{role}", fix="See which there are with `moot agents`.")
 
     def _check_guest(self, primary: str, guest: str) -> None:

@@ -47,11 +47,16 @@ class _Chunks:
 class Feed:
     """Hands each event to every follower at once, and keeps what a late one needs to catch up."""
 
-    __slots__ = ("_followers", "_log", "closed", "key", "speaker")
+    __slots__ = ("_followers", "_log", "asks_in", "closed", "key", "run_id", "speaker")
 
-    def __init__(self, key: ConversationKey, *, speaker: str) -> None:
+    def __init__(
+        self, key: ConversationKey, *, speaker: str, run_id: str = "", asks_in: ConversationKey | None = None
+    ) -> None:
         self.key = key
         self.speaker = speaker
+        self.run_id = run_id
+        # The conversation in which what the run asks comes up.
+        self.asks_in = asks_in or key
         self._followers: list[Follower] = []
         self._log: list[Event | MootError | _Chunks] = []
         self.closed = False

@@ -12,7 +12,7 @@ import msgspec
 
 from moot.domain.errors import MootError
 from moot.domain.message import ToolCall
-from moot.domain.ports import GateCall, Hook, Proceed, Recovers, RunContext, Tool, ToolResult
+from moot.domain.ports import GateCall, Hook, Proceed, Recovers, Renders, RunContext, Tool, ToolResult
 from moot.domain.prompt import ToolSpec
 from moot.domain.redaction import has_secret_arguments, is_masked, mask_call
 from moot.domain.scope import Scope
@@ -23,6 +23,7 @@ from moot.failpoint import reach
 logger = logging.getLogger(__name__)
 
 _MOST_BOXES = 256
+_LINE = 400
 # As many tools of one run are at work at a time; a model that asks for more gets their results a little later.
 AT_ONCE = 8
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -82,6 +83,11 @@ class Gate:
             box = Toolbox(self, {name: tool for name, tool in tools.items() if scope.allows(name)})
             self._boxes[scope] = box
         return box
+
+    def line(self, call: ToolCall) -> str:
+        """The call in one line as its tool says it; empty where it cannot, or is not there any more."""
+        tool = self._tools().get(call.name)
+        return _line(tool, call) if isinstance(tool, Renders) else ""
 
     async def pass_through(self, call: GateCall, deadline: Deadline) -> ToolResult:
         proceed: Proceed = _Execution(deadline, self._at_work.setdefault(call.context.run_id, Semaphore(AT_ONCE)))
@@ -170,6 +176,9 @@ class Toolbox:
             return call
         return replace(call, arguments=mask_call(tool.spec, call.arguments))
 
+    def line(self, call: ToolCall) -> str:
+        return self._gate.line(call) if call.name in self._tools else ""
+
     async def execute(self, call: ToolCall, flaw: str, context: RunContext, deadline: Deadline) -> ToolResult:
         tool = self._tools.get(call.name)
         if tool is None:
@@ -195,6 +204,19 @@ class Toolbox:
             return call
         exact = await self._gate.restore(context.run_id, call.id)
         return replace(call, arguments=exact)
+
+
+def _line(tool: Any, call: ToolCall) -> str:
+    arguments = _arguments(call, tool.spec)
+    if isinstance(arguments, str):
+        return ""
+    try:
+        said = " ".join(clean(tool.line(arguments)).split())
+    except Exception:
+        # What a person is told of a call must not end the run.
+        logger.exception("tool %s cannot say a call in one line", call.name)
+        return ""
+    return said if len(said) <= _LINE else f"{said[:_LINE]}…"
 
 
 def _arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any] | str:

@@ -30,7 +30,7 @@ from moot.domain.trace import Notes, TraceKind
 from moot.domain.usage import Usage
 from moot.engine.asks import Asks
 from moot.engine.compaction import Compaction
-from moot.engine.deadline import Deadline
+from moot.engine.deadline import Deadline, Waited, Waiting
 from moot.engine.gate import Gate
 from moot.engine.outcome import Repetition, judge
 from moot.engine.purse import Hold, Lack
@@ -285,7 +285,7 @@ class Loop:
 
     async def _make_calls(self, sitting: Sitting, reply: Reply) -> None:
         turn, progress = sitting.turn, sitting.progress
-        turn.emit(ToolsStarted(tuple(progress.calls)))
+        turn.emit(ToolsStarted(tuple(progress.calls), tuple(map(sitting.toolbox.line, progress.calls))))
         async with asyncio.TaskGroup() as group:
             for call in reply.calls:
                 group.create_task(
@@ -298,7 +298,7 @@ class Loop:
 
     async def _call(self, sitting: Sitting, call: ToolCall, flaw: str) -> None:
         turn, progress, deadline, toolbox = sitting.turn, sitting.progress, sitting.deadline, sitting.toolbox
-        started = self._clock.monotonic()
+        started, waited = self._clock.monotonic(), Waited(self._clock.monotonic)
         own_deadline = Deadline(self._config().tool_seconds)
         context = RunContext(
             run_id=turn.request.id,
@@ -306,19 +306,19 @@ class Loop:
             speaker=turn.request.speaker,
             cwd=turn.cwd,
             emit=turn.emit,
-            ask=self._asker(turn, call, deadline, own_deadline),
+            ask=self._asker(turn, call, lambda: waited.during(deadline.paused()), own_deadline),
             root=turn.request.root,
             origin=turn.request.origin,
             call_id=call.id,
             step=progress.steps,
             taint=turn.history.taint,
-            waiting=deadline.paused,
+            waiting=lambda: waited.during(deadline.paused()),
             attending=_attending(deadline, own_deadline),
             stir=deadline.stir,
         )
         with deadline.tool():
             output = await toolbox.execute(call, flaw, context, own_deadline)
-        took = int((self._clock.monotonic() - started) * 1000)
+        took = int((self._clock.monotonic() - started - waited.seconds) * 1000)
         progress.made += 1
         progress.refused += output.is_refused
         progress.results[call.id] = output
@@ -327,7 +327,7 @@ class Loop:
         turn.emit(ToolFinished(call.id, call.name, output.content, took, output.is_error))
         reach("tool.result")
 
-    def _asker(self, turn: Turn, call: ToolCall, run_deadline: Deadline, tool_deadline: Deadline) -> AskHuman:
+    def _asker(self, turn: Turn, call: ToolCall, waiting: Waiting, tool_deadline: Deadline) -> AskHuman:
         request, asked = turn.request, count(1)
 
         async def ask(questions: Sequence[Question]) -> str:
@@ -339,7 +339,7 @@ class Loop:
             reach("ask.opened")
             answered = False
             try:
-                with run_deadline.paused(), tool_deadline.paused():
+                with waiting(), tool_deadline.paused():
                     answer = await self._asks.answer(opened, seconds=seconds)
                 answered = True
                 reach("ask.answered")

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import Busy, Conflict, MootError, Unavailable
-from moot.domain.events import Event, RunEnded, RunStarted, TextChunk, TextEnded, TextStarted
+from moot.domain.events import Compacted, Event, RunEnded, RunStarted, TextChunk, TextEnded, TextStarted
 from moot.domain.run import RETRYABLE, Outcome, Run, RunRequest
 from moot.engine.feed import Feed
 from moot.engine.history import Histories
@@ -133,7 +133,7 @@ class Runs:
         return self._lanes.get(key) is not None
 
     def tap(self, tap: Tap) -> None:
-        """Hand every event of every run to the tap until it is taken off again."""
+        """Hand every event of every run, and compactions made by hand, to the tap until it is taken off again."""
         self._turns.taps.append(tap)
 
     def untap(self, tap: Tap) -> None:
@@ -147,7 +147,7 @@ class Runs:
         await self._lanes.stop(grace=grace)
 
     def _ticket(self, request: RunRequest) -> Ticket:
-        feed = Feed(request.key, speaker=request.speaker)
+        feed = Feed(request.key, speaker=request.speaker, run_id=request.id, asks_in=request.asks_in)
         return Ticket(key=request.key, work=self._turns.take, request=request, feed=feed)
 
     def _admit(self, ticket: Ticket) -> None:
@@ -219,7 +219,12 @@ class Runs:
         archive = task.result()
         if isinstance(archive, Exception):
             raise archive
-        return await self._w.compaction.put_away(history, archive)
+        kept = await self._w.compaction.put_away(history, archive)
+        # No run tells of it, and nobody speaks in it.
+        origin, told = Feed(ticket.key, speaker=""), Compacted(kept.number, kept.title)
+        for tap in tuple(self._turns.taps):
+            tap(origin, told)
+        return kept
 
     def _done(self, ticket: Ticket) -> None:
         if ticket.request is not None and ticket.request.client_message_id:

@@ -16,6 +16,7 @@ from moot.domain.message import Entry, Message, Role, user
 from moot.domain.ports import Clock, Model, Store
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.compaction import Compaction
+from moot.engine.feed import Feed
 from moot.engine.history import Histories, History
 from moot.engine.lanes import Ticket
 from moot.engine.loop import Loop
@@ -26,7 +27,7 @@ from moot.engine.turn import Ending, Progress, Turn
 from moot.failpoint import reach
 
 T = TypeVar("T")
-Tap = Callable[[RunRequest, Event], None]
+Tap = Callable[[Feed, Event], None]
 # Done once the message of a turn is on disk, or refused.
 Begun = asyncio.Future[Entry | Exception]
 
@@ -320,7 +321,7 @@ class Turns:
             ticket.note(event, clock.monotonic())
             feed.emit(event)
             for tap in taps:
-                tap(request, event)
+                tap(feed, event)
 
         def start(begun: Begun) -> None:
             nonlocal held

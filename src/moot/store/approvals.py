@@ -18,6 +18,8 @@ _COLUMNS = (
 )
 _SELECT = f"SELECT {_COLUMNS} FROM asks JOIN conversations ON conversations.id = asks.conversation"
 _RULE_COLUMNS = "agent, sender, tool, pattern, bound, run, number, created_at, created_by"
+# A rule for one run means nothing once that has ended.
+_OVER = "run IN (SELECT id FROM runs WHERE status = 'ended')"
 
 
 class StoredApprovals:
@@ -68,7 +70,9 @@ class StoredApprovals:
 
     async def rules(self) -> list[Rule]:
         return await self._store.read(
-            lambda db: [_rule(row) for row in db.execute(f"SELECT {_RULE_COLUMNS} FROM rules ORDER BY number")]
+            lambda db: [
+                _rule(row) for row in db.execute(f"SELECT {_RULE_COLUMNS} FROM rules WHERE NOT {_OVER} ORDER BY number")
+            ]
         )
 
     async def delete_rule(self, number: int) -> None:
@@ -188,6 +192,7 @@ def _decide(
     if state is AskState.DENIED:
         db.execute("UPDATE asks SET sealed = NULL WHERE id = ?", (ask_id,))
     if rule is not None:
+        db.execute(f"DELETE FROM rules WHERE {_OVER}")
         db.execute(
             "INSERT INTO rules (agent, sender, tool, pattern, bound, run, created_at, created_by)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

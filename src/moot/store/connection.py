@@ -46,6 +46,8 @@ def connect(path: Path, tuning: Tuning) -> apsw.Connection:
         connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_LIMIT}")
         # Nothing a file on disk says is run as code: no schema from outside is trusted.
         connection.execute("PRAGMA trusted_schema = OFF")
+        # What is deleted or replaced is overwritten, not only let go of.
+        connection.execute("PRAGMA secure_delete = ON")
         # The writer checkpoints after it has answered, so that no commit waits for it.
         connection.wal_autocheckpoint(0)
     except BaseException:

@@ -5,8 +5,8 @@ from dataclasses import fields
 import apsw
 
 from moot.domain.conversation import ConversationKey
+from moot.domain.doomed import Doomed
 from moot.domain.learning import result_key
-from moot.domain.ports import Doomed
 from moot.store import rows
 
 _INDEXES = ("message_index", "summary_index", "memory_index")
@@ -71,19 +71,14 @@ def remove(db: apsw.Connection, key: ConversationKey) -> Doomed:
     """Delete one conversation alone; of the run it was made for what it took is still known."""
     doomed = _doomed(db, key)
     number = rows.require_conversation(db, key)
-    # What is deleted is overwritten, not only let go of.
-    db.execute("PRAGMA secure_delete = ON")
-    try:
-        reach = (rows.message_id(number, 0), rows.message_id(number, rows.MAX_SEQ))
-        db.execute("DELETE FROM message_index WHERE rowid BETWEEN ? AND ?", reach)
-        db.execute("DELETE FROM summary_index WHERE rowid BETWEEN ? AND ?", reach)
-        db.execute("DELETE FROM messages WHERE id BETWEEN ? AND ?", reach)
-        _delete_of_pair(db, key)
-        db.execute("DELETE FROM tool_audit WHERE run IN (SELECT id FROM runs WHERE conversation = ?)", (number,))
-        # Runs, archives, asks, notes and outputs go with it, by foreign key.
-        db.execute("DELETE FROM conversations WHERE id = ?", (number,))
-    finally:
-        db.execute("PRAGMA secure_delete = OFF")
+    reach = (rows.message_id(number, 0), rows.message_id(number, rows.MAX_SEQ))
+    db.execute("DELETE FROM message_index WHERE rowid BETWEEN ? AND ?", reach)
+    db.execute("DELETE FROM summary_index WHERE rowid BETWEEN ? AND ?", reach)
+    db.execute("DELETE FROM messages WHERE id BETWEEN ? AND ?", reach)
+    _delete_of_pair(db, key)
+    db.execute("DELETE FROM tool_audit WHERE run IN (SELECT id FROM runs WHERE conversation = ?)", (number,))
+    # Runs, archives, asks, notes and outputs go with it, by foreign key.
+    db.execute("DELETE FROM conversations WHERE id = ?", (number,))
     return doomed
 
 
@@ -109,12 +104,8 @@ def purge(db: apsw.Connection, *, begin: bool) -> bool:
 
     An index only marks a row as deleted; its words go when the parts they are in are merged, a little at a time.
     """
-    db.execute("PRAGMA secure_delete = ON")
-    try:
-        unfinished = [index for index in _INDEXES if _merge(db, index, begin=begin)]
-        return bool(unfinished)
-    finally:
-        db.execute("PRAGMA secure_delete = OFF")
+    unfinished = [index for index in _INDEXES if _merge(db, index, begin=begin)]
+    return bool(unfinished)
 
 
 def _merge(db: apsw.Connection, index: str, *, begin: bool) -> bool:

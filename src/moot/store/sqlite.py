@@ -6,9 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Recollection
+from moot.domain.doomed import Doomed
 from moot.domain.errors import StoreError
 from moot.domain.message import Entry, Message
-from moot.domain.ports import Begun, Doomed, Token
+from moot.domain.ports import Begun, Token
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.domain.usage import Spend, Spent
 from moot.failpoint import reach
@@ -92,6 +93,7 @@ class SqliteStore:
             more = await self._write(lambda db: deletion.purge(db, begin=True))
             while more:
                 more = await self._write(lambda db: deletion.purge(db, begin=False))
+            await self._writer.empty_log()
 
     async def restore_conversation(
         self,

@@ -12,13 +12,15 @@ import apsw
 
 from moot.domain.errors import BadRequest, MootError, StoreError
 from moot.failpoint import reach
-from moot.store.connection import FAULTS, Tuning, connect, fault
+from moot.store.connection import BUSY_MS, FAULTS, Tuning, connect, fault
 
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
 
 # Beyond this many times the usual log, the writer waits for readers so that the log can start over.
 _LOG_PRESSURE = 16
+# How long the writer waits for readers to let go of a log that is to be emptied.
+_EMPTYING_MS = 200
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +45,7 @@ class Writer:
         self._closed = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._log_pages = 0
+        self._must_empty = threading.Event()
         self._suspect = False
         self._connection: apsw.Connection | None = self._open()
         self._thread = threading.Thread(target=self._serve, name="moot-store-writer", daemon=True)
@@ -58,6 +61,15 @@ class Writer:
         future: asyncio.Future[T] = self._loop.create_future()
         self._jobs.put(Job(work, future, name))
         return future
+
+    async def empty_log(self) -> None:
+        """Move the log into the database and cut it off, so that nothing that was deleted is left in it.
+
+        While a reader needs it the log stays, and goes after one of the next commits.
+        """
+        await self.write(lambda _db: self._must_empty.set())
+        # The thread does one thing after the other: behind this one, the log has been tried.
+        await self.write(lambda _db: None)
 
     async def close(self) -> None:
         if not self._closed:
@@ -155,6 +167,8 @@ class Writer:
     def _checkpoint(self) -> None:
         """Move the log into the database once it is long; the callers have their answers already."""
         limit = self._tuning.checkpoint_pages
+        if self._connection is not None and self._must_empty.is_set():
+            self._empty_log(self._connection)
         if self._log_pages < limit or self._connection is None:
             return
         pressed = self._log_pages > limit * _LOG_PRESSURE
@@ -169,6 +183,21 @@ class Writer:
             return
         except apsw.Error as error:
             self._recover(error)
+
+    def _empty_log(self, connection: apsw.Connection) -> None:
+        try:
+            # Not for long: whoever writes next waits behind this.
+            connection.set_busy_timeout(_EMPTYING_MS)
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._must_empty.clear()
+            self._log_pages = 0
+        except apsw.BusyError:
+            return
+        except apsw.Error as error:
+            self._recover(error)
+        finally:
+            if self._connection is connection:
+                connection.set_busy_timeout(BUSY_MS)
 
 
 def _run_alone(connection: apsw.Connection, job: Job) -> None:

@@ -1,5 +1,6 @@
 """The tool that asks a human and waits."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -11,6 +12,10 @@ from moot.domain.prompt import Safety, ToolSpec
 
 HEADER_LENGTH = 12
 _MOST = 4
+_SHAPE = (
+    'Each is an object such as {"question": "Which colour?", "header": "Colour", "options": [{"label": "Red",'
+    ' "description": "as a rose"}], "multi_select": false}; only question is needed.'
+)
 
 
 class AskUser:
@@ -59,10 +64,19 @@ class AskUser:
         try:
             asked = msgspec.convert(arguments["questions"], list[_Question])
         except msgspec.ValidationError as error:
-            raise BadRequest(f"questions are not as they should be: {error}") from None
+            raise BadRequest(_readable(str(error)), fix=_SHAPE) from None
         if not 1 <= len(asked) <= _MOST:
             raise BadRequest(f"ask between one and {_MOST} questions at a time")
         return await context.ask([question.value() for question in asked])
+
+
+def _readable(complaint: str) -> str:
+    """What is wrong, and in which of the questions, counted from one."""
+    what, _, place = complaint.partition(" - at `$")
+    number = re.match(r"\[(\d+)\]", place)
+    where = f"question {int(number[1]) + 1}" if number else "questions"
+    inside = place[number.end() :].strip("`.") if number else ""
+    return f"{where} is not as it should be: {what}{f' in {inside}' if inside else ''}"
 
 
 class _Option(msgspec.Struct):

@@ -163,8 +163,8 @@ def _fill_rare(out: pb.StreamEvent, event: _Rare) -> None:  # noqa: C901, PLR091
             out.start.CopyFrom(pb.StreamStart(agent=agent, user_seq=user_seq))
         case RunQueued(position):
             out.queued.CopyFrom(pb.QueuedEvent(position=position))
-        case ToolsStarted(calls):
-            out.tool_start.CopyFrom(pb.ToolStartEvent(calls=[tool_call(call) for call in calls]))
+        case ToolsStarted():
+            out.tool_start.CopyFrom(pb.ToolStartEvent(calls=[tool_call(*told) for told in event.told()]))
         case ToolFinished():
             out.tool_result.CopyFrom(_tool_result(event))
         case ToolExecuted(call_id, name, ok, seconds):
@@ -254,8 +254,9 @@ def _uint32(value: int) -> int:
     return min(max(0, value), _UINT32_MAX)
 
 
-def tool_call(call: ToolCall) -> pb.ToolCallInfo:
-    return pb.ToolCallInfo(name=clean(call.name), arguments=clean(call.arguments), call_id=clean(call.id))
+def tool_call(call: ToolCall, line: str = "") -> pb.ToolCallInfo:
+    name, arguments = clean(call.name), clean(call.arguments)
+    return pb.ToolCallInfo(name=name, arguments=arguments, call_id=clean(call.id), line=clean(line))
 
 
 def questions(asked: tuple[Question, ...]) -> list[pb.AskQuestion]:
@@ -363,9 +364,9 @@ def _fill_feed(out: pb.AgentEventMsg, event: Event) -> None:  # noqa: C901, PLR0
             out.kind = pb.THINKING_START
         case ThinkingEnded():
             out.kind = pb.THINKING_END
-        case ToolsStarted(calls):
+        case ToolsStarted():
             out.kind = pb.TOOL_START
-            out.tool_calls.extend(tool_call(call) for call in calls)
+            out.tool_calls.extend(tool_call(*told) for told in event.told())
         case ToolFinished(call_id, name, output):
             out.kind, out.tool_output, out.tool_is_error = pb.TOOL_RESULT, clean(output), event.is_error
             out.tool_calls.add(name=clean(name), call_id=clean(call_id))

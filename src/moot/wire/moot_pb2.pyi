@@ -816,14 +816,16 @@ class StreamThinking(_message.Message):
     def __init__(self, content: _Optional[str] = ...) -> None: ...
 
 class ToolCallInfo(_message.Message):
-    __slots__ = ("name", "arguments", "call_id")
+    __slots__ = ("name", "arguments", "call_id", "line")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
     CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
     name: str
     arguments: str
     call_id: str
-    def __init__(self, name: _Optional[str] = ..., arguments: _Optional[str] = ..., call_id: _Optional[str] = ...) -> None: ...
+    line: str
+    def __init__(self, name: _Optional[str] = ..., arguments: _Optional[str] = ..., call_id: _Optional[str] = ..., line: _Optional[str] = ...) -> None: ...
 
 class ToolStartEvent(_message.Message):
     __slots__ = ("calls",)
@@ -1357,7 +1359,7 @@ class Imported(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., messages: _Optional[int] = ..., archives: _Optional[int] = ..., skipped: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Deleted(_message.Message):
-    __slots__ = ("messages", "archives", "runs", "deleted", "memories", "tasks", "notes", "outputs", "lessons", "rules", "jobs")
+    __slots__ = ("messages", "archives", "runs", "deleted", "memories", "tasks", "notes", "outputs", "lessons", "rules", "jobs", "files")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     ARCHIVES_FIELD_NUMBER: _ClassVar[int]
     RUNS_FIELD_NUMBER: _ClassVar[int]
@@ -1369,6 +1371,7 @@ class Deleted(_message.Message):
     LESSONS_FIELD_NUMBER: _ClassVar[int]
     RULES_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
     messages: int
     archives: int
     runs: int
@@ -1380,7 +1383,8 @@ class Deleted(_message.Message):
     lessons: int
     rules: int
     jobs: int
-    def __init__(self, messages: _Optional[int] = ..., archives: _Optional[int] = ..., runs: _Optional[int] = ..., deleted: _Optional[bool] = ..., memories: _Optional[int] = ..., tasks: _Optional[int] = ..., notes: _Optional[int] = ..., outputs: _Optional[int] = ..., lessons: _Optional[int] = ..., rules: _Optional[int] = ..., jobs: _Optional[int] = ...) -> None: ...
+    files: int
+    def __init__(self, messages: _Optional[int] = ..., archives: _Optional[int] = ..., runs: _Optional[int] = ..., deleted: _Optional[bool] = ..., memories: _Optional[int] = ..., tasks: _Optional[int] = ..., notes: _Optional[int] = ..., outputs: _Optional[int] = ..., lessons: _Optional[int] = ..., rules: _Optional[int] = ..., jobs: _Optional[int] = ..., files: _Optional[int] = ...) -> None: ...
 
 class UsageInfo(_message.Message):
     __slots__ = ("agent", "sender", "model", "runs", "prompt", "completion", "cache_hit", "reasoning", "cost", "root_agent")

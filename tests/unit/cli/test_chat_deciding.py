@@ -1,86 +1,151 @@
-"""Approvals in the chat: keys that come too soon or once too few decide nothing."""
+"""Approvals in the chat: only a line that is a decision, begun with the approval in sight, decides anything."""
+
+import pytest
 
 from moot.cli.chat import lines
-from moot.cli.chat.deciding import GRACE_SECONDS, Deciding
+from moot.cli.chat.deciding import Deciding, Reading
 from moot.cli.chat.view import RunView
 from moot.wire import moot_pb2 as pb
 
-
-class Times:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+KEYS = "o once · r this again in this run · a always · d deny, then Enter"
 
 
-def approval(ask_id: str = "a", attempt: int = 1, **more: str) -> pb.ApprovalEvent:
-    return pb.ApprovalEvent(ask_id=ask_id, attempt=attempt, tool="exec", line="exec ls", rule="allow exec: ls", **more)
+def approval(ask_id: str = "a", attempt: int = 1, *, rule: str = "allow exec: ls", **more: str) -> pb.ApprovalEvent:
+    return pb.ApprovalEvent(ask_id=ask_id, attempt=attempt, tool="exec", line="exec ls", rule=rule, **more)
 
 
 def shown(deciding: Deciding) -> str:
     return "\n".join("".join(text for _, text in row) for row in deciding.rows())
 
 
-def test_a_key_decides_the_oldest_approval_and_then_the_next() -> None:
-    times = Times()
-    waiting = [approval("a"), approval("b", 3)]
-    deciding = Deciding(lambda: waiting, times)
-    assert deciding.current() == waiting[0]
-    times.now += GRACE_SECONDS
+def enter(deciding: Deciding, line: str) -> Reading:
+    """Type a line with the screen drawn, and press Enter."""
+    deciding.rows()
+    deciding.begin()
+    return deciding.read(line)
 
-    first = deciding.press("o")
-    times.now += GRACE_SECONDS - 0.01
-    too_soon = deciding.press("d")
-    times.now += GRACE_SECONDS
-    second = deciding.press("d")
+
+@pytest.mark.parametrize(
+    ("line", "decision"),
+    [("o", "once"), ("once", "once"), (" O ", "once"), ("r", "run"), ("run", "run"), ("d", "deny"), ("Deny", "deny")],
+)
+def test_a_line_that_is_a_decision_and_nothing_else_decides(line: str, decision: str) -> None:
+    deciding = Deciding(lambda: [approval()])
+
+    read = enter(deciding, line)
+
+    assert read == Reading(taken=True, decision=pb.DecideAskMsg(ask_id="a", attempt=1, decision=decision))
+
+
+@pytest.mark.parametrize("line", ["oh no, stop", "run a command", "do it", "a b", "o\no", "oo", "yes", ""])
+def test_any_other_line_is_a_message_and_decides_nothing(line: str) -> None:
+    waiting = [approval()]
+    deciding = Deciding(lambda: waiting)
+
+    assert enter(deciding, line) == Reading(taken=False)
+    assert deciding.current() == waiting[0]
+
+
+def test_the_oldest_approval_is_decided_first_and_then_the_next() -> None:
+    waiting = [approval("a"), approval("b", 3)]
+    deciding = Deciding(lambda: waiting)
+
+    first, second = enter(deciding, "o").decision, enter(deciding, "d").decision
 
     assert first == pb.DecideAskMsg(ask_id="a", attempt=1, decision="once")
-    assert too_soon is None
     assert second == pb.DecideAskMsg(ask_id="b", attempt=3, decision="deny")
     assert deciding.current() is None
     assert deciding.rows() == []
 
 
-def test_a_key_that_was_meant_for_a_message_decides_nothing() -> None:
-    times = Times()
-    deciding = Deciding(lambda: [approval()], times)
+def test_a_line_that_was_begun_before_the_approval_was_drawn_is_a_message_and_says_so() -> None:
+    waiting: list[pb.ApprovalEvent] = []
+    deciding = Deciding(lambda: waiting)
+    deciding.rows()
+    deciding.begin()
+    waiting.append(approval())
+    deciding.rows()
 
-    assert not deciding.ready
-    assert deciding.press("o") is None
-    assert "o once" not in shown(deciding)
-    times.now += GRACE_SECONDS
-    assert deciding.ready
-    assert deciding.press("x") is None
-    assert "o once · r for this run · a always · d deny" in shown(deciding)
+    read = deciding.read("o")
+
+    assert not read.taken
+    assert read.decision is None
+    assert "begun before" in read.note
+    waiting[0] = approval("b")
+    deciding.begin()
+    assert deciding.read("o").decision is None
 
 
-def test_always_shows_the_rule_and_takes_the_key_twice() -> None:
-    times = Times()
-    deciding = Deciding(lambda: [approval()], times)
-    deciding.current()
-    times.now += GRACE_SECONDS
+def test_a_line_that_was_begun_for_one_approval_does_not_decide_another() -> None:
+    waiting = [approval("a")]
+    deciding = Deciding(lambda: waiting)
+    deciding.rows()
+    deciding.begin()
+    waiting[:] = [approval("b")]
+    deciding.rows()
 
+    other = deciding.read("o")
+    deciding.begin()
+    waiting.clear()
+    gone = deciding.read("o")
+
+    for read in (other, gone):
+        assert read.taken
+        assert read.decision is None
+        assert "nothing was decided" in read.note
+
+
+def test_the_letters_are_words_again_once_nothing_waits() -> None:
+    deciding = Deciding(lambda: [])
+
+    assert enter(deciding, "o") == Reading(taken=False)
+
+
+def test_always_shows_the_rule_and_is_said_twice_in_a_row() -> None:
+    deciding = Deciding(lambda: [approval()])
+
+    assert KEYS in shown(deciding)
     assert "(always: allow exec: ls)" in shown(deciding)
-    assert deciding.press("a") is None
-    assert "a again writes the rule: allow exec: ls" in shown(deciding)
-    assert deciding.press("a") == pb.DecideAskMsg(ask_id="a", attempt=1, decision="always")
+    assert enter(deciding, "a") == Reading(taken=True)
+    assert "a and Enter again writes the rule: allow exec: ls" in shown(deciding)
+    assert enter(deciding, "wait a moment") == Reading(taken=False)
+    assert KEYS in shown(deciding)
+    assert enter(deciding, "a") == Reading(taken=True)
+    assert enter(deciding, "a").decision == pb.DecideAskMsg(ask_id="a", attempt=1, decision="always")
+
+
+def test_a_call_that_no_rule_can_allow_is_allowed_once_or_denied() -> None:
+    deciding = Deciding(lambda: [approval(rule="")])
+
+    read = enter(deciding, "r")
+
+    assert "o once · d deny, then Enter" in shown(deciding)
+    assert (read.taken, read.decision) == (True, None)
+    assert "only be allowed once" in read.note
+
+
+def test_behind_a_question_an_approval_is_named_and_no_line_decides_it() -> None:
+    deciding = Deciding(lambda: [approval()])
+    (row,) = deciding.rows(behind=True)
+    deciding.begin()
+
+    assert "exec waits for your approval" in row[0][1]
+    assert deciding.read("o").decision is None
 
 
 def test_a_decision_the_daemon_did_not_take_is_open_again_and_a_new_attempt_is_asked_anew() -> None:
-    times = Times()
     waiting = [approval()]
-    deciding = Deciding(lambda: waiting, times)
-    deciding.current()
-    times.now += GRACE_SECONDS
-    message = deciding.press("r")
+    deciding = Deciding(lambda: waiting)
+    message = enter(deciding, "r").decision
     assert message is not None
     assert deciding.current() is None
 
     deciding.undo(message)
     assert deciding.current() == waiting[0]
+    enter(deciding, "a")
     waiting[0] = approval(attempt=2)
-    assert deciding.current() == waiting[0]
-    assert not deciding.ready
+    assert KEYS in shown(deciding)
+    assert enter(deciding, "a") == Reading(taken=True)
 
 
 def test_a_view_shows_the_call_its_diff_and_what_became_of_it() -> None:
@@ -104,6 +169,20 @@ def test_a_view_shows_the_call_its_diff_and_what_became_of_it() -> None:
     assert view.approvals == {}
 
 
+@pytest.mark.parametrize(
+    ("decision", "said"),
+    [("once", "✓ allowed once"), ("run", "✓ allowed in this run"), ("always", "✓ allowed from now on")],
+)
+def test_what_was_decided_on_this_screen_is_said_in_full(decision: str, said: str) -> None:
+    view = RunView("ada", lambda: 1.0)
+    view.take(pb.StreamEvent(approval_opened=approval()))
+    view.decisions["a"] = decision
+
+    closed = view.take(pb.StreamEvent(approval_closed=pb.ApprovalClosedEvent(ask_id="a", state="granted")))
+
+    assert closed == [[("class:dim", f"  {said}: exec ls")]]
+
+
 def test_a_long_preview_is_cut_and_says_where_the_rest_is() -> None:
     event = approval(preview="\n".join(f"+{number}" for number in range(1000)))
 
@@ -113,11 +192,14 @@ def test_a_long_preview_is_cut_and_says_where_the_rest_is() -> None:
     assert shown_lines[-1][0][1] == "    … 800 more lines: moot inbox show a"
 
 
-def test_the_panel_says_why_it_asks_also_while_keys_do_not_count_yet() -> None:
-    times = Times()
+def test_the_panel_says_why_it_asks() -> None:
     reason = "this run has seen words from outside (web), and this reaches egress"
-    deciding = Deciding(lambda: [approval(reason=reason)], times)
-    deciding.current()
-    assert reason in shown(deciding)
-    times.now += GRACE_SECONDS
-    assert reason in shown(deciding)
+
+    assert reason in shown(Deciding(lambda: [approval(reason=reason)]))
+
+
+def test_a_call_that_does_not_fit_the_panel_says_where_all_of_it_is() -> None:
+    event = approval()
+    event.line = "exec " + "x" * 200
+
+    assert "cut; all of it: moot inbox show a" in shown(Deciding(lambda: [event]))

@@ -85,7 +85,18 @@ def test_a_tool_call_is_one_line_with_its_result() -> None:
         view(), event(tool_start=pb.ToolStartEvent(calls=[call])), event(tool_result=good), event(tool_result=bad)
     )
 
-    assert shown == ['  ⚒ look {"at": "it"} → seen well · 12 ms', "  ⚒ touch ✗ no 2.5s"]
+    assert shown == ['  ⚒ look {"at": "it"} → seen well · 12 ms', "  ⚒ touch ✗ no · 2.5s"]
+
+
+def test_a_tool_call_is_told_in_the_words_of_its_tool() -> None:
+    call = pb.ToolCallInfo(name="look", arguments='{"at": "it"}', call_id="1", line="look at\x1b it")
+    result = pb.ToolResultEvent(call_id="1", output="seen", duration_ms=12, name="look")
+    past = pb.HistoryMessage(role="assistant", tool_calls=[call])
+
+    shown = play(view(), event(tool_start=pb.ToolStartEvent(calls=[call])), event(tool_result=result))
+
+    assert shown == ["  ⚒ look at␛ it → seen · 12 ms"]
+    assert text(lines.history([past], "ada")) == ["  ⚒ look at␛ it"]
 
 
 def test_words_that_are_taken_back_are_said_to_be_only_if_they_were_seen() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from moot.cli import numbers
 from moot.cli.main import run
 from moot.wire import moot_pb2 as pb
 from tests.frame_server import Caller, FrameServer, frame_server
@@ -263,6 +264,29 @@ def test_only_the_oldest_question_of_a_conversation_can_be_answered(
     assert code == 1
     assert "q7" in capsys.readouterr().err
     assert server.of("reply_to_ask") == []
+
+
+def test_a_number_of_the_last_list_names_what_stood_there_and_nothing_else(
+    serving: Serving, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = pb.AskInfo()
+    other.CopyFrom(APPROVAL)
+    other.ask_id = "2nd"
+    changed = pb.AskInfo()
+    changed.CopyFrom(APPROVAL)
+    changed.attempt = 3
+    numbers.keep([QUESTION, APPROVAL])
+    with serving(APPROVAL, QUESTION, ask_decided=decided()) as server:
+        assert run(["inbox", "approve", "2"]) == 0
+        assert server.wait_for("decide_ask").decide_ask.ask_id == "ask-r1-c1"
+    with serving(changed, QUESTION, ask_decided=decided()) as server:
+        assert run(["inbox", "approve", "2"]) == 1
+        assert server.of("decide_ask") == []
+    assert "asks for something else" in capsys.readouterr().err
+    with serving(APPROVAL, QUESTION, other, ask_decided=decided()) as server:
+        assert run(["inbox", "approve", "2"]) == 2
+        assert server.of("decide_ask") == []
+    assert "could be any of 2nd, ask-r1-c1" in capsys.readouterr().err
 
 
 def test_rules_are_listed_and_taken_back_by_number(serving: Serving, capsys: pytest.CaptureFixture[str]) -> None:

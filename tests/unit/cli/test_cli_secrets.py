@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from moot.cli import output
+from moot.cli.main import run
 from moot.cli.secrets import secrets
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
@@ -80,7 +81,7 @@ def test_the_list_shows_names_and_never_values(server: FrameServer) -> None:
 
 
 def test_rm_names_the_secret(server: FrameServer) -> None:
-    assert moot("rm", "TOKEN").output == "Removed TOKEN.\n"
+    assert moot("rm", "TOKEN", "--yes").output == "Removed TOKEN.\n"
     assert server.wait_for("remove_secret").remove_secret.name == "TOKEN"
 
 
@@ -89,3 +90,27 @@ def test_the_audit_says_who_and_shows_no_control_characters(server: FrameServer)
     assert server.wait_for("audit_secrets").audit_secrets == pb.AuditSecretsMsg(name="TOKEN", limit=5)
     assert "resolve" in done.output
     assert "\x1b" not in done.output
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_nothing_is_removed_where_nobody_can_be_asked(server: FrameServer, more: tuple[str, ...]) -> None:
+    refused = moot("rm", "TOKEN", *more)
+    assert isinstance(refused.exception, BadRequest)
+    assert "--yes" in refused.exception.fix
+    assert server.of("remove_secret") == []
+    assert moot("rm", "TOKEN", "--yes", *more).exit_code == 0
+    assert server.wait_for("remove_secret").remove_secret.name == "TOKEN"
+
+
+def test_a_secret_that_never_was_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unused(message: pb.ClientMessage, caller: Caller) -> None:
+        if message.WhichOneof("message") == "audit_secrets":
+            caller.send(message.request_id, secret_audit=pb.SecretAudit())
+        else:
+            await answer(message, caller)
+
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
+    with frame_server(tmp_path / "run" / "moot.sock", unused):
+        assert run(["secrets", "audit", "NOPE"]) == 6
+        assert run(["secrets", "rm", "NOPE"]) == 6
+        assert run(["secrets", "audit", "TOKEN"]) == 0

@@ -5,8 +5,9 @@ from typing import Any, cast
 
 import pytest
 
+from moot.daemon.pages import PAGE_BYTES, page
 from moot.daemon.principal import OWNER
-from moot.daemon.records import PAGE_BYTES, Records, _messages, page
+from moot.daemon.records import Records, _messages
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message, ToolCall, assistant, user

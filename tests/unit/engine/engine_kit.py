@@ -90,8 +90,13 @@ class Act:
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
         self.found: list[list[str]] = []
+        self.first: Callable[[RunContext], None] = lambda _context: None
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return "do\nit"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        self.first(context)
         entries: list[Entry] = await self._store.entries(context.key)
         self.found.append([call.name for entry in entries for call in entry.message.tool_calls])
         return "acted"
@@ -118,6 +123,7 @@ class Engine:
     runs: Runs
     act: Act
     notes: Notes
+    clock: SetClock
 
     def start(self, content: str, run_id: str) -> "asyncio.Task[RunEnd | MootError]":
         return asyncio.get_running_loop().create_task(self.say(content, run_id))
@@ -181,7 +187,7 @@ async def engine(folder: Path, *rules: Rule, brief: Brief = _unbriefed) -> Async
     )
     runs = Runs(wiring)
     try:
-        yield Engine(store=store, disk=disk, runs=runs, act=act, notes=notes)
+        yield Engine(store=store, disk=disk, runs=runs, act=act, notes=notes, clock=clock)
     finally:
         disk.appends.set()
         await runs.stop(grace=0.0)

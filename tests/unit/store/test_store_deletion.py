@@ -10,13 +10,13 @@ import apsw
 from moot.domain.agent_run import AgentRun, Delivery
 from moot.domain.approval import Approval, Decision
 from moot.domain.conversation import Archive, ConversationKey
+from moot.domain.doomed import Doomed
 from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, result_key
 from moot.domain.memory import Memory
 from moot.domain.message import Message, Role, Thinking, ToolCall, tool_result
 from moot.domain.note import Note, NoteKind
 from moot.domain.output import Output
 from moot.domain.output_config import OutputConfig
-from moot.domain.ports import Doomed
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.task import Task
 from moot.domain.trace import TraceKind, TraceNote
@@ -156,6 +156,38 @@ async def test_the_bytes_of_a_deleted_conversation_are_overwritten_in_the_file(s
     data = Path(f"{store.path}.copy").read_bytes()  # noqa: ASYNC240
     assert b"honolulan" in data
     assert CANARY.encode() not in data
+
+
+@stored
+async def test_no_file_of_the_store_holds_a_word_that_was_deleted_or_moved_before(store: SqliteStore) -> None:
+    """Rows move between pages as others come; what they leave behind there is no row that a deletion could find."""
+    await fill(store, BESIDE, "honolulan")
+    await fill(store, DOOMED, CANARY)
+    for number in range(60):
+        await store.set_title(DOOMED, f"{CANARY} {number} " * 9)
+        await store.append(DOOMED, "", [tool_result(f"call_{number}", f"{CANARY} " * (number * 7))], now=6.0)
+        await store.append(BESIDE, "", [tool_result(f"call_{number}", "honolulan " * (number * 5))], now=6.0)
+    await store.delete(DOOMED)
+    for part in ("", "-wal"):
+        data = Path(f"{store.path}{part}").read_bytes()  # noqa: ASYNC240
+        assert CANARY.encode() not in data, part
+    assert await store.write(lambda db: db.execute("PRAGMA secure_delete").get) == 1
+
+
+@stored
+async def test_a_log_that_a_reader_needs_is_emptied_when_it_is_done(store: SqliteStore) -> None:
+    await fill(store, DOOMED, CANARY)
+    await fill(store, BESIDE, "honolulan")
+    reader = apsw.Connection(str(store.path), flags=apsw.SQLITE_OPEN_READONLY)
+    reader.execute("BEGIN")
+    assert reader.execute("SELECT count(*) FROM messages").get > 0
+    await store.delete(DOOMED)
+    log = Path(f"{store.path}-wal")
+    assert CANARY.encode() in log.read_bytes()  # noqa: ASYNC240
+    reader.close()
+    await store.set_title(BESIDE, "more")
+    await store.set_title(BESIDE, "and more")
+    assert CANARY.encode() not in log.read_bytes()  # noqa: ASYNC240
 
 
 @stored

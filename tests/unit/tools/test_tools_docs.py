@@ -17,6 +17,12 @@ def test_the_list_of_tools_is_current(specs: list[ToolSpec]) -> None:
     assert TARGET.read_text(encoding="utf-8") == document(specs), "run: python scripts/tooldoc.py"
 
 
+def test_the_list_tells_whole_sentences_and_what_is_inside_a_list_of_objects(specs: list[ToolSpec]) -> None:
+    rows = {line.split("`")[1]: line for line in document(specs).splitlines() if line.startswith("| `")}
+    assert rows["fs_list"].endswith("| List what a folder contains; . is the working directory itself. |")
+    assert "`questions`: {`question`, [`header`], [`options`: {`label`, [`description`]}, …]" in rows["ask_user"]
+
+
 def test_every_tool_says_what_it_is_for_and_belongs_to_a_family(specs: list[ToolSpec]) -> None:
     assert [spec.name for spec in specs if not spec.group] == []
     assert [spec.name for spec in specs if len(spec.description) < 20] == []

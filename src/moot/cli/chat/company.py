@@ -12,6 +12,7 @@ from contextlib import aclosing, suppress
 from typing import Protocol
 
 from moot.cli.chat import lines
+from moot.cli.chat.lines import Line
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.view import RunView
 from moot.client.connection import Runnable
@@ -67,9 +68,13 @@ class Company:
         self._wanted: set[int] = set()
         self._looked_at = 0
         self._news = asyncio.Event()
+        self._archives: set[int] = set()
+        self._compacted = False
         self._cut_off: list[RunView] = []
         # Something may have been asked before this chat was opened.
         self._asks_changed = True
+        # This screen's own words that were in line when the connection broke.
+        self._stranded: list[str] = []
         self.queued: list[str] = []
 
     # ---- told by the chat ----
@@ -87,6 +92,7 @@ class Company:
         found = turns(history.messages)
         self.queued = list(history.queued)
         lost, self._cut_off = {view.user_seq for view in self._cut_off}, []
+        self._stranded = []
         for turn in found:
             question = turn[0]
             if not question.outcome:
@@ -107,7 +113,14 @@ class Company:
         if view.started:
             self._cut_off.append(view)
         elif view.echo:
-            self.queued.append(view.echo)
+            self._stranded.append(view.content)
+
+    def compacted(self, number: int, title: str) -> list[Line]:
+        """Tell of an archive that was made by hand, here or elsewhere, once."""
+        if number in self._archives:
+            return []
+        self._archives.add(number)
+        return [lines.divider(f"compacted into archive {number}: {title}")]
 
     def run_ended(self) -> None:
         """Whatever was held back while a run was followed can be told; what its teammates ask stays open."""
@@ -118,7 +131,9 @@ class Company:
         """What waits and is not this screen's own, in order."""
         own = Counter(self._room.queued_contents())
         others: list[str] = []
-        for text in self.queued:
+        # What was stranded may be in what the daemon told last, or have come after it.
+        late = Counter(self._stranded) - Counter(self.queued)
+        for text in [*self.queued, *late.elements()]:
             if own[text] > 0:
                 own[text] -= 1
             else:
@@ -146,11 +161,14 @@ class Company:
         if event.kind in _ASKS:
             self._asks_changed = True
             self._news.set()
-        if event.kind != pb.STARTED:
-            return
-        del self.queued[:1]
-        if not self._room.follows(event.user_seq):
-            self._want(event.user_seq)
+        elif event.kind == pb.COMPACTED and not event.speaker:
+            # Made by hand; that of a run is told with the run.
+            self._compacted = True
+            self._news.set()
+        elif event.kind == pb.STARTED:
+            del self.queued[:1]
+            if not self._room.follows(event.user_seq):
+                self._want(event.user_seq)
 
     def _want(self, user_seq: int) -> None:
         self._wanted.add(user_seq)
@@ -166,6 +184,9 @@ class Company:
             if self._asks_changed:
                 self._asks_changed = False
                 await self._room.refresh_asks()
+            if self._compacted:
+                self._compacted = False
+                await self._tell_newest_archive()
             # A run that is followed is shown to its end first.
             if self._wanted and not self._room.follows():
                 first = min(self._wanted)
@@ -218,6 +239,16 @@ class Company:
                 told = True
         if told:
             await self._room.refresh_usage()
+
+    async def _tell_newest_archive(self) -> None:
+        asked = pb.ListArchivesMsg(agent=self._room.agent, sender=self._room.sender)
+        try:
+            found = (await self._room.request(pb.ClientMessage(list_archives=asked))).archive_list.archives
+        except NotFound:
+            return
+        if found:
+            newest = max(found, key=lambda info: info.number)
+            self._room.screen.show(*self.compacted(newest.number, newest.title))
 
     def _show(self, turn: Turn) -> None:
         self._told.add(turn[0].seq)

@@ -1,14 +1,28 @@
-"""Approvals in the chat: which one is before the person, and what the keys o r a d make of it. No I/O."""
+"""Approvals in the chat: which one is before the person, and which lines decide it. No I/O.
+
+Only a line that is a decision and nothing else decides, and only what stood on the screen when the line was begun.
+"""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from moot.cli import safe
-from moot.cli.approvals import DECISIONS
+from moot.cli import approvals, safe
 from moot.cli.chat.lines import Line
 from moot.wire import moot_pb2 as pb
 
-# A key on its way to a message when the approval appears must not decide anything.
-GRACE_SECONDS = 0.4
+_LINE_COLUMNS = 100
+_REASON_COLUMNS = 160
+
+Which = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What became of a line: the decision that goes out, or nothing yet and why. Not `taken`, it is a message."""
+
+    taken: bool
+    decision: pb.DecideAskMsg | None = None
+    note: str = ""
 
 
 def approval_of(info: pb.AskInfo) -> pb.ApprovalEvent:
@@ -26,61 +40,75 @@ def approval_of(info: pb.AskInfo) -> pb.ApprovalEvent:
 
 
 class Deciding:
-    """One approval at a time, the oldest first. `always` takes the key twice, since it writes a rule."""
+    """One approval at a time, the oldest first. `always` is said twice, since it writes a rule."""
 
-    def __init__(self, waiting: Callable[[], Iterable[pb.ApprovalEvent]], clock: Callable[[], float]) -> None:
+    def __init__(self, waiting: Callable[[], Iterable[pb.ApprovalEvent]]) -> None:
         self._waiting = waiting
-        self._clock = clock
-        self._decided: set[tuple[str, int]] = set()
-        self._before: tuple[str, int] | None = None
-        self._since = 0.0
-        self._sure = False
+        self._decided: set[Which] = set()
+        self._drawn: Which | None = None
+        self._begun: Which | None = None
+        self._sure: Which | None = None
 
     def current(self) -> pb.ApprovalEvent | None:
-        for approval in self._waiting():
-            which = (approval.ask_id, approval.attempt)
-            if which in self._decided:
-                continue
-            if which != self._before:
-                self._before, self._since, self._sure = which, self._clock(), False
-            return approval
-        self._before = None
-        return None
+        return next((approval for approval in self._waiting() if _which(approval) not in self._decided), None)
 
-    @property
-    def ready(self) -> bool:
-        """Whether the keys decide by now."""
-        return self.current() is not None and self._clock() - self._since >= GRACE_SECONDS
+    def begin(self) -> None:
+        """The person begins a line: it can decide what is on the screen by now, and nothing that comes later."""
+        self._begun = self._drawn
 
-    def press(self, key: str) -> pb.DecideAskMsg | None:
-        """What the key decides; nothing for the first `a`, and for any key that comes too soon."""
-        approval = self.current()
-        decision = DECISIONS.get(key, "")
-        if approval is None or not decision or not self.ready:
-            return None
-        if decision == "always" and not self._sure:
-            self._sure = True
-            return None
-        self._decided.add((approval.ask_id, approval.attempt))
-        return pb.DecideAskMsg(ask_id=approval.ask_id, attempt=approval.attempt, decision=decision)
+    def read(self, line: str) -> Reading:
+        """What the finished line decides."""
+        begun, self._begun = self._begun, None
+        sure, self._sure = self._sure, None
+        approval, decision = self.current(), approvals.decision(line)
+        if not decision or (approval is None and begun is None):
+            return Reading(taken=False)
+        if begun is None:
+            return Reading(taken=False, note="sent as a message: the line was begun before there was a call to approve")
+        if approval is None or begun != _which(approval):
+            return Reading(taken=True, note="nothing was decided: the call you meant does not wait any more")
+        if decision in ("run", "always") and not approval.rule:
+            return Reading(taken=True, note="nothing was decided: this call can only be allowed once, or denied")
+        if decision == "always" and sure != begun:
+            self._sure = begun
+            return Reading(taken=True)
+        self._decided.add(begun)
+        message = pb.DecideAskMsg(ask_id=approval.ask_id, attempt=approval.attempt, decision=decision)
+        return Reading(taken=True, decision=message)
 
     def undo(self, message: pb.DecideAskMsg) -> None:
         """The daemon did not take it: the approval is open as before."""
         self._decided.discard((message.ask_id, message.attempt))
 
-    def rows(self) -> list[Line]:
-        """The approval and its keys, for the lines above the input."""
+    def rows(self, *, behind: bool = False) -> list[Line]:
+        """The approval and how to decide it, for the lines above the input. `behind` a question it has to wait."""
         approval = self.current()
+        self._drawn = None if approval is None or behind else _which(approval)
         if approval is None:
             return []
+        if behind:
+            return [[("class:dim", f"  ({safe.exact_line(approval.tool)} waits for your approval after that)")]]
         head: list[Line] = [
-            [("class:question", f"allow {safe.line(approval.tool)}?  "), ("", safe.line(approval.line, 100))],
-            [("class:notice", f"  {safe.line(approval.reason, 160)}")],
+            [
+                ("class:question", f"allow {safe.exact_line(approval.tool)}?  "),
+                ("", safe.exact_line(approval.line, _LINE_COLUMNS)),
+            ],
+            [("class:notice", f"  {safe.exact_line(approval.reason, _REASON_COLUMNS)}")],
         ]
-        if not self.ready:
-            return [*head, [("class:dim", "  …")]]
-        rule = safe.line(approval.rule)
-        if self._sure:
-            return [*head, [("class:notice", f"  a again writes the rule: {rule}")]]
-        keys = "  o once · r for this run · a always · d deny"
-        return [*head, [("", keys)], [("class:dim", f"  (always: {rule})")]]
+        if len(safe.exact_line(approval.line)) > _LINE_COLUMNS:
+            head.append([("class:notice", f"  cut; all of it: moot inbox show {safe.line(approval.ask_id)}")])
+        return head + self._choices(approval)
+
+    def _choices(self, approval: pb.ApprovalEvent) -> list[Line]:
+        rule = safe.exact_line(approval.rule)
+        other: Line = [("class:dim", "  (anything else is a message and waits for its turn)")]
+        if not rule:
+            return [[("", "  o once · d deny, then Enter")], other]
+        if self._sure == _which(approval):
+            return [[("class:notice", f"  a and Enter again writes the rule: {rule}")], other]
+        keys = "  o once · r this again in this run · a always · d deny, then Enter"
+        return [[("", keys)], [("class:dim", f"  (always: {rule})")], other]
+
+
+def _which(approval: pb.ApprovalEvent) -> Which:
+    return approval.ask_id, approval.attempt

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from moot.cli import approvals, safe, voices
+from moot.cli import approvals, calls, safe, voices
 from moot.wire import moot_pb2 as pb
 
 Line = list[tuple[str, str]]
@@ -72,14 +72,14 @@ def trouble(text: str, fix: str = "") -> list[Line]:
     return lines + ([[("class:dim", f"  {safe.line(fix)}")]] if fix else [])
 
 
-def tool(name: str, arguments: str, result: pb.ToolResultEvent) -> Line:
+def tool(call: pb.ToolCallInfo, result: pb.ToolResultEvent) -> Line:
     """One tool call and what came of it, on one line."""
     took = f"{result.duration_ms / 1000:.1f}s" if result.duration_ms >= 1000 else f"{result.duration_ms} ms"
-    call = safe.line(f"{name} {arguments}", _TOOL_COLUMNS // 2)
+    made = calls.said(call, _TOOL_COLUMNS // 2)
     came = safe.line(result.output, _TOOL_COLUMNS // 2)
     if result.is_error:
-        return [("class:dim", f"  ⚒ {call} "), ("class:error", f"✗ {came}"), ("class:dim", f" {took}")]
-    return [("class:dim", f"  ⚒ {call} → {came} · {took}")]
+        return [("class:dim", f"  ⚒ {made} "), ("class:error", f"✗ {came}"), ("class:dim", f" · {took}")]
+    return [("class:dim", f"  ⚒ {made} → {came} · {took}")]
 
 
 def approval(event: pb.ApprovalEvent) -> list[Line]:
@@ -123,7 +123,7 @@ def history(messages: Iterable[pb.HistoryMessage], primary: str) -> list[Line]:
         elif entry.content:
             shown += said(entry.agent or primary, entry.content, primary)
         for call in entry.tool_calls:
-            shown.append([("class:dim", f"  ⚒ {safe.line(f'{call.name} {call.arguments}', _TOOL_COLUMNS)}")])
+            shown.append([("class:dim", f"  ⚒ {calls.said(call, _TOOL_COLUMNS)}")])
         if entry.outcome not in ("", "completed"):
             shown.append(ending(entry.outcome, entry.error))
     return shown

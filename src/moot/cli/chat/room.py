@@ -48,7 +48,7 @@ class Room:
         self._slash = Slash(self)
         # What is asked here by runs that this screen may not follow: those of teammates.
         self._asks: dict[str, pb.AskInfo] = {}
-        self._deciding = Deciding(self._approvals, time.monotonic)
+        self._deciding = Deciding(self._approvals)
         self._company = Company(self)
         self.screen: Screen
         self.tasks: asyncio.TaskGroup
@@ -74,6 +74,7 @@ class Room:
         for outgoing in waiting:
             self._start(self._converse(outgoing), "resend")
         self._start(self._accompany(connection, feed), "company")
+        self.screen.changed()
 
     async def _accompany(self, connection: Connection, feed: AsyncGenerator[pb.AgentEventMsg, None]) -> None:
         """Listen to what others do for as long as the connection lasts, again when the daemon stopped telling."""
@@ -98,6 +99,7 @@ class Room:
     async def refresh_agents(self) -> list[pb.AgentInfo]:
         found = (await self.request(pb.ClientMessage(list_agents=pb.ListAgentsMsg()))).agent_list.agents
         self._agents = {info.name: info.description for info in found if info.status == "active"}
+        self._model = next((info.model for info in found if info.name == self.agent), self._model)
         return list(found)
 
     def guests(self) -> Mapping[str, str]:
@@ -129,7 +131,6 @@ class Room:
         spent = (await self.request(pb.ClientMessage(get_usage=message))).usage.usage
         self._tokens = sum(each.prompt + each.completion for each in spent)
         self._cost = sum(each.cost for each in spent)
-        self._model = spent[-1].model if spent else self._model
 
     async def refresh_asks(self) -> None:
         found = (await self.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))).ask_list.asks
@@ -215,7 +216,6 @@ class Room:
         if view.end is not None:
             self._tokens += view.end.usage.total
             self._cost += view.end.cost
-            self._model = view.end.model or self._model
         self.screen.changed()
 
     # ---- what the screen asks for ----
@@ -243,13 +243,16 @@ class Room:
             self._start(self._command(typed), "command")
         elif asked is not None:
             self._answer(asked, typed)
+        elif not self._decides(typed):
+            self._say(text)
+
+    def _say(self, text: str) -> None:
+        self.screen.remember(text)
+        outgoing = address(text, primary=self.agent, guest=self._guest)
+        if self._connection is None:
+            self._unsent.append(outgoing)
         else:
-            self.screen.remember(text)
-            outgoing = address(text, primary=self.agent, guest=self._guest)
-            if self._connection is None:
-                self._unsent.append(outgoing)
-            else:
-                self._start(self._converse(outgoing), "message")
+            self._start(self._converse(outgoing), "message")
 
     async def _command(self, typed: str) -> None:
         try:
@@ -261,6 +264,9 @@ class Room:
     def eager(self) -> bool:
         """Whether something waits to be sent, which is reason enough to start the daemon."""
         return bool(self._unsent)
+
+    def compacted(self, number: int, title: str) -> list[Line]:
+        return self._company.compacted(number, title)
 
     def stop_run(self) -> None:
         if self._connection is not None:
@@ -295,21 +301,29 @@ class Room:
         except MootError as error:
             self.screen.show(*lines.trouble(error.message, error.fix))
 
-    @property
-    def deciding(self) -> bool:
-        return self._deciding.ready
+    def begin(self) -> None:
+        self._deciding.begin()
 
-    def decide(self, key: str) -> None:
-        message = self._deciding.press(key)
-        if message is not None:
-            self._start(self._send_decision(message), "decision")
+    def _decides(self, typed: str) -> bool:
+        """Whether the line was for an approval; if not it is a message."""
+        reading = self._deciding.read(typed)
+        if reading.note:
+            self.tell(reading.note)
+        if reading.decision is not None:
+            self._start(self._send_decision(reading.decision), "decision")
         self.screen.changed()
+        return reading.taken
 
     async def _send_decision(self, message: pb.DecideAskMsg) -> None:
+        deciding = [view for view in self._views if message.ask_id in view.approvals]
+        for view in deciding:
+            view.decisions[message.ask_id] = message.decision
         try:
             await self.request(pb.ClientMessage(decide_ask=message))
         except MootError as error:
             self._deciding.undo(message)
+            for view in deciding:
+                view.decisions.pop(message.ask_id, None)
             self.screen.show(*lines.trouble(error.message, error.fix))
 
     # ---- what is to be seen ----
@@ -324,7 +338,7 @@ class Room:
         if asked is not None:
             shown = questions.lines(asked.questions[len(self._answers)])
             rows += [[("class:question", shown[0])], *([("", line)] for line in shown[1:])]
-        rows += self._deciding.rows()
+        rows += self._deciding.rows(behind=asked is not None)
         rows += [self._queued(view) for view in self._views if not view.started and view.echo]
         rows += [[("class:dim", f"⋯ {safe.line(text, 60)}  (queued)")] for text in self._company.others_queued()]
         rows += [lines.dim(f"⋯ {outgoing.typed}") for outgoing in self._unsent]

@@ -5,10 +5,10 @@ Not a full-screen program: what was printed stays in the terminal's own scrollba
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import Protocol
 
 from prompt_toolkit.application import Application
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.filters import Condition, FilterOrBool, has_completions
@@ -32,7 +32,6 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style
 
-from moot.cli.approvals import DECISIONS
 from moot.cli.chat.lines import Line
 from moot.cli.chat.wrap import rows
 
@@ -69,13 +68,11 @@ class Player(Protocol):
         """Whether something moves on the screen without the person doing anything."""
         ...
 
-    @property
-    def deciding(self) -> bool:
-        """Whether the keys of an approval count."""
+    def begin(self) -> None:
+        """The first character of a line is there."""
         ...
 
     def submit(self, text: str) -> None: ...
-    def decide(self, key: str) -> None: ...
     def stop_run(self) -> None: ...
     def live(self) -> StyleAndTextTuples: ...
     def prompt(self) -> StyleAndTextTuples: ...
@@ -104,6 +101,8 @@ class Screen:
             history=InMemoryHistory(),
             accept_handler=self._accept,
         )
+        self._blank = True
+        self._buffer.on_text_changed += self._changed_line
         self.app: Application[None] = Application(
             layout=Layout(self._container()),
             style=_STYLE,
@@ -209,12 +208,22 @@ class Screen:
             self.app.renderer.erase()
         print_formatted_text(self.app.output, fragments, _STYLE, color_depth=self.app.color_depth)
         if drawn:
-            self.app.renderer.render(self.app, self.app.layout)
+            # Drawn anew and not from what was remembered of the last time: what stands there decides what keys mean.
+            self.app.render_counter += 1
+            with set_app(self.app):
+                self.app.renderer.render(self.app, self.app.layout)
 
     # ---- keys ----
 
+    def _changed_line(self, buffer: Buffer) -> None:
+        if self._blank and buffer.text:
+            self._player.begin()
+        self._blank = not buffer.text
+
     def _accept(self, buffer: Buffer) -> bool:
         self._player.submit(buffer.text)
+        # The buffer is emptied without a word about it.
+        self._blank = True
         return False
 
     def _keys(self) -> KeyBindings:
@@ -234,9 +243,6 @@ class Screen:
             (("<sigint>",), True, self._interrupt),
             (("c-d",), empty, self.quit),
         ]
-        # Only on an empty line: whoever is in the middle of a message goes on with it.
-        deciding = empty & Condition(lambda: self._player.deciding)
-        bindings += [((key,), deciding, partial(self._player.decide, key)) for key in DECISIONS]
         for names, when, act in bindings:
             keys.add(*names, filter=when)(_ignoring_event(act))
         return keys
@@ -269,6 +275,7 @@ class Screen:
             self._player.stop_run()
         elif self._buffer.text:
             self._buffer.reset()
+            self._blank = True
         elif self._about_to_quit:
             self.quit()
         else:

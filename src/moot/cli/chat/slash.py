@@ -25,6 +25,7 @@ COMMANDS = {
 KEYS = (
     "Enter sends · Alt-Enter starts a new line · messages sent while busy wait for their turn",
     "@NAME words lets that agent answer once, as a guest",
+    "while a tool waits for your approval: o once, r in this run, a always or d deny, alone on the line, then Enter",
     "Esc or Ctrl-C stops the run · Ctrl-C twice or Ctrl-D leaves",
 )
 _RECENT = 20
@@ -40,6 +41,7 @@ class Talking(Protocol):
     @property
     def screen(self) -> Screen: ...
     def stop_run(self) -> None: ...
+    def compacted(self, number: int, title: str) -> list[Line]: ...
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
     async def history(self) -> pb.History: ...
     async def refresh_agents(self) -> list[pb.AgentInfo]: ...
@@ -120,7 +122,7 @@ class Slash:
         self._room.screen.show(lines.notice("compacting, once the conversation is free"))
         request = pb.CompactMsg(agent=self._room.agent, sender=self._room.sender)
         answer = (await self._room.request(pb.ClientMessage(compact=request))).compact
-        return [lines.divider(f"compacted into archive {answer.number}: {answer.title}")]
+        return self._room.compacted(answer.number, answer.title)
 
     async def _kill(self, _: str) -> list[Line]:
         self._room.stop_run()
@@ -138,7 +140,8 @@ class Slash:
         rows: list[Line] = [
             [
                 ("bold", safe.line(info.model) or "no model"),
-                ("", f"  {info.runs} runs, {voices.count(info.prompt)} in, {voices.count(info.completion)} out, "),
+                ("", f"  {voices.plural(info.runs, 'run')}, {voices.count(info.prompt)} in, "),
+                ("", f"{voices.count(info.completion)} out, "),
                 ("", voices.cost(info.cost)),
             ]
             for info in found

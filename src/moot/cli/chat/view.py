@@ -45,6 +45,8 @@ class RunView:
         self._answered_elsewhere = False
         self.asked: pb.AskUserEvent | None = None
         self.approvals: dict[str, pb.ApprovalEvent] = {}
+        # What this screen has decided, until the daemon says what became of it.
+        self.decisions: dict[str, str] = {}
         self.end: pb.StreamEnd | None = None
 
     @property
@@ -117,7 +119,7 @@ class RunView:
             elsewhere, self._answered_elsewhere = self._answered_elsewhere, False
             # The question and its answer stand on the screen already, unless somebody else gave it.
             return lines.said(voices.USER, event.output, self._primary) if elsewhere else []
-        return [lines.tool(call.name or event.name, call.arguments, event)]
+        return [lines.tool(call, event)]
 
     def _on_tools_complete(self, _: pb.ToolsCompleteEvent) -> list[Line]:
         self._do("thinking")
@@ -146,7 +148,8 @@ class RunView:
         approval = self.approvals.pop(event.ask_id, None)
         if not self.approvals:
             self._do("working")
-        return [lines.decided(approval, event.state)] if approval is not None else []
+        here = self.decisions.pop(event.ask_id, "")
+        return [lines.decided(approval, event.state, here)] if approval is not None else []
 
     def _on_retrying(self, event: pb.RetryingEvent) -> list[Line]:
         self._do("waiting to try again")

@@ -6,6 +6,7 @@ import stat
 from contextlib import ExitStack
 
 from moot.domain.errors import Forbidden
+from moot.tools.off_limits import Identity, identity
 
 _PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -17,8 +18,9 @@ class Mounts:
         self._stack = stack
         self.words: list[str] = []
         self.kept: list[int] = []
-        # Somebody else may be changing the folder these lie in: bubblewrap finds them by name, and could be led astray.
-        self.nested: list[str] = []
+        # What must be mounted where; None for something that hides. Others may be changing the folder these lie in, and
+        # bubblewrap makes names of descriptors again: it could be led astray.
+        self.nested: dict[str, Identity | None] = {}
 
     def add(self, *words: str) -> None:
         self.words += words
@@ -27,7 +29,7 @@ class Mounts:
         self.words += ["--bind-fd" if writable else "--ro-bind-fd", str(descriptor), destination]
         self.kept.append(descriptor)
         if nested:
-            self.nested.append(destination)
+            self.nested[destination] = identity(os.fstat(descriptor))
 
     def hide(self, path: str, *, folder: bool, nested: bool = False) -> None:
         if folder:
@@ -35,7 +37,7 @@ class Mounts:
         else:
             self.words += ["--ro-bind", "/dev/null", path]
         if nested:
-            self.nested.append(path)
+            self.nested[path] = None
 
     def open(self, path: str) -> int:
         """Open something by a path that was resolved before and so holds no link; one in it now is refused."""
@@ -72,11 +74,27 @@ def is_absent(error: OSError) -> bool:
     return error.errno in (errno.ENOENT, errno.ENOTDIR)
 
 
-def found(pid: int, destinations: list[str]) -> bool:
-    """Whether the process has a mount at each of these places, as it sees them."""
+def stand(pid: int, nested: dict[str, Identity | None]) -> bool:
+    """Whether the process has a mount of its own at each of these places, and of what was meant to be there."""
+    mounted: dict[str, set[int]] = {}
     with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
-        places = {_plain(line.split(" ", 5)[4]) for line in table}
-    return places.issuperset(destinations)
+        for line in table:
+            number, _, _, _, place, _ = line.split(" ", 5)
+            mounted.setdefault(_plain(place), set()).add(int(number))
+    with ExitStack() as stack:
+        look = Mounts(stack)
+        root = look.keep(os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+        for place, wanted in nested.items():
+            there = look.open_in(root, place)
+            if _mount(there) not in mounted.get(place, ()) or wanted not in (None, identity(os.fstat(there))):
+                return False
+    return True
+
+
+def _mount(descriptor: int) -> int:
+    """The number of the mount that an open file is in."""
+    with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as facts:
+        return next(int(line.split()[1]) for line in facts if line.startswith("mnt_id:"))
 
 
 def _plain(field: str) -> str:

@@ -124,11 +124,12 @@ class Repository:
             else:
                 self._mounts.bind(git, path, writable=False, nested=True)
             return
+        # What is shared comes first: it may hold this very folder, and would cover it.
+        self._follow(_words(pins["commondir"]) if "commondir" in pins else _HERE, path)
         if not is_top and path not in self._mounts.nested:
             self._mounts.bind(git, path, writable=True, nested=True)
         for name, pin in pins.items():
             self._mounts.bind(pin, os.path.join(path, name), writable=name == "info", nested=True)
-        self._follow(_words(pins["commondir"]) if "commondir" in pins else _HERE, path)
 
     def _pins(self, git: int) -> dict[str, int]:
         hold = self._hold(git)

@@ -16,6 +16,7 @@ import msgspec
 from moot.domain.errors import Conflict, Unavailable
 from moot.domain.sandbox import SandboxReport
 from moot.domain.sandbox_config import SandboxConfig
+from moot.tools.off_limits import Identity
 from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
 from moot.tools.sandbox.process import Process
 from moot.tools.sandbox.tape import Tape
@@ -40,7 +41,7 @@ class Command:
     lent: str = ""
 
 
-_AGAIN = "Try again; if it stays so, `moot doctor` tries the sandbox itself."
+_AGAIN = "Try again: something may be changing that folder. If it stays so, `moot doctor` tries the sandbox itself."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +50,9 @@ class Plan:
 
     argv: list[str]
     kept: list[int]
-    # Where there must be mounts, and the file that bubblewrap tells the process in that it made them for.
-    nested: list[str] = field(default_factory=list)
+    place: str
+    # What must be mounted where, and the file that bubblewrap tells the process in that it made the mounts for.
+    nested: dict[str, Identity | None] = field(default_factory=dict)
     told: int = -1
     release: Callable[[], None] = lambda: None
 
@@ -149,7 +151,7 @@ class Sandbox:
         except TimeoutError:
             said = b""
         if not said:
-            raise NotStarted("the sandbox did not start", fix=_AGAIN)
+            raise NotStarted(f"the sandbox did not start in {plan.place}", fix=_AGAIN)
         if not await asyncio.to_thread(_stands, plan):
             raise Conflict("the working directory changed while a command was started in it", fix="Try again.")
         bound: cgroup.ProcessBound | None = None
@@ -188,7 +190,7 @@ class Sandbox:
         words = [str(control), msgspec.json.encode(inner).decode(), *command.argv]
         if not report.confined:
             inside = str(Path(view.__file__).with_name("inside.py"))
-            return Plan(argv=[python, "-I", "-S", inside, *words], kept=[control])
+            return Plan(argv=[python, "-I", "-S", inside, *words], kept=[control], place=standing.path)
         made = mounts.Mounts(stack)
         view.arguments(made, standing, protected=self._protected, config=self.config, readable=self._readable)
         held = repository.hold(made, standing.descriptor, standing.path) if standing.writable else lambda: None
@@ -206,7 +208,7 @@ class Sandbox:
             held()
             raise
         argv = [report.path, "--args", str(kept[-1]), "--", python, "-I", "-S", view.INSIDE, *words]
-        return Plan(argv=argv, kept=kept, nested=made.nested, told=told, release=held)
+        return Plan(argv=argv, kept=kept, place=standing.path, nested=made.nested, told=told, release=held)
 
     def _namespaces(self) -> list[str]:
         """Everything of its own, nothing to gain, and gone when the daemon is."""
@@ -292,14 +294,14 @@ def _memory(content: bytes, stack: ExitStack) -> int:
 
 
 def _stands(plan: Plan) -> bool:
-    """Whether everything was mounted where it belongs: a name may have become a link just when it was looked up."""
+    """Whether everything is mounted where it belongs: a name may have changed just as it was looked up."""
     if not plan.nested:
         return True
     os.lseek(plan.told, 0, os.SEEK_SET)
     try:
         child: int = msgspec.json.decode(os.read(plan.told, 4096))["child-pid"]
-        return mounts.found(child, plan.nested)
-    except (OSError, msgspec.DecodeError, KeyError):
+        return mounts.stand(child, plan.nested)
+    except (OSError, mounts.Linked, msgspec.DecodeError, KeyError):
         return False
 
 

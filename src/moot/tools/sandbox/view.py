@@ -101,7 +101,7 @@ def arguments(
     for root in (*roots, *readable):
         _hide_beneath(mounts, root, hidden)
     if standing.bound:
-        mounts.bind(standing.descriptor, standing.path, writable=standing.writable)
+        mounts.bind(standing.descriptor, standing.path, writable=standing.writable, nested=True)
         _seal(mounts, standing, hide=[*map(str, protected), *_existing(private_places())], show=[*_code(), *readable])
     else:
         mounts.add("--dir", standing.path)

@@ -1,0 +1,90 @@
+"""The inbox on a terminal: three lines for each thing that waits, and a number that names what was seen."""
+
+import asyncio
+import shlex
+import sys
+from collections.abc import Sequence
+
+from tests.daemon_process import PROVIDER_CONFIG, Home, running
+from tests.fake_provider import Provider
+from tests.talking import Speech, Talking
+from tests.terminal import terminal
+
+CONFIG = (
+    PROVIDER_CONFIG
+    + """
+[security.interceptor]
+sensitive_tools = ["set_title"]
+"""
+)
+
+LONG = "A title that is much too long for one line of a terminal " * 3
+
+
+def naming(title: str) -> dict[str, object]:
+    return {"calls": [{"name": "set_title", "arguments": {"title": title}}]}
+
+
+def at_a_terminal(home: Home, *lines: Sequence[str]) -> str:
+    """What one terminal of eighty columns shows of some commands, one after the other."""
+    moot = shlex.join([sys.executable, "-m", "moot"])
+    script = "; ".join(f"{moot} {shlex.join(line)} || echo exit=$?" for line in lines)
+    with terminal(home, script, columns=80, command=("/bin/sh", "-c")) as person:
+        assert person.wait_for_exit() == 0
+    return person.seen
+
+
+async def two_wait(talk: Talking, provider: Provider) -> tuple[Speech, Speech]:
+    provider.program({"match": "first", **naming(LONG)}, {"match": "first", "text": "One."})
+    provider.program({"match": "second", **naming("Short")}, {"match": "second", "text": "Two."})
+    first = talk.start("ada", "first")
+    await first.until("approval_opened")
+    second = talk.start("bob", "second")
+    await second.until("approval_opened")
+    return first, second
+
+
+async def test_what_waits_is_listed_in_what_fits_and_decided_by_its_number(home: Home, provider: Provider) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            first, second = await two_wait(talk, provider)
+            shown = await asyncio.to_thread(at_a_terminal, home, ["inbox"], ["inbox", "show", "1"])
+            listed, _, whole = shown.partition("deny N\n")
+            assert all(len(line) <= 80 for line in listed.splitlines()), listed
+            entry = listed.splitlines()
+            assert entry[0].startswith(' 1  set_title {"title":"A title that is')
+            assert entry[1] == "    why: it is on the list of tools that always ask"
+            assert entry[2].startswith("    ada with user, until ")
+            assert entry[4].startswith(' 2  set_title {"title":"Short"}')
+            assert "See all of one with: moot inbox show N" in listed
+            assert LONG.strip() in whole.replace("\n", "")
+            # The second is still number 2 once the first is decided, as long as nothing was listed anew.
+            commands = [["inbox"], ["inbox", "approve", "1"], ["inbox", "deny", "2"], ["inbox", "approve", "2"]]
+            done = await asyncio.to_thread(at_a_terminal, home, *commands)
+            assert "Allowed once" in done
+            assert "Denied" in done
+            assert "number 2 of the last list no longer waits" in done
+            assert "exit=6" in done
+            assert [(await each.end()).of("approval_closed")[0].state for each in (first, second)] == [
+                "granted",
+                "denied",
+            ]
+
+
+async def test_a_number_means_nothing_where_nothing_was_listed(home: Home, provider: Provider) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            first, second = await two_wait(talk, provider)
+            # What a script reads is as it was, has ids and no numbers, and counts nothing.
+            plain = (await asyncio.to_thread(daemon.cli, "inbox")).stdout
+            assert plain.startswith("ID ")
+            await asyncio.to_thread(at_a_terminal, home, ["inbox"])
+            elsewhere = await asyncio.to_thread(at_a_terminal, home, ["inbox", "approve", "1"])
+            assert "nothing was listed in this terminal" in elsewhere
+            assert "exit=2" in elsewhere
+            outside = await asyncio.to_thread(at_a_terminal, home, ["inbox"], ["inbox", "approve", "3"])
+            assert "the last list has no number 3" in outside
+            assert len(await talk.asks()) == 2
+            for agent, speech in (("ada", first), ("bob", second)):
+                await talk.kill(agent)
+                await speech.end()

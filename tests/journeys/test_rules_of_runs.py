@@ -1,0 +1,34 @@
+"""A rule for one run is listed while the run goes on, and is gone with it."""
+
+import asyncio
+
+from moot.wire import moot_pb2 as pb
+from tests.daemon_process import PROVIDER_CONFIG, Home, running
+from tests.fake_provider import Provider
+
+CONFIG = (
+    PROVIDER_CONFIG
+    + """
+[security.interceptor]
+sensitive_tools = ["set_title"]
+"""
+)
+
+NAMING = {"match": "name it", "calls": [{"name": "set_title", "arguments": {"title": "The lighthouse"}}]}
+
+
+async def test_a_rule_for_one_run_is_listed_until_the_run_has_ended(home: Home, provider: Provider) -> None:
+    provider.program(NAMING, {"match": "name it", "text": "Named.", "hold": True})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("ada", "name it")
+            asked = await speech.until("approval_opened")
+            await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=asked.ask_id, attempt=1, decision="run"))
+            await speech.until("tool_result")
+            (rule,) = (await asyncio.to_thread(daemon.cli_json, "rules"))["data"]
+            assert rule["run"]
+            provider.requests(at_least=2)
+            provider.release()
+            await speech.end()
+            assert (await asyncio.to_thread(daemon.cli_json, "rules"))["data"] == []
+            assert "No rule yet" in (await asyncio.to_thread(daemon.cli, "rules")).stdout

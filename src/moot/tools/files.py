@@ -162,7 +162,7 @@ class FsWrite(_FileChange):
 
     def _on(self, ground: Ground, arguments: dict[str, Any]) -> str:
         path, data = arguments["path"], _bytes(arguments["content"], self._limits.write_bytes)
-        if parent := os.path.dirname(path.rstrip("/")):
+        if parent := os.path.dirname(ground.relative(path)):
             ground.make_folders(parent)
         spot = ground.spot(path)
         replace(spot, data)

@@ -177,7 +177,7 @@ class Teammates:
         """End a run and everything under it, at once. `told` is whether its parent still wants to hear of it."""
         run = await self.find(run_id)
         if run.status.is_terminal:
-            raise Conflict(f"run {run_id} is already {run.status}", fix="See what came of it with agent_wait.")
+            raise Conflict(f"run {run_id} is already {run.status}", fix="Nothing is left to stop.")
         stopped = [self._live[run_id]] if only else list(self._subtree(run_id))
         for live in stopped:
             live.is_moot = live.is_moot or not told or live.run.id != run_id

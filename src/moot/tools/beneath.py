@@ -27,7 +27,7 @@ _MOST_NAMES = 128
 # A handle that can only be looked from, where the system has such a thing.
 _PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
-_STAY = "Stay inside the working directory: name what is in it without any folder before it, such as notes.txt."
+_STAY = "Stay inside the working directory: name what is in it from there, such as notes.txt."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class Ground:
 
     def spot(self, path: str, *, follow: bool = True) -> Spot:
         """Find a name beneath the working directory. A link in the last place is followed only if asked."""
-        relative = self._relative(path)
+        relative = self.relative(path)
         for _ in range(_MOST_LINKS):
             head, name = os.path.split(relative)
             if name in ("", ".", ".."):
@@ -120,7 +120,7 @@ class Ground:
 
     def make_folders(self, path: str) -> None:
         """Make a folder and those above it, as far as they are not there."""
-        parts = self._relative(path).split("/")
+        parts = self.relative(path).split("/")
         for count in range(1, len(parts) + 1):
             with self.passing():
                 self._make_folder(self.spot("/".join(parts[:count])))
@@ -189,7 +189,8 @@ class Ground:
         status = spot.status()
         return status is not None and identity(status) == self._identity
 
-    def _relative(self, path: str) -> str:
+    def relative(self, path: str) -> str:
+        """The path from the working directory on; refuses one that begins elsewhere."""
         if not path or "\0" in path:
             raise BadRequest(f"{path!r} is not a path", fix=_STAY)
         try:
@@ -204,7 +205,9 @@ class Ground:
         if path.startswith(f"{top}/"):
             path = path[len(top) + 1 :].lstrip("/")
         if path.startswith("/"):
-            raise _outside(path)
+            # One above is most likely meant as the working directory itself.
+            name = "." if f"{top}/".startswith(path.rstrip("/") + "/") else os.path.basename(path.rstrip("/"))
+            raise Forbidden(f"{path} is not in the working directory, {top}", fix=f"Name it from there: {name}")
         return path.rstrip("/") or "."
 
     def _open_folder(self, path: str) -> int:

@@ -213,7 +213,7 @@ class FsWrite(_FileChange):
 
     def _change(self, ground: Ground, arguments: dict[str, Any], agreed: Binding | None) -> str:
         path, data = arguments["path"], _bytes(arguments["content"], self._limits.write_bytes)
-        if parent := os.path.dirname(path.rstrip("/")):
+        if parent := os.path.dirname(ground.relative(path)):
             if agreed is not None:
                 held_to(self._found(ground, path), agreed, path)
             ground.make_folders(parent)

@@ -315,3 +315,15 @@ async def test_slow_files_do_not_hold_the_loop(hands: Hands, monkeypatch: pytest
     monkeypatch.setattr(os, "fsync", slow)
     await hands("fs_write", path="f", content="x")
     assert went_on.is_set()
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("{above}/new.txt", "new.txt"), ("{above}", "."), ("/", "."), ("{above}/other/", "other")]
+)
+async def test_a_path_outside_is_refused_with_the_name_it_would_have_inside(hands: Hands, path: str, name: str) -> None:
+    path = path.format(above=hands.cwd.parent)
+    for tool in ("fs_write", "fs_list", "fs_mkdir"):
+        with pytest.raises(Forbidden) as refusal:
+            await hands(tool, path=path, content="x")
+        assert str(hands.cwd) in refusal.value.message
+        assert refusal.value.fix.endswith(f": {name}")

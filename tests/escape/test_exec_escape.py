@@ -267,8 +267,8 @@ async def test_cancelling_a_command_ends_everything_it_started_within_a_second(b
     task = asyncio.get_running_loop().create_task(
         bench.say(f"trap '' TERM INT HUP; (setsid sh -c 'trap \"\" TERM; sleep {mark}' &); touch up; sleep {mark}")
     )
-    await asyncio.wait_for(_appears(bench.work / "up"), 20)
-    assert marked(f"sleep\0{mark}")
+    await asyncio.wait_for(_appears(bench.work / "up"), 30)
+    await asyncio.wait_for(_seen(f"sleep\0{mark}"), 30)
     start = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -291,7 +291,7 @@ async def test_nothing_survives_when_the_daemon_is_killed(bench: Bench) -> None:
     harness = subprocess.Popen([sys.executable, "-c", code, str(bench.work / "inner"), command], cwd=root)
     try:
         await asyncio.wait_for(_appears(bench.work / "inner" / "work" / "up"), 30)
-        assert marked(f"sleep\0{mark}")
+        await asyncio.wait_for(_seen(f"sleep\0{mark}"), 30)
     finally:
         harness.send_signal(signal.SIGKILL)
         harness.wait(10)
@@ -430,6 +430,11 @@ async def test_a_lent_folder_is_read_and_not_written(bench: Bench) -> None:
 
 async def _appears(path: Path) -> None:
     while not path.exists():  # noqa: ASYNC110  the event is another process's
+        await asyncio.sleep(0.01)
+
+
+async def _seen(mark: str) -> None:
+    while not marked(mark):  # noqa: ASYNC110  the event is another process's
         await asyncio.sleep(0.01)
 
 

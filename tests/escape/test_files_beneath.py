@@ -459,7 +459,7 @@ def test_a_folder_swapped_for_a_link_is_never_read_through(swapped: Scene) -> No
 
 def test_a_folder_swapped_for_a_link_is_never_written_through(swapped: Scene) -> None:
     writer = swapped.hands.tools["fs_write"]
-    got = _raced(swapped, lambda: writer._do({"path": "d/secret", "content": "harmless"}, str(swapped.cwd)))
+    got = _raced(swapped, lambda: writer._make({"path": "d/secret", "content": "harmless"}, str(swapped.cwd), None))
     assert any(said.startswith("Wrote") for said in got)
     swapped.check()
 
@@ -468,7 +468,7 @@ def test_a_folder_swapped_for_a_link_is_never_deleted_through(swapped: Scene) ->
     deleter = swapped.hands.tools["fs_delete"]
 
     def attempt() -> str:
-        return str(deleter._do({"path": "d/secret"}, str(swapped.cwd)))
+        return str(deleter._make({"path": "d/secret"}, str(swapped.cwd), None))
 
     _raced(swapped, attempt)
     swapped.check()
@@ -500,7 +500,7 @@ def test_a_recursive_deletion_does_not_follow_a_folder_swapped_for_a_link(scene:
         swapper = threading.Thread(target=swap)
         swapper.start()
         with contextlib.suppress(MootError):
-            deleter._do({"path": f"top{number}"}, str(scene.cwd))
+            deleter._make({"path": f"top{number}"}, str(scene.cwd), None)
         stop.set()
         swapper.join()
         assert scene.secret.exists()

@@ -34,8 +34,14 @@ class Shown(Protocol):
 def lines(approval: Shown, *, rows: int = PREVIEW_ROWS) -> list[str]:
     """What would be done, why it is asked, and the preview; all clean."""
     shown = [f"{safe.exact_line(approval.tool)} waits for your approval: {safe.exact_line(approval.reason)}"]
-    shown.append(f"  {safe.exact_line(approval.line)}")
-    return shown + [f"  {row}" for row in preview(approval, rows)]
+    return shown + [f"  {row}" for row in (*call(approval), *preview(approval, rows))]
+
+
+def call(approval: Shown) -> list[str]:
+    """The call on its line, unless the preview begins with just that."""
+    line = safe.exact_line(approval.line)
+    first = safe.exact(approval.preview).split("\n")[0]
+    return [] if first and first == line.removeprefix("$ ") else [line]
 
 
 def preview(approval: Shown, rows: int = PREVIEW_ROWS) -> list[str]:

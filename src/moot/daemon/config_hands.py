@@ -19,7 +19,7 @@ INTERCEPTOR_KEYS = (
     Key("blocked_tools", tuple, "Tools that are never run, whoever asks.", "[]"),
     Key("sensitive_tools", tuple, "Tools that always ask.", "[]"),
     Key("approval_seconds", float, "How long an approval stays open.", "86400", above_zero),
-    Key("unattended", bool, "Nobody is there to ask: refuse at once what would be asked.", "false"),
+    Key("unattended", bool, "Nobody is there to ask: refuse what would be asked; the run ends as `denied`.", "false"),
     Key("redact_personal", bool, "Tell models placeholders instead of personal data.", "false"),
 )
 

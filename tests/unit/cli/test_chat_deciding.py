@@ -203,3 +203,14 @@ def test_a_call_that_does_not_fit_the_panel_says_where_all_of_it_is() -> None:
     event.line = "exec " + "x" * 200
 
     assert "cut; all of it: moot inbox show a" in shown(Deciding(lambda: [event]))
+
+
+@pytest.mark.parametrize(("line", "rows"), [("$ ls", 3), ("$ ls &", 4), ("$ ls ⏎ rm x", 4), ("$ ls -l", 4)])
+def test_a_command_that_its_preview_begins_with_is_not_shown_twice(line: str, rows: int) -> None:
+    event = approval(preview="ls\nin /home")
+    event.line = line
+
+    shown_lines = ["".join(text for _, text in row) for row in lines.approval(event)]
+
+    assert len(shown_lines) == rows
+    assert shown_lines[-2:] == ["    ls", "    in /home"]

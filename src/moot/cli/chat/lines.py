@@ -86,7 +86,7 @@ def approval(event: pb.ApprovalEvent) -> list[Line]:
     """A call that waits for its owner, with what it would change."""
     shown: list[Line] = [
         [("class:notice", f"  ⚠ {safe.exact_line(event.tool)} waits for you: {safe.exact_line(event.reason)}")],
-        [(CODE, f"    {safe.exact_line(event.line)}")],
+        *([(CODE, f"    {line}")] for line in approvals.call(event)),
     ]
     return shown + [[(_changed(row), f"    {row}")] for row in approvals.preview(event)]
 

@@ -9,7 +9,7 @@ from typing import Any
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from moot.cli import questions, safe, voices
-from moot.cli.chat import lines
+from moot.cli.chat import lines, toolbar
 from moot.cli.chat.company import Company, Introduce, turns
 from moot.cli.chat.deciding import Deciding, approval_of
 from moot.cli.chat.lines import Line
@@ -367,14 +367,17 @@ class Room:
 
     def toolbar(self) -> StyleAndTextTuples:
         queued = sum(1 for view in self._views if view.position) + len(self._company.others_queued())
-        parts = [
-            self.agent,
-            self._model,
-            f"{voices.count(self._tokens)} tokens" if self._tokens else "",
-            voices.cost(self._cost) if self._cost else "",
+        cost = voices.cost(self._cost) if self._cost else ""
+        tokens = f"{voices.count(self._tokens)} tokens" if self._tokens else ""
+        model = safe.line(self._model)
+        facts = [
+            safe.line(self.agent),
+            model,
+            tokens,
+            cost,
             f"{queued} queued" if queued else "",
             "waiting for you" if self._asked() is not None or self._deciding.current() is not None else "",
             "connecting" if self._connection is None else "",
         ]
-        keys = "Esc stops · /help" if self._views else "@ brings a guest · /help · Ctrl-D leaves"
-        return [("", " " + " · ".join(safe.line(part) for part in parts if part)), ("", f"   {keys}")]
+        keys = ("/help", "Esc stops") if self._views else ("@ brings a guest", "/help", "Ctrl-D leaves")
+        return [("", toolbar.row(facts, keys, self.screen.columns(), spare=(cost, tokens, model)))]

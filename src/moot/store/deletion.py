@@ -58,12 +58,8 @@ def delete(db: apsw.Connection, key: ConversationKey) -> Doomed:
     for one in (*_below(db, key), key):
         remove(db, one)
     ended = "WHERE root_agent = ? AND root_sender = ? AND status <> 'spawned'"
-    db.execute("PRAGMA secure_delete = ON")
-    try:
-        db.execute(f"DELETE FROM ledger WHERE run_id IN (SELECT id FROM agent_runs {ended})", key)
-        db.execute(f"DELETE FROM agent_runs {ended}", key)
-    finally:
-        db.execute("PRAGMA secure_delete = OFF")
+    db.execute(f"DELETE FROM ledger WHERE run_id IN (SELECT id FROM agent_runs {ended})", key)
+    db.execute(f"DELETE FROM agent_runs {ended}", key)
     return doomed
 
 

@@ -112,11 +112,11 @@ class Ground:
 
     def missing(self, path: str) -> str:
         """The same for a path whose folder is not there yet."""
-        return os.path.realpath(os.path.join(_path_of(self._folder) or self._path, self._relative(path)))
+        return os.path.realpath(os.path.join(_path_of(self._folder) or self._path, self.relative(path)))
 
     def plain(self, path: str) -> str:
         """Where the path would lead were there no links on the way."""
-        return os.path.normpath(os.path.join(_path_of(self._folder) or self._path, self._relative(path)))
+        return os.path.normpath(os.path.join(_path_of(self._folder) or self._path, self.relative(path)))
 
     def make_folders(self, path: str) -> None:
         """Make a folder and those above it, as far as they are not there."""

@@ -33,7 +33,7 @@ def team(built: Engine) -> tuple[Teammates, SqliteAgentRuns, Supervisor]:
         runs=built.runs,
         store=built.store,
         shelf=shelf,
-        approvals=Approvals(store=StoredApprovals(built.store), clock=clock),
+        approvals=Approvals(store=StoredApprovals(built.store), clock=clock, redact=str),
         partition=lambda: Partition((), {}),
         config=AgentConfig,
         repeatable=lambda _name: False,

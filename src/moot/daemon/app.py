@@ -281,8 +281,9 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         daemon.know_keys()
         for flaw in (*daemon.config.flaws, *daemon.registry.flaws, *daemon.hands.flaws):
             logger.warning("%s", flaw)
-        stack.push_async_callback(daemon.supervisor.stop)
         stack.push_async_callback(daemon.close_models)
+        # Before the models: a note that is being written must not find its connection closed under it.
+        stack.push_async_callback(daemon.supervisor.stop)
         stack.push_async_callback(daemon.hands.close)
         await daemon.hands.start()
         await daemon.recover()

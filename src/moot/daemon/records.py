@@ -102,7 +102,8 @@ class Records:
         first = own[-asked.newest :][0].seq if asked.newest and own else asked.first_seq
         runs = await self._store.runs(key, first_seq=first)
         # A run that has ended by now has its reply there too: a turn told as over is told whole.
-        found += await self._store.entries(key, first=found[-1].seq + 1 if found else 1)
+        archived = loaded.archive.last_seq if loaded.archive is not None and not asked.all else 0
+        found += await self._store.entries(key, first=(found[-1].seq if found else archived) + 1)
         wanted = [entry for entry in found if entry.seq >= first and run_id in ("", entry.run_id)]
         entries, next_seq = page(wanted, asked.first_seq)
         history = pb.History(

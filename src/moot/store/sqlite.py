@@ -83,17 +83,17 @@ class SqliteStore:
 
     async def delete(self, key: ConversationKey) -> Doomed:
         doomed = await self._write(lambda db: deletion.delete(db, key), "delete")
-        await self.purge()
+        await self.purge(rewrite=True)
         return doomed
 
-    async def purge(self) -> None:
-        """Take the words of what was deleted out of the indexes."""
+    async def purge(self, *, rewrite: bool = False) -> None:
+        """Take the words of what was deleted out of the indexes and the log; out of old pages too, where that is asked."""
         # It is gone and stays gone; words the disk will not have taken out of an index now go with the next one.
         with suppress(StoreError):
             more = await self._write(lambda db: deletion.purge(db, begin=True))
             while more:
                 more = await self._write(lambda db: deletion.purge(db, begin=False))
-            await self._writer.empty_log()
+            await self._writer.empty_log(rewrite=rewrite)
 
     async def restore_conversation(
         self,

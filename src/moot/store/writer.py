@@ -21,6 +21,8 @@ Work = Callable[[apsw.Connection], T]
 _LOG_PRESSURE = 16
 # How long the writer waits for readers to let go of a log that is to be emptied.
 _EMPTYING_MS = 200
+# Up to this size a store is written anew after a deletion.
+_REWRITTEN_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(slots=True, eq=False)
@@ -46,6 +48,7 @@ class Writer:
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._log_pages = 0
         self._must_empty = threading.Event()
+        self._must_rewrite = threading.Event()
         self._suspect = False
         self._connection: apsw.Connection | None = self._open()
         self._thread = threading.Thread(target=self._serve, name="moot-store-writer", daemon=True)
@@ -62,11 +65,13 @@ class Writer:
         self._jobs.put(Job(work, future, name))
         return future
 
-    async def empty_log(self) -> None:
-        """Move the log into the database and cut it off, so that nothing that was deleted is left in it.
+    async def empty_log(self, *, rewrite: bool) -> None:
+        """Move the log into the database and cut it off, so that nothing that was deleted is left in either.
 
         While a reader needs it the log stays, and goes after one of the next commits.
         """
+        if rewrite:
+            self._must_rewrite.set()
         await self.write(lambda _db: self._must_empty.set())
         # The thread does one thing after the other: behind this one, the log has been tried.
         await self.write(lambda _db: None)
@@ -188,6 +193,7 @@ class Writer:
         try:
             # Not for long: whoever writes next waits behind this.
             connection.set_busy_timeout(_EMPTYING_MS)
+            self._rewrite(connection)
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             self._must_empty.clear()
             self._log_pages = 0
@@ -198,6 +204,14 @@ class Writer:
         finally:
             if self._connection is connection:
                 connection.set_busy_timeout(BUSY_MS)
+
+    def _rewrite(self, connection: apsw.Connection) -> None:
+        """Write the file anew, once: a row that moved leaves a copy on its old page, which no deletion finds."""
+        if self._must_rewrite.is_set():
+            self._must_rewrite.clear()
+            pages, size = connection.execute("PRAGMA page_count").get, connection.execute("PRAGMA page_size").get
+            if pages * size <= _REWRITTEN_BYTES:
+                connection.execute("VACUUM")
 
 
 def _run_alone(connection: apsw.Connection, job: Job) -> None:

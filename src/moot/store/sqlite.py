@@ -87,7 +87,7 @@ class SqliteStore:
         return doomed
 
     async def purge(self, *, rewrite: bool = False) -> None:
-        """Take the words of what was deleted out of the indexes and the log; out of old pages too, where that is asked."""
+        """Take the words of what was deleted out of the indexes and the log, and if asked out of old pages too."""
         # It is gone and stays gone; words the disk will not have taken out of an index now go with the next one.
         with suppress(StoreError):
             more = await self._write(lambda db: deletion.purge(db, begin=True))

@@ -183,7 +183,8 @@ async def test_a_damaged_archive_is_refused_wherever_it_is_cut(scene: Scene) -> 
 async def test_an_archive_cannot_bring_its_own_mark_of_trust(scene: Scene) -> None:
     (scene.cwd / "a.zip").write_bytes(zipped(("evil/.moot.json", b'{"taint":["forged"]}')))
     await scene.take("a.zip")
-    assert scene.skills.all()[0].taint == frozenset()
+    # Nobody has agreed to it, so its words are a stranger's, whatever it says of itself.
+    assert scene.skills.all()[0].taint == frozenset({"skill"})
 
 
 async def test_a_folder_with_a_link_out_is_refused(scene: Scene) -> None:

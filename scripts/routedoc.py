@@ -67,7 +67,7 @@ role (`tests/routing`; how the set was made is written there):
 `python scripts/routemodel.py` learns from `scripts/routing` (requests and patterns written for it) and from the half of
 the labelled set that is for tuning, and writes `route_model.bin` beside the router. It needs nothing but Python and
 takes less than a minute. `python scripts/routemodel.py check` measures by five folds; as the written requests were
-added with the tuning half in sight, it flatters. [Why it is built this way](adr/0011-routing-by-a-table.md).
+added with the tuning half in sight, it flatters. [Why it is built this way](adr/0013-routing-by-a-table.md).
 """
 
 

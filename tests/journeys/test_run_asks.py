@@ -155,7 +155,7 @@ async def test_an_idle_chat_asks_what_a_teammate_left_behind_asks(daemon: Daemon
         person.enter("let go")
         person.wait_for("Gone on.")
         person.wait_on_screen("allow set_title?")
-        person.wait_on_screen("o once · r for this run")
+        person.wait_on_screen("o once · r this again in this run")
         person.type("o")
         person.wait_for("I heard.")
         person.type("\x04")
@@ -172,7 +172,7 @@ async def test_a_chat_that_is_opened_later_asks_it_too(daemon: DaemonProcess, se
         await talk.say("moot", "let go", sender)
         await eventually(lambda: _asks_of(talk, sender))
     with terminal(daemon.home, "chat", "moot", "--as", sender) as person:
-        person.wait_on_screen("o once · r for this run")
+        person.wait_on_screen("o once · r this again in this run")
         person.type("d")
         person.wait_for("I heard.")
 

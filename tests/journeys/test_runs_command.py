@@ -280,7 +280,7 @@ async def test_a_conversation_is_joined_by_the_agents_name(daemon: DaemonProcess
     with asking(daemon, "hand on", sender):
         turn, _ = await eventually(lambda: _waiting(daemon, sender))
         with terminal(daemon.home, "attach", "moot", "--as", sender) as person:
-            person.wait_for("agent_wait")
+            person.wait_for("wait for arun-")
             daemon.cli("stop", turn["run_id"])
             assert person.wait_for_exit() == 1
 
@@ -292,7 +292,7 @@ def test_logs_show_who_said_what_and_the_calls_between(daemon: DaemonProcess, se
     assert shown == "moot › earn it\noperator › earned\n"
     told = daemon.cli("logs", turn["run_id"]).stdout
     assert told.startswith("you › pay\n")
-    assert "⚒ agent_spawn" in told
+    assert "⚒ operator: " in told
     assert told.endswith("moot › Paid.\n")
     assert daemon.cli("logs", "moot", "--as", sender).stdout == told
     messages = daemon.cli_json("logs", child["run_id"])["data"]

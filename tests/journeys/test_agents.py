@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from moot.domain.agent import ROLES
-from moot.domain.errors import NotFound
+from moot.domain.errors import ConfigError, NotFound
 from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, run_cli, running
 from tests.fake_provider import Provider
 
@@ -152,14 +152,14 @@ async def test_an_agent_that_is_disabled_cannot_be_talked_to_until_it_is_active(
     path = write(home.path / "agents", "dora", "status: disabled\n")
     with running(home) as daemon:
         async with daemon.client() as talk:
-            with pytest.raises(NotFound, match="status is disabled"):
+            with pytest.raises(ConfigError, match="status is disabled"):
                 await talk.say("dora", "hello")
             path.write_text(front("dora", "status: active\n"))
 
             async def answers() -> bool:
                 try:
                     return (await talk.say("dora", "hello")).outcome == "completed"
-                except NotFound:
+                except ConfigError:
                     return False
 
             await eventually(answers)

@@ -1,12 +1,12 @@
 """What an owner agreed to is what is done: seen whole, held to what was shown, and no rule allows more than it says."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from moot.wire import moot_pb2 as pb
@@ -18,6 +18,7 @@ from tests.talking import Speech, Talking
 
 CONFIG = PROVIDER_CONFIG
 HIDDEN = "HIDDEN-TAIL"
+FROZEN = Path(__file__).parents[1] / "unit" / "store" / "frozen" / "6.sql"
 
 
 def call(name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -319,19 +320,14 @@ async def test_what_an_agent_makes_of_a_skill_is_told_to_nobody_before_the_owner
 
 
 def test_an_older_store_keeps_no_rule_that_bound_less_than_it_showed(home: Home) -> None:
-    with running(home):
-        pass
     database = home.path / "data" / "moot.db"
-    back = (
-        "ALTER TABLE rules DROP COLUMN bound; ALTER TABLE asks DROP COLUMN exact; ALTER TABLE asks DROP COLUMN what;"
+    database.parent.mkdir(mode=0o700)
+    older = FROZEN.read_text(encoding="utf-8") + (
         "INSERT INTO rules (agent, sender, tool, pattern, run, created_at, created_by)"
         " VALUES ('ada', 'user', 'exec', 'ls', '', 1.0, 'owner'), ('ada', 'user', 'fs_write', '*', '', 1.0, 'owner');"
-        "PRAGMA user_version = 6;"
     )
-    subprocess.run(
-        [sys.executable, "-c", "import sqlite3,sys; sqlite3.connect(sys.argv[1]).executescript(sys.argv[2])",
-         str(database), back],
-        check=True,
-    )  # fmt: skip
+    connection = apsw.Connection(str(database))
+    connection.execute(older)
+    connection.close()
     with running(home) as daemon:
         assert daemon.cli_json("rules")["data"] == []

@@ -156,7 +156,7 @@ async def test_an_idle_chat_asks_what_a_teammate_left_behind_asks(daemon: Daemon
         person.wait_for("Gone on.")
         person.wait_on_screen("allow set_title?")
         person.wait_on_screen("o once · r this again in this run")
-        person.type("o")
+        person.enter("o")
         person.wait_for("I heard.")
         person.type("\x04")
         assert person.wait_for_exit() == 0
@@ -173,7 +173,7 @@ async def test_a_chat_that_is_opened_later_asks_it_too(daemon: DaemonProcess, se
         await eventually(lambda: _asks_of(talk, sender))
     with terminal(daemon.home, "chat", "moot", "--as", sender) as person:
         person.wait_on_screen("o once · r this again in this run")
-        person.type("d")
+        person.enter("d")
         person.wait_for("I heard.")
 
 
@@ -184,13 +184,13 @@ async def _asks_of(talk: Talking, sender: str) -> list[pb.AskInfo]:
 async def test_always_decided_in_a_background_run_holds_for_the_next(home: Home) -> None:
     with running(home) as daemon:
         async with daemon.client() as talk:
-            first = await start(talk, "name it", agent="ada")
+            first = await start(talk, "name it", agent="ada", cwd=str(home.path))
             decided = await decide(talk, (await asked(talk, first.run_id)).ask_id, "always")
             assert decided.rule.endswith("for ada with user")
-            second = await start(talk, "name it", agent="ada")
+            second = await start(talk, "name it", agent="ada", cwd=str(home.path))
             assert (await over(talk, second.run_id)).outcome == "completed"
             # And for the same person's own conversation with the agent.
-            speech = await talk.say("ada", "name it")
+            speech = await talk.say("ada", "name it", cwd=str(home.path))
             assert speech.of("approval_opened") == []
 
 

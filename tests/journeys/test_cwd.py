@@ -126,3 +126,18 @@ async def test_the_command_line_sends_its_own_directory_or_the_one_it_is_given(
     own, given = map(place, provider.bodies())
     assert own == str(Path.cwd())
     assert given == str(tmp_path)
+
+
+async def test_a_model_that_chooses_tools_by_schema_is_told_of_no_path_it_could_copy_wrong(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    config = PROVIDER_CONFIG.replace("PROVIDER_URL", provider.url)
+    home.write_config(config.replace('model = "m"', 'model = "m"\ntools = "schema"'))
+    provider.program({"text": '{"tool": "say", "text": "hi"}'})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            assert (await talk.say("ada", "one", cwd=str(tmp_path))).text == "hi"
+    (body,) = provider.bodies()
+    told = body["messages"][0]["content"]
+    assert "by its name alone" in told
+    assert str(tmp_path) not in told

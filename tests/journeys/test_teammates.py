@@ -30,6 +30,8 @@ SCRIPT = script(
         made("agent_spawn", agent="operator", instruction="{mode}"),
     ]}, wait("{agent_ids}", mode="{mode}"), say("{result}")),
     lead("^do not wait", spawn("answer late"), say("Started.")),
+    lead("^the same again", spawn("answer late"), spawn("answer late"), wait(), spawn("answer late"), wait(),
+         say("{result}")),
     lead("has ended", say("Thank you: {user}")),
     lead("^a tree (?P<mark>.*)", spawn("have somebody linger {mark}", "librarian"), say("Begun.")),
     lead("^deep", spawn("go deeper", "operator"), wait(), say("{result}")),
@@ -97,6 +99,15 @@ async def test_what_cannot_be_done_is_refused_and_nothing_is_started(
     async with daemon.client() as talk:
         assert complaint in str(await called(talk, sender, tool, **arguments))
         assert "arun-" not in (await runs_in(talk, sender)).replace("arun-0000000000000000", "")
+
+
+async def test_a_task_is_not_given_again_before_its_result_is_fetched(daemon: DaemonProcess, sender: str) -> None:
+    async with daemon.client() as talk:
+        speech = await talk.say("moot", "the same again", sender)
+    first, refused, again = results(speech, "agent_spawn")
+    assert f"was given this very task before, as {first['agent_id']}" in refused
+    assert again["agent_id"] != first["agent_id"]
+    assert [each["result"] for each in results(speech, "agent_wait")] == ["late result", "late result"]
 
 
 async def test_a_wait_whose_time_is_up_tells_how_the_run_stands_and_leaves_it_alone(

@@ -63,6 +63,9 @@ class Person:
 
     async def look(self) -> None:
         for ask in await self.talk.asks():
+            if ask.kind == "question":
+                await self.talk.reply("moot", "No. Say what you have done.")
+                continue
             wanted = ask.tool == "fs_write" and "greeting.txt" in ask.line
             message = pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision="once" if wanted else "deny")
             decided = (await self.talk.ask(decide_ask=message)).ask_decided

@@ -33,6 +33,11 @@ def place_framing(cwd: str) -> str:
     return f"Your working directory for this turn is {defuse(cwd)}\nName what is in it without that path: notes.txt"
 
 
+def plain_place_framing() -> str:
+    """For models that copy a long path wrong: all there is can be named without one."""
+    return "Your tools work in one directory. Name what is in it by its name alone, such as notes.txt, and itself as ."
+
+
 def refusal(names: Sequence[str]) -> Message:
     """Told once to a speaker that called a tool where it has none."""
     listed = ", ".join(sorted({defuse(name)[:64] for name in names}))

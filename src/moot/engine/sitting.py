@@ -12,7 +12,15 @@ from moot.domain.prompt import Prompt, ToolSpec
 from moot.domain.run import Outcome
 from moot.domain.usage import Spent
 from moot.engine.deadline import Deadline
-from moot.engine.framing import guest_framing, nudge, place_framing, primary_framing, refusal, shown
+from moot.engine.framing import (
+    guest_framing,
+    nudge,
+    place_framing,
+    plain_place_framing,
+    primary_framing,
+    refusal,
+    shown,
+)
 from moot.engine.gate import Toolbox
 from moot.engine.holdback import Holdback
 from moot.engine.outcome import Repetition
@@ -133,7 +141,8 @@ class Sitting:
         elif turn.history.guests:
             blocks.append(primary_framing(primary=request.key.agent))
         if self.specs:
-            blocks.append(place_framing(turn.cwd))
+            knows_paths = turn.model.tools is ToolSupport.NATIVE
+            blocks.append(place_framing(turn.cwd) if knows_paths else plain_place_framing())
         return blocks
 
     def _estimated_prompt(self) -> int:

@@ -29,6 +29,17 @@ def check_chain(agent: str, chain: tuple[str, ...], *, most: int) -> None:
         )
 
 
+def check_not_given(context: RunContext, agent: str, instruction: str, not_fetched: Sequence[AgentRun]) -> None:
+    """Refuse to give a task again in a later step while the result of the first time has not been fetched."""
+    for run in not_fetched:
+        is_same = run.agent == agent and run.instruction == instruction
+        if is_same and run.step != context.step and run.call != context.call_id:
+            raise Conflict(
+                f"{agent} was given this very task before, as {run.id}",
+                fix=f'Fetch its result: agent_wait(agent_id="{run.id}").',
+            )
+
+
 class Tally:
     """What one turn of a person's has delegated, over its whole tree."""
 

@@ -24,7 +24,7 @@ from moot.domain.trace import TraceKind
 from moot.failpoint import reach
 from moot.multiagent.attendance import Attendance
 from moot.multiagent.crew import Crew, Live, Wish
-from moot.multiagent.delegation import Delegations, check_chain
+from moot.multiagent.delegation import Delegations, check_chain, check_not_given
 from moot.multiagent.delivery import Deliveries
 from moot.multiagent.fates import fate
 from moot.multiagent.making import in_background, request_of, spawned, taken_back
@@ -55,6 +55,9 @@ class Teammates:
         check_chain(wish.agent, chain, most=self._c.config().max_depth)
         # What cannot be allowed is refused before anything is made.
         self._c.partition().spawn_scope(wish.agent, wish.allowed_tools)
+        history = await self._c.runs.histories.load(context.key)
+        open_runs = self.not_fetched(context.run_id, history.entries if history is not None else ())
+        check_not_given(context, wish.agent, wish.instruction, open_runs)
         await self._count(context, wish.agent)
         run = spawned(context, wish, run_id=self._new_id(), chain=chain, parent_seq=await self._last_seq(context.key))
         return await self._keep(run)

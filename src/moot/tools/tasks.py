@@ -185,7 +185,9 @@ class TaskUpdate:
 
 
 def _missing(task_id: str) -> NotFound:
-    return NotFound(f"there is no task {task_id!r}", fix="List them with task_list.")
+    # Small models take the work of a teammate for an entry of their list.
+    fix = "That is a teammate: agent_wait fetches its result." if task_id.startswith("arun-") else "See task_list."
+    return NotFound(f"there is no task {task_id!r}", fix=fix)
 
 
 def _told(task: Task) -> dict[str, Any]:

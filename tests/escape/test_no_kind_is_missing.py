@@ -1,0 +1,56 @@
+"""The tables of kinds of runs are whole: every place that makes a run, or lets one in, and every door is in them."""
+
+import ast
+from pathlib import Path
+
+import moot
+from tests.escape.test_every_kind_of_run import KINDS
+from tests.escape.test_every_kind_of_teammate import TEAM_KINDS
+
+SOURCE = Path(moot.__file__).parent
+_ENTRANCES = (
+    "RunRequest",
+    "_doors.turn",
+    "_runs.submit",
+    "_lanes.enter",
+    "runs.resume",
+    "runs.take_up",
+    "pb.StreamMsg",
+)
+
+
+def _places() -> set[str]:
+    """Every function of the daemon that makes a request for a run, or lets one in."""
+    found: set[str] = set()
+    for package in ("daemon", "engine", "store", "hooks", "tools", "models", "agents", "multiagent"):
+        for path in sorted((SOURCE / package).rglob("*.py")):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            for function in ast.walk(tree):
+                if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and _enters(function):
+                    found.add(f"{path.relative_to(SOURCE)}:{function.name}")
+    return found
+
+
+def _enters(function: ast.AST) -> bool:
+    calls = (ast.unparse(node.func) for node in ast.walk(function) if isinstance(node, ast.Call))
+    return any(call == entrance or call.endswith(f".{entrance}") for call in calls for entrance in _ENTRANCES)
+
+
+def test_every_way_to_make_an_agent_speak_is_in_the_table() -> None:
+    kinds = [*KINDS.values(), *TEAM_KINDS.values()]
+    assert _places() == {place for kind in kinds for place in kind.through}
+
+
+def test_every_door_that_listens_is_in_the_table() -> None:
+    doors = {"restart", "inside"}
+    for path in (SOURCE / "daemon").glob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        names = {node.name for node in tree.body if isinstance(node, ast.AsyncFunctionDef)}
+        doors |= {path.stem} if "listen" in names and path.stem != "http" else set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("app.router.add_"):
+                verb = ast.unparse(node.func).removeprefix("app.router.add_").upper()
+                doors.add(f"{verb} {ast.literal_eval(node.args[0])}")
+    # What can only be looked at.
+    doors -= {"GET /healthz", "GET /openapi.json", "GET /v1/models", "GET /v1/models/{name}"}
+    assert doors == {kind.door for kind in KINDS.values()}

@@ -38,7 +38,7 @@ async def measure_gate(home: Path, base: str) -> tuple[list[float], list[float]]
         through, alone = [], []
         for _ in range(_CALLS):
             started = time.perf_counter()
-            result = await box.execute(call, "", context, Deadline(60.0))
+            result = await box.execute(call, "", context, Deadline(60.0), asyncio.Semaphore(8))
             through.append(time.perf_counter() - started)
             started = time.perf_counter()
             await tool({"text": "as it is"}, context)

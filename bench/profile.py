@@ -1,4 +1,4 @@
-"""Where a turn's time goes: python -m bench.profile chat|concurrent|history|stream [--lines N]
+"""Where a turn's time goes: python -m bench.profile chat|tools|concurrent|history|stream [--lines N]
 
 Runs a real daemon under cProfile, its event loop and its writer thread apart, drives it, and prints the most
 expensive functions in microseconds per turn. cProfile makes Python code two to three times slower and C code
@@ -60,8 +60,8 @@ async def _load(bench: Bench, load: str) -> int:
     if load == "concurrent":
         await bench.many(Tally())
         return QUICK.concurrent_turns + QUICK.concurrent
-    turns = 400 if load == "chat" else 200 if load == "history" else 20
-    agent = "paced" if load == "stream" else "bench"
+    turns = {"chat": 400, "tools": 400, "history": 200}.get(load, 20)
+    agent = {"stream": "paced", "tools": "tools"}.get(load, "bench")
     if load == "history":
         await seed(line, "profile", 10_000)
     for number in range(turns):
@@ -94,7 +94,7 @@ def show(stats: pstats.Stats, turns: int, lines: int) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Profile the daemon under a load.")
-    parser.add_argument("load", choices=("chat", "concurrent", "history", "stream", "serve"))
+    parser.add_argument("load", choices=("chat", "tools", "concurrent", "history", "stream", "serve"))
     parser.add_argument("--lines", type=int, default=30)
     parser.add_argument("--folder", type=Path, default=OUT, help=argparse.SUPPRESS)
     options = parser.parse_args()

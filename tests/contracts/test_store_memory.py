@@ -8,8 +8,9 @@ from store_kit import DONE, KEY, OTHER, archived, contents, request, stored, tur
 from moot.domain.conversation import Conversation
 from moot.domain.errors import BadRequest, Conflict, NotFound, StoreError
 from moot.domain.message import Message, Role, ToolCall, assistant, tool_result, user
-from moot.domain.ports import Store, Token
+from moot.domain.ports import Store
 from moot.domain.run import Outcome, RunEnd, RunStatus
+from moot.domain.token import Token
 from moot.domain.usage import Spend, Usage
 
 CALLS = tuple(ToolCall(id=f"c{number}", name="look", arguments="{}") for number in (1, 2, 3))

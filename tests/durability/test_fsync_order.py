@@ -83,11 +83,12 @@ def test_waiting_transactions_share_one_sync(tmp_path: Path, disk: Any) -> None:
     async def scenario() -> int:
         store = await open_store(tmp_path / "moot.db", tuning=Tuning(vfs=disk.name))
         before = len(disk.notes)
-        async with asyncio.TaskGroup() as group:
-            for number in range(100):
-                key = ConversationKey("ada", str(number))
-                asked = RunRequest(id=f"r{number}", key=key, speaker="ada", content="hi")
-                group.create_task(store.begin(asked, now=1.0))
+        begun = []
+        for number in range(100):
+            key = ConversationKey("ada", str(number))
+            begun.append(store.begin(RunRequest(id=f"r{number}", key=key, speaker="ada", content="hi"), now=1.0))
+        for each in begun:
+            await each
         syncs = sum(1 for note in disk.notes[before:] if note.what == "sync" and note.file == "log")
         await store.close()
         return syncs

@@ -57,6 +57,8 @@ logger = logging.getLogger(__name__)
 
 DRAIN_SECONDS = 10.0
 _LOOK_AGAIN_SECONDS = 0.05
+# How long a thread keeps the interpreter while another one wants it.
+_SWITCH_SECONDS = 0.0005
 _TIDY_SECONDS = 5.0
 
 
@@ -349,12 +351,18 @@ async def _serve(paths: Paths, redactor: Redactor) -> int:
     async with running(paths, redactor) as daemon:
         loop.add_signal_handler(signal.SIGHUP, daemon.reload)
         _settle_heap()
+        _share_the_interpreter()
         _say_ready(daemon)
         await stop.wait()
         daemon.approvals.suspend()
         daemon.team.teammates.close()
         await daemon.runs.stop(grace=DRAIN_SECONDS)
     return 0
+
+
+def _share_the_interpreter() -> None:
+    """Let the writer's thread have its turn soon: with the usual five milliseconds it waits for a whole model call."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
 
 
 def _settle_heap() -> None:

@@ -6,6 +6,17 @@ from typing import cast
 from moot.daemon.connection import GREETING_BYTES, TOKEN_FIX, Exchange, LiveReply, Serving
 from moot.daemon.principal import Principal
 from moot.domain.errors import MootError, Unauthorized
+from moot.domain.events import (
+    RunStarted,
+    TextEnded,
+    TextStarted,
+    ThinkingEnded,
+    ThinkingStarted,
+    ToolExecuted,
+    ToolFinished,
+    ToolsCompleted,
+    ToolsStarted,
+)
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import MAX_FRAME, FrameDecoder, decode_client, encode_frame, join_frame, truncated
 from moot.wire.events import CachedEvent, error_message
@@ -14,6 +25,21 @@ _LINGER_SECONDS = 5.0
 _GREETING_SECONDS = 30.0
 # Answers are bounded by what is in flight, events by max_unsent; past this many times that, nobody is reading.
 _HOPELESS = 8
+# What tells how a run stands is read by eye, and leaves together with the words that come next.
+_CAN_WAIT = frozenset(
+    (
+        RunStarted,
+        TextStarted,
+        TextEnded,
+        ThinkingStarted,
+        ThinkingEnded,
+        ToolsStarted,
+        ToolFinished,
+        ToolExecuted,
+        ToolsCompleted,
+    )
+)
+_MOMENT_SECONDS = 0.001
 
 
 class Connection(asyncio.Protocol):
@@ -28,6 +54,9 @@ class Connection(asyncio.Protocol):
         self._deaf = False
         self._collected: list[bytes] = []
         self._collected_bytes = 0
+        # When what was collected leaves: with this turn of the event loop, or at the latest then.
+        self._leaving = False
+        self._parting: asyncio.TimerHandle | None = None
 
     # ---- asyncio.Protocol
 
@@ -101,17 +130,17 @@ class Connection(asyncio.Protocol):
             self._write(encode_frame(answer))
 
     def put_event(self, event: CachedEvent, reply: LiveReply) -> bool:
-        return self._push(event.payload, reply.suffix)
+        return self._push(event.payload, reply.suffix, can_wait=type(event.event) in _CAN_WAIT)
 
     def put_feed(self, event: CachedEvent, reply: LiveReply) -> bool:
         return self._push(event.feed_payload, reply.suffix)
 
-    def _push(self, payload: bytes, suffix: bytes) -> bool:
+    def _push(self, payload: bytes, suffix: bytes, *, can_wait: bool = False) -> bool:
         transport = self._transport
         # Between closing and the news of it a transport may refuse to be written to.
         if transport is None or transport.is_closing() or self._unsent(transport) > self._max_unsent:
             return False
-        self._collect(join_frame(payload, suffix))
+        self._collect(join_frame(payload, suffix), can_wait=can_wait)
         return True
 
     def _write(self, frame: bytes) -> None:
@@ -124,14 +153,25 @@ class Connection(asyncio.Protocol):
     def _unsent(self, transport: asyncio.Transport) -> int:
         return transport.get_write_buffer_size() + self._collected_bytes
 
-    def _collect(self, frame: bytes) -> None:
-        """What is sent in one turn of the event loop leaves in one write: a write costs more than what it carries."""
-        if not self._collected:
-            asyncio.get_running_loop().call_soon(self._flush)
+    def _collect(self, frame: bytes, *, can_wait: bool = False) -> None:
+        """What is sent in one turn of the event loop leaves in one write: a write costs more than what it carries.
+
+        What can wait leaves with what comes next, or a moment later.
+        """
+        if not can_wait:
+            if not self._leaving:
+                self._leaving = True
+                asyncio.get_running_loop().call_soon(self._flush)
+        elif not self._collected:
+            self._parting = asyncio.get_running_loop().call_later(_MOMENT_SECONDS, self._flush)
         self._collected.append(frame)
         self._collected_bytes += len(frame)
 
     def _flush(self) -> None:
+        if self._parting is not None:
+            self._parting.cancel()
+            self._parting = None
+        self._leaving = False
         frames, self._collected, self._collected_bytes = self._collected, [], 0
         if frames and self._transport is not None and not self._transport.is_closing():
             self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))

@@ -265,8 +265,9 @@ class Hands:
         ]
 
     def _publish(self, call: GateCall, record: CallRecord) -> None:
-        # It may have made a skill.
-        self._looked_at = -math.inf
+        if call.tool.spec.group == "skill":
+            # It may have made one.
+            self._looked_at = -math.inf
         call.context.emit(ToolExecuted(record.call_id, record.tool, record.ok, record.seconds))
 
     def _hooks(self, config: HandsConfig) -> list[Hook]:

@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 
 from moot.domain.agent_run import owner_of
 from moot.domain.errors import BadRequest, Busy, Forbidden, StoreError, Unauthorized
-from moot.domain.ports import Clock, Store, Token
+from moot.domain.ports import Clock, Store
+from moot.domain.token import Token
 
 RESERVED_SENDERS = ("run:", "cron:", "team:", "bg:")
 OWNER_SENDER = "user"

@@ -14,6 +14,7 @@ from moot.domain.events import Event
 from moot.domain.message import Entry, Message, Thinking, ToolCall
 from moot.domain.prompt import Prompt, ToolSpec
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
+from moot.domain.token import Token
 from moot.domain.usage import Spend, Spent, Usage
 
 
@@ -257,17 +258,6 @@ class Hook(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
-    """A principal that is not the owner: its default sender is its name, `senders` are the patterns it owns."""
-
-    name: str
-    senders: tuple[str, ...]
-    created_at: float
-    last_used_at: float = 0.0
-    revoked_at: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
     """A run that has begun: its stored user message, and whether the conversation was made for it."""
 
@@ -325,15 +315,15 @@ class Store(Protocol):
         """End a run that never began."""
         ...
 
-    async def begin(self, request: RunRequest, *, now: float) -> Begun:
-        """Append the user message and mark the run running, queued before or not."""
+    def begin(self, request: RunRequest, *, now: float) -> Awaitable[Begun]:
+        """Append the user message and mark the run running, queued before or not. Handed over like `append`."""
         ...
 
     async def rerun(self, request: RunRequest, *, of: str, now: float) -> Entry:
         """Run again on the message run `of` appended; Conflict when something came after it."""
         ...
 
-    async def append(
+    def append(
         self,
         key: ConversationKey,
         run_id: str,
@@ -341,14 +331,27 @@ class Store(Protocol):
         *,
         now: float,
         spent: Spent | None = None,
-    ) -> list[Entry]:
-        """Append what a run has to say; in the same transaction, what it has used up so far."""
+    ) -> Awaitable[list[Entry]]:
+        """Append what a run has to say; in the same transaction, what it has used up so far.
+
+        It is handed over when this is called, ahead of whatever is handed over later.
+        """
         ...
 
-    async def end(
-        self, key: ConversationKey, run_id: str, end: RunEnd, messages: Sequence[Message], *, now: float
-    ) -> list[Entry]:
-        """Append the last messages and record the outcome, in one transaction. A second end changes nothing."""
+    def end(
+        self,
+        key: ConversationKey,
+        run_id: str,
+        end: RunEnd,
+        messages: Sequence[Message],
+        *,
+        now: float,
+        after: int | None = None,
+    ) -> Awaitable[list[Entry]]:
+        """Append the last messages and record the outcome, in one transaction. A second end changes nothing.
+
+        Handed over like `append`. It is refused where the conversation does not end with number `after`.
+        """
         ...
 
     async def recover(self, *, now: float) -> list[Run]:

@@ -5,8 +5,8 @@ import logging
 from asyncio import Semaphore
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Protocol
-from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -71,7 +71,6 @@ class Gate:
         self.whose = whose
         self._boxed: Mapping[str, Tool] = {}
         self._boxes: dict[Scope, Toolbox] = {}
-        self._at_work: WeakValueDictionary[str, Semaphore] = WeakValueDictionary()
 
     def box(self, scope: Scope) -> "Toolbox":
         """What a run may use. The scope is applied here and nowhere else; a box lasts until the tools change."""
@@ -87,10 +86,10 @@ class Gate:
     def line(self, call: ToolCall) -> str:
         """The call in one line as its tool says it; empty where it cannot, or is not there any more."""
         tool = self._tools().get(call.name)
-        return _line(tool, call) if isinstance(tool, Renders) else ""
+        return _line(tool, call) if tool is not None and _renders(type(tool)) else ""
 
-    async def pass_through(self, call: GateCall, deadline: Deadline) -> ToolResult:
-        proceed: Proceed = _Execution(deadline, self._at_work.setdefault(call.context.run_id, Semaphore(AT_ONCE)))
+    async def pass_through(self, call: GateCall, deadline: Deadline, at_work: Semaphore) -> ToolResult:
+        proceed: Proceed = _Execution(deadline, at_work)
         for hook in reversed(self.hooks):
             proceed = _Link(hook, proceed)
         return await self._budget(call, await proceed(call))
@@ -179,7 +178,10 @@ class Toolbox:
     def line(self, call: ToolCall) -> str:
         return self._gate.line(call) if call.name in self._tools else ""
 
-    async def execute(self, call: ToolCall, flaw: str, context: RunContext, deadline: Deadline) -> ToolResult:
+    async def execute(
+        self, call: ToolCall, flaw: str, context: RunContext, deadline: Deadline, at_work: Semaphore
+    ) -> ToolResult:
+        """Make one call. `at_work` has a place for each tool of the run that may be at work at a time."""
         tool = self._tools.get(call.name)
         if tool is None:
             return ToolResult(content=self._missing(call.name), is_error=True, is_refused=True)
@@ -189,7 +191,7 @@ class Toolbox:
             if isinstance(arguments, str):
                 return ToolResult(content=arguments, is_error=True)
             passing = GateCall(id=call.id, tool=tool, arguments=arguments, context=context)
-            return await self._gate.pass_through(passing, deadline)
+            return await self._gate.pass_through(passing, deadline, at_work)
         except MootError as error:
             return ToolResult(content=error.sentence, is_error=True)
 
@@ -204,6 +206,12 @@ class Toolbox:
             return call
         exact = await self._gate.restore(context.run_id, call.id)
         return replace(call, arguments=exact)
+
+
+@lru_cache(maxsize=1024)
+def _renders(kind: type) -> bool:
+    # Asked anew for every call, a protocol costs as much as half the chain.
+    return issubclass(kind, Renders)
 
 
 def _line(tool: Any, call: ToolCall) -> str:

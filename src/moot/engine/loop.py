@@ -286,12 +286,13 @@ class Loop:
     async def _make_calls(self, sitting: Sitting, reply: Reply) -> None:
         turn, progress = sitting.turn, sitting.progress
         turn.emit(ToolsStarted(tuple(progress.calls), tuple(map(sitting.toolbox.line, progress.calls))))
-        async with asyncio.TaskGroup() as group:
-            for call in reply.calls:
-                group.create_task(
-                    self._call(sitting, call, reply.flaws.get(call.id, "")),
-                    name=f"tool {call.name}",
-                )
+        calls = [(call, self._call(sitting, call, reply.flaws.get(call.id, ""))) for call in reply.calls]
+        if len(calls) == 1:
+            await calls[0][1]
+        else:
+            async with asyncio.TaskGroup() as group:
+                for call, made in calls:
+                    group.create_task(made, name=f"tool {call.name}")
         turn.emit(ToolsCompleted())
         reach("tools.completed")
         progress.calls, progress.flushed = (), 0
@@ -317,7 +318,7 @@ class Loop:
             stir=deadline.stir,
         )
         with deadline.tool():
-            output = await toolbox.execute(call, flaw, context, own_deadline)
+            output = await toolbox.execute(call, flaw, context, own_deadline, sitting.at_work)
         took = int((self._clock.monotonic() - started - waited.seconds) * 1000)
         progress.made += 1
         progress.refused += output.is_refused

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from moot.domain.message import Entry, Message
 from moot.domain.ports import Clock, Store
+from moot.domain.run import RunEnd
 from moot.domain.usage import Spent
 from moot.engine.history import History
 from moot.engine.supervisor import Supervisor
@@ -19,7 +20,9 @@ class Recorder:
         self._run_id = run_id
         self._clock = clock
         self._supervisor = supervisor
-        self._writes: list[asyncio.Task[list[Entry]]] = []
+        self._writes: list[asyncio.Future[list[Entry]]] = []
+        # Whether the disk has taken all it was given so far.
+        self._is_whole = True
 
     def write(self, messages: Sequence[Message], spent: Spent | None = None) -> None:
         """Extend the history now and the disk soon; writes reach the disk in the order they were made.
@@ -35,12 +38,31 @@ class Recorder:
             ]
         )
         append = self._store.append(self._history.key, self._run_id, messages, now=now, spent=spent)
-        self._writes.append(self._supervisor.start(f"append {self._run_id}", append))
+        self._writes.append(self._supervisor.own(f"append {self._run_id}", append))
+
+    async def end(self, end: RunEnd, messages: Sequence[Message]) -> None:
+        """Write the last messages and the outcome behind all that was written, and wait for the disk."""
+        ending = self._store.end(
+            self._history.key,
+            self._run_id,
+            end,
+            messages,
+            now=self._clock.now(),
+            # Where a write that is still on its way is refused, this one is too.
+            after=self._history.last_seq if self._is_whole else None,
+        )
+        last = self._supervisor.own(f"end {self._run_id}", ending)
+        self._writes.append(last)
+        await self.settle()
+        self._history.extend(last.result())
 
     async def settle(self) -> None:
         """Wait until everything written is on disk. A cancelled waiter leaves the writes alone."""
-        if self._writes:
-            await asyncio.wait(self._writes)
-            done, self._writes = self._writes, []
-            for write in done:
-                write.result()
+        waiting = [write for write in self._writes if not write.done()]
+        if waiting:
+            await asyncio.wait(waiting)
+        done, self._writes = self._writes, []
+        failures = [failure for write in done if (failure := write.exception()) is not None]
+        if failures:
+            self._is_whole = False
+            raise failures[0]

@@ -1,7 +1,8 @@
 """A turn at work: what it was briefed with, the tools it has, what its next prompt says and what that may take."""
 
+from asyncio import Semaphore
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from moot.domain.config import Config
@@ -21,7 +22,7 @@ from moot.engine.framing import (
     refusal,
     shown,
 )
-from moot.engine.gate import Toolbox
+from moot.engine.gate import AT_ONCE, Toolbox
 from moot.engine.holdback import Holdback
 from moot.engine.outcome import Repetition
 from moot.engine.purse import Hold, Need
@@ -54,6 +55,7 @@ class Sitting:
     aside: tuple[Message, ...] = ()
     was_reminded: bool = False
     holdback: Holdback | None = None
+    at_work: Semaphore = field(default_factory=lambda: Semaphore(AT_ONCE))
 
     def may_nudge(self, outcome: Outcome) -> bool:
         """Whether the run goes on instead of ending this way; it is told why, this once."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -20,6 +20,10 @@ class Supervisor:
         task.add_done_callback(self._finished)
         return task
 
+    def own(self, name: str, work: Awaitable[T]) -> asyncio.Future[T]:
+        """What is under way already stays as it is; anything else becomes a task of ours."""
+        return work if isinstance(work, asyncio.Future) else self.start(name, _awaited(work))
+
     def _finished(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -35,6 +39,10 @@ class Supervisor:
 
     def __len__(self) -> int:
         return len(self._tasks)
+
+
+async def _awaited(work: Awaitable[T]) -> T:
+    return await work
 
 
 async def every(seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -15,6 +15,7 @@ from moot.domain.events import Event, RunEnded, RunStarted
 from moot.domain.message import Entry, Message, Role, user
 from moot.domain.ports import Clock, Model, Store
 from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.engine.begun import Begun, on_disk
 from moot.engine.compaction import Compaction
 from moot.engine.feed import Feed
 from moot.engine.history import Histories, History
@@ -28,8 +29,6 @@ from moot.failpoint import reach
 
 T = TypeVar("T")
 Tap = Callable[[Feed, Event], None]
-# Done once the message of a turn is on disk, or refused.
-Begun = asyncio.Future[Entry | Exception]
 
 logger = logging.getLogger(__name__)
 
@@ -95,9 +94,13 @@ class Turns:
         self, ticket: Ticket, request: RunRequest, history: History, begun: Begun, emit: Callable[[Event], None]
     ) -> None:
         end, messages = await self._ended(ticket, request, history, emit)
-        refusal = await _refusal(begun)
+        refusal = await begun.refusal()
+        progress = ticket.progress
+        recorder = progress.recorder if progress is not None else self._recorder(request, history)
         if refusal is not None:
             self._histories.drop(request.key)
+            with suppress(MootError):
+                await recorder.settle()
             await self._never_began(ticket, request, refusal)
             return
         if ticket.suspended:
@@ -106,7 +109,7 @@ class Turns:
             )
             return
         reach("end.before")
-        end = await self._record(request, history, end, messages)
+        end = await self._record(request, recorder, end, messages)
         reach("end.recorded")
         emit(RunEnded(request.speaker, end))
         reach("end.sent")
@@ -160,7 +163,7 @@ class Turns:
         now = self._w.clock.now()
         if ticket.resumed and history is not None:
             last = history.last_user_seq()
-            return history, _on_disk(next(entry for entry in history.entries if entry.seq == last))
+            return history, on_disk(next(entry for entry in history.entries if entry.seq == last))
         if not ticket.kept and not ticket.rerun_of:
             history = self._or_new(history, request.key, now)
             return history, self._begin_ahead(ticket, request, history)
@@ -168,7 +171,7 @@ class Turns:
             if ticket.rerun_of:
                 entry = await self._w.store.rerun(request, of=ticket.rerun_of, now=now)
                 if history is not None and entry.seq <= history.last_seq:
-                    return history, _on_disk(entry)
+                    return history, on_disk(entry)
             else:
                 entry = (await self._w.store.begin(request, now=now)).entry
         except StoreError:
@@ -176,7 +179,7 @@ class Turns:
             raise
         history = self._or_new(history, request.key, now)
         history.extend([entry])
-        return history, _on_disk(entry)
+        return history, on_disk(entry)
 
     def _or_new(self, history: History | None, key: ConversationKey, now: float) -> History:
         if history is not None:
@@ -198,15 +201,14 @@ class Turns:
         )
         history.extend([entry])
 
-        async def begin() -> Entry:
-            return (await self._w.store.begin(request, now=now)).entry
+        stored = self._w.supervisor.own(f"begin {request.id}", self._w.store.begin(request, now=now))
+        begun = Begun(entry.seq, stored)
 
-        def stop_if_refused(begun: Begun) -> None:
-            if not begun.cancelled() and isinstance(begun.result(), Exception) and ticket.task is not None:
+        def stop_if_refused(_stored: "asyncio.Future[Any]") -> None:
+            if begun.is_refused() and ticket.task is not None:
                 ticket.task.cancel()
 
-        begun = self._w.supervisor.start(f"begin {request.id}", guarded(begin()))
-        begun.add_done_callback(stop_if_refused)
+        begun.stored.add_done_callback(stop_if_refused)
         return begun
 
     async def _never_began(self, ticket: Ticket, request: RunRequest, error: MootError) -> None:
@@ -230,14 +232,7 @@ class Turns:
             model = self._w.model(agent)
         except MootError as error:
             return RunEnd(outcome=Outcome.MODEL_ERROR, error=error.sentence), []
-        recorder = Recorder(
-            store=self._w.store,
-            history=history,
-            run_id=request.id,
-            clock=self._w.clock,
-            supervisor=self._w.supervisor,
-        )
-        progress = ticket.progress = Progress(recorder=recorder, model=model)
+        progress = ticket.progress = Progress(recorder=self._recorder(request, history), model=model)
         if ticket.resumed:
             await self._go_on_counting(request, history, progress)
         turn = Turn(
@@ -271,6 +266,9 @@ class Turns:
         if progress.step is not None:
             progress.step.discard()
         end, messages = self._verdict(ticket, task, progress)
+        if not progress.calls:
+            # Nothing is open; what is still on its way to the disk and the end go there together.
+            return end, messages
         try:
             await progress.recorder.settle()
         except MootError as error:
@@ -297,10 +295,21 @@ class Turns:
 
     # ---- after --------------------------------------------------------------------------------
 
-    async def _record(self, request: RunRequest, history: History, end: RunEnd, messages: Sequence[Message]) -> RunEnd:
+    def _recorder(self, request: RunRequest, history: History) -> Recorder:
+        return Recorder(
+            store=self._w.store,
+            history=history,
+            run_id=request.id,
+            clock=self._w.clock,
+            supervisor=self._w.supervisor,
+        )
+
+    async def _record(
+        self, request: RunRequest, recorder: Recorder, end: RunEnd, messages: Sequence[Message]
+    ) -> RunEnd:
         """Put the end on disk before anyone hears of it. A disk that refuses is owed the record."""
         try:
-            history.extend(await self._w.store.end(request.key, request.id, end, messages, now=self._w.clock.now()))
+            await recorder.end(end, messages)
         except MootError as error:
             logger.error("the end of run %s could not be recorded: %s", request.id, error)
             self._histories.drop(request.key)
@@ -323,21 +332,20 @@ class Turns:
             for tap in taps:
                 tap(feed, event)
 
-        def start(begun: Begun) -> None:
+        def start(_stored: "asyncio.Future[Any] | None" = None) -> None:
             nonlocal held
-            entry = None if begun.cancelled() else begun.result()
-            if isinstance(entry, Entry) and held is not None:
+            if not begun.is_refused() and held is not None:
                 said, held = held, None
                 reach("start.before")
-                emit(RunStarted(request.speaker, entry.seq))
+                emit(RunStarted(request.speaker, begun.seq))
                 reach("start.sent")
                 for event in said:
                     emit(event)
 
-        if begun.done():
-            start(begun)
+        if begun.stored.done():
+            start()
         else:
-            begun.add_done_callback(start)
+            begun.stored.add_done_callback(start)
         return emit
 
 
@@ -362,21 +370,6 @@ async def _over(ticket: Ticket, task: "asyncio.Task[Any]") -> None:
     await over
     if not task.done():
         logger.error("%s does not let go; its run is ended without it", task.get_name())
-
-
-def _on_disk(entry: Entry) -> Begun:
-    begun: Begun = asyncio.get_running_loop().create_future()
-    begun.set_result(entry)
-    return begun
-
-
-async def _refusal(begun: Begun) -> MootError | None:
-    """Why the message is not on disk; None where it is."""
-    result = await begun
-    if isinstance(result, Entry | MootError):
-        return result if isinstance(result, MootError) else None
-    logger.error("a message could not be stored", exc_info=result)
-    return StoreError("the message could not be stored", fix="See the daemon's log.")
 
 
 async def guarded(work: Coroutine[Any, Any, T]) -> T | Exception:

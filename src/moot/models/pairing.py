@@ -19,6 +19,8 @@ def open_calls(messages: Sequence[Message], count: int) -> Waiting:
         if message.role is Role.TOOL:
             answered[message.tool_call_id] += 1
             continue
+        if not message.tool_calls:
+            return {}
         made = Counter(call.id for call in message.tool_calls)
         return {call_id: times - answered[call_id] for call_id, times in made.items() if times > answered[call_id]}
     return {}

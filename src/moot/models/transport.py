@@ -96,9 +96,11 @@ class Endpoint:
 
     async def guard(self, events: AsyncGenerator[ModelEvent, None]) -> AsyncGenerator[ModelEvent, None]:
         """An adapter's events, or its error, as they may leave it: servers repeat what they were sent."""
-        async with aclosing(events), aclosing(hide_key(await self.secret(), events)) as hidden:
-            async for event in hidden:
-                yield event
+        async with aclosing(events):
+            secret = await self.secret()
+            async with aclosing(hide_key(secret, events) if secret else events) as hidden:
+                async for event in hidden:
+                    yield event
 
     async def secret(self) -> str:
         try:

@@ -9,7 +9,7 @@ import msgspec
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.message import Entry, Message, Role, Thinking, ToolCall
-from moot.domain.ports import Token
+from moot.domain.token import Token
 from moot.domain.usage import Usage
 
 SHIFT = 32

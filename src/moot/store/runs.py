@@ -1,6 +1,6 @@
 """Runs: queued, begun, ended once, and put right after a crash."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,114 +11,12 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.message import Entry, Message, Role, tool_result, user
 from moot.domain.ports import Begun
-from moot.domain.run import Limits, Outcome, Run, RunEnd, RunRequest, RunStatus
-from moot.domain.scope import ALL_TOOLS, NO_TOOLS
+from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.domain.usage import Spent
-from moot.store import agent_runs, conversations, rows, spending
+from moot.store import agent_runs, conversations, found_runs, rows, spending
 
 INTERRUPTED_CALL = "interrupted: the daemon stopped before this call's outcome was known; it was not run again"
 INTERRUPTED_RUN = "the daemon stopped while this run was in flight"
-
-_COLUMNS = (
-    "conversations.agent, conversations.sender, runs.id, speaker, status, coalesce(messages.content, runs.content, ''),"
-    " runs.cwd, max_steps, max_seconds, max_tokens, max_spend, client_message_id, runs.created_at, started_at,"
-    " ended_at, user_seq, outcome, error, hit_limit, coalesce(replies.content, reply), provider, model, prompt,"
-    " completion, cache_hit, cache_miss, reasoning, cost, steps, seconds, author, runs.taint, runs.origin"
-)
-_SELECT = (
-    f"SELECT {_COLUMNS} FROM runs JOIN conversations ON conversations.id = runs.conversation"
-    " LEFT JOIN messages ON user_seq > 0 AND messages.id = (runs.conversation << 32) + user_seq"
-    " LEFT JOIN messages AS replies ON reply_seq > 0 AND replies.id = (runs.conversation << 32) + reply_seq"
-)
-
-
-def _runs(found: Iterable[rows.Row]) -> list[Run]:
-    return [_run(row) for row in found]
-
-
-def _run(row: rows.Row) -> Run:
-    agent, sender, run_id, speaker, status, content, cwd = row[:7]
-    request = RunRequest(
-        id=run_id,
-        key=ConversationKey(agent, sender),
-        speaker=speaker,
-        content=content,
-        # A scope is not stored; what comes back never allows a guest more than a guest may have.
-        scope=ALL_TOOLS if speaker == agent else NO_TOOLS,
-        cwd=cwd,
-        limits=Limits(steps=row[7], seconds=row[8], tokens=row[9], spend=row[10]),
-        client_message_id=row[11],
-        author=row[30],
-        taint=rows.untainted(row[31]),
-        origin=row[32],
-    )
-    created_at, started_at, ended_at, user_seq = row[12:16]
-    return Run(
-        request=request,
-        status=RunStatus(status),
-        created_at=created_at,
-        started_at=started_at,
-        ended_at=ended_at,
-        user_seq=user_seq,
-        end=_end(row[16:30]) if status == RunStatus.ENDED else None,
-        spent=Spent(usage=rows.usage(row[22:27]), cost=row[27], steps=row[28], seconds=row[29]),
-    )
-
-
-def _end(row: rows.Row) -> RunEnd:
-    outcome, error, limit, content, provider, model, *spent, cost, steps, seconds = row
-    return RunEnd(
-        outcome=Outcome(outcome),
-        error=error,
-        limit=limit,
-        content=content,
-        provider=provider,
-        model=model,
-        usage=rows.usage(tuple(spent)),
-        cost=cost,
-        steps=steps,
-        seconds=seconds,
-    )
-
-
-# ---- finding ------------------------------------------------------------------------------------
-
-
-def find(db: apsw.Connection, key: ConversationKey, client_message_id: str) -> Run | None:
-    conversation = rows.conversation_id(db, key)
-    if conversation is None or not client_message_id:
-        return None
-    found = db.execute(
-        f"{_SELECT} WHERE runs.conversation = ? AND client_message_id = ? AND client_message_id <> ''",
-        (conversation, client_message_id),
-    )
-    return next(iter(_runs(found)), None)
-
-
-def get(db: apsw.Connection, run_id: str) -> Run | None:
-    return next(iter(_runs(db.execute(f"{_SELECT} WHERE runs.id = ?", (run_id,)))), None)
-
-
-def queued(db: apsw.Connection) -> list[Run]:
-    """Every run that waits, in the order they came."""
-    return _runs(db.execute(f"{_SELECT} WHERE status = 'queued' AND status <> 'ended' ORDER BY number"))
-
-
-def of_conversation(db: apsw.Connection, key: ConversationKey, first_seq: int) -> list[Run]:
-    """Runs on messages from first_seq on, then those that have no message; the last of a message holds."""
-    conversation = rows.conversation_id(db, key)
-    if conversation is None:
-        return []
-    return _runs(
-        db.execute(
-            f"{_SELECT} WHERE runs.conversation = ? AND (user_seq >= ? OR user_seq = 0)"
-            " ORDER BY user_seq = 0, user_seq, number",
-            (conversation, first_seq),
-        )
-    )
-
-
-# ---- changing -----------------------------------------------------------------------------------
 
 
 def enqueue(db: apsw.Connection, request: RunRequest, now: float) -> None:
@@ -207,33 +105,33 @@ def append(
     spent: Spent | None = None,
 ) -> list[Entry]:
     """Append what a running run has to say; nothing is heard from a run that has ended."""
-    conversation = rows.require_conversation(db, key)
-    if run_id:
-        owner, status = _require(db, run_id)
-        if owner != conversation or status != RunStatus.RUNNING:
-            raise Conflict(f"run {run_id} is not running in {key}", fix="Start a new run.")
-        if spent is not None:
-            spending.record(db, run_id, spent)
-    return rows.append_messages(db, conversation, run_id, messages, now)
+    if not run_id:
+        return rows.append_messages(db, rows.require_conversation(db, key), run_id, messages, now)
+    conversation, status, _, last_seq = _standing(db, key, run_id)
+    if status != RunStatus.RUNNING:
+        raise Conflict(f"run {run_id} is not running in {key}", fix="Start a new run.")
+    if spent is not None:
+        spending.record(db, run_id, spent)
+    return rows.append_messages(db, conversation, run_id, messages, now, last_seq=last_seq)
 
 
-def end(
-    db: apsw.Connection, key: ConversationKey, run_id: str, end: RunEnd, messages: Sequence[Message], now: float
-) -> list[Entry]:
-    row = db.execute(
-        "SELECT conversation, status, user_seq, last_seq, agent, sender FROM runs"
-        " JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
-        (run_id,),
-    ).fetchone()
-    if row is None:
-        raise _no_run(run_id)
-    conversation, status, user_seq, last_seq, *found = row
-    if tuple(found) != key:
-        raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
+class Last(NamedTuple):
+    """How a run ends: its outcome, what it still says, and after which number."""
+
+    end: RunEnd
+    messages: Sequence[Message]
+    after: int | None
+
+
+def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now: float) -> list[Entry]:
+    end, messages, after = last
+    conversation, status, user_seq, last_seq = _standing(db, key, run_id)
     if status == RunStatus.QUEUED:
         raise Conflict(f"run {run_id} has not begun", fix="Take it out of the queue instead.")
     if status == RunStatus.ENDED:
         return []
+    if after is not None and after != last_seq:
+        raise Conflict(f"run {run_id} has said something that is not stored", fix="End it without its last words.")
     # Nothing can be open where the run has added nothing yet.
     closing = [] if user_seq == last_seq else _closing(db, conversation, messages)
     written = rows.append_messages(db, conversation, run_id, [*closing, *messages], now, last_seq=last_seq)
@@ -265,7 +163,7 @@ def recover(db: apsw.Connection, now: float) -> list[Run]:
     for run_id, conversation in left:
         rows.append_messages(db, conversation, run_id, _closing(db, conversation, ()), now)
         _record(db, run_id, RunEnd(outcome=Outcome.INTERRUPTED, error=INTERRUPTED_RUN), reply_seq=0, now=now)
-    return [run for run_id, _ in left for run in _runs(db.execute(f"{_SELECT} WHERE runs.id = ?", (run_id,)))]
+    return [run for run_id, _ in left if (run := found_runs.get(db, run_id)) is not None]
 
 
 def _waits(db: apsw.Connection, run_id: str, conversation: int) -> bool:
@@ -276,11 +174,6 @@ def _waits(db: apsw.Connection, run_id: str, conversation: int) -> bool:
         for (call,) in db.execute("SELECT call FROM asks WHERE run = ? AND state IN ('pending', 'granted')", (run_id,))
     }
     return bool(open_calls) and open_calls <= asked
-
-
-def waiting(db: apsw.Connection) -> list[Run]:
-    """After recover: runs that go on where the last daemon stopped."""
-    return _runs(db.execute(f"{_SELECT} WHERE status = 'running' AND status <> 'ended' ORDER BY number"))
 
 
 def _closing(db: apsw.Connection, conversation: int, messages: Sequence[Message]) -> list[Message]:
@@ -353,6 +246,28 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
     )
     if request.delivers:
         agent_runs.delivered(db, request.delivers, Delivery.SENT)
+
+
+class _Standing(NamedTuple):
+    """Where a run stands: its conversation, its state, the number of its message and the newest one there."""
+
+    conversation: int
+    status: str
+    user_seq: int
+    last_seq: int
+
+
+def _standing(db: apsw.Connection, key: ConversationKey, run_id: str) -> _Standing:
+    row = db.execute(
+        "SELECT conversation, status, user_seq, last_seq, agent, sender FROM runs"
+        " JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
+        (run_id,),
+    ).fetchone()
+    if row is None:
+        raise _no_run(run_id)
+    if row[4:] != key:
+        raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
+    return _Standing._make(row[:4])
 
 
 def _require(db: apsw.Connection, run_id: str) -> tuple[int, str]:

@@ -9,11 +9,12 @@ from moot.domain.conversation import Archive, Conversation, ConversationKey, Loa
 from moot.domain.doomed import Doomed
 from moot.domain.errors import StoreError
 from moot.domain.message import Entry, Message
-from moot.domain.ports import Begun, Token
+from moot.domain.ports import Begun
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
+from moot.domain.token import Token
 from moot.domain.usage import Spend, Spent
 from moot.failpoint import reach
-from moot.store import archives, conversations, deletion, migrate, runs, spending, tokens
+from moot.store import archives, conversations, deletion, found_runs, migrate, runs, spending, tokens
 from moot.store import recall as recall_
 from moot.store.backup import keep_before_migration, write_backup
 from moot.store.check import check
@@ -106,19 +107,19 @@ class SqliteStore:
     # ---- runs -----------------------------------------------------------------------------------
 
     async def find_run(self, key: ConversationKey, client_message_id: str) -> Run | None:
-        return await self._read(lambda db: runs.find(db, key, client_message_id))
+        return await self._read(lambda db: found_runs.find(db, key, client_message_id))
 
     async def waiting_runs(self) -> list[Run]:
-        return await self._read(runs.waiting)
+        return await self._read(found_runs.waiting)
 
     async def queued_runs(self) -> list[Run]:
-        return await self._read(runs.queued)
+        return await self._read(found_runs.queued)
 
     async def run(self, run_id: str) -> Run | None:
-        return await self._read(lambda db: runs.get(db, run_id))
+        return await self._read(lambda db: found_runs.get(db, run_id))
 
     async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]:
-        return await self._read(lambda db: runs.of_conversation(db, key, first_seq))
+        return await self._read(lambda db: found_runs.of_conversation(db, key, first_seq))
 
     async def enqueue(self, request: RunRequest, *, now: float) -> None:
         await self._write(lambda db: runs.enqueue(db, request, now), "enqueue")
@@ -126,13 +127,13 @@ class SqliteStore:
     async def unqueue(self, run_id: str, end: RunEnd, *, now: float) -> None:
         await self._write(lambda db: runs.unqueue(db, run_id, end, now))
 
-    async def begin(self, request: RunRequest, *, now: float) -> Begun:
-        return await self._write(lambda db: runs.begin(db, request, now), "begin")
+    def begin(self, request: RunRequest, *, now: float) -> asyncio.Future[Begun]:
+        return self._writer.post(lambda db: runs.begin(db, request, now), "begin")
 
     async def rerun(self, request: RunRequest, *, of: str, now: float) -> Entry:
         return await self._write(lambda db: runs.rerun(db, request, of, now), "rerun")
 
-    async def append(
+    def append(
         self,
         key: ConversationKey,
         run_id: str,
@@ -140,13 +141,21 @@ class SqliteStore:
         *,
         now: float,
         spent: Spent | None = None,
-    ) -> list[Entry]:
-        return await self._write(lambda db: runs.append(db, key, run_id, messages, now, spent), "append")
+    ) -> asyncio.Future[list[Entry]]:
+        return self._writer.post(lambda db: runs.append(db, key, run_id, messages, now, spent), "append")
 
-    async def end(
-        self, key: ConversationKey, run_id: str, end: RunEnd, messages: Sequence[Message], *, now: float
-    ) -> list[Entry]:
-        return await self._write(lambda db: runs.end(db, key, run_id, end, messages, now), "end")
+    def end(
+        self,
+        key: ConversationKey,
+        run_id: str,
+        end: RunEnd,
+        messages: Sequence[Message],
+        *,
+        now: float,
+        after: int | None = None,
+    ) -> asyncio.Future[list[Entry]]:
+        last = runs.Last(end, messages, after)
+        return self._writer.post(lambda db: runs.end(db, key, run_id, last, now), "end")
 
     async def recover(self, *, now: float) -> list[Run]:
         return await self._write(lambda db: runs.recover(db, now), "recover")

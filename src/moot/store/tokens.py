@@ -3,7 +3,7 @@
 import apsw
 
 from moot.domain.errors import Conflict, NotFound
-from moot.domain.ports import Token
+from moot.domain.token import Token
 from moot.store import rows
 
 # A token in constant use is written down once a minute, not on every request.

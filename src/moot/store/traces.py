@@ -9,7 +9,7 @@ from moot.domain.errors import Conflict, MootError, NotFound
 from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run
 from moot.domain.trace import Health, Recorded, TraceKind, TraceNote
-from moot.store import agent_runs, rows, runs
+from moot.store import agent_runs, found_runs, rows
 from moot.store.sqlite import SqliteStore
 
 logger = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ def _only(db: apsw.Connection, written: str) -> str:
 
 
 def _recorded(db: apsw.Connection, run_id: str, *, in_full: bool) -> Recorded:
-    run = runs.get(db, run_id)
+    run = found_runs.get(db, run_id)
     assert run is not None
     delegated = agent_runs.of_parent(db, run_id)
     begun = {row[0] for child in delegated for row in db.execute("SELECT id FROM runs WHERE id = ?", (child.id,))}

@@ -9,7 +9,7 @@ from typing import Any
 from moot.daemon.connection import Reply, Serving
 from moot.daemon.principal import NewToken, Principal, Principals, make_token
 from moot.domain.errors import BadRequest
-from moot.domain.ports import Token
+from moot.domain.token import Token
 from moot.engine.supervisor import Supervisor
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import encode_frame

@@ -14,7 +14,7 @@ from moot.daemon.principal import (
     token_digest,
 )
 from moot.domain.errors import BadRequest, Busy, Forbidden, StoreError, Unauthorized
-from moot.domain.ports import Token
+from moot.domain.token import Token
 
 BOT = Principal(name="bot", default_sender="bot", senders=("tg:*", "user"))
 

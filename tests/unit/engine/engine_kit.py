@@ -1,7 +1,7 @@
 """The engine over a real store, with a scripted model, one tool, and a disk that can be made to wait or to fail."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +45,7 @@ class Disk:
         self.appends.set()
         # Methods whose next call raises: `before` it did anything, or `after` it is on disk all the same.
         self.failing: dict[str, str] = {}
+        self._last: asyncio.Task[Any] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -58,10 +59,10 @@ class Disk:
             raise StoreError("the disk says it failed")
         return done
 
-    async def begin(self, request: RunRequest, *, now: float) -> Any:
-        return await self._faulty("begin", lambda: self._store.begin(request, now=now))
+    def begin(self, request: RunRequest, *, now: float) -> Any:
+        return self._later(self._faulty("begin", lambda: self._store.begin(request, now=now)))
 
-    async def append(
+    def append(
         self,
         key: ConversationKey,
         run_id: str,
@@ -70,14 +71,38 @@ class Disk:
         now: float,
         spent: Spent | None = None,
     ) -> Any:
-        self.append_asked.set()
-        await self.appends.wait()
-        return await self._faulty("append", lambda: self._store.append(key, run_id, messages, now=now, spent=spent))
+        async def appended() -> Any:
+            await self.appends.wait()
+            return await self._faulty("append", lambda: self._store.append(key, run_id, messages, now=now, spent=spent))
 
-    async def end(
-        self, key: ConversationKey, run_id: str, end: RunEnd, messages: Sequence[Message], *, now: float
+        self.append_asked.set()
+        return self._later(appended())
+
+    def end(
+        self,
+        key: ConversationKey,
+        run_id: str,
+        end: RunEnd,
+        messages: Sequence[Message],
+        *,
+        now: float,
+        after: int | None = None,
     ) -> Any:
-        return await self._faulty("end", lambda: self._store.end(key, run_id, end, messages, now=now))
+        return self._later(
+            self._faulty("end", lambda: self._store.end(key, run_id, end, messages, now=now, after=after))
+        )
+
+    def _later(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """One after the other, as they were handed over."""
+        before = self._last
+
+        async def in_order() -> Any:
+            if before is not None:
+                await asyncio.wait({before})
+            return await work
+
+        self._last = asyncio.get_running_loop().create_task(in_order())
+        return self._last
 
 
 class Act:

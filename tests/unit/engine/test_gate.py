@@ -76,7 +76,7 @@ async def call(
     echo = Echo()
     toolbox = Gate(tools=lambda: {"echo": echo}, hooks=[], budget=_ten_thousand, restore=_lost).box(scope)
     made = ToolCall(id="c", name=name, arguments=arguments)
-    return await toolbox.execute(made, flaw, CONTEXT, Deadline(0.05)), echo
+    return await toolbox.execute(made, flaw, CONTEXT, Deadline(0.05), asyncio.Semaphore(8)), echo
 
 
 async def test_a_good_call_runs() -> None:
@@ -147,7 +147,7 @@ class Outside(Echo):
 async def test_whatever_comes_from_outside_is_tainted_however_the_call_ends(text: str) -> None:
     toolbox = Gate(tools=lambda: {"echo": Outside()}, hooks=[], budget=_as_it_is, restore=_lost).box(ALL_TOOLS)
     made = ToolCall(id="c", name="echo", arguments=f'{{"text": "{text}"}}')
-    output = await toolbox.execute(made, "", CONTEXT, Deadline(0.05))
+    output = await toolbox.execute(made, "", CONTEXT, Deadline(0.05), asyncio.Semaphore(8))
     assert output.is_error == (text != "said")
     assert output.taint == {"web"}
 
@@ -175,9 +175,11 @@ async def test_a_run_has_few_tools_at_work_at_a_time_and_another_run_does_not_wa
 
     toolbox = Gate(tools=lambda: {"echo": Held()}, hooks=[], budget=_as_it_is, restore=_lost).box(ALL_TOOLS)
 
+    places = {run: asyncio.Semaphore(AT_ONCE) for run in ("many", "one")}
+
     def made(run: str) -> Coroutine[Any, Any, ToolResult]:
         call = ToolCall(id="c", name="echo", arguments='{"text": "a"}')
-        return toolbox.execute(call, "", replace(CONTEXT, run_id=run), Deadline(30.0))
+        return toolbox.execute(call, "", replace(CONTEXT, run_id=run), Deadline(30.0), places[run])
 
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         many = [group.create_task(made("many")) for _ in range(3 * AT_ONCE)]

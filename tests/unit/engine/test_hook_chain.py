@@ -1,5 +1,6 @@
 """Hooks wrap a call in the order they are given; the first that refuses ends it."""
 
+import asyncio
 from typing import Any
 
 from moot.domain.conversation import ConversationKey
@@ -69,7 +70,7 @@ async def _lost(run_id: str, call_id: str) -> str:
 async def run(tool: Fetch, *hooks: Mark) -> ToolResult:
     gate = Gate(tools=lambda: {"fetch": tool}, hooks=hooks, budget=_whole, restore=_lost)
     call = ToolCall(id="c", name="fetch", arguments="{}")
-    return await gate.box(ALL_TOOLS).execute(call, "", CONTEXT, Deadline(1.0))
+    return await gate.box(ALL_TOOLS).execute(call, "", CONTEXT, Deadline(1.0), asyncio.Semaphore(8))
 
 
 async def test_hooks_wrap_the_call_in_order() -> None:

@@ -110,7 +110,9 @@ class Desk:
         )
         call = ToolCall(id=f"c{len(self.asked)}", name=self.tool.spec.name, arguments=json.dumps(arguments))
         context_ = replace(context(), emit=emit, cwd=cwd, run_id=run)
-        task = asyncio.get_running_loop().create_task(gate.box(ALL_TOOLS).execute(call, "", context_, Deadline(20.0)))
+        task = asyncio.get_running_loop().create_task(
+            gate.box(ALL_TOOLS).execute(call, "", context_, Deadline(20.0), asyncio.Semaphore(8))
+        )
         waiting = asyncio.get_running_loop().create_task(opened.wait())
         await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED, timeout=20)
         waiting.cancel()

@@ -79,7 +79,9 @@ class Bench:
 
     def start(self, arguments: str, call_id: str = "c1") -> "asyncio.Task[ToolResult]":
         call = ToolCall(id=call_id, name="login", arguments=arguments)
-        made = self.gate.box(ALL_TOOLS).execute(call, "", replace(context(), emit=self.emit), Deadline(20.0))
+        made = self.gate.box(ALL_TOOLS).execute(
+            call, "", replace(context(), emit=self.emit), Deadline(20.0), asyncio.Semaphore(8)
+        )
         return asyncio.get_running_loop().create_task(made)
 
     async def stored(self) -> Approval:
@@ -293,7 +295,11 @@ async def made(tool: Any, arguments: dict[str, Any], answering: Answering, **con
     name = tool.spec.name
     toolbox = Gate(tools=lambda: {name: tool}, hooks=hooks, budget=_whole, restore=lost).box(ALL_TOOLS)
     return await toolbox.execute(
-        ToolCall(id="c", name=name, arguments=json.dumps(arguments)), "", context(), Deadline(20.0)
+        ToolCall(id="c", name=name, arguments=json.dumps(arguments)),
+        "",
+        context(),
+        Deadline(20.0),
+        asyncio.Semaphore(8),
     )
 
 

@@ -19,8 +19,8 @@ def key(number: int) -> ConversationKey:
     return ConversationKey("ada", str(number))
 
 
-def begin(store: SqliteStore, number: int) -> Any:
-    return store.begin(RunRequest(id=f"r{number}", key=key(number), speaker="ada", content="hi"), now=1.0)
+async def begin(store: SqliteStore, number: int) -> Any:
+    return await store.begin(RunRequest(id=f"r{number}", key=key(number), speaker="ada", content="hi"), now=1.0)
 
 
 class Gate:

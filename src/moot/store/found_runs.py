@@ -1,0 +1,111 @@
+"""Runs as they are read back: by id, by a client's id, of a conversation, waiting."""
+
+from collections.abc import Iterable
+
+import apsw
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.run import Limits, Outcome, Run, RunEnd, RunRequest, RunStatus
+from moot.domain.scope import ALL_TOOLS, NO_TOOLS
+from moot.domain.usage import Spent
+from moot.store import rows
+
+_COLUMNS = (
+    "conversations.agent, conversations.sender, runs.id, speaker, status, coalesce(messages.content, runs.content, ''),"
+    " runs.cwd, max_steps, max_seconds, max_tokens, max_spend, client_message_id, runs.created_at, started_at,"
+    " ended_at, user_seq, outcome, error, hit_limit, coalesce(replies.content, reply), provider, model, prompt,"
+    " completion, cache_hit, cache_miss, reasoning, cost, steps, seconds, author, runs.taint, runs.origin"
+)
+_SELECT = (
+    f"SELECT {_COLUMNS} FROM runs JOIN conversations ON conversations.id = runs.conversation"
+    " LEFT JOIN messages ON user_seq > 0 AND messages.id = (runs.conversation << 32) + user_seq"
+    " LEFT JOIN messages AS replies ON reply_seq > 0 AND replies.id = (runs.conversation << 32) + reply_seq"
+)
+
+
+def _read(found: Iterable[rows.Row]) -> list[Run]:
+    return [_run(row) for row in found]
+
+
+def _run(row: rows.Row) -> Run:
+    agent, sender, run_id, speaker, status, content, cwd = row[:7]
+    request = RunRequest(
+        id=run_id,
+        key=ConversationKey(agent, sender),
+        speaker=speaker,
+        content=content,
+        # A scope is not stored; what comes back never allows a guest more than a guest may have.
+        scope=ALL_TOOLS if speaker == agent else NO_TOOLS,
+        cwd=cwd,
+        limits=Limits(steps=row[7], seconds=row[8], tokens=row[9], spend=row[10]),
+        client_message_id=row[11],
+        author=row[30],
+        taint=rows.untainted(row[31]),
+        origin=row[32],
+    )
+    created_at, started_at, ended_at, user_seq = row[12:16]
+    return Run(
+        request=request,
+        status=RunStatus(status),
+        created_at=created_at,
+        started_at=started_at,
+        ended_at=ended_at,
+        user_seq=user_seq,
+        end=_end(row[16:30]) if status == RunStatus.ENDED else None,
+        spent=Spent(usage=rows.usage(row[22:27]), cost=row[27], steps=row[28], seconds=row[29]),
+    )
+
+
+def _end(row: rows.Row) -> RunEnd:
+    outcome, error, limit, content, provider, model, *spent, cost, steps, seconds = row
+    return RunEnd(
+        outcome=Outcome(outcome),
+        error=error,
+        limit=limit,
+        content=content,
+        provider=provider,
+        model=model,
+        usage=rows.usage(tuple(spent)),
+        cost=cost,
+        steps=steps,
+        seconds=seconds,
+    )
+
+
+def find(db: apsw.Connection, key: ConversationKey, client_message_id: str) -> Run | None:
+    conversation = rows.conversation_id(db, key)
+    if conversation is None or not client_message_id:
+        return None
+    found = db.execute(
+        f"{_SELECT} WHERE runs.conversation = ? AND client_message_id = ? AND client_message_id <> ''",
+        (conversation, client_message_id),
+    )
+    return next(iter(_read(found)), None)
+
+
+def get(db: apsw.Connection, run_id: str) -> Run | None:
+    return next(iter(_read(db.execute(f"{_SELECT} WHERE runs.id = ?", (run_id,)))), None)
+
+
+def queued(db: apsw.Connection) -> list[Run]:
+    """Every run that waits, in the order they came."""
+    return _read(db.execute(f"{_SELECT} WHERE status = 'queued' AND status <> 'ended' ORDER BY number"))
+
+
+def of_conversation(db: apsw.Connection, key: ConversationKey, first_seq: int) -> list[Run]:
+    """Runs on messages from first_seq on, then those that have no message; the last of a message holds."""
+    conversation = rows.conversation_id(db, key)
+    if conversation is None:
+        return []
+    return _read(
+        db.execute(
+            f"{_SELECT} WHERE runs.conversation = ? AND (user_seq >= ? OR user_seq = 0)"
+            " ORDER BY user_seq = 0, user_seq, number",
+            (conversation, first_seq),
+        )
+    )
+
+
+def waiting(db: apsw.Connection) -> list[Run]:
+    """After recover: runs that go on where the last daemon stopped."""
+    return _read(db.execute(f"{_SELECT} WHERE status = 'running' AND status <> 'ended' ORDER BY number"))

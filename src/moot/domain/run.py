@@ -86,6 +86,8 @@ class RunRequest:
     delivers: tuple[str, ...] = ()
     # The run whose budget it spends from, where that is another: the turn of a person's that set it all off.
     origin: str = ""
+    # Whether its conversation is made for it; there is nothing to read on the disk then.
+    is_first: bool = False
 
     @property
     def asks_in(self) -> ConversationKey:

@@ -119,6 +119,13 @@ class History:
             guess += len(self.archive.summary) // 4
         return self.counted_tokens + guess
 
+    def last_said_seq(self) -> int:
+        """The number of the newest message that is no tool's result."""
+        for entry in reversed(self.entries):
+            if entry.message.role is not Role.TOOL:
+                return entry.seq
+        return 0
+
     def last_user_seq(self) -> int:
         for entry in reversed(self.entries):
             if entry.message.role is Role.USER:

@@ -159,7 +159,7 @@ class Turns:
         """Put the user message on disk. Until the future is done, nothing has been acknowledged."""
         if self._owed or self._refused:
             await self.settle_owed()
-        history = await self._histories.load(request.key)
+        history = None if request.is_first else await self._histories.load(request.key)
         now = self._w.clock.now()
         if ticket.resumed and history is not None:
             last = history.last_user_seq()

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from moot.domain.ports import GateCall, Proceed, Scripted, ToolResult
 from moot.domain.shell import Classify, Level, Verdict
@@ -74,7 +75,7 @@ class SecurityFilter:
             judge, text = self._classify, arguments.get("command", "")
         elif name == "create_skill" and arguments.get("type") == "script":
             judge, text = self._classify_script, arguments.get("definition", "")
-        elif isinstance(call.tool, Scripted):
+        elif _has_script(type(call.tool)) and isinstance(call.tool, Scripted):
             judge, text = self._classify_script, await call.tool.script()
         else:
             return Verdict(Level.OK)
@@ -93,3 +94,9 @@ class SecurityFilter:
 
 def _refused(sentence: str) -> ToolResult:
     return ToolResult(content=sentence, is_error=True)
+
+
+@lru_cache(maxsize=1024)
+def _has_script(kind: type) -> bool:
+    # Asked anew for every call, a protocol costs as much as half the chain.
+    return issubclass(kind, Scripted)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -38,18 +38,25 @@ class Deliveries:
         # A parent that goes on may be in line, and have no lane yet.
         self._at_work = at_work
         # Ended runs whose parent still goes on, and may yet wait for them.
-        self._held: dict[str, list[AgentRun]] = defaultdict(list)
+        self._held: dict[str, dict[str, AgentRun]] = defaultdict(dict)
         # Ended runs whose result is to be told, by the conversation it is told in.
         self._ready: dict[ConversationKey, list[AgentRun]] = {}
         self._telling: set[str] = set()
 
     def left_by(self, parent: str) -> list[AgentRun]:
         """The ended runs a parent left behind, which is over now."""
-        return self._held.pop(parent, [])
+        return [*self._held.pop(parent, {}).values()]
+
+    def held(self, run_id: str) -> AgentRun | None:
+        """An ended run whose parent still goes on."""
+        return next((runs[run_id] for runs in self._held.values() if run_id in runs), None)
+
+    def held_for(self, parent: str) -> Collection[AgentRun]:
+        return self._held.get(parent, {}).values()
 
     def not_fetched(self, parent: str, entries: Sequence[Entry]) -> list[AgentRun]:
         """The ended runs of a parent that goes on whose results are not among what it was told."""
-        ended = self._held.get(parent, [])
+        ended = [*self.held_for(parent)]
         return _without(ended, waited_for(entries, parent)) if ended else []
 
     async def settle(self, runs: Sequence[AgentRun]) -> None:
@@ -61,7 +68,7 @@ class Deliveries:
             key = children[0].parent_key
             assert key is not None
             if self._runs.active(key) == parent or self._at_work(parent) is not None:
-                self._held[parent] += children
+                self._held[parent] |= {run.id: run for run in children}
                 continue
             first = max(1, min(run.parent_seq for run in children))
             waited = waited_for(await self._store.entries(key, first=first), parent)

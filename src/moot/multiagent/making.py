@@ -55,7 +55,7 @@ def in_background(wish: Wish, *, run_id: str, owner: str, cwd: str) -> AgentRun:
     )
 
 
-def request_of(run: AgentRun, partition: Partition) -> RunRequest:
+def request_of(run: AgentRun, partition: Partition, *, is_first: bool) -> RunRequest:
     return RunRequest(
         id=run.id,
         key=run.key,
@@ -67,6 +67,7 @@ def request_of(run: AgentRun, partition: Partition) -> RunRequest:
         root=run.root if run.root != run.key else None,
         taint=run.taint,
         origin=run.origin,
+        is_first=is_first,
     )
 
 

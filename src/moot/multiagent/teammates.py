@@ -14,7 +14,6 @@ from moot.domain.agent_run import (
     Delivery,
     status_of,
 )
-from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, MootError, NotFound, Unavailable
 from moot.domain.events import Event
 from moot.domain.message import Entry
@@ -56,11 +55,12 @@ class Teammates:
         # What cannot be allowed is refused before anything is made.
         self._c.partition().spawn_scope(wish.agent, wish.allowed_tools)
         history = await self._c.runs.histories.load(context.key)
-        open_runs = self.not_fetched(context.run_id, history.entries if history is not None else ())
-        check_not_given(context, wish.agent, wish.instruction, open_runs)
+        if history is not None and self._has_twin(context.run_id, wish):
+            check_not_given(context, wish.agent, wish.instruction, self.not_fetched(context.run_id, history.entries))
         await self._count(context, wish.agent)
-        run = spawned(context, wish, run_id=self._new_id(), chain=chain, parent_seq=await self._last_seq(context.key))
-        return await self._keep(run)
+        # Those of one step are spawned from the same place.
+        parent_seq = history.last_said_seq() if history is not None else 0
+        return await self._keep(spawned(context, wish, run_id=self._new_id(), chain=chain, parent_seq=parent_seq))
 
     async def start(self, wish: Wish, *, owner: str, cwd: str) -> AgentRun:
         """Put a task into the background for a person."""
@@ -95,8 +95,7 @@ class Teammates:
         return [live.run for live in self._live.values()]
 
     async def find(self, run_id: str) -> AgentRun:
-        live = self._live.get(run_id)
-        run = live.run if live is not None else await self._c.shelf.get(run_id)
+        run = self.at_work(run_id) or self._deliveries.held(run_id) or await self._c.shelf.get(run_id)
         if run is None:
             raise NotFound(f"there is no run {run_id!r}", fix="See which there are with `moot ps -a`.")
         return run
@@ -113,6 +112,11 @@ class Teammates:
     def not_fetched(self, run_id: str, entries: Sequence[Entry]) -> list[AgentRun]:
         """Those that a run has spawned and has not had the result of, as its own messages tell."""
         return [*self.under(run_id), *self._deliveries.not_fetched(run_id, entries)]
+
+    def _has_twin(self, run_id: str, wish: Wish) -> bool:
+        """Whether a run has given this very task before."""
+        given = [*self.under(run_id), *self._deliveries.held_for(run_id)]
+        return any(run.agent == wish.agent and run.instruction == wish.instruction for run in given)
 
     async def grant(self, run_id: str, tool: str) -> None:
         """Let a run use one tool more, for as long as it lives."""
@@ -283,7 +287,7 @@ class Teammates:
         self._c.supervisor.start(f"teammate {live.run.id}", self._execute(live))
 
     async def _execute(self, live: Live) -> None:
-        request = request_of(live.run, self._c.partition())
+        request = request_of(live.run, self._c.partition(), is_first=not live.taken_up)
         reach("teammate.begun")
         try:
             feed = self._c.runs.go_on(request) if live.taken_up else await self._c.runs.submit(request)
@@ -372,10 +376,6 @@ class Teammates:
         live.over.set()
         self._places.give_up(run.id)
         return [*self._deliveries.left_by(run.id), *([run] if delivery is Delivery.OWED else ())]
-
-    async def _last_seq(self, key: ConversationKey) -> int:
-        history = await self._c.runs.histories.load(key)
-        return history.last_seq if history is not None else 0
 
     def _new_id(self) -> str:
         return f"arun-{self._c.rng.getrandbits(64):016x}"

@@ -117,7 +117,7 @@ class Writer:
             connection.execute("BEGIN IMMEDIATE")
             if len(batch) == 1:
                 _run_alone(connection, batch[0])
-            else:
+            elif not _run_together(connection, batch):
                 for job in batch:
                     _run_beside_others(connection, job)
                 connection.execute("COMMIT")
@@ -226,6 +226,22 @@ def _run_alone(connection: apsw.Connection, job: Job) -> None:
     else:
         reach("commit", job.name)
         connection.execute("COMMIT")
+
+
+def _run_together(connection: apsw.Connection, batch: list[Job]) -> bool:
+    """All jobs in one transaction, as if each would succeed; False where one did not, and all was taken back."""
+    try:
+        for job in batch:
+            job.result = job.work(connection)
+            reach("commit", job.name)
+    except FAULTS:
+        raise
+    except Exception:  # noqa: BLE001 - whose it is shows when each is tried on its own
+        connection.execute("ROLLBACK")
+        connection.execute("BEGIN IMMEDIATE")
+        return False
+    connection.execute("COMMIT")
+    return True
 
 
 def _run_beside_others(connection: apsw.Connection, job: Job) -> None:

@@ -107,7 +107,7 @@ async def test_nothing_goes_on_before_all_that_was_left_has_been_looked_at(tmp_p
         ended = in_background(WISH, run_id="arun-2", owner="user", cwd="")
         for run in (waits, ended):
             await shelf.create(run)
-        await built.store.begin(request_of(ended, Partition((), {})), now=1.0)
+        await built.store.begin(request_of(ended, Partition((), {}), is_first=True), now=1.0)
         await built.store.end(ended.key, ended.id, RunEnd(outcome=Outcome.COMPLETED), (), now=2.0)
         await teammates.recover()
         # The place of the one that has ended is free, and still nobody takes it.

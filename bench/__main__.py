@@ -111,6 +111,8 @@ async def run(sizes: Sizes, wanted: list[str], *, label: str, peers: bool) -> in
             "  that is too much for the times and rates above: trust ratios and CPU, and run it again when it is quiet"
         )
     facts: dict[str, object] = {"kind": label, "seconds": took, "others": others, "load": os.getloadavg()}
+    if peers:
+        facts["peers"] = {"versions": beside.versions(), "rows": beside.rows(bench.tally)}
     write_json(OUT / "results.json", rows, bench.tally, facts)
     print(f"  written to {(OUT / 'results.json').relative_to(OUT.parent.parent)}")
     missed = [row.name for row in rows if row.verdict == "MISS"]

@@ -8,6 +8,7 @@ The path in front of /v1 chooses the answer; bodies are never parsed, only searc
     /l100/n500/g20/v1/chat/completions     100 ms before the first, 500 tokens, 20 ms between two
     /t1/v1/chat/completions                a call of the tool `echo`, and the tokens once its result is there
     /s100/v1/chat/completions              for who leads a team: spawns a hundred, waits for all, then the tokens
+    /d100/v1/chat/completions              the same where a spawn returns what the teammate said: no wait follows
 
 GET /spawned says how long the last spawned teammate took to its first request.
 GET /last is the body of the last request, GET /before that of the one before it, GET /stats says how many there were.
@@ -25,7 +26,7 @@ from functools import lru_cache
 from typing import cast
 
 TOKENS = 16
-_OPTION = re.compile(rb"/([lngts])(\d+)")
+_OPTION = re.compile(rb"/([lngtsd])(\d+)")
 _RUN = re.compile(rb"arun-[0-9a-f]{16}")
 _LEADS, _WORKS = b"You lead a team", b"You work as a teammate"
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\n"
@@ -65,13 +66,8 @@ def stream_writes(tokens: int) -> tuple[bytes, ...]:
     )
 
 
-@lru_cache
-def call_writes(number: int) -> tuple[bytes, ...]:
-    """The writes of an answer that calls a tool."""
-    return _calling([("echo", {"text": "as it is"})], number)
-
-
-def _calling(made: list[tuple[str, dict[str, object]]], number: int) -> tuple[bytes, ...]:
+def _calling(made: list[tuple[str, dict[str, object]]], number: int, *, stream: bool = True) -> tuple[bytes, ...]:
+    """The writes of an answer that calls tools."""
     calls = [
         {
             "index": index,
@@ -81,6 +77,8 @@ def _calling(made: list[tuple[str, dict[str, object]]], number: int) -> tuple[by
         }
         for index, (name, arguments) in enumerate(made)
     ]
+    if not stream:
+        return (_whole({"role": "assistant", "content": None, "tool_calls": calls}, "tool_calls"),)
     return (
         _STREAM_HEAD + _piece([{"index": 0, "delta": {"role": "assistant", "tool_calls": calls}}]),
         _delta({}, "tool_calls"),
@@ -91,8 +89,11 @@ def _calling(made: list[tuple[str, dict[str, object]]], number: int) -> tuple[by
 
 @lru_cache
 def whole_answer(tokens: int) -> bytes:
-    message = {"role": "assistant", "content": reply_text(tokens)}
-    choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+    return _whole({"role": "assistant", "content": reply_text(tokens)}, "stop")
+
+
+def _whole(message: dict[str, object], finish: str) -> bytes:
+    choices = [{"index": 0, "message": message, "finish_reason": finish}]
     value = {"id": "chatcmpl-0", "object": "chat.completion", "created": 1, "model": "mock"}
     return _document(json.dumps({**value, "choices": choices, "usage": _USAGE}).encode())
 
@@ -159,11 +160,14 @@ class Mock(asyncio.Protocol):
         Tally.before, Tally.last = Tally.last, body
         chosen = {name: int(value) for name, value in _OPTION.findall(path)}
         tokens, gap = chosen.get(b"n", TOKENS), chosen.get(b"g", 0) / 1000
-        writes = stream_writes(tokens) if _wants_stream(body) else (whole_answer(tokens),)
+        stream = _wants_stream(body)
+        writes = stream_writes(tokens) if stream else (whole_answer(tokens),)
         if chosen.get(b"t") and not _has_result(body):
-            writes = call_writes(Tally.requests)
+            writes = _calling([("echo", {"text": "as it is"})], Tally.requests, stream=stream)
         if chosen.get(b"s"):
             writes = _of_team(chosen[b"s"], body) or writes
+        if chosen.get(b"d"):
+            writes = _of_caller(chosen[b"d"], body, stream=stream) or writes
         self._answering = True
         wait = chosen.get(b"l", 0)
         if wait:
@@ -194,9 +198,7 @@ def _wants_stream(body: bytes) -> bool:
 
 def _of_team(size: int, body: bytes) -> tuple[bytes, ...]:
     """What whoever leads a team answers: spawns, then a wait for all of them, then words. A teammate has only words."""
-    if _WORKS in body:
-        if Tally.spawned_at:
-            Tally.spawned, Tally.spawned_at = time.perf_counter() - Tally.spawned_at, 0.0
+    if _works(body):
         return ()
     told = body[body.rfind(b'"role":"user"') :]
     if _LEADS not in body or b'\\"outcome\\"' in told:
@@ -204,9 +206,31 @@ def _of_team(size: int, body: bytes) -> tuple[bytes, ...]:
     runs = list(dict.fromkeys(run.decode() for run in _RUN.findall(told)))
     if runs:
         return _calling([("agent_wait", {"agent_id": ",".join(runs)})], Tally.requests)
+    return _spawning(size)
+
+
+def _of_caller(size: int, body: bytes, *, stream: bool) -> tuple[bytes, ...]:
+    """What whoever leads a team answers where the result of a spawn is what the teammate said: spawns, then words."""
+    if _works(body) or _LEADS not in body or _has_result(body):
+        return ()
+    return _spawning(size, stream=stream)
+
+
+def _works(body: bytes) -> bool:
+    """Whether a teammate asks; the first one to do so ends the time since it was asked for."""
+    if _WORKS not in body:
+        return False
+    if Tally.spawned_at:
+        Tally.spawned, Tally.spawned_at = time.perf_counter() - Tally.spawned_at, 0.0
+    return True
+
+
+def _spawning(size: int, *, stream: bool = True) -> tuple[bytes, ...]:
     Tally.spawned_at = time.perf_counter()
     return _calling(
-        [("agent_spawn", {"instruction": f"Part {part}.", "agent": "planner"}) for part in range(size)], Tally.requests
+        [("agent_spawn", {"instruction": f"Part {part}.", "agent": "planner"}) for part in range(size)],
+        Tally.requests,
+        stream=stream,
     )
 
 

@@ -8,15 +8,18 @@ import importlib
 import json
 import sys
 import time
+import urllib.request
+from collections.abc import Awaitable
 from typing import Any
 
 from bench.mock import reply_text
 
 SAY = "Please say something short and friendly about the weather of today."
 CONCURRENT = 50
+TEAM = 100
 
 
-async def measure(peer: Any) -> dict[str, list[float]]:
+async def measure(peer: Any, base: str) -> dict[str, list[float]]:
     await peer.open()
     samples: dict[str, list[float]] = {}
     await _turn(peer, "warm")
@@ -28,6 +31,11 @@ async def measure(peer: Any) -> dict[str, list[float]]:
     samples["rate"] = [await _rate(peer, 4)]
     await _stream(peer)
     samples["token.fast"] = [await _stream(peer)]
+    # A conversation of its own for each, so that what came before is not measured along.
+    _, *samples["tool"] = [await _timed(peer.tool_turn(f"tool{number}", SAY)) for number in range(9)]
+    for name, options in (("team", f"/d{TEAM}"), ("team.slow", f"/l50/d{TEAM}")):
+        _, *samples[name] = [await _team(peer, f"{name}{number}", options) for number in range(4)]
+    _, *samples["spawn"] = [await _spawn(peer, f"spawn{number}", base) for number in range(6)]
     await peer.close()
     return samples
 
@@ -38,11 +46,43 @@ def _message(number: int) -> dict[str, str]:
 
 
 async def _turn(peer: Any, name: str) -> float:
+    return await _timed(peer.turn(name, SAY))
+
+
+async def _timed(turn: Awaitable[str]) -> float:
     started = time.perf_counter()
-    said = await peer.turn(name, SAY)
+    said = await turn
+    took = time.perf_counter() - started
+    _check(said)
+    return took
+
+
+def _check(said: str) -> None:
     if said != reply_text():
         raise RuntimeError(f"the answer came as {said[:80]!r}")
-    return time.perf_counter() - started
+
+
+async def _team(peer: Any, name: str, options: str, size: int = TEAM) -> float:
+    """A turn of an agent that calls so many others at once; each of them has to have answered."""
+    started = time.perf_counter()
+    said, parts = await peer.team(name, "Begin.", options)
+    took = time.perf_counter() - started
+    if len(parts) != size:
+        raise RuntimeError(f"{len(parts)} of {size} answered")
+    for one in (said, *parts):
+        _check(one)
+    return took
+
+
+async def _spawn(peer: Any, name: str, base: str) -> float:
+    """From the answer that asked for another agent to that agent's own first request, as the server saw it."""
+    await _team(peer, name, "/d1", 1)
+    return await asyncio.to_thread(_since_spawn, base)
+
+
+def _since_spawn(base: str) -> float:
+    with urllib.request.urlopen(f"{base}/spawned", timeout=30) as response:
+        return float(json.load(response)["seconds"])
 
 
 async def _rate(peer: Any, each: int) -> float:
@@ -71,7 +111,14 @@ def main() -> None:
     started = time.perf_counter()
     module = importlib.import_module(f"bench.peers.{name}")
     took = time.perf_counter() - started
-    samples = asyncio.run(measure(module.Peer(base, folder)))
+    try:
+        import uvloop  # noqa: PLC0415 — not there on every system
+
+        factory = uvloop.new_event_loop
+    except ImportError:
+        factory = None
+    with asyncio.Runner(loop_factory=factory) as runner:
+        samples = runner.run(measure(module.Peer(base, folder), base))
     print(json.dumps({**samples, "import": [took]}))
 
 

@@ -223,7 +223,7 @@ def _arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any] | str:
     """The arguments, or a sentence on what is wrong with them."""
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         return f"The arguments of {call.name} are not valid JSON: {error}."
     if not isinstance(arguments, dict):
         return f"The arguments of {call.name} must be a JSON object."

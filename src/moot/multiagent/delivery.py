@@ -20,7 +20,7 @@ from moot.multiagent.report import told
 
 logger = logging.getLogger(__name__)
 
-_WAIT = "agent_wait"
+WAIT = "agent_wait"
 # Who several that report together are.
 _TOGETHER = "team"
 _MOST_TOGETHER = 32
@@ -134,9 +134,10 @@ def waited_for(entries: Iterable[Entry], parent: str) -> dict[str, float]:
     for entry in entries:
         if entry.run_id != parent:
             continue
-        asked |= {call.id: waited_ids(call.arguments) for call in entry.message.tool_calls if call.name == _WAIT}
-        if entry.message.role is Role.TOOL and not entry.message.is_error:
-            waited = asked.get(entry.message.tool_call_id, ())
+        asked |= {call.id: waited_ids(call.arguments) for call in entry.message.tool_calls if call.name == WAIT}
+        waited = asked.get(entry.message.tool_call_id) if entry.message.role is Role.TOOL else None
+        # Another tool can give back whatever somebody wants to be believed.
+        if waited is not None and not entry.message.is_error:
             told = _told(entry.message.content)
             if told is not None:
                 answered |= dict.fromkeys(told, math.inf)
@@ -153,9 +154,10 @@ def told_ids(content: str) -> set[str]:
 def _told(content: str) -> set[str] | None:
     try:
         said = msgspec.json.decode(content)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
-    views = said.get("runs", [said]) if isinstance(said, dict) else []
+    views = said.get("runs") if isinstance(said, dict) else None
+    views = views if isinstance(views, list) else [said]
     return {
         str(view.get("agent_id"))
         for view in views
@@ -167,7 +169,7 @@ def waited_ids(arguments: str) -> list[str]:
     """The runs that a call of agent_wait names."""
     try:
         given = msgspec.json.decode(arguments)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return []
     named = given.get("agent_id") if isinstance(given, dict) else None
     return named.replace(",", " ").split() if isinstance(named, str) else []

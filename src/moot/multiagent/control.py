@@ -169,8 +169,7 @@ class AgentStop:
         return f"stop {str(arguments.get('agent_id', ''))[:100]}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        (run,) = await self._teammates.found(context, [str(arguments["agent_id"]).strip()])
-        stopped = await self._teammates.stop(run.id, told=False)
+        stopped = await self._teammates.stop_for(context, str(arguments["agent_id"]).strip())
         return _said({"agent_id": stopped.id, "status": str(stopped.status)})
 
 

@@ -55,7 +55,8 @@ class Briefs:
             self._traces.watch(turn.request)
         if run is not None and run.parent_key is not None:
             return await self._teammate(turn, run)
-        if turn.request.speaker == ROOT and self._config().multi_agent:
+        # As a guest it has no tools, so nobody to lead.
+        if turn.request.speaker == ROOT and not turn.request.guest and self._config().multi_agent:
             return self._orchestrator(turn)
         return _ALONE if self._config().multi_agent else _NOTHING
 

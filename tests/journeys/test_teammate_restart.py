@@ -112,3 +112,34 @@ async def test_a_run_that_stood_in_line_stands_there_again(home: Home) -> None:
             await called(talk, "", "agent_stop", agent_id=first["agent_id"])
             done = await called(talk, "", "agent_wait", agent_id=second["agent_id"])
             assert done["result"] == "Worked."
+
+
+@pytest.mark.parametrize("speaker", ["turn", "teammate"])
+async def test_a_run_whose_agents_file_is_broken_by_the_next_start_ends_and_asks_no_more(
+    home: Home, speaker: str
+) -> None:
+    home.write_config(PLAIN + TEAM.replace('"none"', '"dangerous"'))
+    home.write_script(script(
+        lead("^go", spawn("work", "ada"), say("Begun.")), HEARD,
+        {"match": "^work", "steps": [call("exec", command="echo hello"), say("{result}")]},
+    ))  # fmt: skip
+    path = home.write_agent("ada")
+    path.write_text("---\nname: ada\ndescription: runs commands\nprefixes: [exec]\n---\nYou are Ada.\n")
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            talk.start(*(("moot", "go") if speaker == "teammate" else ("ada", "work")))
+            await eventually(lambda: asked(home, "SELECT count(*) FROM asks WHERE state = 'pending'") == 1)
+        daemon.kill_9()
+    path.write_text("---\nname: ada\n")
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            of_ada = "SELECT outcome FROM runs WHERE speaker = 'ada'"
+            await eventually(lambda: asked(home, of_ada) == "internal_error")
+            # Nobody is asked for a call that is never made.
+            assert await talk.asks() == []
+            if speaker == "teammate":
+
+                async def heard() -> bool:
+                    return any("has ended: internal_error" in each for each in await told(talk))
+
+                await eventually(heard)

@@ -1,6 +1,7 @@
 """The daemon stops while teammates work: they go on, or what is not known of them is told."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,35 @@ async def test_a_run_whose_agents_file_is_broken_by_the_next_start_ends_and_asks
                     return any("has ended: internal_error" in each for each in await told(talk))
 
                 await eventually(heard)
+
+
+async def test_a_result_waits_for_an_agent_that_is_gone_and_the_log_says_so_once(home: Home, tmp_path: Path) -> None:
+    (home.path / "tools").mkdir()
+    (home.path / "tools" / "linger.py").write_text(LINGER)
+    mark = tmp_path / "mark"
+    home.write_script(script(
+        {"system": "You are ada", "match": "^go", "steps": [spawn(f"cling {mark}"), say("Begun.")]},
+        {"system": "You are ada", "match": "has ended", "reply": "Heard."},
+        mate("^cling (?P<mark>.*)", call("fs_cling", mark="{mark}"), say("Worked.")),
+    ))  # fmt: skip
+    path = home.write_agent("ada")
+    written = path.read_text()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "go")
+            await began(mark)
+            path.unlink()
+            assert daemon.cli("reload").returncode == 0
+            mark.with_suffix(".go").touch()
+            await eventually(lambda: "the results for ada" in home.log.read_text())
+            since = time.monotonic()
+            # It is tried again every second.
+            await eventually(lambda: time.monotonic() > since + 2.5)
+            assert home.log.read_text().count("the results for ada") == 1
+            path.write_text(written)
+            assert daemon.cli("reload").returncode == 0
+
+            async def heard() -> bool:
+                return ("assistant", "", "Heard.") in await talk.told("ada")
+
+            await eventually(heard)

@@ -83,7 +83,17 @@ async def test_a_teammate_is_spawned_awaited_and_told_to_its_parent(daemon: Daem
     [
         ("agent_spawn", {"agent": "operator"}, "missing instruction parameter"),
         ("agent_spawn", {"agent": "operator", "instruction": ""}, "missing instruction parameter"),
+        ("agent_spawn", {"agent": "operator", "instruction": " \n"}, "missing instruction parameter"),
+        # Misspelt, what was to narrow a run would not.
+        (
+            "agent_spawn",
+            {"agent": "operator", "instruction": "x", "tools": ["fs_read"]},
+            "agent_spawn has no parameter 'tools'; it has instruction, agent, spawn_reason, allowed_tools, timeout",
+        ),
         ("agent_wait", {"timeout": 1}, "missing agent_id parameter"),
+        ("agent_wait", {"agent_id": "arun-0000000000000000", "mode": "first"}, "mode must be all or any"),
+        ("agent_wait", {"agent_id": "arun-0000000000000000", "timeout": -1}, "timeout must be 0 to 86400 seconds"),
+        ("agent_wait", {"agent_id": "arun-0000000000000000", "timeout": 86401}, "timeout must be 0 to 86400 seconds"),
         ("agent_stop", {}, "missing agent_id parameter"),
         ("agent_wait", {"agent_id": "arun-0000000000000000"}, "there is no run 'arun-0000000000000000'"),
         (

@@ -241,6 +241,9 @@ def _mismatch(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:
     for parameter, value in arguments.items():
         if value is None and parameter not in required:
             continue
+        if parameter not in properties and spec.parameters.get("additionalProperties") is False:
+            # Left out unseen, a limit that was misspelt would be no limit.
+            return f"{name} has no parameter {parameter[:64]!r}; it has {', '.join(properties)}"
         expected = _TYPES.get(properties.get(parameter, {}).get("type", ""))
         wrong_bool = isinstance(value, bool) and expected is not None and bool not in expected
         if expected is not None and (wrong_bool or not isinstance(value, expected)):

@@ -72,6 +72,8 @@ class AgentSpawn:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         instruction = str(arguments["instruction"])
+        if not instruction.strip():
+            raise BadRequest("missing instruction parameter", fix="Say what is to be done.")
         agent = str(arguments.get("agent") or "") or self._choose(context, instruction)
         if not agent:
             raise BadRequest(
@@ -138,7 +140,10 @@ class AgentWait:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         ids = _ids(str(arguments["agent_id"]))
-        every = arguments.get("mode") != "any"
+        mode = arguments.get("mode") or "all"
+        if mode not in ("all", "any"):
+            raise BadRequest("mode must be all or any")
+        every = mode == "all"
         seconds = _seconds(arguments, DEFAULT_SECONDS)
         runs = await self._teammates.wait(context, ids, seconds=seconds, every=every)
         ended = [run for run in runs if run.end is not None]

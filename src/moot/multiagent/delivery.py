@@ -85,6 +85,7 @@ class Deliveries:
 
     async def _report(self, key: ConversationKey) -> None:
         """One message after the other; what ends while one is being answered goes into the next."""
+        said = ""
         while ready := self._ready[key]:
             batch = [run for run in ready if run.origin == ready[0].origin][:_MOST_TOGETHER]
             try:
@@ -92,8 +93,10 @@ class Deliveries:
                 reach("teammate.delivered")
                 await feed.followed()
             except MootError as error:
-                # Nothing is lost: it stays owed until it is told.
-                logger.warning("the results for %s wait: %s", key, error.message)
+                # Nothing is lost: it stays owed until it is told. An agent may be gone for days; why is said once.
+                if error.message != said:
+                    said = error.message
+                    logger.warning("the results for %s wait: %s", key, said)
                 await asyncio.sleep(_TRY_AGAIN_SECONDS)
                 continue
             self._telling -= {run.id for run in batch}

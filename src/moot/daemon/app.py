@@ -246,6 +246,7 @@ class Daemon:
                 runs=self.runs,
                 store=self.store,
                 approvals=self.approvals,
+                kept=self.hands.kept,
                 registry=self.registry,
                 tools=self.hands.tools,
                 config=self.config,

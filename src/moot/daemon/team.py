@@ -15,6 +15,7 @@ from moot.engine.approvals import Approvals
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Briefing, Turn
+from moot.hooks.approval import Keeps
 from moot.multiagent import control
 from moot.multiagent.briefing import Briefs
 from moot.multiagent.crew import Crew
@@ -41,6 +42,8 @@ class Members:
     runs: Runs
     store: SqliteStore
     approvals: Approvals
+    # Seals what a call has that only its tool may know.
+    kept: Keeps
     registry: Registry
     tools: Callable[[], Mapping[str, Tool]]
     config: ConfigFile
@@ -88,6 +91,7 @@ class Team:
         self._grants = Grants(
             teammates=self.teammates,
             approvals=members.approvals,
+            kept=members.kept,
             config=lambda: members.config.current.hands.interceptor,
             traces=self.traces,
         )

@@ -7,14 +7,17 @@ from moot.domain.ports import GateCall, Proceed, ToolResult
 
 # The granted call; the same call where nothing had to be granted; or a sentence on why it may not be made.
 Admit = Callable[[GateCall], Awaitable[GateCall | str]]
+# Why a call may not be made after all; nothing where it may.
+Refusal = Callable[[GateCall], Awaitable[str]]
 
 
 class AccessControl:
     name = "AccessControl"
     phase = "pre-execute"
 
-    def __init__(self, admit: Admit) -> None:
+    def __init__(self, admit: Admit, *, refusal: Refusal) -> None:
         self._admit = admit
+        self._refusal = refusal
         self._counts: Counter[str] = Counter()
 
     def counts(self) -> dict[str, int]:
@@ -25,5 +28,12 @@ class AccessControl:
         if isinstance(admitted, str):
             self._counts["refused"] += 1
             return ToolResult(content=admitted, is_error=True)
-        self._counts["passed" if admitted is call else "granted"] += 1
+        if admitted is call:
+            self._counts["passed"] += 1
+            return await proceed(call)
+        # A day may have passed: what is blocked by now stays blocked.
+        if refused := await self._refusal(admitted):
+            self._counts["refused"] += 1
+            return ToolResult(content=refused, is_error=True)
+        self._counts["granted"] += 1
         return await proceed(admitted)

@@ -12,18 +12,25 @@ from moot.domain.ports import GateCall
 from moot.domain.redaction import mask_arguments
 from moot.domain.trace import Notes, TraceKind
 from moot.engine.approvals import Approvals
-from moot.hooks.approval import agreed, describe
+from moot.hooks.approval import Keeps, agreed, describe
 from moot.multiagent.blocks import grant_id
 from moot.multiagent.teammates import Teammates
 
 
 class Grants:
     def __init__(
-        self, *, teammates: Teammates, approvals: Approvals, config: Callable[[], InterceptorConfig], traces: Notes
+        self,
+        *,
+        teammates: Teammates,
+        approvals: Approvals,
+        kept: Keeps,
+        config: Callable[[], InterceptorConfig],
+        traces: Notes,
     ) -> None:
         self._teammates = teammates
         self._traces = traces
         self._approvals = approvals
+        self._kept = kept
         self._config = config
         # Calls of one run for one tool ask together.
         self._asking: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -36,7 +43,8 @@ class Grants:
             return call
         async with self._asking.setdefault((run.id, tool), asyncio.Lock()):
             run = self._teammates.at_work(run.id) or run
-            return call if run.may_use(tool) else await self._ask(run, call)
+            # Granted to another call while this one waited with it.
+            return replace(call) if run.may_use(tool) else await self._ask(run, call)
 
     async def _ask(self, run: AgentRun, call: GateCall) -> GateCall | str:
         config, tool = self._config(), call.tool.spec.name
@@ -47,11 +55,12 @@ class Grants:
             )
             return said
         reason = f"{run.agent} was not given {tool} for this run; yes gives it for the rest of the run"
-        approval = await describe(call, mask_arguments(call.tool.spec, call.arguments), reason)
+        shown = mask_arguments(call.tool.spec, call.arguments)
+        approval = replace(await describe(call, shown, reason), id=grant_id(run.id, tool))
+        if shown is not call.arguments:
+            approval = await self._kept.close(approval, call.arguments)
         with call.context.waiting():
-            state = await self._approvals.request(
-                replace(approval, id=grant_id(run.id, tool)), call.context.emit, seconds=config.approval_seconds
-            )
+            state = await self._approvals.request(approval, call.context.emit, seconds=config.approval_seconds)
         if state is not AskState.GRANTED:
             said = "The owner said no to" if state is AskState.DENIED else "Nobody decided in time on"
             return f"{said} {tool} for this run. Go on with the tools you have, or say what is missing."

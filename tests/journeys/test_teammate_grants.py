@@ -187,3 +187,16 @@ async def test_a_grant_for_a_call_with_a_secret_outlives_a_restart_and_the_secre
             assert done["outcome"] == "completed"
             assert "lost" not in done["result"]
         assert "api" in daemon.cli("secrets", "list").stdout
+
+
+async def test_with_nobody_to_ask_for_a_grant_the_run_ends_denied(home: Home, tmp_path: Path) -> None:
+    home.write_config(CONFIG + "unattended = true\n")
+    home.write_script(wrote(WRITE) + script({"match": "^write it", "steps": [WRITE, say("{result}")]}))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = await talk.say("moot", "go", cwd=str(tmp_path))
+            *_, run = results(speech, "agent_wait")
+            assert (run["status"], run["outcome"]) == ("failed", "denied")
+        done = daemon.cli("run", "--agent", "ada", "--tools", "fs_read", "--json", "write it")
+        assert done.returncode == 4, done.stdout
+    assert not (tmp_path / "made.txt").exists()

@@ -30,7 +30,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import StoreError
 from moot.domain.message import user
 from moot.domain.note import Note
-from moot.domain.ports import GateCall, Model, Tool
+from moot.domain.ports import GateCall, Model, Tool, ToolResult
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.trace import TraceKind
@@ -228,7 +228,7 @@ class Daemon:
     def _control(self) -> Sequence[Tool]:
         return self.team.control()
 
-    async def _admit(self, call: GateCall) -> GateCall | str:
+    async def _admit(self, call: GateCall) -> GateCall | ToolResult:
         return await self.team.admit(call)
 
     def _whose(self, tool: str, offered: Collection[str]) -> str:

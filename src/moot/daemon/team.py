@@ -9,7 +9,7 @@ from moot.daemon.config import ConfigFile
 from moot.daemon.traces import TraceShelves
 from moot.domain.agent import ROOT, Agent
 from moot.domain.agent_config import AgentConfig
-from moot.domain.ports import Clock, GateCall, RunContext, Tool
+from moot.domain.ports import Clock, GateCall, RunContext, Tool, ToolResult
 from moot.domain.trace import TraceKind
 from moot.engine.approvals import Approvals
 from moot.engine.runs import Runs
@@ -125,7 +125,7 @@ class Team:
             gone = await self._retention.expire(config, now=self._m.clock.now(), batch=_TIDY_BATCH)
             self._tidy_at = now if gone else now + _TIDY_SECONDS
 
-    async def admit(self, call: GateCall) -> GateCall | str:
+    async def admit(self, call: GateCall) -> GateCall | ToolResult:
         return await self._grants.admit(call)
 
     async def brief(self, turn: Turn) -> Briefing:

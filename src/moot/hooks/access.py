@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 
 from moot.domain.ports import GateCall, Proceed, ToolResult
 
-# The granted call; the same call where nothing had to be granted; or a sentence on why it may not be made.
-Admit = Callable[[GateCall], Awaitable[GateCall | str]]
+# The granted call; the same call where nothing had to be granted; or what its author is told instead.
+Admit = Callable[[GateCall], Awaitable[GateCall | ToolResult]]
 # Why a call may not be made after all; nothing where it may.
 Refusal = Callable[[GateCall], Awaitable[str]]
 
@@ -25,9 +25,9 @@ class AccessControl:
 
     async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
         admitted = await self._admit(call)
-        if isinstance(admitted, str):
+        if isinstance(admitted, ToolResult):
             self._counts["refused"] += 1
-            return ToolResult(content=admitted, is_error=True)
+            return admitted
         if admitted is call:
             self._counts["passed"] += 1
             return await proceed(call)

@@ -165,6 +165,8 @@ class ToolResult:
     escalation: str = ""
     # Not run because a person would have had to be asked, and nobody is there.
     unasked: bool = False
+    # It has waited for others who still work: to wait again is no circle.
+    waited: bool = False
 
 
 class Tool(Protocol):

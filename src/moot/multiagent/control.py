@@ -17,6 +17,8 @@ from moot.multiagent.teammates import Teammates
 DEFAULT_SECONDS = 300
 _MOST_SECONDS = 86_400
 _MOST_WAITED = 256
+# Whoever waits so long may do it as often as it takes; who looks again at once runs in circles.
+_PATIENT_SECONDS = 10
 
 # Chooses the teammate for an instruction when the model did not; empty where none fits.
 Choose = Callable[[RunContext, str], str]
@@ -150,7 +152,8 @@ class AgentWait:
         timed_out = len(ended) < len(runs) if every else not ended
         taint = frozenset[str]().union(*[await self._teammates.taint_of(run) for run in ended])
         views = [view(run, timed_out=timed_out, streak=self._teammates.streak(run)) for run in runs]
-        return ToolResult(content=_said(views[0] if len(views) == 1 else {"runs": views}), taint=taint)
+        content = _said(views[0] if len(views) == 1 else {"runs": views})
+        return ToolResult(content=content, taint=taint, waited=timed_out and seconds >= _PATIENT_SECONDS)
 
 
 class AgentStop:

@@ -66,9 +66,9 @@ class Deliveries:
             first = max(1, min(run.parent_seq for run in children))
             waited = waited_for(await self._store.entries(key, first=first), parent)
             left = _without(children, waited)
+            self._tell(left)
             if had := [run.id for run in children if run not in left]:
                 await self._shelf.deliver(had, Delivery.WAITED)
-            self._tell(left)
 
     def _tell(self, runs: Sequence[AgentRun]) -> None:
         for run in runs:

@@ -15,7 +15,7 @@ from moot.domain.agent_run import (
     status_of,
 )
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import Conflict, MootError, NotFound, Unavailable
+from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
 from moot.domain.events import Event
 from moot.domain.message import Entry
 from moot.domain.ports import RunContext
@@ -33,6 +33,8 @@ from moot.multiagent.places import Places
 logger = logging.getLogger(__name__)
 
 _STOP_SECONDS = 5.0
+# How long an end waits before the disk is tried again.
+_DISK_SECONDS = 1.0
 
 
 class Teammates:
@@ -349,7 +351,15 @@ class Teammates:
                     self._hold(live, live.blocks.waits_no_more(context.call_id))
 
     async def _finish(self, live: Live, end: RunEnd) -> None:
-        await self._deliveries.settle(await self._end(live, end))
+        """End a run. While the disk refuses to have it, others wait for it a little longer, and not for ever."""
+        while True:
+            try:
+                ended = await self._end(live, end)
+                break
+            except StoreError as error:
+                logger.warning("the end of run %s waits for the disk: %s", live.run.id, error.message)
+            await asyncio.sleep(_DISK_SECONDS)
+        await self._deliveries.settle(ended)
 
     async def _end(self, live: Live, end: RunEnd) -> list[AgentRun]:
         """Keep how a run ended. Its result, and those it leaves, are to be handed on."""

@@ -176,3 +176,29 @@ async def test_a_result_waits_for_an_agent_that_is_gone_and_the_log_says_so_once
                 return ("assistant", "", "Heard.") in await talk.told("ada")
 
             await eventually(heard)
+
+
+async def test_who_waited_for_a_teammate_goes_on_though_agents_work_together_no_more(home: Home) -> None:
+    rules = [
+        lead("^go", spawn("gather", "librarian"), say("Begun.")), {"match": "has ended", "reply": "Heard."},
+        mate("^gather", spawn("work"), wait(), say("Gathered.")),
+    ]  # fmt: skip
+    home.write_script(script(*rules, mate("^work", hang=True)))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", "go")
+            waits = "SELECT count(*) FROM messages WHERE tool_calls LIKE '%agent_wait%'"
+            await eventually(lambda: asked(home, waits) == 1)
+        daemon.kill_9()
+    home.write_config(CONFIG.replace("multiAgent = true", "multiAgent = false"))
+    home.write_script(script(*rules, mate("^work", reply="Worked.")))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            # It is told that it cannot wait here; nothing about what it did is unknown.
+            outcome = "SELECT outcome FROM agent_runs WHERE agent = 'librarian'"
+            await eventually(lambda: asked(home, outcome) == "completed")
+
+            async def heard() -> bool:
+                return any("Worked." in each for each in await told(talk))
+
+            await eventually(heard)

@@ -166,5 +166,6 @@ class Team:
         return self._m.config.current.agent
 
     def _repeatable(self, name: str) -> bool:
-        tool = self._m.tools().get(name)
-        return tool is not None and tool.spec.repeatable
+        # What a run did with others is known also where agents do not work together any more.
+        known = {tool.spec.name: tool for tool in self._control} | dict(self._m.tools())
+        return name in known and known[name].spec.repeatable

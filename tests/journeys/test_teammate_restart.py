@@ -187,7 +187,7 @@ async def test_who_waited_for_a_teammate_goes_on_though_agents_work_together_no_
     with running(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", "go")
-            waits = "SELECT count(*) FROM messages WHERE tool_calls LIKE '%agent_wait%'"
+            waits = "SELECT count(*) FROM messages WHERE CAST(tool_calls AS TEXT) LIKE '%agent_wait%'"
             await eventually(lambda: asked(home, waits) == 1)
         daemon.kill_9()
     home.write_config(CONFIG.replace("multiAgent = true", "multiAgent = false"))

@@ -1,5 +1,6 @@
 """A teammate that needs a tool it was not given: its owner is asked for the run, under one id that stays."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +149,54 @@ async def test_a_grant_that_waits_is_there_after_a_restart_with_its_id(home: Hom
             done = await called(talk, "", "agent_wait", agent_id=run_id)
             assert (done["status"], done["outcome"]) == ("completed", "completed")
     assert (tmp_path / "made.txt").read_text() == "made"
+
+
+async def test_a_tool_that_is_blocked_while_its_grant_waits_is_not_run(home: Home, tmp_path: Path) -> None:
+    home.write_script(wrote(WRITE))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("moot", "go", cwd=str(tmp_path))
+            ask = await asked(speech)
+            home.write_config(CONFIG + 'blocked_tools = ["fs_write"]\n')
+            assert daemon.cli("reload").returncode == 0
+            assert await decided(talk, ask, "once") == "granted"
+            await speech.end()
+            assert "blocked by security policy" in speech.text
+    assert not (tmp_path / "made.txt").exists()
+
+
+async def test_a_grant_for_a_call_with_a_secret_outlives_a_restart_and_the_secret_is_nowhere(home: Home) -> None:
+    secret = json.dumps({"name": "api", "value": "zq-canary-4c1d"})
+    home.write_script(script(
+        lead("^go", spawn("keep it", "vault", allowed_tools=["secrets_list"]), wait(), say("{result}")), ANY,
+        lead("has ended", say("Heard.")),
+        mate("^keep it", call("secrets_store", secret), say("I heard: {result}")),
+    ))  # fmt: skip
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            ask = await asked(talk.start("moot", "go"))
+        daemon.kill_9()
+    assert b"zq-canary-4c1d" not in home.on_disk()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            again = await waiting(talk, 1)
+            assert again.ask_id == ask.ask_id
+            assert await decided(talk, again, "once") == "granted"
+            run_id = ask.ask_id.removeprefix("grant-").removesuffix("-secrets_store")
+            done = await called(talk, "", "agent_wait", agent_id=run_id)
+            assert done["outcome"] == "completed"
+            assert "lost" not in done["result"]
+        assert "api" in daemon.cli("secrets", "list").stdout
+
+
+async def test_with_nobody_to_ask_for_a_grant_the_run_ends_denied(home: Home, tmp_path: Path) -> None:
+    home.write_config(CONFIG + "unattended = true\n")
+    home.write_script(wrote(WRITE) + script({"match": "^write it", "steps": [WRITE, say("{result}")]}))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = await talk.say("moot", "go", cwd=str(tmp_path))
+            *_, run = results(speech, "agent_wait")
+            assert (run["status"], run["outcome"]) == ("failed", "denied")
+        done = daemon.cli("run", "--agent", "ada", "--tools", "fs_read", "--json", "write it")
+        assert done.returncode == 4, done.stdout
+    assert not (tmp_path / "made.txt").exists()

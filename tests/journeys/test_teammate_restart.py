@@ -1,6 +1,7 @@
 """The daemon stops while teammates work: they go on, or what is not known of them is told."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +113,92 @@ async def test_a_run_that_stood_in_line_stands_there_again(home: Home) -> None:
             await called(talk, "", "agent_stop", agent_id=first["agent_id"])
             done = await called(talk, "", "agent_wait", agent_id=second["agent_id"])
             assert done["result"] == "Worked."
+
+
+@pytest.mark.parametrize("speaker", ["turn", "teammate"])
+async def test_a_run_whose_agents_file_is_broken_by_the_next_start_ends_and_asks_no_more(
+    home: Home, speaker: str
+) -> None:
+    home.write_config(PLAIN + TEAM.replace('"none"', '"dangerous"'))
+    home.write_script(script(
+        lead("^go", spawn("work", "ada"), say("Begun.")), HEARD,
+        {"match": "^work", "steps": [call("exec", command="echo hello"), say("{result}")]},
+    ))  # fmt: skip
+    path = home.write_agent("ada")
+    path.write_text("---\nname: ada\ndescription: runs commands\nprefixes: [exec]\n---\nYou are Ada.\n")
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            talk.start(*(("moot", "go") if speaker == "teammate" else ("ada", "work")))
+            await eventually(lambda: asked(home, "SELECT count(*) FROM asks WHERE state = 'pending'") == 1)
+        daemon.kill_9()
+    path.write_text("---\nname: ada\n")
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            of_ada = "SELECT outcome FROM runs WHERE speaker = 'ada'"
+            await eventually(lambda: asked(home, of_ada) == "internal_error")
+            # Nobody is asked for a call that is never made.
+            assert await talk.asks() == []
+            if speaker == "teammate":
+
+                async def heard() -> bool:
+                    return any("has ended: internal_error" in each for each in await told(talk))
+
+                await eventually(heard)
+
+
+async def test_a_result_waits_for_an_agent_that_is_gone_and_the_log_says_so_once(home: Home, tmp_path: Path) -> None:
+    (home.path / "tools").mkdir()
+    (home.path / "tools" / "linger.py").write_text(LINGER)
+    mark = tmp_path / "mark"
+    home.write_script(script(
+        {"system": "You are ada", "match": "^go", "steps": [spawn(f"cling {mark}"), say("Begun.")]},
+        {"system": "You are ada", "match": "has ended", "reply": "Heard."},
+        mate("^cling (?P<mark>.*)", call("fs_cling", mark="{mark}"), say("Worked.")),
+    ))  # fmt: skip
+    path = home.write_agent("ada")
+    written = path.read_text()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "go")
+            await began(mark)
+            path.unlink()
+            assert daemon.cli("reload").returncode == 0
+            mark.with_suffix(".go").touch()
+            await eventually(lambda: "the results for ada" in home.log.read_text())
+            since = time.monotonic()
+            # It is tried again every second.
+            await eventually(lambda: time.monotonic() > since + 2.5)
+            assert home.log.read_text().count("the results for ada") == 1
+            path.write_text(written)
+            assert daemon.cli("reload").returncode == 0
+
+            async def heard() -> bool:
+                return ("assistant", "", "Heard.") in await talk.told("ada")
+
+            await eventually(heard)
+
+
+async def test_who_waited_for_a_teammate_goes_on_though_agents_work_together_no_more(home: Home) -> None:
+    rules = [
+        lead("^go", spawn("gather", "librarian"), say("Begun.")), {"match": "has ended", "reply": "Heard."},
+        mate("^gather", spawn("work"), wait(), say("Gathered.")),
+    ]  # fmt: skip
+    home.write_script(script(*rules, mate("^work", hang=True)))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", "go")
+            waits = "SELECT count(*) FROM messages WHERE CAST(tool_calls AS TEXT) LIKE '%agent_wait%'"
+            await eventually(lambda: asked(home, waits) == 1)
+        daemon.kill_9()
+    home.write_config(CONFIG.replace("multiAgent = true", "multiAgent = false"))
+    home.write_script(script(*rules, mate("^work", reply="Worked.")))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            # It is told that it cannot wait here; nothing about what it did is unknown.
+            outcome = "SELECT outcome FROM agent_runs WHERE agent = 'librarian'"
+            await eventually(lambda: asked(home, outcome) == "completed")
+
+            async def heard() -> bool:
+                return any("Worked." in each for each in await told(talk))
+
+            await eventually(heard)

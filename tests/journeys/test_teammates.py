@@ -37,6 +37,8 @@ SCRIPT = script(
     lead("^deep", spawn("go deeper", "operator"), wait(), say("{result}")),
     lead("^yourself", spawn("spawn operator"), wait(), say("{result}")),
     lead("^in a circle", spawn("spawn a librarian to spawn operator"), wait(), say("{result}")),
+    lead("^who leads", say("I lead a team.")),
+    {"match": "^who leads", "reply": "Nobody here."},
     lead("^tool of another", call("fs_read", path="x"), say("{result}")),
     mate("^answer late", reply="late result", delay_seconds=0.2),
     mate("^answer (?P<what>.*)|^all", reply="answered {what}"),
@@ -81,7 +83,17 @@ async def test_a_teammate_is_spawned_awaited_and_told_to_its_parent(daemon: Daem
     [
         ("agent_spawn", {"agent": "operator"}, "missing instruction parameter"),
         ("agent_spawn", {"agent": "operator", "instruction": ""}, "missing instruction parameter"),
+        ("agent_spawn", {"agent": "operator", "instruction": " \n"}, "missing instruction parameter"),
+        # Misspelt, what was to narrow a run would not.
+        (
+            "agent_spawn",
+            {"agent": "operator", "instruction": "x", "tools": ["fs_read"]},
+            "agent_spawn has no parameter 'tools'; it has instruction, agent, spawn_reason, allowed_tools, timeout",
+        ),
         ("agent_wait", {"timeout": 1}, "missing agent_id parameter"),
+        ("agent_wait", {"agent_id": "arun-0000000000000000", "mode": "first"}, "mode must be all or any"),
+        ("agent_wait", {"agent_id": "arun-0000000000000000", "timeout": -1}, "timeout must be 0 to 86400 seconds"),
+        ("agent_wait", {"agent_id": "arun-0000000000000000", "timeout": 86401}, "timeout must be 0 to 86400 seconds"),
         ("agent_stop", {}, "missing agent_id parameter"),
         ("agent_wait", {"agent_id": "arun-0000000000000000"}, "there is no run 'arun-0000000000000000'"),
         (
@@ -174,6 +186,15 @@ async def test_a_result_nobody_waited_for_arrives_once_as_a_message(daemon: Daem
         assert looked["result"] == "late result"
         said = [content for role, _, content in await talk.told("moot", sender) if role == "user"]
         assert sum("has ended" in content for content in said) == 1
+
+
+async def test_as_a_guest_the_orchestrator_is_not_told_to_lead_anybody(daemon: DaemonProcess, sender: str) -> None:
+    async with daemon.client() as talk:
+        led = await talk.say("moot", "who leads?", sender)
+        assert led.text == "I lead a team."
+        # A guest has no tools, so none to spawn with.
+        guest = await talk.say("ada", "who leads?", sender, guest="moot")
+        assert guest.text == "Nobody here."
 
 
 # ---- bounds -------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import StoreError
 from moot.domain.message import user
 from moot.domain.note import Note
-from moot.domain.ports import GateCall, Model, Tool
+from moot.domain.ports import GateCall, Model, Tool, ToolResult
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.trace import TraceKind
@@ -230,7 +230,7 @@ class Daemon:
     def _control(self) -> Sequence[Tool]:
         return self.team.control()
 
-    async def _admit(self, call: GateCall) -> GateCall | str:
+    async def _admit(self, call: GateCall) -> GateCall | ToolResult:
         return await self.team.admit(call)
 
     def _whose(self, tool: str, offered: Collection[str]) -> str:
@@ -248,6 +248,7 @@ class Daemon:
                 runs=self.runs,
                 store=self.store,
                 approvals=self.approvals,
+                kept=self.hands.kept,
                 registry=self.registry,
                 tools=self.hands.tools,
                 config=self.config,

@@ -121,12 +121,12 @@ class Hands:
         self._added: list[Tool] = []
         self._looked_at = -math.inf
         self.plugins = Plugins(parts.paths.tools, taken=self._built_in)
-        self._kept = KeptArguments(parts.approvals, self.vault)
+        self.kept = KeptArguments(parts.approvals, self.vault)
         self.gate = Gate(
             tools=self.tools,
             hooks=self._hooks(config),
             budget=self._shelve(),
-            restore=self._kept.restore,
+            restore=self.kept.restore,
             whose=parts.whose,
         )
 
@@ -279,13 +279,13 @@ class Hands:
             redact=parts.redactor.secrets,
             blocked=lambda: self._config().interceptor.blocked_tools,
         )
-        hooks: list[Hook] = [security, AccessControl(parts.admit)]
+        hooks: list[Hook] = [security, AccessControl(parts.admit, refusal=security.refusal)]
         if config.interceptor.enabled:
             hooks.append(
                 ApprovalGate(
                     parts.approvals,
                     lambda: self._config().interceptor,
-                    kept=self._kept,
+                    kept=self.kept,
                     refusal=security.refusal,
                 )
             )

@@ -3,16 +3,14 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import msgspec
-
 from moot.domain.agent_run import AgentRun, AgentRunStatus, Condition, GrantState, status_of
 from moot.domain.events import ToolsStarted
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.engine.lanes import Ticket
+from moot.multiagent.delivery import WAIT, waited_ids
 from moot.wire import moot_pb2 as pb
 
 TURN, TEAMMATE, BACKGROUND = "turn", "teammate", "background"
-_WAIT = "agent_wait"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,16 +186,8 @@ def _add_asked(info: pb.RunInfo, asked: Asked | None, is_question: bool) -> None
 def _waited_for(ticket: Ticket) -> list[str]:
     """The runs a turn waits for: it says so in the calls it is making."""
     calls = ticket.last.calls if isinstance(ticket.last, ToolsStarted) else ()
-    found: list[str] = []
-    for call in calls:
-        if call.name == _WAIT:
-            try:
-                given = msgspec.json.decode(call.arguments)
-            except msgspec.DecodeError:
-                continue
-            named = given.get("agent_id") if isinstance(given, dict) else ""
-            found += str(named or "").replace(",", " ").split()
-    return list(dict.fromkeys(found))
+    named = [run_id for call in calls if call.name == WAIT for run_id in waited_ids(call.arguments)]
+    return list(dict.fromkeys(named))
 
 
 def _needs(info: pb.RunInfo, infos: Mapping[str, pb.RunInfo], above: frozenset[str]) -> bool:

@@ -9,12 +9,13 @@ from moot.daemon.config import ConfigFile
 from moot.daemon.traces import TraceShelves
 from moot.domain.agent import ROOT, Agent
 from moot.domain.agent_config import AgentConfig
-from moot.domain.ports import Clock, GateCall, RunContext, Tool
+from moot.domain.ports import Clock, GateCall, RunContext, Tool, ToolResult
 from moot.domain.trace import TraceKind
 from moot.engine.approvals import Approvals
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Briefing, Turn
+from moot.hooks.approval import Keeps
 from moot.multiagent import control
 from moot.multiagent.briefing import Briefs
 from moot.multiagent.crew import Crew
@@ -41,6 +42,8 @@ class Members:
     runs: Runs
     store: SqliteStore
     approvals: Approvals
+    # Seals what a call has that only its tool may know.
+    kept: Keeps
     registry: Registry
     tools: Callable[[], Mapping[str, Tool]]
     config: ConfigFile
@@ -88,6 +91,7 @@ class Team:
         self._grants = Grants(
             teammates=self.teammates,
             approvals=members.approvals,
+            kept=members.kept,
             config=lambda: members.config.current.hands.interceptor,
             traces=self.traces,
         )
@@ -121,7 +125,7 @@ class Team:
             gone = await self._retention.expire(config, now=self._m.clock.now(), batch=_TIDY_BATCH)
             self._tidy_at = now if gone else now + _TIDY_SECONDS
 
-    async def admit(self, call: GateCall) -> GateCall | str:
+    async def admit(self, call: GateCall) -> GateCall | ToolResult:
         return await self._grants.admit(call)
 
     async def brief(self, turn: Turn) -> Briefing:
@@ -162,5 +166,6 @@ class Team:
         return self._m.config.current.agent
 
     def _repeatable(self, name: str) -> bool:
-        tool = self._m.tools().get(name)
-        return tool is not None and tool.spec.repeatable
+        # What a run did with others is known also where agents do not work together any more.
+        known = {tool.spec.name: tool for tool in self._control} | dict(self._m.tools())
+        return name in known and known[name].spec.repeatable

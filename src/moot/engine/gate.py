@@ -10,9 +10,10 @@ from typing import Any, Protocol
 
 import msgspec
 
+from moot.domain.abilities import Recovers, Renders
 from moot.domain.errors import MootError
 from moot.domain.message import ToolCall
-from moot.domain.ports import GateCall, Hook, Proceed, Recovers, Renders, RunContext, Tool, ToolResult
+from moot.domain.ports import GateCall, Hook, Proceed, RunContext, Tool, ToolResult
 from moot.domain.prompt import ToolSpec
 from moot.domain.redaction import has_secret_arguments, is_masked, mask_call
 from moot.domain.scope import Scope
@@ -231,7 +232,7 @@ def _arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any] | str:
     """The arguments, or a sentence on what is wrong with them."""
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         return f"The arguments of {call.name} are not valid JSON: {error}."
     if not isinstance(arguments, dict):
         return f"The arguments of {call.name} must be a JSON object."
@@ -249,6 +250,9 @@ def _mismatch(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:
     for parameter, value in arguments.items():
         if value is None and parameter not in required:
             continue
+        if parameter not in properties and spec.parameters.get("additionalProperties") is False:
+            # Left out unseen, a limit that was misspelt would be no limit.
+            return f"{name} has no parameter {parameter[:64]!r}; it has {', '.join(properties)}"
         expected = _TYPES.get(properties.get(parameter, {}).get("type", ""))
         wrong_bool = isinstance(value, bool) and expected is not None and bool not in expected
         if expected is not None and (wrong_bool or not isinstance(value, expected)):

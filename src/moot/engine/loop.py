@@ -169,8 +169,7 @@ class Loop:
     def _after_calls(self, sitting: Sitting, reply: Reply) -> Ending | None:
         if ending := self._handed_back(sitting):
             return ending
-        results = [sitting.progress.results[call.id].content for call in reply.calls]
-        if not sitting.repetition.seen(reply.calls, results) or self._nudge(sitting, Outcome.LOOP_DETECTED):
+        if not sitting.runs_in_circles(reply.calls) or self._nudge(sitting, Outcome.LOOP_DETECTED):
             return None
         return sitting.progress.end(Outcome.LOOP_DETECTED), []
 

@@ -35,6 +35,10 @@ class Repetition:
     def __init__(self) -> None:
         self._steps: deque[tuple[Calls, Sequence[str]]] = deque(maxlen=REPEATS * _LONGEST_CIRCLE)
 
+    def begin_anew(self) -> None:
+        """Forget what was seen: time has passed, and what comes of the same calls may be another thing."""
+        self._steps.clear()
+
     def seen(self, calls: Sequence[ToolCall], results: Sequence[str] = ()) -> bool:
         self._steps.append((tuple((call.name, call.arguments) for call in calls), tuple(results)))
         steps = list(self._steps)

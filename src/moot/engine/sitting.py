@@ -1,13 +1,13 @@
 """A turn at work: what it was briefed with, the tools it has, what its next prompt says and what that may take."""
 
 from asyncio import Semaphore
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from moot.domain.config import Config
 from moot.domain.events import Event
-from moot.domain.message import Message, assistant, user
+from moot.domain.message import Message, ToolCall, assistant, user
 from moot.domain.ports import Model, ToolSupport
 from moot.domain.prompt import Prompt, ToolSpec
 from moot.domain.run import Outcome
@@ -64,6 +64,14 @@ class Sitting:
         self.nudges -= 1
         self.aside = (nudge(outcome),)
         return True
+
+    def runs_in_circles(self, calls: Sequence[ToolCall]) -> bool:
+        """Whether the calls just made only repeat what was done before."""
+        results = [self.progress.results[call.id] for call in calls]
+        if any(result.waited for result in results):
+            self.repetition.begin_anew()
+            return False
+        return self.repetition.seen(calls, [result.content for result in results])
 
     def may_remind(self, words: str) -> bool:
         """Whether the run goes on because it would leave something unfinished; it sees its words, and is told what."""

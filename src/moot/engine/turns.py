@@ -78,7 +78,8 @@ class Turns:
         assert request is not None
         try:
             await _stored(ticket)
-            if not ticket.kept:
+            # One that has begun, or is on disk, gets its end there also when nobody is left to speak.
+            if not ticket.kept and not ticket.resumed:
                 self._w.agent(request.speaker)
             history, begun = await self._begun(ticket, request)
         except MootError as error:

@@ -5,16 +5,19 @@ from collections.abc import Awaitable, Callable
 
 from moot.domain.ports import GateCall, Proceed, ToolResult
 
-# The granted call; the same call where nothing had to be granted; or a sentence on why it may not be made.
-Admit = Callable[[GateCall], Awaitable[GateCall | str]]
+# The granted call; the same call where nothing had to be granted; or what its author is told instead.
+Admit = Callable[[GateCall], Awaitable[GateCall | ToolResult]]
+# Why a call may not be made after all; nothing where it may.
+Refusal = Callable[[GateCall], Awaitable[str]]
 
 
 class AccessControl:
     name = "AccessControl"
     phase = "pre-execute"
 
-    def __init__(self, admit: Admit) -> None:
+    def __init__(self, admit: Admit, *, refusal: Refusal) -> None:
         self._admit = admit
+        self._refusal = refusal
         self._counts: Counter[str] = Counter()
 
     def counts(self) -> dict[str, int]:
@@ -22,8 +25,15 @@ class AccessControl:
 
     async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
         admitted = await self._admit(call)
-        if isinstance(admitted, str):
+        if isinstance(admitted, ToolResult):
             self._counts["refused"] += 1
-            return ToolResult(content=admitted, is_error=True)
-        self._counts["passed" if admitted is call else "granted"] += 1
+            return admitted
+        if admitted is call:
+            self._counts["passed"] += 1
+            return await proceed(call)
+        # A day may have passed: what is blocked by now stays blocked.
+        if refused := await self._refusal(admitted):
+            self._counts["refused"] += 1
+            return ToolResult(content=refused, is_error=True)
+        self._counts["granted"] += 1
         return await proceed(admitted)

@@ -1,6 +1,6 @@
 """Who waits for whom: what teammates do keeps those awake that wait for them; a human they wait for stops the clock."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -41,6 +41,17 @@ class Attendance:
             _take_out(self._by_waiting, context.run_id, wait)
             for run_id in wait.run_ids:
                 _take_out(self._by_awaited, run_id, wait)
+
+    def leads(self, run_id: str, to: Collection[str]) -> bool:
+        """Whether one of these is waited for by the run, or by one that it waits for."""
+        seen, left = {run_id}, [run_id]
+        while left:
+            awaited = {each for wait in self._by_waiting.get(left.pop(), ()) for each in wait.run_ids}
+            if not awaited.isdisjoint(to):
+                return True
+            left += awaited - seen
+            seen |= awaited
+        return False
 
     def stirred(self, run_id: str) -> None:
         """A run has done something; nobody above it who waits for it is idle."""

@@ -1,5 +1,6 @@
-"""What a run is held up by, from what it announces: approvals, grants and questions that are open. Pure."""
+"""What a run is held up by: approvals, grants and questions that are open, and others it waits for. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from moot.domain.agent_run import Block, Condition, GrantState
@@ -7,6 +8,8 @@ from moot.domain.approval import Approval, AskState
 from moot.domain.events import ApprovalClosed, ApprovalOpened, AskClosed, AskOpened, Event
 
 _GRANT = "grant-"
+_NOTHING = Block()
+_WAITING = Block(condition=Condition.WAITING, reason="it waits for its teammates")
 _DECIDED = {AskState.GRANTED: GrantState.GRANTED, AskState.DENIED: GrantState.DENIED}
 
 
@@ -21,15 +24,20 @@ def is_grant(ask_id: str) -> bool:
 
 @dataclass(slots=True)
 class Blocks:
-    """Everything open that one run waits for; the newest is what it is said to be blocked by."""
+    """Everything open that one run waits for; the newest is what it is said to be blocked by.
+
+    One step may make several calls: what a person is asked goes before those that are waited for meanwhile.
+    """
 
     _open: dict[str, Block] = field(default_factory=dict)
+    # The runs that are waited for, by the call that waits.
+    _waits: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # Attempts before the last decision on a grant: what is asked after it counts from one again.
     _before: dict[str, int] = field(default_factory=dict)
 
     def after(self, event: Event) -> Block | None:
         """What holds the run up from this event on; None where the event changes nothing about that."""
-        left = Block()
+        left = _NOTHING
         match event:
             case ApprovalOpened(approval):
                 self._open[approval.id] = self._asked(approval)
@@ -42,7 +50,23 @@ class Blocks:
                 self._open.pop(ask_id, None)
             case _:
                 return None
-        return next(reversed(self._open.values()), left)
+        return self._now(left)
+
+    def waits(self, call: str, run_ids: Sequence[str]) -> Block:
+        """What holds the run up once a call of it waits for others."""
+        self._waits[call] = tuple(run_ids)
+        return self._now()
+
+    def waits_no_more(self, call: str) -> Block:
+        self._waits.pop(call, None)
+        return self._now()
+
+    @property
+    def waiting_on(self) -> str:
+        return ", ".join(dict.fromkeys(run_id for run_ids in self._waits.values() for run_id in run_ids))
+
+    def _now(self, left: Block = _NOTHING) -> Block:
+        return next(reversed(self._open.values()), _WAITING if self._waits else left)
 
     def _asked(self, approval: Approval) -> Block:
         return Block(

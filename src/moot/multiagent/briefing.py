@@ -22,6 +22,8 @@ _NOTHING = Briefing()
 _ALONE = Briefing(scope=NOT_SPAWNED)
 # Silence and running in circles are pointed out once: others wait for what comes of it.
 _NUDGES = 1
+# What a file says of its agent in one line.
+_LONGEST_LINE = 600
 # So many teammates are named to one that has not fetched their results.
 _MOST_NAMED = 16
 
@@ -55,7 +57,8 @@ class Briefs:
             self._traces.watch(turn.request)
         if run is not None and run.parent_key is not None:
             return await self._teammate(turn, run)
-        if turn.request.speaker == ROOT and self._config().multi_agent:
+        # As a guest it has no tools, so nobody to lead.
+        if turn.request.speaker == ROOT and not turn.request.guest and self._config().multi_agent:
             return self._orchestrator(turn)
         return _ALONE if self._config().multi_agent else _NOTHING
 
@@ -99,16 +102,22 @@ def roster(partition: Partition, *, rounds: int) -> str:
         "Your teammates:",
     ]
     for agent in partition.teammates():
-        lines.append(f"- {agent.name}: {agent.description}")
+        lines.append(f"- {agent.name}: {_line(agent.description)}")
         if agent.accepts:
-            lines.append(f"  give it: {agent.accepts}")
+            lines.append(f"  give it: {_line(agent.accepts)}")
         if agent.returns:
-            lines.append(f"  it returns: {agent.returns}")
+            lines.append(f"  it returns: {_line(agent.returns)}")
         if agent.cannot_do:
-            lines.append(f"  it cannot: {', '.join(agent.cannot_do)}")
+            lines.append(f"  it cannot: {_line(', '.join(agent.cannot_do))}")
     if partition.unmatched:
         lines += ["", f"Tools no teammate has, which you use yourself: {', '.join(partition.unmatched)}"]
     return "\n".join(lines)
+
+
+def _line(written: str) -> str:
+    """What a file says of its agent, as one line of the team's: it may have been written by anybody."""
+    text = defuse(" ".join(written.split()))
+    return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…"
 
 
 def advice(route: Route) -> Message:
@@ -137,7 +146,7 @@ def reminder(runs: Sequence[AgentRun]) -> str:
 
 def place(run: AgentRun) -> str:
     """A teammate's own place in the work."""
-    why = f" because: {defuse(run.spawn_reason)}" if run.spawn_reason else ""
+    why = f" because: {_line(run.spawn_reason)}" if run.spawn_reason else ""
     return (
         f"You work as a teammate. {run.chain[-1]} gave you this task{why}. The person does not see what you do, only "
         "what you report: end with a plain text that says what you did, what came of it and what is missing. If the "

@@ -17,6 +17,8 @@ from moot.multiagent.teammates import Teammates
 DEFAULT_SECONDS = 300
 _MOST_SECONDS = 86_400
 _MOST_WAITED = 256
+# Whoever waits so long may do it as often as it takes; who looks again at once runs in circles.
+_PATIENT_SECONDS = 10
 
 # Chooses the teammate for an instruction when the model did not; empty where none fits.
 Choose = Callable[[RunContext, str], str]
@@ -72,6 +74,8 @@ class AgentSpawn:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         instruction = str(arguments["instruction"])
+        if not instruction.strip():
+            raise BadRequest("missing instruction parameter", fix="Say what is to be done.")
         agent = str(arguments.get("agent") or "") or self._choose(context, instruction)
         if not agent:
             raise BadRequest(
@@ -138,14 +142,18 @@ class AgentWait:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         ids = _ids(str(arguments["agent_id"]))
-        every = arguments.get("mode") != "any"
+        mode = arguments.get("mode") or "all"
+        if mode not in ("all", "any"):
+            raise BadRequest("mode must be all or any")
+        every = mode == "all"
         seconds = _seconds(arguments, DEFAULT_SECONDS)
         runs = await self._teammates.wait(context, ids, seconds=seconds, every=every)
         ended = [run for run in runs if run.end is not None]
         timed_out = len(ended) < len(runs) if every else not ended
         taint = frozenset[str]().union(*[await self._teammates.taint_of(run) for run in ended])
         views = [view(run, timed_out=timed_out, streak=self._teammates.streak(run)) for run in runs]
-        return ToolResult(content=_said(views[0] if len(views) == 1 else {"runs": views}), taint=taint)
+        content = _said(views[0] if len(views) == 1 else {"runs": views})
+        return ToolResult(content=content, taint=taint, waited=timed_out and seconds >= _PATIENT_SECONDS)
 
 
 class AgentStop:
@@ -169,8 +177,7 @@ class AgentStop:
         return f"stop {str(arguments.get('agent_id', ''))[:100]}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        (run,) = await self._teammates.found(context, [str(arguments["agent_id"]).strip()])
-        stopped = await self._teammates.stop(run.id, told=False)
+        stopped = await self._teammates.stop_for(context, str(arguments["agent_id"]).strip())
         return _said({"agent_id": stopped.id, "status": str(stopped.status)})
 
 

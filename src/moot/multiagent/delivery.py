@@ -20,7 +20,7 @@ from moot.multiagent.report import told
 
 logger = logging.getLogger(__name__)
 
-_WAIT = "agent_wait"
+WAIT = "agent_wait"
 # Who several that report together are.
 _TOGETHER = "team"
 _MOST_TOGETHER = 32
@@ -73,9 +73,9 @@ class Deliveries:
             first = max(1, min(run.parent_seq for run in children))
             waited = waited_for(await self._store.entries(key, first=first), parent)
             left = _without(children, waited)
+            self._tell(left)
             if had := [run.id for run in children if run not in left]:
                 await self._shelf.deliver(had, Delivery.WAITED)
-            self._tell(left)
 
     def _tell(self, runs: Sequence[AgentRun]) -> None:
         for run in runs:
@@ -92,6 +92,7 @@ class Deliveries:
 
     async def _report(self, key: ConversationKey) -> None:
         """One message after the other; what ends while one is being answered goes into the next."""
+        said = ""
         while ready := self._ready[key]:
             batch = [run for run in ready if run.origin == ready[0].origin][:_MOST_TOGETHER]
             try:
@@ -99,8 +100,10 @@ class Deliveries:
                 reach("teammate.delivered")
                 await feed.followed()
             except MootError as error:
-                # Nothing is lost: it stays owed until it is told.
-                logger.warning("the results for %s wait: %s", key, error.message)
+                # Nothing is lost: it stays owed until it is told. An agent may be gone for days; why is said once.
+                if error.message != said:
+                    said = error.message
+                    logger.warning("the results for %s wait: %s", key, said)
                 await asyncio.sleep(_TRY_AGAIN_SECONDS)
                 continue
             self._telling -= {run.id for run in batch}
@@ -141,9 +144,10 @@ def waited_for(entries: Iterable[Entry], parent: str) -> dict[str, float]:
     for entry in entries:
         if entry.run_id != parent:
             continue
-        asked |= {call.id: waited_ids(call.arguments) for call in entry.message.tool_calls if call.name == _WAIT}
-        if entry.message.role is Role.TOOL and not entry.message.is_error:
-            waited = asked.get(entry.message.tool_call_id, ())
+        asked |= {call.id: waited_ids(call.arguments) for call in entry.message.tool_calls if call.name == WAIT}
+        waited = asked.get(entry.message.tool_call_id) if entry.message.role is Role.TOOL else None
+        # Another tool can give back whatever somebody wants to be believed.
+        if waited is not None and not entry.message.is_error:
             told = _told(entry.message.content)
             if told is not None:
                 answered |= dict.fromkeys(told, math.inf)
@@ -160,9 +164,10 @@ def told_ids(content: str) -> set[str]:
 def _told(content: str) -> set[str] | None:
     try:
         said = msgspec.json.decode(content)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
-    views = said.get("runs", [said]) if isinstance(said, dict) else []
+    views = said.get("runs") if isinstance(said, dict) else None
+    views = views if isinstance(views, list) else [said]
     return {
         str(view.get("agent_id"))
         for view in views
@@ -174,7 +179,7 @@ def waited_ids(arguments: str) -> list[str]:
     """The runs that a call of agent_wait names."""
     try:
         given = msgspec.json.decode(arguments)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return []
     named = given.get("agent_id") if isinstance(given, dict) else None
     return named.replace(",", " ").split() if isinstance(named, str) else []

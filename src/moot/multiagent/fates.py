@@ -32,6 +32,14 @@ async def fate(crew: Crew, run: AgentRun) -> Fate:
     return Fate(True, await _ended(crew, run, interrupted(stored.spent)))
 
 
+async def never_went_on(crew: Crew, run: AgentRun) -> RunEnd:
+    """The end of a run that is stopped while it stands in line; one of an earlier daemon's may have begun there."""
+    stored = await crew.store.run(run.id)
+    if stored is None or stored.end is not None:
+        return RunEnd(outcome=Outcome.CANCELLED, error="It was stopped before it began.")
+    return await _ended(crew, run, stopped(stored.spent, "It was stopped before it went on."))
+
+
 async def _stopped_with(crew: Crew, run: AgentRun) -> bool:
     """Whether the run above it was stopped, and it with it; the daemon may have died before it came to that."""
     above: Run | None = await crew.store.run(run.parent) if run.parent and not run.outlives else None

@@ -8,27 +8,34 @@ from weakref import WeakValueDictionary
 from moot.domain.agent_run import AgentRun
 from moot.domain.approval import AskState
 from moot.domain.gate_config import InterceptorConfig
-from moot.domain.ports import GateCall
+from moot.domain.ports import GateCall, ToolResult
 from moot.domain.redaction import mask_arguments
 from moot.domain.trace import Notes, TraceKind
 from moot.engine.approvals import Approvals
-from moot.hooks.approval import agreed, describe
+from moot.hooks.approval import Keeps, agreed, describe
 from moot.multiagent.blocks import grant_id
 from moot.multiagent.teammates import Teammates
 
 
 class Grants:
     def __init__(
-        self, *, teammates: Teammates, approvals: Approvals, config: Callable[[], InterceptorConfig], traces: Notes
+        self,
+        *,
+        teammates: Teammates,
+        approvals: Approvals,
+        kept: Keeps,
+        config: Callable[[], InterceptorConfig],
+        traces: Notes,
     ) -> None:
         self._teammates = teammates
         self._traces = traces
         self._approvals = approvals
+        self._kept = kept
         self._config = config
         # Calls of one run for one tool ask together.
         self._asking: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
-    async def admit(self, call: GateCall) -> GateCall | str:
+    async def admit(self, call: GateCall) -> GateCall | ToolResult:
         """The call, where the run may use the tool; else a person is asked, and what they say holds for the run."""
         run = self._teammates.at_work(call.context.run_id)
         tool = call.tool.spec.name
@@ -36,25 +43,29 @@ class Grants:
             return call
         async with self._asking.setdefault((run.id, tool), asyncio.Lock()):
             run = self._teammates.at_work(run.id) or run
-            return call if run.may_use(tool) else await self._ask(run, call)
+            # Granted to another call while this one waited with it.
+            return replace(call) if run.may_use(tool) else await self._ask(run, call)
 
-    async def _ask(self, run: AgentRun, call: GateCall) -> GateCall | str:
+    async def _ask(self, run: AgentRun, call: GateCall) -> GateCall | ToolResult:
         config, tool = self._config(), call.tool.spec.name
         if config.unattended or not config.enabled:
             said = f"{tool} is not among the tools this run was allowed, and there is nobody to ask; it was not run."
             self._traces.note(
                 run.id, TraceKind.POLICY_DECISION, run.agent, about="grant", tool=tool, state="refused", reason=said
             )
-            return said
+            # Nobody to ask is how the run ends; where approvals are off it goes on with what it has.
+            return ToolResult(content=said, is_error=True, unasked=config.unattended)
         reason = f"{run.agent} was not given {tool} for this run; yes gives it for the rest of the run"
-        approval = await describe(call, mask_arguments(call.tool.spec, call.arguments), reason)
+        shown = mask_arguments(call.tool.spec, call.arguments)
+        approval = replace(await describe(call, shown, reason), id=grant_id(run.id, tool))
+        if shown is not call.arguments:
+            approval = await self._kept.close(approval, call.arguments)
         with call.context.waiting():
-            state = await self._approvals.request(
-                replace(approval, id=grant_id(run.id, tool)), call.context.emit, seconds=config.approval_seconds
-            )
+            state = await self._approvals.request(approval, call.context.emit, seconds=config.approval_seconds)
         if state is not AskState.GRANTED:
             said = "The owner said no to" if state is AskState.DENIED else "Nobody decided in time on"
-            return f"{said} {tool} for this run. Go on with the tools you have, or say what is missing."
+            told = f"{said} {tool} for this run. Go on with the tools you have, or say what is missing."
+            return ToolResult(content=told, is_error=True)
         await self._teammates.grant(run.id, tool)
         # Whoever said yes has seen this very call.
         return replace(agreed(call, approval, granted=True), approved=True)

@@ -78,9 +78,9 @@ def taken_back(run: AgentRun, *, now: float) -> AgentRun:
     )
 
 
-def stopped(spent: Spent = _NOTHING) -> RunEnd:
-    """The end of a run that was to stop with the one above it when the daemon did."""
-    return _end(Outcome.CANCELLED, "What it was spawned for was stopped.", spent)
+def stopped(spent: Spent = _NOTHING, why: str = "What it was spawned for was stopped.") -> RunEnd:
+    """The end of a run that stops without going on: with the one above it when the daemon did, or by hand."""
+    return _end(Outcome.CANCELLED, why, spent)
 
 
 def interrupted(spent: Spent) -> RunEnd:

@@ -1,5 +1,6 @@
 """How a teammate's run is told: to a model that waits, and to a parent that did not. Pure."""
 
+import re
 from typing import Any
 
 from moot.domain.agent_run import AgentRun
@@ -7,6 +8,8 @@ from moot.domain.run import Outcome
 from moot.multiagent.delegation import MOST_FAILURES
 
 _LONGEST_RESULT = 60_000
+# A line that reads as the beginning of another report.
+_HEAD = re.compile(r"^(?=.*\([ \t]*arun-[0-9a-f]+[ \t]*\)[ \t]+has[ \t]+ended)", re.IGNORECASE | re.MULTILINE)
 
 
 def view(run: AgentRun, *, timed_out: bool = False, streak: int = 0) -> dict[str, Any]:
@@ -50,5 +53,5 @@ def told(run: AgentRun, *, among: int = 1) -> str:
     """What a parent is told that did not wait; among several each has its share of what one message holds."""
     assert run.end is not None
     head = f"{run.agent} ({run.id}) has ended: {run.end.outcome}."
-    said = run.end.content[: _LONGEST_RESULT // among] or run.end.error
+    said = _HEAD.sub("> ", run.end.content[: _LONGEST_RESULT // among]) or run.end.error
     return "\n\n".join(part for part in (head, said, hint(run)) if part)

@@ -14,7 +14,7 @@ from moot.domain.agent_run import (
     Delivery,
     status_of,
 )
-from moot.domain.errors import Conflict, MootError, NotFound, Unavailable
+from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
 from moot.domain.events import Event
 from moot.domain.message import Entry
 from moot.domain.ports import RunContext
@@ -25,13 +25,15 @@ from moot.multiagent.attendance import Attendance
 from moot.multiagent.crew import Crew, Live, Wish
 from moot.multiagent.delegation import Delegations, check_chain, check_not_given
 from moot.multiagent.delivery import Deliveries
-from moot.multiagent.fates import fate
+from moot.multiagent.fates import fate, never_went_on
 from moot.multiagent.making import in_background, request_of, spawned, taken_back
 from moot.multiagent.places import Places
 
 logger = logging.getLogger(__name__)
 
 _STOP_SECONDS = 5.0
+# How long an end waits before the disk is tried again.
+_DISK_SECONDS = 1.0
 
 
 class Teammates:
@@ -141,8 +143,8 @@ class Teammates:
     async def wait(self, context: RunContext, run_ids: Sequence[str], *, seconds: float, every: bool) -> list[AgentRun]:
         """Wait until all of the runs, or one of them, have ended; however that goes, see them as they stand then."""
         runs = await self.found(context, run_ids)
-        above = {context.run_id, *self._ancestors(context.run_id)}
-        if any(run.id in above for run in runs):
+        above = self._above(context)
+        if any(run.id in above or self._attendance.leads(run.id, above) for run in runs):
             raise Conflict("a run cannot wait for itself or for one that waits for it")
         with self._attending(context, [run.id for run in runs]):
             await self.over(run_ids, seconds=seconds, every=every)
@@ -179,6 +181,13 @@ class Teammates:
         return history.taint if history is not None else run.taint
 
     # ---- to stop ------------------------------------------------------------------------------
+
+    async def stop_for(self, context: RunContext, run_id: str) -> AgentRun:
+        """Stop a run for another one of its tree; none stops itself or those it works for."""
+        (run,) = await self.found(context, [run_id])
+        if run.id in self._above(context):
+            raise Conflict("a run cannot stop itself or one it works for", fix="End with what you have.")
+        return await self.stop(run.id, told=False)
 
     async def stop(self, run_id: str, *, only: bool = False, told: bool = True) -> AgentRun:
         """End a run and everything under it, at once. `told` is whether its parent still wants to hear of it."""
@@ -224,7 +233,7 @@ class Teammates:
 
     async def _halt(self, live: Live) -> None:
         if self._places.left_line(live):
-            await self._finish(live, RunEnd(outcome=Outcome.CANCELLED, error="It was stopped before it began."))
+            await self._finish(live, await never_went_on(self._c, live.run))
         elif not self._c.runs.kill(live.run.key):
             # It is on its way into its lane.
             live.is_halted = True
@@ -250,11 +259,13 @@ class Teammates:
             self._recovers(context, action="refused", specialist=agent, cause=error.message)
             raise
 
-    def _ancestors(self, run_id: str) -> Iterator[str]:
-        live = self._live.get(run_id)
+    def _above(self, context: RunContext) -> set[str]:
+        """A run and those it was spawned by."""
+        above, live = {context.run_id}, self._live.get(context.run_id)
         while live is not None and live.run.parent:
-            yield live.run.parent
+            above.add(live.run.parent)
             live = self._live.get(live.run.parent)
+        return above
 
     # ---- to run -------------------------------------------------------------------------------
 
@@ -311,10 +322,7 @@ class Teammates:
         block = live.blocks.after(event)
         if block is None:
             return
-        if block.condition:
-            self._block(live, block)
-        else:
-            self._unblock(live, block)
+        self._hold(live, block)
         self._tell_root(live.run, event)
 
     def _tell_root(self, run: AgentRun, event: Event) -> None:
@@ -323,17 +331,14 @@ class Teammates:
         if feed is not None and not feed.closed:
             feed.emit(event)
 
-    def _block(self, live: Live, block: Block) -> None:
-        live.run = replace(live.run, block=block)
+    def _hold(self, live: Live, block: Block) -> None:
+        """Note what holds a run up from now on, if anything does: one that is held up needs no place."""
+        live.run = replace(live.run, block=block, waiting_on=live.blocks.waiting_on)
         self._c.mirror(live.run)
         self._attendance.changed(live.run.id)
-        self._places.give_up(live.run.id)
-
-    def _unblock(self, live: Live, block: Block) -> None:
-        live.run = replace(live.run, block=block, waiting_on="")
-        self._c.mirror(live.run)
-        self._attendance.changed(live.run.id)
-        if live.run.status is AgentRunStatus.RUNNING:
+        if block.condition:
+            self._places.give_up(live.run.id)
+        elif live.run.id in self._live:
             self._places.take_again(live.run.id)
 
     @contextmanager
@@ -342,16 +347,23 @@ class Teammates:
         live = self._live.get(context.run_id)
         with self._attendance.waiting(context, run_ids):
             if live is not None:
-                live.run = replace(live.run, waiting_on=", ".join(run_ids))
-                self._block(live, Block(condition=Condition.WAITING, reason="it waits for its teammates"))
+                self._hold(live, live.blocks.waits(context.call_id, run_ids))
             try:
                 yield
             finally:
                 if live is not None:
-                    self._unblock(live, Block())
+                    self._hold(live, live.blocks.waits_no_more(context.call_id))
 
     async def _finish(self, live: Live, end: RunEnd) -> None:
-        await self._deliveries.settle(await self._end(live, end))
+        """End a run. While the disk refuses to have it, others wait for it a little longer, and not for ever."""
+        while True:
+            try:
+                ended = await self._end(live, end)
+                break
+            except StoreError as error:
+                logger.warning("the end of run %s waits for the disk: %s", live.run.id, error.message)
+            await asyncio.sleep(_DISK_SECONDS)
+        await self._deliveries.settle(ended)
 
     async def _end(self, live: Live, end: RunEnd) -> list[AgentRun]:
         """Keep how a run ended. Its result, and those it leaves, are to be handed on."""

@@ -7,8 +7,9 @@ from moot.domain.agent_run import AgentRun
 from moot.domain.message import Entry, Role
 from moot.domain.run import Run
 from moot.domain.trace import Recorded, TraceEvent, TraceKind, TraceNote, fitted, is_failure
-from moot.multiagent.delivery import told_ids
+from moot.multiagent.delivery import WAIT, told_ids
 
+_STOP = "agent_stop"
 _TEXT = 512
 _ENDED = (1 << 62, 0)
 
@@ -67,9 +68,12 @@ def _said(recorded: Recorded) -> Iterator[_Moment]:
             names |= {call.id: call.name for call in message.tool_calls}
             yield from _step(entry, speaker, by_call)
         elif message.role is Role.TOOL:
-            for run_id in sorted(told_ids(message.content) & by_id.keys()):
+            tool = names.get(message.tool_call_id, "")
+            # What any other tool gives back may only look like this.
+            told = told_ids(message.content) if tool in (WAIT, _STOP) else set()
+            for run_id in sorted(told & by_id.keys()):
                 yield _returned(entry, by_id.pop(run_id), speaker)
-            yield _result(entry, speaker, names.get(message.tool_call_id, ""))
+            yield _result(entry, speaker, tool)
     for run in by_id.values():
         if run.end is not None:
             # Nobody waited for it here: it was told to the parent afterwards, or to nobody.

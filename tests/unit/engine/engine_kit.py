@@ -116,15 +116,17 @@ class Act:
         self._store = store
         self.found: list[list[str]] = []
         self.first: Callable[[RunContext], None] = lambda _context: None
+        # What comes of it.
+        self.result = ToolResult(content="acted")
 
     def line(self, arguments: dict[str, Any]) -> str:
         return "do\nit"
 
-    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         self.first(context)
         entries: list[Entry] = await self._store.entries(context.key)
         self.found.append([call.name for entry in entries for call in entry.message.tool_calls])
-        return "acted"
+        return self.result
 
 
 class Notes:

@@ -7,8 +7,8 @@ from pathlib import Path
 from random import Random
 
 from moot.domain.agent_config import AgentConfig
-from moot.domain.agent_run import AgentRunStatus, Condition, Delivery
-from moot.domain.errors import MootError
+from moot.domain.agent_run import AgentRun, AgentRunStatus, Condition, Delivery
+from moot.domain.errors import MootError, StoreError
 from moot.domain.events import Event, RunEnded
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.approvals import Approvals
@@ -27,8 +27,20 @@ from tests.unit.shelves import ADA, SetClock
 WISH = Wish(agent="ada", instruction="go")
 
 
-def team(built: Engine) -> tuple[Teammates, SqliteAgentRuns, Supervisor]:
-    clock, supervisor, shelf = SetClock(), Supervisor(), SqliteAgentRuns(built.store)
+class Shelf(SqliteAgentRuns):
+    """Refuses so many ends first, as a full disk would."""
+
+    refusals = 0
+
+    async def end(self, run: AgentRun) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise StoreError("the disk is full")
+        await super().end(run)
+
+
+def team(built: Engine) -> tuple[Teammates, Shelf, Supervisor]:
+    clock, supervisor, shelf = SetClock(), Supervisor(), Shelf(built.store)
     crew = Crew(
         runs=built.runs,
         store=built.store,
@@ -47,7 +59,7 @@ def team(built: Engine) -> tuple[Teammates, SqliteAgentRuns, Supervisor]:
 
 
 @asynccontextmanager
-async def hanging_team(folder: Path) -> AsyncIterator[tuple[Teammates, SqliteAgentRuns]]:
+async def hanging_team(folder: Path) -> AsyncIterator[tuple[Teammates, Shelf]]:
     """A team whose model never answers."""
     async with asyncio.timeout(30), engine(folder, Rule(hang=True)) as built:
         teammates, shelf, supervisor = team(built)
@@ -82,6 +94,19 @@ async def test_a_run_that_is_stopped_as_soon_as_it_is_kept_does_not_go_on(tmp_pa
         stopped = await teammates.stop(run.id)
         assert stopped.end is not None
         assert stopped.end.outcome is Outcome.CANCELLED
+
+
+async def test_an_end_that_the_disk_refuses_is_kept_once_it_takes_it(tmp_path: Path) -> None:
+    async with hanging_team(tmp_path) as (teammates, shelf):
+        run = await teammates.start(WISH, owner="user", cwd="")
+        shelf.refusals = 2
+        await teammates.stop(run.id)
+        await teammates.over([run.id], seconds=30, every=True)
+        # Nobody waits for it in vain, and its place is free.
+        assert teammates.live() == []
+        kept = await shelf.get(run.id)
+        assert kept is not None
+        assert kept.status is AgentRunStatus.CANCELLED
 
 
 async def test_a_message_that_is_killed_as_soon_as_it_is_sent_is_not_answered(tmp_path: Path) -> None:

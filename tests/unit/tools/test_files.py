@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from moot.domain.abilities import Previews, Renders
 from moot.domain.ask import Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound, TooLarge
 from moot.domain.files_config import FilesConfig
-from moot.domain.ports import Previews, Renders, RunContext
+from moot.domain.ports import RunContext
 from moot.domain.prompt import Safety
 from moot.tools import files
 from moot.tools.beneath import Ground

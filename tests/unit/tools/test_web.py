@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from moot.domain.abilities import Renders
 from moot.domain.errors import BadRequest, ConfigError, MootError, Unavailable
-from moot.domain.ports import Renders, ToolResult
+from moot.domain.ports import ToolResult
 from moot.domain.prompt import Safety, Sink
 from moot.domain.web_config import WebConfig
 from moot.hooks.redaction import Redactor

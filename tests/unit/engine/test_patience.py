@@ -1,0 +1,52 @@
+"""Waiting again for others who still work is no circle; looking again at once is."""
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from moot.domain.agent_run import AgentRun, AgentRunStatus
+from moot.domain.conversation import ConversationKey
+from moot.domain.ports import RunContext, ToolResult
+from moot.domain.run import Outcome, RunEnd
+from moot.engine.outcome import REPEATS
+from moot.models.scripted import Rule, RuleCall, RuleStep
+from moot.multiagent.control import AgentWait
+from moot.multiagent.teammates import Teammates
+from tests.unit.engine.engine_kit import engine
+from tests.unit.shelves import ADA
+
+AGAIN = tuple(RuleStep(calls=(RuleCall(name="act"),)) for _ in range(2 * REPEATS))
+
+
+@pytest.mark.parametrize(("waited", "outcome"), [(True, Outcome.COMPLETED), (False, Outcome.LOOP_DETECTED)])
+async def test_a_run_may_wait_as_often_as_it_takes_but_not_look_again_and_again(
+    tmp_path: Path, waited: bool, outcome: Outcome
+) -> None:
+    async with engine(tmp_path, Rule(steps=(*AGAIN, RuleStep(reply="Done.")))) as built:
+        built.act.result = ToolResult(content="still at work", waited=waited)
+        end = await built.say("go", "run-1")
+    assert isinstance(end, RunEnd)
+    assert end.outcome is outcome
+
+
+class StillAtWork:
+    """Teammates whose one run does not end."""
+
+    run = AgentRun(
+        id="arun-1", agent="operator", instruction="x", key=ConversationKey("operator", "run:arun-1"), root=ADA,
+        status=AgentRunStatus.RUNNING,
+    )  # fmt: skip
+
+    async def wait(self, *_asked: object, **_how: object) -> list[AgentRun]:
+        return [self.run]
+
+    def streak(self, _run: AgentRun) -> int:
+        return 0
+
+
+@pytest.mark.parametrize(("seconds", "waited"), [(0, False), (1, False), (10, True), (300, True)])
+async def test_only_a_wait_that_lasts_counts_as_one(seconds: int, waited: bool) -> None:
+    tool = AgentWait(cast(Teammates, StillAtWork()))
+    result = await tool({"agent_id": "arun-1", "timeout": seconds}, cast(RunContext, None))
+    assert result.waited is waited

@@ -248,6 +248,7 @@ class Daemon:
                 approvals=self.approvals,
                 registry=self.registry,
                 tools=self.hands.tools,
+                stop=self.hands.stop,
                 config=self.config,
                 clock=self.clock,
                 rng=self.rng,

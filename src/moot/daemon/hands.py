@@ -178,10 +178,14 @@ class Hands:
 
     def stop(self, key: ConversationKey) -> None:
         """End what runs in the background of a conversation."""
-        self._parts.later("stop background commands", self._end_jobs(key))
+        self._parts.later("stop background commands", self._end_jobs(key, tree=False))
 
-    async def _end_jobs(self, key: ConversationKey) -> None:
-        await self.jobs.stop(key)
+    def stop_tree(self, key: ConversationKey) -> None:
+        """The same with what teammates that were set to work there have left running."""
+        self._parts.later("stop background commands", self._end_jobs(key, tree=True))
+
+    async def _end_jobs(self, key: ConversationKey, *, tree: bool) -> None:
+        await self.jobs.stop(key, tree=tree)
 
     async def _replace_servers(self) -> None:
         await self.servers.replace(self._config().mcp, self._needs())

@@ -1,6 +1,7 @@
 """The tools that run shell commands, at once or in the background, in the sandbox."""
 
 import asyncio
+import time
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from moot.domain.redaction import Redaction
 from moot.domain.sandbox_config import SandboxConfig
 from moot.domain.secret import Secrets, references, through_environment
 from moot.domain.shell import Classify, Level
-from moot.tools.exec_jobs import Job, Jobs
+from moot.tools.exec_jobs import Job, Jobs, job_id
 from moot.tools.sandbox.process import Ending, Process
 from moot.tools.sandbox.sandbox import Command, Sandbox
 from moot.tools.sandbox.tape import Tape
@@ -186,7 +187,16 @@ class ExecBackground:
         command: str = arguments["command"]
         process, redact = await self._shell.start(command, context, tool="exec_bg", ring=True)
         process.limit(self._shell.config.background_seconds)
-        return self._jobs.add(context.key, command, process, redact, taint=self._shell.taint()).id
+        job = Job(
+            id=job_id(),
+            command=command,
+            process=process,
+            started=time.time(),
+            redact=redact,
+            root=context.asks_in,
+            taint=self._shell.taint(),
+        )
+        return self._jobs.add(context.key, job).id
 
 
 class ExecStatus:

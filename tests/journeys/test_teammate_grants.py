@@ -148,3 +148,17 @@ async def test_a_grant_that_waits_is_there_after_a_restart_with_its_id(home: Hom
             done = await called(talk, "", "agent_wait", agent_id=run_id)
             assert (done["status"], done["outcome"]) == ("completed", "completed")
     assert (tmp_path / "made.txt").read_text() == "made"
+
+
+async def test_a_tool_that_is_blocked_while_its_grant_waits_is_not_run(home: Home, tmp_path: Path) -> None:
+    home.write_script(wrote(WRITE))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("moot", "go", cwd=str(tmp_path))
+            ask = await asked(speech)
+            home.write_config(CONFIG + 'blocked_tools = ["fs_write"]\n')
+            assert daemon.cli("reload").returncode == 0
+            assert await decided(talk, ask, "once") == "granted"
+            await speech.end()
+            assert "blocked by security policy" in results(speech, "agent_wait")[-1]["result"]
+    assert not (tmp_path / "made.txt").exists()

@@ -282,7 +282,7 @@ class Hands:
             redact=parts.redactor.secrets,
             blocked=lambda: self._config().interceptor.blocked_tools,
         )
-        hooks: list[Hook] = [security, AccessControl(parts.admit)]
+        hooks: list[Hook] = [security, AccessControl(parts.admit, security.refusal)]
         if config.interceptor.enabled:
             hooks.append(
                 ApprovalGate(

@@ -13,8 +13,9 @@ class AccessControl:
     name = "AccessControl"
     phase = "pre-execute"
 
-    def __init__(self, admit: Admit) -> None:
+    def __init__(self, admit: Admit, refusal: Callable[[GateCall], Awaitable[str]]) -> None:
         self._admit = admit
+        self._refusal = refusal
         self._counts: Counter[str] = Counter()
 
     def counts(self) -> dict[str, int]:
@@ -22,6 +23,9 @@ class AccessControl:
 
     async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
         admitted = await self._admit(call)
+        if isinstance(admitted, GateCall) and admitted is not call:
+            # A day may have passed: what is blocked by now stays blocked.
+            admitted = await self._refusal(admitted) or admitted
         if isinstance(admitted, str):
             self._counts["refused"] += 1
             return ToolResult(content=admitted, is_error=True)

@@ -1,6 +1,7 @@
 """What the redactor finds, in which shapes, and what it leaves alone."""
 
 import base64
+import html
 import json
 import logging
 import time
@@ -31,6 +32,10 @@ def shapes(value: str) -> dict[str, str]:
         "quoted": quote(value),
         "quoted whole": quote(value, safe=""),
         "form": quote_plus(value),
+        "quoted twice": quote(quote(value, safe=""), safe=""),
+        "every byte quoted": "".join(f"%{byte:02X}" for byte in data),
+        "every byte quoted small": "".join(f"%{byte:02x}" for byte in data),
+        "html": html.escape(value),
         "json": json.dumps(value),
         "json unicode": json.dumps(value, ensure_ascii=False),
         "repr": repr([value]),

@@ -746,6 +746,7 @@ DANGEROUS = (
     "chronic rm -rf ~",
     "rsync -a --remove-source-files ~/ /tmp/x",
     # code in other tongues that starts programs, and who else carries them
+    "find ~ -path '*/.ssh/id_rsa' -exec cat {} +",
     "ruby -e '%x[rm -rf ~]'",
     "perl -e 'qx{rm -rf /}'",
     "perl -e 'open(F,\"|rm -rf /\")'",
@@ -1233,6 +1234,8 @@ EVERYDAY = (
     "just test",
     "dc -e '2 3 + p'",
     # the same programs at their usual work
+    "find / -name '*.log' -not -path '/proc/*'",
+    "find / -path '/proc/*' -prune -o -name core -print",
     "python3 -c 'from os import path; print(path.exists(\"x\"))'",
     'perl -e \'open(F, "<", "x") or die; print while <F>\'',
     "awk '{print > \"out.txt\"}' x",

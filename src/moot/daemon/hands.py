@@ -146,13 +146,14 @@ class Hands:
                 self._tools = {**self._built_in, **fresh}
         return self._tools
 
-    def reload(self) -> None:
+    async def reload(self) -> None:
         config = self._config()
         if config != self._built_from:
             self._rebuild(config)
-        self._looked_at = -math.inf
-        self.plugins.reload()
+        # Somebody's code is loaded, which may take as long as it likes up to a bound: nobody else waits for it.
+        await asyncio.to_thread(self.plugins.reload)
         self.skills.reload()
+        self._looked_at = -math.inf
         self._parts.later("list MCP tools", self._replace_servers())
 
     def describe_sandbox(self) -> SandboxReport:

@@ -35,6 +35,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
 }
 
+_PLAIN = tuple(_TYPES)
+
 
 class Budget(Protocol):
     """Keeps what is too long for a model, and says how to read on."""
@@ -227,7 +229,20 @@ def _arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any] | str:
         return f"The arguments of {call.name} are not valid JSON: {error}."
     if not isinstance(arguments, dict):
         return f"The arguments of {call.name} must be a JSON object."
-    return _mismatch(call.name, arguments, spec) or arguments
+    return _mismatch(call.name, arguments, spec) or _given(arguments, spec)
+
+
+def _given(arguments: dict[str, Any], spec: ToolSpec) -> dict[str, Any]:
+    """The arguments without those that say nothing: many models write null for what they leave out."""
+    if None not in arguments.values():
+        return arguments
+    properties: dict[str, dict[str, Any]] = spec.parameters.get("properties", {})
+    return {
+        name: value
+        for name, value in arguments.items()
+        # A schema that names no plain type may mean null by it.
+        if value is not None or properties.get(name, {}).get("type") not in _PLAIN
+    }
 
 
 def _mismatch(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:

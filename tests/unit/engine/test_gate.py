@@ -84,6 +84,13 @@ async def test_a_good_call_runs() -> None:
     assert output == ToolResult(content="hoho")
 
 
+async def test_an_argument_that_is_null_is_one_that_was_left_out() -> None:
+    output, echo = await call('{"text": "ho", "times": null, "else": null}')
+    assert output == ToolResult(content="ho")
+    # Of what a schema does not name, nobody knows what null would mean.
+    assert echo.heard == [{"text": "ho", "else": None}]
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

@@ -305,3 +305,16 @@ def test_a_wrong_key_is_told_with_its_line(home: Home, tmp_path: Path, key: str)
     line = (home.path / "config.toml").read_text().splitlines().index(key) + 1
     with pytest.raises(AssertionError, match=f"config.toml:{line}: "):
         DaemonProcess.start(home)
+
+
+async def test_a_parameter_of_several_types_is_taken(home: Home, provider: Provider, tmp_path: Path) -> None:
+    write_state(tmp_path, tool("echo", text={"type": ["string", "null"]}))
+    configure(home, stdio(tmp_path))
+    provider.program({"calls": [call("mcp__box__echo", text="ho")]}, {"text": "Heard."})
+    with running(home) as daemon:
+        await ready(daemon, "box")
+        async with daemon.client() as talk:
+            speech = talk.start("ada", "go", cwd=str(tmp_path))
+            await decided(talk, speech)
+    assert result(speech).output == "ho"
+    assert speech.outcome == "completed"

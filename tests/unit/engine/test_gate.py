@@ -91,6 +91,36 @@ async def test_an_argument_that_is_null_is_one_that_was_left_out() -> None:
     assert echo.heard == [{"text": "ho", "else": None}]
 
 
+class Strange(Echo):
+    """A tool whose schema is a stranger's."""
+
+    def __init__(self, kind: Any) -> None:
+        super().__init__()
+        properties = {"text": {"type": kind}}
+        self.spec = replace(Echo.spec, parameters={"type": "object", "properties": properties, "required": ["text"]})
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "complaint"),
+    [
+        (["string", "null"], '{"text": "ho"}', ""),
+        (["string", "null"], '{"text": null}', ""),
+        (["string", "null"], "{}", "missing text parameter"),
+        (["string", "null"], '{"text": 5}', "text must be of type string or null"),
+        (["string", "of a kind"], '{"text": 5}', ""),
+        ({"type": "string"}, '{"text": "ho"}', ""),
+        ([["string"]], '{"text": "ho"}', ""),
+        ([], '{"text": "ho"}', ""),
+    ],
+)
+async def test_a_schema_may_name_several_types_or_none_that_is_known(kind: Any, arguments: str, complaint: str) -> None:
+    strange = Strange(kind)
+    toolbox = Gate(tools=lambda: {"echo": strange}, hooks=[], budget=_ten_thousand, restore=_lost).box(ALL_TOOLS)
+    output = await toolbox.execute(ToolCall(id="c", name="echo", arguments=arguments), "", CONTEXT, Deadline(30))
+    assert output.is_error is bool(complaint)
+    assert complaint in output.content
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

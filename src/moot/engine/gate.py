@@ -193,6 +193,10 @@ class Toolbox:
             return await self._gate.pass_through(passing, deadline)
         except MootError as error:
             return ToolResult(content=error.sentence, is_error=True)
+        except Exception:
+            # A preview or a schema that nobody thought of ends this call, and not the run.
+            logger.exception("a call of %s did not get through the gate", call.name)
+            return ToolResult(content=f"{call.name} failed at the gate; the daemon's log has the cause.", is_error=True)
 
     def _missing(self, name: str) -> str:
         hint = self._gate.whose(name, self._tools.keys())

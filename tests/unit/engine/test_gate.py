@@ -11,7 +11,7 @@ from moot.domain.ask import Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.message import ToolCall
-from moot.domain.ports import GateCall, RunContext, ToolResult
+from moot.domain.ports import GateCall, Proceed, RunContext, ToolResult
 from moot.domain.prompt import ToolSpec
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS, Scope, only
 from moot.engine.deadline import Deadline
@@ -168,6 +168,24 @@ async def test_a_tool_that_breaks_does_not_break_the_run() -> None:
     output, _ = await call('{"text": "break"}')
     assert output.is_error
     assert "inside;" in output.content
+
+
+async def test_a_hook_that_breaks_ends_the_call_and_not_the_run() -> None:
+    class Broken:
+        name, phase = "Broken", "pre-execute"
+
+        def counts(self) -> dict[str, int]:
+            return {}
+
+        async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
+            raise TypeError("inside")
+
+    echo = Echo()
+    toolbox = Gate(tools=lambda: {"echo": echo}, hooks=[Broken()], budget=_as_it_is, restore=_lost).box(ALL_TOOLS)
+    output = await toolbox.execute(ToolCall(id="c", name="echo", arguments='{"text": "ho"}'), "", CONTEXT, Deadline(30))
+    assert output.is_error
+    assert "inside" not in output.content
+    assert echo.heard == []
 
 
 async def test_a_tool_that_hangs_is_stopped() -> None:

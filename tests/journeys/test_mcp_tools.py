@@ -318,3 +318,34 @@ async def test_a_parameter_of_several_types_is_taken(home: Home, provider: Provi
             await decided(talk, speech)
     assert result(speech).output == "ho"
     assert speech.outcome == "completed"
+
+
+async def test_a_rule_ends_when_the_tool_it_was_made_for_is_another(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    write_state(tmp_path, tool("echo", "Says it again."))
+    configure(home, stdio(tmp_path, egress="false"))
+
+    async def asked(talk: Talking, decision: str) -> bool:
+        """Whether a call is asked about; it is then decided so."""
+        provider.program({"calls": [call("mcp__box__echo")]}, {"text": "Done."})
+        speech = talk.start("ada", "go")
+        try:
+            ask = await speech.until("approval_opened")
+        except AssertionError:
+            # It came to its end without.
+            return False
+        message = pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision=decision, whole_tool=True)
+        await talk.ask(decide_ask=message)
+        await speech.end()
+        return True
+
+    with running(home) as daemon:
+        await ready(daemon, "box")
+        async with daemon.client() as talk:
+            assert await asked(talk, "always")
+            assert not await asked(talk, "deny")
+            write_state(tmp_path, tool("echo", "Says it to everyone."))
+            await ready(daemon, "box")
+            assert daemon.cli_json("mcp", "approve", "box")["data"]["approved"] == ["echo"]
+            assert await asked(talk, "deny")

@@ -69,6 +69,13 @@ async def test_moots_own_files_are_hidden_from_a_server_also_where_it_is_lent_wh
     assert "canary" not in said
 
 
+async def test_a_server_whose_program_is_reached_by_a_link_starts_in_the_sandbox(tmp_path: Path) -> None:
+    (tmp_path / "current").symlink_to(sys.prefix)
+    python = tmp_path / "current" / "bin" / Path(sys.executable).name
+    async with boxed(tmp_path, command=str(python)) as box:
+        assert await say(box, "echo here") == "here\n"
+
+
 @asynccontextmanager
 async def listening() -> AsyncIterator[tuple[int, list[bytes]]]:
     heard: list[bytes] = []
@@ -88,7 +95,7 @@ async def listening() -> AsyncIterator[tuple[int, list[bytes]]]:
 async def test_a_server_has_a_network_only_where_it_is_given_one(tmp_path: Path, network: bool) -> None:
     python = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1]))).sendall(b'out')"
     async with listening() as (port, heard), boxed(tmp_path, network=network) as box:
-        await say(box, f'{sys.executable} -c "{python}" {port}')
+        await say(box, f'python -c "{python}" {port}')
         if network:
             await eventually(lambda: heard)
         (found,) = box.servers.tools()

@@ -331,3 +331,40 @@ def test_an_older_store_keeps_no_rule_that_bound_less_than_it_showed(home: Home)
     connection.close()
     with running(home) as daemon:
         assert daemon.cli_json("rules")["data"] == []
+
+
+async def test_a_command_is_not_run_in_a_folder_that_took_the_place_of_the_one_shown(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    work, other = folders(tmp_path, ["work", "other"])
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            for name in ("exec", "exec_bg"):
+                script(provider, call(name, command="touch HERE"))
+                speech = talk.start("ada", "go", cwd=str(work))
+                ask = await speech.until("approval_opened")
+                work.rename(tmp_path / f"was-{name}")
+                work.symlink_to(other)
+                await decide(talk, ask)
+                await speech.end()
+                assert "changed since it was approved" in results(speech)[-1]
+                work.unlink()
+                (tmp_path / f"was-{name}").rename(work)
+    assert not list(other.iterdir())
+
+
+async def test_a_rule_for_a_command_does_not_follow_a_link_to_another_folder(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    one, other = folders(tmp_path, ["one", "other"])
+    link = tmp_path / "link"
+    link.symlink_to(one)
+    make = call("exec", command="touch HERE")
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            assert await asked(talk, provider, make, link, "always")
+            assert not await asked(talk, provider, make, link)
+            link.unlink()
+            link.symlink_to(other)
+            assert await asked(talk, provider, make, link)
+    assert not list(other.iterdir())

@@ -47,6 +47,18 @@ async def test_a_file_is_written_after_its_diff_was_approved(
         assert speech.outcome == "completed"
 
 
+async def test_what_a_model_leaves_out_by_writing_null_is_left_out(
+    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("hello\n")
+    read = call("fs_read", path="a.txt", offset=None, limit=None, lineNumbers=None)
+    provider.program({"calls": [read]}, {"calls": [call("exec", command="echo hi", timeout=None)]}, {"text": "Done."})
+    async with daemon.client() as talk:
+        speech = talk.start("ada", "read", sender, cwd=str(tmp_path))
+        await approved(talk, speech)
+    assert results(speech) == ["hello\n", "hi\n"]
+
+
 async def test_reading_asks_nobody_and_cannot_leave_the_working_directory(
     daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
 ) -> None:

@@ -305,3 +305,47 @@ def test_a_wrong_key_is_told_with_its_line(home: Home, tmp_path: Path, key: str)
     line = (home.path / "config.toml").read_text().splitlines().index(key) + 1
     with pytest.raises(AssertionError, match=f"config.toml:{line}: "):
         DaemonProcess.start(home)
+
+
+async def test_a_parameter_of_several_types_is_taken(home: Home, provider: Provider, tmp_path: Path) -> None:
+    write_state(tmp_path, tool("echo", text={"type": ["string", "null"]}))
+    configure(home, stdio(tmp_path))
+    provider.program({"calls": [call("mcp__box__echo", text="ho")]}, {"text": "Heard."})
+    with running(home) as daemon:
+        await ready(daemon, "box")
+        async with daemon.client() as talk:
+            speech = talk.start("ada", "go", cwd=str(tmp_path))
+            await decided(talk, speech)
+    assert result(speech).output == "ho"
+    assert speech.outcome == "completed"
+
+
+async def test_a_rule_ends_when_the_tool_it_was_made_for_is_another(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    write_state(tmp_path, tool("echo", "Says it again."))
+    configure(home, stdio(tmp_path, egress="false"))
+
+    async def asked(talk: Talking, decision: str) -> bool:
+        """Whether a call is asked about; it is then decided so."""
+        provider.program({"calls": [call("mcp__box__echo")]}, {"text": "Done."})
+        speech = talk.start("ada", "go")
+        try:
+            ask = await speech.until("approval_opened")
+        except AssertionError:
+            # It came to its end without.
+            return False
+        message = pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision=decision, whole_tool=True)
+        await talk.ask(decide_ask=message)
+        await speech.end()
+        return True
+
+    with running(home) as daemon:
+        await ready(daemon, "box")
+        async with daemon.client() as talk:
+            assert await asked(talk, "always")
+            assert not await asked(talk, "deny")
+            write_state(tmp_path, tool("echo", "Says it to everyone."))
+            await ready(daemon, "box")
+            assert daemon.cli_json("mcp", "approve", "box")["data"]["approved"] == ["echo"]
+            assert await asked(talk, "deny")

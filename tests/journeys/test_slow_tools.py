@@ -264,3 +264,40 @@ async def test_a_tool_that_calls_exit_ends_itself_and_not_the_daemon(home: Home,
             assert (await talk.say("ada", "and now?")).outcome == "completed"
     finally:
         daemon.kill_9()
+
+
+SLOW_TO_LOAD = '''
+import time
+from pathlib import Path
+
+from moot.tools import tool
+
+here = Path(__file__).parent
+(here / "loading").touch()
+while not (here / "go").exists():
+    time.sleep(0.01)
+
+
+@tool(safety="safe")
+def slow_to_load() -> str:
+    """Answer at once."""
+    return "here"
+'''
+
+
+async def test_a_plugin_that_is_slow_to_load_holds_up_nobody_but_the_reload(home: Home, provider: Provider) -> None:
+    folder = home.path / "tools"
+    folder.mkdir()
+    with running(home) as daemon:
+        async with daemon.client() as talk, daemon.client() as other:
+            (folder / "slow.py").write_text(SLOW_TO_LOAD)
+            reloading = asyncio.ensure_future(talk.ask(reload=pb.ReloadMsg()))
+            await eventually((folder / "loading").exists)
+            provider.program({"text": "Good morning."})
+            await other.say("bob", "hello")
+            assert not reloading.done()
+            (folder / "go").touch()
+            assert list((await reloading).reloaded.flaws) == []
+            provider.program({"calls": [{"name": "slow_to_load", "arguments": {}}]}, {"text": "Done."})
+            speech = await other.say("bob", "go")
+    assert [result.output for result in speech.of("tool_result")] == ["here"]

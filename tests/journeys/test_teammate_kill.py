@@ -1,6 +1,8 @@
 """The daemon is killed at a bad moment: what was asked stays asked, what was stopped stays stopped, once is once."""
 
 import json
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +196,41 @@ async def test_a_report_that_background_work_was_reading_is_interrupted_and_told
             assert asked(home, "SELECT outcome FROM runs WHERE author <> ''") == "interrupted"
             told = "SELECT count(*) FROM messages WHERE role = 'user' AND content LIKE '%has ended:%'"
             assert asked(home, told) == 1
+
+
+# ---- what was left running in the background ------------------------------------------------------------
+
+
+def running_with(word: str) -> bool:
+    """Whether some process of this machine was started with the word."""
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if word.encode() in line.read_bytes().split(b"\0"):
+                return True
+    return False
+
+
+@pytest.mark.parametrize("how", ["kill the turn", "agent_stop", "kill once it has ended"])
+async def test_what_a_teammate_left_in_the_background_is_stopped_with_it(home: Home, tmp_path: Path, how: str) -> None:
+    seconds = str(100_000 + os.getpid() * 3 + len(how))
+    lingers = [] if how == "kill once it has ended" else [call("fs_linger", mark=str(tmp_path / "mark"))]
+    home.write_script(script(
+        lead("^go", spawn("work"), wait(), call("fs_linger", mark=str(tmp_path / "lead")), say("{result}")), ANY, HEARD,
+        lead("^begin", spawn("work"), say("{result}")),
+        mate("^work", call("exec_bg", command=f"sleep {seconds}"), *lingers, say("Started.")),
+    ))  # fmt: skip
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("moot", "begin" if how == "agent_stop" else "go", cwd=str(tmp_path))
+            run_id = json.loads((await speech.until("tool_result")).output)["agent_id"]
+            if lingers:
+                await began(tmp_path / "mark")
+            else:
+                await speech.until("tool_result", count=2)
+            await eventually(lambda: running_with(seconds))
+            if how == "agent_stop":
+                await speech.end()
+                await called(talk, "", "agent_stop", agent_id=run_id)
+            else:
+                await talk.ask(kill=pb.KillMsg(agent="moot"))
+            await eventually(lambda: not running_with(seconds))

@@ -79,6 +79,7 @@ class Daemon:
         # Catalogs of earlier configurations, which runs in flight may still be using.
         self._outgoing: list[Catalog] = []
         self._looked_at = 0.0
+        self._reloading = asyncio.Lock()
         self.workspaces = Workspaces(paths.workspaces)
         self.facts = Facts(started=self.clock.monotonic())
         self.asks = Asks(clock=self.clock)
@@ -143,15 +144,23 @@ class Daemon:
         """What is wrong with the file of an agent that cannot be used."""
         return self.registry.problem(name)
 
-    def reload(self) -> list[str]:
+    async def reload(self) -> list[str]:
         """Read configuration and agents again; what is broken keeps its last good version and is told."""
-        if self.config.reload():
-            self._outgoing.append(self.catalog)
-            self.catalog = self._new_catalog()
-        self.registry.reload()
-        self.hands.reload()
-        self.know_keys()
+        async with self._reloading:
+            if self.config.reload():
+                self._outgoing.append(self.catalog)
+                self.catalog = self._new_catalog()
+            self.registry.reload()
+            await self.hands.reload()
+            self.know_keys()
         return [str(flaw) for flaw in (*self.config.flaws, *self.registry.flaws, *self.hands.flaws)]
+
+    def hang_up(self) -> None:
+        """What SIGHUP asks for. What is broken is told by whoever looks: the doctor, `moot status`."""
+        self.supervisor.start("reload", self._reload_quietly())
+
+    async def _reload_quietly(self) -> None:
+        await self.reload()
 
     def know_keys(self) -> None:
         """Let no log or result show an API key the daemon uses."""
@@ -251,6 +260,7 @@ class Daemon:
                 kept=self.hands.kept,
                 registry=self.registry,
                 tools=self.hands.tools,
+                stop=self.hands.stop,
                 config=self.config,
                 clock=self.clock,
                 rng=self.rng,
@@ -350,7 +360,7 @@ async def _serve(paths: Paths, redactor: Redactor) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     async with running(paths, redactor) as daemon:
-        loop.add_signal_handler(signal.SIGHUP, daemon.reload)
+        loop.add_signal_handler(signal.SIGHUP, daemon.hang_up)
         _settle_heap()
         _share_the_interpreter()
         _say_ready(daemon)

@@ -146,13 +146,14 @@ class Hands:
                 self._tools = {**self._built_in, **fresh}
         return self._tools
 
-    def reload(self) -> None:
+    async def reload(self) -> None:
         config = self._config()
         if config != self._built_from:
             self._rebuild(config)
-        self._looked_at = -math.inf
-        self.plugins.reload()
+        # Somebody's code is loaded, which may take as long as it likes up to a bound: nobody else waits for it.
+        await asyncio.to_thread(self.plugins.reload)
         self.skills.reload()
+        self._looked_at = -math.inf
         self._parts.later("list MCP tools", self._replace_servers())
 
     def describe_sandbox(self) -> SandboxReport:
@@ -178,10 +179,14 @@ class Hands:
 
     def stop(self, key: ConversationKey) -> None:
         """End what runs in the background of a conversation."""
-        self._parts.later("stop background commands", self._end_jobs(key))
+        self._parts.later("stop background commands", self._end_jobs(key, tree=False))
 
-    async def _end_jobs(self, key: ConversationKey) -> None:
-        await self.jobs.stop(key)
+    def stop_tree(self, key: ConversationKey) -> None:
+        """The same with what teammates that were set to work there have left running."""
+        self._parts.later("stop background commands", self._end_jobs(key, tree=True))
+
+    async def _end_jobs(self, key: ConversationKey, *, tree: bool) -> None:
+        await self.jobs.stop(key, tree=tree)
 
     async def _replace_servers(self) -> None:
         await self.servers.replace(self._config().mcp, self._needs())

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,7 +42,7 @@ class House:
         registry: Registry,
         config: ConfigFile,
         catalog: Callable[[], Catalog],
-        reload: Callable[[], list[str]],
+        reload: Callable[[], Awaitable[list[str]]],
         principals: Principals,
         runs: Runs,
         asks: Asks,
@@ -156,7 +156,7 @@ class House:
 
     async def reload(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("reload the configuration")
-        flaws = [clean(flaw) for flaw in self._reload()]
+        flaws = [clean(flaw) for flaw in await self._reload()]
         answer = pb.Reloaded(agents=len(self._registry.active()), flaws=flaws)
         reply.send(pb.ServerMessage(reloaded=answer))
 

@@ -30,7 +30,7 @@ def serving_of(daemon: "Daemon") -> Serving:
         redact=daemon.redactor.secrets,
     )
     hands = daemon.hands
-    talk = Talk(doors=doors, runs=daemon.runs, asks=daemon.asks, clock=daemon.clock, stop=hands.stop)
+    talk = Talk(doors=doors, runs=daemon.runs, asks=daemon.asks, clock=daemon.clock, stop=hands.stop_tree)
     records = _records(daemon, doors)
     handlers = Handlers(
         talk=talk,

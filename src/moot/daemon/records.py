@@ -214,7 +214,7 @@ class Records:
         files = await self._beside.workspaces.count(key)
 
         async def remove(_ticket: Ticket) -> Doomed:
-            await self._beside.jobs.stop(key)
+            await self._beside.jobs.stop(key, tree=True)
             # First, so that a deletion that is cut short can be seen and made again.
             await self._beside.workspaces.remove(key)
             gone = await self._store.delete(key)

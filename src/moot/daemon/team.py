@@ -9,6 +9,7 @@ from moot.daemon.config import ConfigFile
 from moot.daemon.traces import TraceShelves
 from moot.domain.agent import ROOT, Agent
 from moot.domain.agent_config import AgentConfig
+from moot.domain.conversation import ConversationKey
 from moot.domain.ports import Clock, GateCall, RunContext, Tool, ToolResult
 from moot.domain.trace import TraceKind
 from moot.engine.approvals import Approvals
@@ -46,6 +47,8 @@ class Members:
     kept: Keeps
     registry: Registry
     tools: Callable[[], Mapping[str, Tool]]
+    # Ends what a conversation has left running in the background.
+    stop: Callable[[ConversationKey], None]
     config: ConfigFile
     clock: Clock
     rng: Random
@@ -85,6 +88,7 @@ class Team:
                 supervisor=members.supervisor,
                 traces=self.traces,
                 mirror=self.mirror,
+                stop=members.stop,
             )
         )
         self._control = control.tools(self.teammates, self._choose)

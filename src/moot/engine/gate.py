@@ -34,6 +34,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "array": (list,),
     "object": (dict,),
+    "null": (type(None),),
 }
 
 
@@ -195,6 +196,10 @@ class Toolbox:
             return await self._gate.pass_through(passing, deadline, at_work)
         except MootError as error:
             return ToolResult(content=error.sentence, is_error=True)
+        except Exception:
+            # A preview or a schema that nobody thought of ends this call, and not the run.
+            logger.exception("a call of %s did not get through the gate", call.name)
+            return ToolResult(content=f"{call.name} failed at the gate; the daemon's log has the cause.", is_error=True)
 
     def _missing(self, name: str) -> str:
         hint = self._gate.whose(name, self._tools.keys())
@@ -236,16 +241,24 @@ def _arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any] | str:
         return f"The arguments of {call.name} are not valid JSON: {error}."
     if not isinstance(arguments, dict):
         return f"The arguments of {call.name} must be a JSON object."
-    return _mismatch(call.name, arguments, spec) or arguments
+    return _mismatch(call.name, arguments, spec) or _given(arguments, spec)
+
+
+def _given(arguments: dict[str, Any], spec: ToolSpec) -> dict[str, Any]:
+    """The arguments without those that say nothing: many models write null for what they leave out."""
+    if None not in arguments.values():
+        return arguments
+    properties: dict[str, dict[str, Any]] = spec.parameters.get("properties", {})
+    return {
+        name: value for name, value in arguments.items() if value is not None or not _is_plain(properties.get(name, {}))
+    }
 
 
 def _mismatch(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:
     required: Sequence[str] = spec.parameters.get("required", ())
     properties: dict[str, dict[str, Any]] = spec.parameters.get("properties", {})
     for parameter in required:
-        value = arguments.get(parameter)
-        # Nothing at all is a value only where a schema says so: the content of an empty file.
-        if value is None or (value == "" and properties.get(parameter, {}).get("minLength") != 0):
+        if parameter not in arguments or _says_nothing(arguments[parameter], properties.get(parameter, {})):
             return f"missing {parameter} parameter"
     for parameter, value in arguments.items():
         if value is None and parameter not in required:
@@ -253,8 +266,26 @@ def _mismatch(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:
         if parameter not in properties and spec.parameters.get("additionalProperties") is False:
             # Left out unseen, a limit that was misspelt would be no limit.
             return f"{name} has no parameter {parameter[:64]!r}; it has {', '.join(properties)}"
-        expected = _TYPES.get(properties.get(parameter, {}).get("type", ""))
-        wrong_bool = isinstance(value, bool) and expected is not None and bool not in expected
-        if expected is not None and (wrong_bool or not isinstance(value, expected)):
-            return f"{name}: {parameter} must be of type {properties[parameter]['type']}"
+        kinds = _kinds(properties.get(parameter, {}))
+        expected = tuple(kind for each in kinds for kind in _TYPES[each])
+        wrong_bool = isinstance(value, bool) and bool not in expected
+        if kinds and (wrong_bool or not isinstance(value, expected)):
+            return f"{name}: {parameter} must be of type {' or '.join(kinds)}"
     return ""
+
+
+def _kinds(described: dict[str, Any]) -> list[str]:
+    """The types a schema names; none where it names none, or any that is not known. It may be a stranger's."""
+    named = described.get("type")
+    kinds: list[Any] = named if isinstance(named, list) else [named]
+    return kinds if all(isinstance(kind, str) and kind in _TYPES for kind in kinds) else []
+
+
+def _is_plain(described: dict[str, Any]) -> bool:
+    """Whether null is no value here: a schema that names no plain type may mean it."""
+    return "null" not in _kinds(described) and bool(_kinds(described))
+
+
+def _says_nothing(value: Any, described: dict[str, Any]) -> bool:
+    """Nothing at all is a value only where a schema says so: the content of an empty file, or null."""
+    return (value is None and "null" not in _kinds(described)) or (value == "" and described.get("minLength") != 0)

@@ -169,16 +169,17 @@ def _exact(call: GateCall, arguments: str, binding: Binding) -> str:
     """What a rule for this very call is bound to."""
     name, command = call.tool.spec.name, call.arguments.get("command")
     if name in COMMANDS and isinstance(command, str):
-        return digest("command", name, command, call.context.cwd, binding.what)
+        linked = (binding.place,) if binding.place else ()
+        return digest("command", name, command, call.context.cwd, binding.what, *linked)
     return digest("arguments", name, arguments, call.context.cwd, binding.what, binding.place)
 
 
 def _subject(call: GateCall, line: str, binding: Binding, exact: str) -> str:
     """The same in words."""
     cwd, what = clean(call.context.cwd), f", {binding.what}" if binding.what else ""
-    if call.tool.spec.name in COMMANDS:
-        return f"{clean(str(call.arguments.get('command', '')))} in {cwd}{what}"
     place = f" at {clean(binding.place)}" if binding.place else ""
+    if call.tool.spec.name in COMMANDS:
+        return f"{clean(str(call.arguments.get('command', '')))} in {cwd}{place}{what}"
     return f"exactly these arguments (sha256 {exact[:16]}) in {cwd}{place}{what}: {line}"
 
 

@@ -1,8 +1,9 @@
-"""The shapes in which one secret may turn up: as it is, as base64, hex, URL-encoded, escaped as in JSON. Pure."""
+"""The shapes in which one secret may turn up: as it is, base64, hex, URL-encoded, escaped as in JSON or HTML. Pure."""
 
 import base64
 import json
 from collections.abc import Iterator
+from html import escape
 from urllib.parse import quote, quote_plus
 
 # Parts shorter than this would be found in ordinary text by chance.
@@ -28,7 +29,12 @@ def _telling_lines(value: str) -> list[str]:
 def _escaped(text: str) -> Iterator[str]:
     for safe in ("", "/"):
         for shape in (quote(text, safe=safe), quote_plus(text, safe=safe)):
-            yield from (shape, _lower_escapes(shape))
+            # An address inside an address is encoded once more.
+            yield from (shape, _lower_escapes(shape), quote(shape, safe=safe))
+    octets = text.encode().hex()
+    every = "".join(f"%{octets[at : at + 2]}" for at in range(0, len(octets), 2))
+    yield from (every, every.upper())
+    yield from (escape(text), escape(text, quote=False), escape(text).replace("&#x27;", "&#39;"))
     # Errors and logs show values the way Python writes them.
     yield from (repr(text)[1:-1], ascii(text)[1:-1], repr(text.encode())[2:-1])
     for ascii_only in (True, False):

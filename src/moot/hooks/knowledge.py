@@ -1,5 +1,6 @@
 """KnowledgeSaver: keeps what reading tools brought back, so that it can be found again."""
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -77,8 +78,10 @@ class KnowledgeSaver:
         config = self._config()
         most = config.max_characters
         kept = [
-            replace(item, content=shorten(self._redact(item.content), max(1, most - _NOTICE))[0][:most])
+            replace(item, content=shorten(redacted, max(1, most - _NOTICE))[0][:most])
             for item in items
+            # A list of addresses takes its time, and nobody is to wait for it.
+            for redacted in [await asyncio.to_thread(self._redact, item.content)]
         ]
         await self._learnings.know(kept, versions=config.versions)
 

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from moot.domain.secret import SHORTEST_SECRET
 from moot.hooks.encodings import encodings
@@ -14,6 +14,8 @@ _SHORTEST_KEY = 8
 _GRAM = 8
 _LONG = 2 * _GRAM - 1
 _CHUNKS = re.compile(rf".{{1,{_GRAM}}}", re.DOTALL)
+# A longer text is looked at part by part, so that others have a turn between.
+_STRETCH = 32_768
 _BREAKS = str.maketrans("", "", "\r\n")
 
 
@@ -95,10 +97,26 @@ class Redactor:
         """The text with every known secret as [SECRET:name]."""
         if len(text) < self._shortest or not self._values or not self._suspicious(text):
             return text
-        text = self._pattern().sub(lambda match: f"[SECRET:{self._names[match[0]]}]", text)
-        return self._unwrapped(text) if "\n" in text and self._suspicious(text) else text
+        if len(text) <= 2 * _STRETCH:
+            return self._cleaned(text)
+        return "".join(self._cleaned(part) if self._suspicious(part) else part for part in self._stretches(text))
 
     __call__ = secrets
+
+    def _stretches(self, text: str) -> Iterator[str]:
+        """A long text in parts, cut where no secret can stand: looking closely takes long, and few parts need it."""
+        start, beside = 0, self.margin
+        while len(text) - start > 2 * _STRETCH:
+            end = start + _STRETCH
+            while end < len(text) and self._suspicious(text[max(0, end - beside) : end + beside]):
+                end += beside
+            yield text[start:end]
+            start = end
+        yield text[start:]
+
+    def _cleaned(self, text: str) -> str:
+        text = self._pattern().sub(lambda match: f"[SECRET:{self._names[match[0]]}]", text)
+        return self._unwrapped(text) if "\n" in text and self._suspicious(text) else text
 
     @property
     def margin(self) -> int:

@@ -52,6 +52,8 @@ class Crew:
     traces: Notes
     # Told of a run whenever what holds it up may have changed.
     mirror: Callable[[AgentRun], None]
+    # Ends what a conversation has left running in the background.
+    stop: Callable[[ConversationKey], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

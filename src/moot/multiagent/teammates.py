@@ -368,6 +368,9 @@ class Teammates:
     async def _end(self, live: Live, end: RunEnd) -> list[AgentRun]:
         """Keep how a run ended. Its result, and those it leaves, are to be handed on."""
         run = live.run
+        if end.outcome is not Outcome.COMPLETED:
+            # Nobody is told what it left running.
+            self._c.stop(run.key)
         delivery = Delivery.NONE if run.is_background or live.is_moot else Delivery.OWED
         run = replace(
             run,

@@ -1,6 +1,7 @@
 """The tools that run shell commands, at once or in the background, in the sandbox."""
 
 import asyncio
+import time
 from typing import Any
 
 import msgspec
@@ -13,10 +14,12 @@ from moot.domain.redaction import Redaction
 from moot.domain.sandbox_config import SandboxConfig
 from moot.domain.secret import Secrets, references, through_environment
 from moot.domain.shell import Classify, Level
-from moot.tools.exec_jobs import Job, Jobs
+from moot.tools.exec_jobs import Job, Jobs, job_id
+from moot.tools.sandbox import view
 from moot.tools.sandbox.process import Ending, Process
 from moot.tools.sandbox.sandbox import Command, Sandbox
 from moot.tools.sandbox.tape import Tape
+from moot.tools.threads import in_thread
 
 # Text longer than this is read and cleaned on another thread.
 _LONG = 65_536
@@ -61,7 +64,9 @@ class _Shell:
     def preview(self, command: str, context: RunContext) -> str:
         verdict = self._classify(command)
         doubt = f"\n{verdict.level}: {verdict.reason}" if verdict.level is not Level.OK else ""
-        return f"{command}\n\nin {context.cwd}\n{self.where()}.{doubt}"
+        real = view.real(context.cwd)
+        really = "" if real == context.cwd else f", which is really {real}"
+        return f"{command}\n\nin {context.cwd}{really}\n{self.where()}.{doubt}"
 
     async def start(self, command: str, context: RunContext, *, tool: str, ring: bool) -> tuple[Process, Redaction]:
         values: dict[str, str] = {}
@@ -71,7 +76,9 @@ class _Shell:
             values = await self._secrets.resolve(command, context, tool=tool)
         text, environment = through_environment(command, values)
         tape = Tape(self.config.output_bytes, ring=ring)
-        wanted = Command(argv=self._sandbox.shell(text), cwd=context.cwd, environment=environment)
+        wanted = Command(
+            argv=self._sandbox.shell(text), cwd=context.cwd, environment=environment, held=held(context.agreed)
+        )
         return await self._sandbox.start(wanted, tape=tape), _Cleaning(values, self._redact)
 
 
@@ -82,11 +89,17 @@ def where(config: SandboxConfig) -> str:
     return f"It runs in a sandbox that {reach} and can write only in the working directory and /tmp"
 
 
-def held_in(config: SandboxConfig) -> Binding:
-    """What holds a command in; in another sandbox than was shown it is another question."""
+async def held_in(config: SandboxConfig, cwd: str) -> Binding:
+    """What holds a command in; in another sandbox or folder than was shown it is another question."""
     reach = "with a network" if config.network else "without a network"
     what = "without a sandbox" if config.mode == "none" else f"in a sandbox {reach}"
-    return Binding(what=what, seen=digest(repr(config)))
+    real, mark = await in_thread(lambda: (view.real(cwd), view.mark(cwd)))
+    return Binding(what=what, place="" if real == cwd else real, seen=f"{digest(repr(config))} {mark}")
+
+
+def held(agreed: Binding | None) -> str:
+    """The mark of the folder that was shown with a command; nothing where none was."""
+    return agreed.seen.rpartition(" ")[2] if agreed is not None else ""
 
 
 def whose_words(config: SandboxConfig) -> str:
@@ -142,8 +155,8 @@ class Exec:
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         return self._shell.preview(arguments["command"], context)
 
-    async def bind(self, _arguments: dict[str, Any], _context: RunContext) -> Binding:
-        return held_in(self._shell.config)
+    async def bind(self, _arguments: dict[str, Any], context: RunContext) -> Binding:
+        return await held_in(self._shell.config, context.cwd)
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         config = self._shell.config
@@ -178,15 +191,24 @@ class ExecBackground:
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         return self._shell.preview(arguments["command"], context)
 
-    async def bind(self, _arguments: dict[str, Any], _context: RunContext) -> Binding:
-        return held_in(self._shell.config)
+    async def bind(self, _arguments: dict[str, Any], context: RunContext) -> Binding:
+        return await held_in(self._shell.config, context.cwd)
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         self._jobs.check_room(context.key)
         command: str = arguments["command"]
         process, redact = await self._shell.start(command, context, tool="exec_bg", ring=True)
         process.limit(self._shell.config.background_seconds)
-        return self._jobs.add(context.key, command, process, redact, taint=self._shell.taint()).id
+        job = Job(
+            id=job_id(),
+            command=command,
+            process=process,
+            started=time.time(),
+            redact=redact,
+            root=context.asks_in,
+            taint=self._shell.taint(),
+        )
+        return self._jobs.add(context.key, job).id
 
 
 class ExecStatus:

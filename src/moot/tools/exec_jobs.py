@@ -21,6 +21,8 @@ class Job:
     started: float
     # Takes out of a text what the command was lent.
     redact: Redaction
+    # The conversation at the top of all that was set to work there: what is stopped with it.
+    root: ConversationKey
     # Whose words it may print; "" for nobody's.
     taint: str = ""
 
@@ -37,20 +39,19 @@ class Jobs:
         self._jobs: dict[ConversationKey, dict[str, Job]] = {}
 
     def running(self, key: ConversationKey) -> int:
-        return sum(job.process.ending is None for job in self._jobs.get(key, {}).values())
+        """How many run in a conversation and in all that was set to work there."""
+        return sum(job.process.ending is None for each in self._tree(key) for job in self._jobs[each].values())
 
     def check_room(self, key: ConversationKey) -> None:
-        running = self.running(key)
+        running = sum(job.process.ending is None for job in self._jobs.get(key, {}).values())
         if running >= self._most():
             raise Busy(
                 f"{running} commands already run in the background of this conversation",
                 fix="Wait for one, or stop one with exec_stop.",
             )
 
-    def add(self, key: ConversationKey, command: str, process: Process, redact: Redaction, *, taint: str = "") -> Job:
+    def add(self, key: ConversationKey, job: Job) -> Job:
         jobs = self._jobs.setdefault(key, {})
-        made = f"bg-{time.time_ns()}"
-        job = Job(id=made, command=command, process=process, started=time.time(), redact=redact, taint=taint)
         jobs[job.id] = job
         over = [known for known, old in jobs.items() if old.process.ending is not None]
         for known in over[: max(len(jobs) - self._most() - _REMEMBERED, 0)]:
@@ -63,9 +64,10 @@ class Jobs:
             raise NotFound(f"there is no background command {job_id[:64]!r} here", fix="Use an id that exec_bg gave.")
         return job
 
-    async def stop(self, key: ConversationKey) -> int:
-        """End every background command of a conversation; how many there were."""
-        running = [job for job in self._jobs.pop(key, {}).values() if job.process.ending is None]
+    async def stop(self, key: ConversationKey, *, tree: bool = False) -> int:
+        """End every background command of a conversation, with `tree` of all that was set to work there; how many."""
+        ended = [self._jobs.pop(each) for each in (self._tree(key) if tree else [key]) if each in self._jobs]
+        running = [job for jobs in ended for job in jobs.values() if job.process.ending is None]
         for job in running:
             job.process.kill()
         for job in running:
@@ -75,3 +77,10 @@ class Jobs:
     async def close(self) -> None:
         for key in list(self._jobs):
             await self.stop(key)
+
+    def _tree(self, key: ConversationKey) -> list[ConversationKey]:
+        return [own for own, jobs in self._jobs.items() if own == key or any(job.root == key for job in jobs.values())]
+
+
+def job_id() -> str:
+    return f"bg-{time.time_ns()}"

@@ -12,7 +12,7 @@ from moot.domain.ports import RunContext, ToolResult
 from moot.domain.redaction import Redaction
 from moot.domain.shell import Classify, Level
 from moot.domain.skill import SKILL_FILE
-from moot.tools.exec import held_in, printed, result, whose_words
+from moot.tools.exec import held, held_in, printed, result, whose_words
 from moot.tools.sandbox import view
 from moot.tools.sandbox.sandbox import Command, Sandbox
 from moot.tools.sandbox.tape import Tape
@@ -28,9 +28,9 @@ class ScriptRunner:
         self._classify = classify_script
         self._redact = redact
 
-    def bind(self) -> Binding:
+    async def bind(self, cwd: str) -> Binding:
         """What holds a script in."""
-        return held_in(self._sandbox.config)
+        return await held_in(self._sandbox.config, cwd)
 
     async def __call__(self, path: str, args: Sequence[str], context: RunContext) -> ToolResult:
         folder, script, text = await asyncio.to_thread(_read, Path(path))
@@ -43,7 +43,8 @@ class ScriptRunner:
         argv = (seen, *args) if text.startswith("#!") else ("/bin/sh", seen, *args)
         seconds = self._sandbox.config.longest_seconds
         tape = Tape(self._sandbox.config.output_bytes)
-        process = await self._sandbox.start(Command(argv=argv, cwd=context.cwd, lent=str(folder)), tape=tape)
+        wanted = Command(argv=argv, cwd=context.cwd, lent=str(folder), held=held(context.agreed))
+        process = await self._sandbox.start(wanted, tape=tape)
         process.limit(seconds)
         said = result(await process.over(), await printed(process.tape, self._redact), seconds)
         return replace(said, taint=said.taint | ({whose_words(self._sandbox.config)} - {""}))

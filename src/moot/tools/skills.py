@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -26,6 +26,12 @@ from moot.tools.skill_shelf import Skills
 _TOOL_NAME_LENGTH = 64
 _MOST_ARGUMENTS = 64
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+# What holds a script in that is run in a folder.
+HeldIn = Callable[[str], Awaitable[Binding]]
+
+
+async def _unheld(_cwd: str) -> Binding:
+    return Binding()
 
 
 def tools(*, skills: Skills, off_limits: OffLimits, config: SkillConfig | None = None) -> list[Tool]:
@@ -41,7 +47,7 @@ def tools(*, skills: Skills, off_limits: OffLimits, config: SkillConfig | None =
 class SkillTools:
     """The tools `skill_<name>`, one for each skill; they follow the shelf as it changes."""
 
-    def __init__(self, skills: Skills, run_script: RunScript, *, held_in: Callable[[], Binding] = Binding) -> None:
+    def __init__(self, skills: Skills, run_script: RunScript, *, held_in: HeldIn = _unheld) -> None:
         self._skills = skills
         self._run_script = run_script
         self._held_in = held_in
@@ -297,7 +303,7 @@ class TextSkill:
 class ScriptSkill:
     """A skill that is run: its script, by the sandbox."""
 
-    def __init__(self, skill: Skill, skills: Skills, run_script: RunScript, held_in: Callable[[], Binding]) -> None:
+    def __init__(self, skill: Skill, skills: Skills, run_script: RunScript, held_in: HeldIn) -> None:
         self._skill = skill
         self._skills = skills
         self._run_script = run_script
@@ -319,18 +325,18 @@ class ScriptSkill:
         data = await asyncio.to_thread(self._skills.read, self._skill, self._skill.script)
         return data.decode(errors="replace")
 
-    async def bind(self, _arguments: dict[str, Any], _context: RunContext) -> Binding:
+    async def bind(self, _arguments: dict[str, Any], context: RunContext) -> Binding:
         try:
             found = await asyncio.to_thread(self._skills.digest, self._skill)
         except OSError as error:
             raise NotFound(f"the skill {self._skill.name} cannot be read: {error.strerror}") from error
-        box = self._held_in()
+        box = await self._held_in(context.cwd)
         what = ", ".join(filter(None, (f"with its files as they are (sha256 {found[:32]})", box.what)))
-        return Binding(what=what, seen=f"{found} {box.seen}")
+        return Binding(what=what, place=box.place, seen=f"{found} {box.seen}")
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         data = await asyncio.to_thread(self._skills.read, self._skill, self._skill.script)
-        box = self._held_in().what
+        box = (await self._held_in(context.cwd)).what
         where = f"\nin {context.cwd}, {box}" if box else ""
         return f"{self.line(arguments)}{where}\n{difference(self._skill.script, None, data)}"
 

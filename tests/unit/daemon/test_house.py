@@ -40,12 +40,16 @@ def odd_home(tmp_path: Path) -> Path:
 def house(home: Path) -> Any:
     config, registry = ConfigFile(home / "config.toml"), Registry(home / "agents")
     unused = cast(Any, None)
+
+    async def reload() -> list[str]:
+        return [str(flaw) for flaw in (*config.flaws, *registry.flaws)]
+
     return House(
         store=cast(Any, Whole()),
         registry=registry,
         config=config,
         catalog=unused,
-        reload=lambda: [str(flaw) for flaw in (*config.flaws, *registry.flaws)],
+        reload=reload,
         principals=unused,
         runs=unused,
         asks=unused,

@@ -11,7 +11,7 @@ from moot.domain.ask import Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.message import ToolCall
-from moot.domain.ports import GateCall, RunContext, ToolResult
+from moot.domain.ports import GateCall, Proceed, RunContext, ToolResult
 from moot.domain.prompt import ToolSpec
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS, Scope, only
 from moot.engine.deadline import Deadline
@@ -84,6 +84,45 @@ async def test_a_good_call_runs() -> None:
     assert output == ToolResult(content="hoho")
 
 
+async def test_an_argument_that_is_null_is_one_that_was_left_out() -> None:
+    output, echo = await call('{"text": "ho", "times": null, "else": null}')
+    assert output == ToolResult(content="ho")
+    # Of what a schema does not name, nobody knows what null would mean.
+    assert echo.heard == [{"text": "ho", "else": None}]
+
+
+class Strange(Echo):
+    """A tool whose schema is a stranger's."""
+
+    def __init__(self, kind: Any) -> None:
+        super().__init__()
+        properties = {"text": {"type": kind}}
+        self.spec = replace(Echo.spec, parameters={"type": "object", "properties": properties, "required": ["text"]})
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "complaint"),
+    [
+        (["string", "null"], '{"text": "ho"}', ""),
+        (["string", "null"], '{"text": null}', ""),
+        (["string", "null"], "{}", "missing text parameter"),
+        (["string", "null"], '{"text": 5}', "text must be of type string or null"),
+        (["string", "of a kind"], '{"text": 5}', ""),
+        ({"type": "string"}, '{"text": "ho"}', ""),
+        ([["string"]], '{"text": "ho"}', ""),
+        ([], '{"text": "ho"}', ""),
+    ],
+)
+async def test_a_schema_may_name_several_types_or_none_that_is_known(kind: Any, arguments: str, complaint: str) -> None:
+    strange = Strange(kind)
+    toolbox = Gate(tools=lambda: {"echo": strange}, hooks=[], budget=_ten_thousand, restore=_lost).box(ALL_TOOLS)
+    output = await toolbox.execute(
+        ToolCall(id="c", name="echo", arguments=arguments), "", CONTEXT, Deadline(30), asyncio.Semaphore(8)
+    )
+    assert output.is_error is bool(complaint)
+    assert complaint in output.content
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -131,6 +170,26 @@ async def test_a_tool_that_breaks_does_not_break_the_run() -> None:
     output, _ = await call('{"text": "break"}')
     assert output.is_error
     assert "inside;" in output.content
+
+
+async def test_a_hook_that_breaks_ends_the_call_and_not_the_run() -> None:
+    class Broken:
+        name, phase = "Broken", "pre-execute"
+
+        def counts(self) -> dict[str, int]:
+            return {}
+
+        async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
+            raise TypeError("inside")
+
+    echo = Echo()
+    toolbox = Gate(tools=lambda: {"echo": echo}, hooks=[Broken()], budget=_as_it_is, restore=_lost).box(ALL_TOOLS)
+    output = await toolbox.execute(
+        ToolCall(id="c", name="echo", arguments='{"text": "ho"}'), "", CONTEXT, Deadline(30), asyncio.Semaphore(8)
+    )
+    assert output.is_error
+    assert "inside" not in output.content
+    assert echo.heard == []
 
 
 async def test_a_tool_that_hangs_is_stopped() -> None:

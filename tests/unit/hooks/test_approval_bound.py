@@ -201,6 +201,7 @@ OTHERS = [
     ("exec", {"arguments": {"command": "ls -l"}}, {}, False),
     ("exec", {"cwd": "/elsewhere"}, {}, False),
     ("exec", {}, {"what": "with a network"}, False),
+    ("exec", {}, {"place": "/linked"}, False),
     ("exec", {}, {"seen": "another"}, True),
     ("mcp__x__run", {}, {}, True),
     ("mcp__x__run", {"arguments": {"command": "ls", "host": "evil"}}, {}, False),
@@ -223,7 +224,7 @@ async def test_a_rule_lets_through_what_it_says_and_nothing_else(
     assert (len(at.asked) == 1) is allowed
     (rule,) = at.approvals.rules()
     if name == "exec":
-        assert str(rule) == "allow exec: ls in /w, as it is for ada with user"
+        assert str(rule) == "allow exec: ls in /w at /real, as it is for ada with user"
     else:
         said = f"allow {name}: exactly these arguments (sha256 {rule.bound[:16]}) in /w at /real, as it is: does it"
         assert str(rule) == f"{said} for ada with user"

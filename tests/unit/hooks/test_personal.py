@@ -1,5 +1,7 @@
 """Personal data: what is found, what is not mistaken for it, and how it comes back."""
 
+import time
+
 import pytest
 
 from moot.hooks.personal import find_personal
@@ -74,3 +76,12 @@ def test_ordinary_numbers_are_left_alone(text: str) -> None:
 
 def test_a_log_line_has_no_way_back() -> None:
     assert Redactor().for_log("ada@example.org paid with 4111 1111 1111 1111") == "[EMAIL] paid with [CARD]"
+
+
+def test_a_long_list_of_numbers_takes_time_by_its_length_alone() -> None:
+    numbers = [f"0170 {1_000_000 + number}" for number in range(20_000)]
+    text = "\n".join(numbers)
+    begun = time.perf_counter()
+    found = find_personal(text)
+    assert time.perf_counter() - begun < 5.0
+    assert [finding.value for finding in found] == numbers

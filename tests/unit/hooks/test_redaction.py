@@ -1,8 +1,12 @@
 """What the redactor finds, in which shapes, and what it leaves alone."""
 
 import base64
+import html
 import json
 import logging
+import random
+import re
+import string
 import time
 from urllib.parse import quote, quote_plus
 
@@ -31,6 +35,10 @@ def shapes(value: str) -> dict[str, str]:
         "quoted": quote(value),
         "quoted whole": quote(value, safe=""),
         "form": quote_plus(value),
+        "quoted twice": quote(quote(value, safe=""), safe=""),
+        "every byte quoted": "".join(f"%{byte:02X}" for byte in data),
+        "every byte quoted small": "".join(f"%{byte:02x}" for byte in data),
+        "html": html.escape(value),
         "json": json.dumps(value),
         "json unicode": json.dumps(value, ensure_ascii=False),
         "repr": repr([value]),
@@ -177,10 +185,10 @@ def test_a_log_record_that_does_not_fit_its_arguments_is_kept() -> None:
     assert SECRET not in record.getMessage()
 
 
-def quickest(work, text: str) -> float:
+def quickest(work, text: str, tries: int = 300) -> float:
     """Microseconds of the quickest of many tries: the machine may be busy with something else."""
-    best = 1.0
-    for _ in range(300):
+    best = 60.0
+    for _ in range(tries):
         begun = time.perf_counter()
         work(text)
         best = min(best, time.perf_counter() - begun)
@@ -196,3 +204,26 @@ def test_looking_for_secrets_in_a_kilobyte_takes_under_fifty_microseconds_howeve
     assert quickest(redactor.secrets, prose) < 50
     assert quickest(redactor.secrets, code) < 50
     assert quickest(redactor.for_log, prose) < 50
+
+
+@pytest.mark.parametrize("shape", ["raw", "every byte quoted", "in lines"])
+def test_a_secret_is_found_wherever_it_stands_in_a_long_text(shape: str) -> None:
+    long = shapes(SECRET) | {"in lines": "\n".join(re.findall(".{1,5}", base64.b64encode(SECRET.encode()).decode()))}
+    redactor = knowing(key=SECRET, other="another-secret-of-the-house")
+    whole = redactor.secrets(long[shape])
+    rng = random.Random(7)
+    for _ in range(60):
+        before, after = "word " * rng.randrange(40_000), " more" * rng.randrange(40_000)
+        text = f"{before}{long[shape]}{after}"
+        # Also right at a place where a long text would be cut.
+        text = f"{text[:32_760]}{long[shape]}{text[32_760:]}" if len(before) > 40_000 else text
+        assert redactor.secrets(text) == text.replace(long[shape], whole)
+
+
+def test_a_long_text_with_a_secret_in_it_is_looked_at_closely_only_there() -> None:
+    redactor = Redactor()
+    redactor.register_all({f"n{number}": f"{number:04}-{'Qz7'.join('abcdefghij')}/+é" for number in range(100)})
+    text = "".join(random.Random(3).choices(string.ascii_letters + string.digits + " \n", k=1_000_000))
+    found = f"{text}0042-{'Qz7'.join('abcdefghij')}/+é{text}"
+    redactor.secrets(found[-200:])
+    assert quickest(redactor.secrets, found, 5) < 10 * quickest(redactor.secrets, text + text, 5)

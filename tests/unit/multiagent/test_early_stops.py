@@ -54,6 +54,7 @@ def team(built: Engine) -> tuple[Teammates, Shelf, Supervisor]:
         supervisor=supervisor,
         traces=built.notes,
         mirror=lambda _run: None,
+        stop=lambda _key: None,
     )
     return Teammates(crew), shelf, supervisor
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from moot.domain.approval import Binding, digest
 from moot.domain.errors import MootError, NotFound
 from moot.domain.mcp import McpConfig, Offer, OfferState
 from moot.domain.ports import RunContext, Tool, ToolResult
@@ -19,14 +20,21 @@ class McpTool:
     """A tool of a server. It is only ever called through the gate, like every other."""
 
     _server: McpServer
-    _tool: str
+    _offer: Offer
     spec: ToolSpec
 
     def line(self, arguments: dict[str, Any]) -> str:
-        return f"{self._server.config.name}: {self._tool} {msgspec.json.encode(arguments).decode()}"
+        return f"{self._server.config.name}: {self._offer.tool} {msgspec.json.encode(arguments).decode()}"
+
+    async def bind(self, _arguments: dict[str, Any], _context: RunContext) -> Binding:
+        """A rule is about this server and this tool as they are: another may come under the same names."""
+        config = self._server.config
+        target = (config.command, *config.args, config.cwd, config.url, config.sandbox, str(config.network))
+        held = digest(self._offer.digest, *target)
+        return Binding(what=f"with its server and its description as they are (sha256 {held[:32]})")
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        return await self._server.call(self._tool, arguments, context)
+        return await self._server.call(self._offer.tool, arguments, context)
 
 
 class McpServers:
@@ -48,7 +56,7 @@ class McpServers:
     def tools(self) -> list[Tool]:
         """The tools that can be used now."""
         return [
-            McpTool(server, one.offer.tool, one.spec)
+            McpTool(server, one.offer, one.spec)
             for server in self._servers.values()
             for one in server.known()
             if one.spec is not None and one.offer.state is OfferState.READY

@@ -106,6 +106,10 @@ async def _confined(command: Command, program: str) -> tuple[asyncio.subprocess.
         started.append(await _started(argv, env=environment, pass_fds=kept))
         return started[0].pid
 
+    # Folders are lent by their real names alone: a link on the way to the program would lead nowhere inside.
+    program = os.path.join(
+        await asyncio.to_thread(os.path.realpath, os.path.dirname(program)), program.rpartition("/")[2]
+    )
     path = os.pathsep.join(dict.fromkeys([os.path.dirname(program), *PATH]))
     inside = Confined(argv=(program, *command.argv[1:]), cwd=command.cwd, environment={"PATH": path, **command.env})
     try:

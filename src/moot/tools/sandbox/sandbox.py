@@ -39,6 +39,8 @@ class Command:
     environment: Mapping[str, str] = field(default_factory=dict)
     # A folder this command may read though it is hidden from others; it sees it as view.LENT.
     lent: str = ""
+    # The mark of the folder that cwd was when somebody agreed to the command; in another it does not run.
+    held: str = ""
 
 
 _AGAIN = "Try again: something may be changing that folder. If it stays so, `moot doctor` tries the sandbox itself."
@@ -178,6 +180,10 @@ class Sandbox:
     def _plan(self, command: Command, report: SandboxReport, control: int, stack: ExitStack) -> Plan:
         standing = view.stand(command.cwd, protected=self._protected, workspaces=self._workspaces)
         stack.callback(os.close, standing.descriptor)
+        if command.held not in ("", view.mark(standing.descriptor)):
+            raise Conflict(
+                f"the working directory {command.cwd} changed since it was approved", fix="Make the call again."
+            )
         inner = {
             "writable": ["/tmp", "/dev", *([standing.path] if standing.writable else [])],
             "limits": {"processes": self.config.processes, "memory": self.config.memory_bytes}

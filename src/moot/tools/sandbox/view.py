@@ -66,6 +66,20 @@ def stand(cwd: str, *, protected: Sequence[Path], workspaces: Path | None) -> St
     return Standing(path=path, descriptor=descriptor, writable=bound and not keyed and not coded, bound=bound)
 
 
+def real(cwd: str) -> str:
+    """Where a working directory is after its links."""
+    return os.path.realpath(cwd)
+
+
+def mark(cwd: str | int) -> str:
+    """What tells a folder from another that takes its name."""
+    try:
+        status = os.stat(cwd)
+    except OSError:
+        return "missing"
+    return f"{status.st_dev}:{status.st_ino}"
+
+
 def _refuse_own(path: str, protected: Sequence[Path], workspaces: Path | None) -> None:
     if workspaces is not None and (room := os.path.realpath(workspaces)) != path and beneath(path, room):
         return

@@ -81,8 +81,17 @@ def _screen(arguments: Sequence[str]) -> Iterator[Carried]:
     if not arguments or _SCREEN_LOOKS & set(arguments) and "-X" not in arguments:
         return
     yield doubt("it goes on in a terminal that outlives the command")
-    if inner := _from_operand(arguments, _SCREEN_TAKES):
+    # Letters are often put together, the one that takes a name last.
+    apart = ["-S" if re.fullmatch(r"-\w+S", word) else word for word in arguments]
+    if inner := _from_operand(apart, _SCREEN_TAKES):
         yield inner[1:] if inner[0] in ("exec", "stuff", "eval") else inner
+
+
+def _daemon(arguments: Sequence[str]) -> Iterator[Carried]:
+    if program := option_value(arguments, "-x", "--exec", "-a", "--startas"):
+        yield doubt("it goes on after the command")
+        words = list(arguments)
+        yield [program, *(words[words.index("--") + 1 :] if "--" in words else ())]
 
 
 def _terminal(arguments: Sequence[str]) -> Iterator[Carried]:
@@ -183,6 +192,7 @@ CARRIERS: dict[str, Callable[[Sequence[str]], Iterator[Carried]]] = {
     "tmux": _tmux,
     "byobu": _tmux,
     "screen": _screen,
+    "start-stop-daemon": _daemon,
     "dtach": _terminal,
     "abduco": _terminal,
     "xterm": _terminal,

@@ -24,10 +24,15 @@ _CODE_OPTIONS = {
 }
 _QUOTED = re.compile(r"'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"|`([^`]*)`")
 _CALLS_SHELL = re.compile(
-    r"\b(os\.(system|popen|execute|exec[lv]p?e?|spawn\w*)|subprocess|commands\.get|child_process|execSync|spawnSync"
+    r"\b((?:os|posix)\.(system|popen|execute|exec[lv]p?e?|spawn\w*|posix_spawn\w*)|subprocess|commands\.get|child_process|execSync|spawnSync"
     r"|shell_exec|passthru|proc_open|popen|IO\.popen|Kernel\.(system|exec)|Open3|pty\.spawn|Deno\.(run|Command))"
-    r"|\b(system|exec|qx)\b\s*[(\"'/{]|`"
+    r"|\b(system|exec|qx)\b\s*[(\"'/{\[<$@|!]|`|%x[^\w\s]"
+    r"|from\s+(os|posix|pty)\s+import\s[^;\n]*\b(system|popen|exec\w+|spawn\w*|posix_spawn\w*)"
 )
+# Perl opens a program like a file: a bar before, behind or in place of its name.
+_PIPE_OPENED = re.compile(r"\bopen\b[^;\n]*?(?:['\"]\s*\||\|\s*['\"])")
+_SHELL_QUOTED = re.compile(r"(?:%x|\bqx)\s*(?:\((.*?)\)|\{(.*?)\}|\[(.*?)\]|<(.*?)>|([^\w\s({\[<])(.*?)\5)", re.DOTALL)
+_ENDS_ALL = re.compile(r"\bkill(?:pg)?\s*\(?\s*(?:-1\b|['\"]?\w+['\"]?\s*(?:,|=>)\s*-1\b)")
 _CONNECTS = re.compile(
     r"\bsocket\b|IO::Socket|TCPSocket|net\.(connect|Socket|createConnection)|fsockopen|dup2|/dev/tcp"
 )
@@ -135,12 +140,18 @@ def foreign(name: str, code: str) -> Iterator[Carried]:
         yield danger("the Tcl code runs other programs")
     if _FORKS.search(code):
         yield danger(f"the {name} code starts itself again and again")
+    if _ENDS_ALL.search(code):
+        yield danger(f"the {name} code ends everything it may end")
     yield from _effects(name, code)
 
 
 def _effects(name: str, code: str) -> Iterator[Carried]:
     literals = ["".join(found) for found in _QUOTED.findall(code)]
-    runs = _CALLS_SHELL.search(code) is not None
+    literals += [inner for found in _SHELL_QUOTED.findall(code) for inner in (*found[:4], found[5]) if inner]
+    opened = name == "perl" and _PIPE_OPENED.search(code) is not None
+    runs = opened or _CALLS_SHELL.search(code) is not None
+    # The bar of an opened program is not a part of the program.
+    literals = [literal.strip("| -") if opened else literal for literal in literals]
     if _CONNECTS.search(code) and (runs or "dup2" in code or "exec" in code or "pty" in code):
         yield danger(f"the {name} code hands a shell to another machine")
     elif _CONNECTS.search(code):
@@ -219,9 +230,21 @@ def _awk(arguments: list[str]) -> Iterator[Carried]:
         if UNKNOWN in word:
             yield doubt("a part of the awk code is known only when it runs")
         for groups in _AWK_RUNS.findall(word):
-            yield next((group for group in groups if group), "")
+            run = next((group for group in groups if group), "")
+            yield danger("awk feeds a shell") if groups[2] and _awaits_script(run) else run
+        for target in re.findall(r'>\s*"([^"]+)"', word):
+            yield ["touch", target]
+        if re.search(r"(?m)^\s*@(load|include)\b", word):
+            yield doubt("awk loads code from elsewhere")
         if re.search(r"system\s*\(\s*[^\"\s]", word) or re.search(r"\$\d+\s*\|\s*getline", word):
             yield danger("awk runs a text that is known only when it runs")
+
+
+def _awaits_script(command: str) -> bool:
+    """A shell or an interpreter that will read its script from whoever feeds it."""
+    words = command.split()
+    name = words[0].rpartition("/")[2] if words else ""
+    return (name in SHELLS or name in INTERPRETERS) and reads_code(name, words[1:])
 
 
 def _programs(arguments: list[str], taking: tuple[str, ...]) -> Iterator[str]:
@@ -288,13 +311,20 @@ def _git(arguments: list[str]) -> Iterator[Carried]:
         yield arguments[2:]
     if "rebase" in arguments and (value := option_value(arguments, "-x", "--exec")):
         yield value
+    if "filter-branch" in arguments:
+        yield from _filters(arguments)
     if "difftool" in arguments and (value := option_value(arguments, "-x", "--extcmd")):
         yield value
     if "grep" in arguments:
-        for word in arguments:
-            opens = re.match(r"-O(.+)|--open-files-in-pager=(.+)", word)
-            if opens:
-                yield opens[1] or opens[2]
+        opened = [re.match(r"-O(.+)|--open-files-in-pager=(.+)", word) for word in arguments]
+        yield from (opens[1] or opens[2] for opens in opened if opens)
+
+
+def _filters(arguments: list[str]) -> Iterator[Carried]:
+    """Each is a text for the shell, run on every commit."""
+    for word, after in zip(arguments, arguments[1:], strict=False):
+        if re.fullmatch(r"--(\w+-)?filter|--setup", word):
+            yield after
 
 
 def _container(arguments: list[str]) -> Iterator[Carried]:

@@ -45,12 +45,27 @@ class Flow:
                 self._written.update({paths.place(target): said for target in stage.outputs})
         for node in every(root, "redirected_statement"):
             if any(name in FETCHERS or name in DECODERS for name in names_in(node, variables)):
-                for redirect in every(node, "file_redirect"):
-                    target = redirect.child_by_field_name("destination")
-                    if target is not None and ">" in text(redirect):
-                        self._fetched.add(paths.place(variables.word(target)))
+                self._fetched.update(self._targets(node))
+        for chain in self.chains():
+            self._copied(chain)
         self._unpacked = False
         self._fetched -= {"/dev/null", "", ".", UNKNOWN}
+
+    def _targets(self, node: Node) -> Iterator[str]:
+        for redirect in every(node, "file_redirect"):
+            target = redirect.child_by_field_name("destination")
+            if target is not None and ">" in text(redirect):
+                yield paths.place(self._variables.word(target))
+
+    def _copied(self, chain: list[Stage]) -> None:
+        """What goes through tee is in its files as well."""
+        for index, tee in enumerate(chain):
+            targets = [paths.place(word) for word in operands(tee.arguments)] if tee.name == "tee" else []
+            said = _printed(chain[0]) if index == 1 else None
+            if said is not None:
+                self._written.update(dict.fromkeys(targets, said))
+            elif any(stage.name in FETCHERS or stage.name in DECODERS for stage in chain[:index]):
+                self._fetched.update(targets)
 
     def stage(self, node: Node) -> Stage:
         """The command of a node; looked at once."""
@@ -126,9 +141,10 @@ def _given_words(before: list[Stage], stage: Stage) -> Iterator[Verdict]:
     """What xargs will make of what it is given, and who else is fed through a side door."""
     if stage.name == "tee" and any(name in SHELLS for name in stage.made_by):
         yield danger("feeds a shell through a side door")
-    if not any(word.endswith(("xargs", "parallel")) for word in stage.words[:4]):
-        return
     names = [earlier.name for earlier in before]
+    looped = "read" in names and any(word.startswith(UNKNOWN) for word in stage.arguments)
+    if not looped and not any(word.endswith(("xargs", "parallel")) for word in stage.words[:4]):
+        return
     if stage.name in _REMOVING and any(_wide(earlier) for earlier in before):
         yield danger("does away with what it finds in the system or the whole home")
     if stage.name == "kill" and "ps" in names and not {"grep", "awk", "rg"} & set(names):

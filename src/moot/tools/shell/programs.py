@@ -91,6 +91,31 @@ def _kill_by_name(arguments: Words) -> Iterator[Verdict]:
         yield danger("ends what the machine needs")
 
 
+@rule("fuser")
+def _users(arguments: Words) -> Iterator[Verdict]:
+    if has(arguments, "k", "--kill"):
+        wide = any(paths.root_like(word) or paths.system(word) for word in operands(arguments))
+        yield danger("ends everything it may end") if wide or has(arguments, "mM") else doubt("ends other programs")
+
+
+@rule("btrfs")
+def _volumes(arguments: Words) -> Iterator[Verdict]:
+    if any(word.startswith(("del", "rem", "rep", "conv", "rescue", "restore")) for word in operands(arguments)[:2]):
+        yield danger("writes to a disk as such")
+
+
+@rule("apt", "apt-get", "aptitude")
+def _installers(arguments: Words) -> Iterator[Verdict]:
+    if any("invoke" in word.lower() for word in arguments):
+        yield danger("lets the installer run a program")
+
+
+@rule("run-parts")
+def _folder_of_programs(arguments: Words) -> Iterator[Verdict]:
+    if not has(arguments, "", "--test", "--list"):
+        yield doubt("runs every program in a folder")
+
+
 @rule("crontab")
 def _crontab(arguments: Words) -> Iterator[Verdict]:
     if not has(arguments, "l"):

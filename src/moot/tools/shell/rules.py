@@ -143,11 +143,20 @@ def _credentials(name: str, arguments: Words) -> Iterator[Verdict]:
         yield _danger(f"{name} prints credentials")
     if name in _LOOKING:
         return
-    for word in arguments:
+    for word in _sought(arguments) if name == "find" else arguments:
         if paths.secret(word) and not word.startswith("-"):
             yield (_doubt if name in ("ssh", "ssh-add") else _danger)(f"{name} reads {_shown(word)}")
         elif paths.private(word) and name not in ("touch", "rm", "git"):
             yield _doubt(f"{name} reads {_shown(word)}, which may hold credentials")
+
+
+def _sought(arguments: Words) -> Iterator[str]:
+    """The words of find but for places that it is to leave out."""
+    around = ["", "", *arguments, ""]
+    for before, option, word, after in zip(around, around[1:], around[2:], around[3:], strict=False):
+        left_out = before in ("-not", "!") or after == "-prune"
+        if not (option in ("-path", "-ipath", "-wholename") and left_out):
+            yield word
 
 
 # ---- removing, moving, changing ---------------------------------------------------------------

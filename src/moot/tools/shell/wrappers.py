@@ -167,7 +167,12 @@ def _inner(name: str, words: list[str]) -> list[str]:
         else:
             break
     inner = words[index + _OWN.get(name, 0) :]
-    if name not in ("xargs", "parallel") or not inner:
-        return inner
+    return _each(name, inner, marker) if name in ("xargs", "parallel") and inner else inner
+
+
+def _each(name: str, inner: list[str], marker: str) -> list[str]:
+    """What is run for each thing that is given; to parallel those may be the commands themselves."""
+    if name == "parallel" and inner[0] == ":::":
+        return ["sh", "-c", "\n".join(inner[1:])]
     given = [word.replace(marker, UNKNOWN) for word in inner]
     return given if given != inner else [*inner, UNKNOWN]

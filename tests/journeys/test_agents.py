@@ -217,6 +217,67 @@ async def test_agents_are_read_from_the_configured_folder_and_from_those_of_othe
     assert status["foreign_dirs"] == [str(theirs)]
 
 
+REFUSING = {
+    "o1": "tools:\n  edit: false",
+    "o2": "tools:\n  edit: false\n  write: false\n  patch: false\n  bash: false",
+    "o3": "permission:\n  edit: deny\n  bash: deny\n  task: deny",
+    "o4": "tools: {'*': false, read: true}",
+    "o5": "tools:\n  '*': false",
+    "o6": "permission:\n  '*': deny",
+    "c1": "disallowedTools: Write, Edit",
+    "c2": "disallowedTools: Bash(rm:*), KillShell, Task",
+    "c3": "tools: Read, Edit, Bash\ndisallowedTools: MultiEdit, BashOutput",
+    "c4": "tools: '*'\ndisallowedTools: '*'",
+    "c5": "",
+}
+CHANGES, COMMANDS = {"fs_edit", "fs_write", "fs_mkdir"}, {"exec", "exec_bg", "exec_status", "exec_stop"}
+READS = {"fs_read", "fs_stat", "fs_list", "web_fetch", "web_search", "list_skills", "view_skill"}
+LEFT = {
+    "o1": READS | COMMANDS,
+    "o2": READS,
+    "o3": READS,
+    "o4": {"fs_read", "fs_stat"},
+    "o5": set(),
+    "o6": set(),
+    "c1": READS | COMMANDS,
+    "c2": READS | CHANGES,
+    "c3": {"fs_read", "fs_stat", "exec", "exec_bg", "exec_stop"},
+    "c4": set(),
+    "c5": READS | CHANGES | COMMANDS,
+}
+SPAWNING = {"agent_spawn", "agent_wait", "agent_stop"}
+
+
+async def test_what_a_file_of_another_program_denies_is_not_given_whichever_way_it_came(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    for name, lines in REFUSING.items():
+        (theirs / f"{name}.md").write_text(f"---\ndescription: {name}\n{lines}\n---\nDo it.\n")
+    config = (home.path / "config.toml").read_text()
+    home.write_config(f'{config}\n[agent]\nmultiAgent = true\nforeignDirs = ["{theirs}"]\n')
+    used: dict[str, set[str]] = {}
+    with running(home) as daemon:
+        for name in REFUSING:
+            data(daemon.cli("agent", "import", str(theirs / f"{name}.md"), "--name", f"{name}-copy", "--json"))
+        shown = {each["agent"]: each for each in data(daemon.cli("agent", "tools", "--json"))["agents"]}
+        async with daemon.client() as talk:
+            for name in (each + copy for each in REFUSING for copy in ("", "-copy")):
+                await talk.say(name, "hello")
+                used[name] = offered(provider)
+
+    for name, left in LEFT.items():
+        for each in (name, f"{name}-copy"):
+            assert set(shown[each]["tools"]) == left, each
+            assert shown[each]["teammate"] is bool(left), each
+            assert used[each] & (READS | CHANGES | COMMANDS) == left, each
+            assert not used[each] & {"fs_delete", "secrets_get", "memory_agent_save"}, each
+            spawns = SPAWNING if name in ("o1", "o2", "c1", "c5") else set()
+            assert used[each] & SPAWNING == spawns, each
+    assert used["o5"] == used["o6-copy"] == used["c4-copy"] == set()
+
+
 async def test_no_tool_writes_where_agents_are_defined(home: Home, provider: Provider, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     path = write(mine, "zoe")

@@ -75,7 +75,7 @@ def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.
     description = required_description(fields)
     if not front.body:
         raise Broken(front.end, "there is no instruction; write it below the second ---")
-    prefixes = _prefixes(fields)
+    prefixes, denied = _patterns(fields, "prefixes"), _patterns(fields, "denied") or ()
     return Agent(
         name=normal_name(name),
         description=description,
@@ -83,6 +83,7 @@ def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.
         model=fields.text("model"),
         status=fields.word("status", AgentStatus.ACTIVE),
         prefixes=prefixes,
+        denied=denied,
         keywords=fields.words("keywords"),
         capabilities=fields.words("capabilities"),
         accepts=fields.text("accepts"),
@@ -90,7 +91,7 @@ def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.
         cannot_do=fields.words("cannot_do"),
         always_include=fields.flag("always_include", default=False),
         session_isolation=fields.flag("session_isolation", default=True),
-        scope=scope_of(prefixes),
+        scope=scope_of(prefixes, denied),
         source=source,
         path=path,
     )
@@ -104,13 +105,13 @@ def required_description(fields: Fields) -> str:
     return description
 
 
-def _prefixes(fields: Fields) -> tuple[str, ...] | None:
-    items = fields.items("prefixes")
+def _patterns(fields: Fields, key: str) -> tuple[str, ...] | None:
+    items = fields.items(key)
     if items is None:
         return None
     for item, line in items:
         if not _PREFIX.fullmatch(item):
-            raise Broken(line, f"the prefix {ascii(item)} is no tool's name nor a pattern such as `review_*`")
+            raise Broken(line, f"{ascii(item)} in `{key}` is no tool's name nor a pattern such as `review_*`")
     # A prefix that ends where the next word would begin means every tool that begins so.
     return tuple(f"{item}*" if item.endswith("_") else item for item, _ in items)
 
@@ -123,6 +124,7 @@ def render_agent(agent: Agent) -> str:
         "status": agent.status.value if agent.status is not AgentStatus.ACTIVE else None,
         "model": agent.model or None,
         "prefixes": None if agent.prefixes is None else list(agent.prefixes),
+        "denied": list(agent.denied) or None,
         "keywords": list(agent.keywords) or None,
         "capabilities": list(agent.capabilities) or None,
         "accepts": agent.accepts or None,

@@ -66,6 +66,7 @@ def _facts(info: pb.AgentInfo) -> list[tuple[str, str]]:
         ("status", "" if info.status == "active" else info.status),
         ("file", info.path),
         ("tools", "all" if info.all_tools else ", ".join(info.prefixes) or "none"),
+        ("denied", ", ".join(info.denied)),
         ("keywords", ", ".join(info.keywords)),
         ("capabilities", ", ".join(info.capabilities)),
         ("accepts", info.accepts),

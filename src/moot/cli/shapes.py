@@ -92,6 +92,7 @@ def agent(info: pb.AgentInfo) -> dict[str, Any]:
         "status": info.status,
         "path": info.path,
         "prefixes": None if info.all_tools else list(info.prefixes),
+        "denied": list(info.denied),
         "keywords": list(info.keywords),
         "capabilities": list(info.capabilities),
         "cannot_do": list(info.cannot_do),

@@ -41,6 +41,8 @@ class Agent:
     status: AgentStatus = AgentStatus.ACTIVE
     # Patterns of the tools it may use. None given is no opinion, an empty list is no tools.
     prefixes: tuple[str, ...] | None = None
+    # Patterns of tools it may not use, whatever its prefixes match and whoever else has them.
+    denied: tuple[str, ...] = ()
     # What a request for it is recognised by.
     keywords: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
@@ -68,8 +70,9 @@ class Flaw:
         return f"{self.path}:{self.line}: {self.reason}"
 
 
-def scope_of(prefixes: tuple[str, ...] | None) -> Scope:
+def scope_of(prefixes: tuple[str, ...] | None, denied: tuple[str, ...] = ()) -> Scope:
     """What an agent with these prefixes may use at most, whatever it is asked for."""
+    refused = Scope(denied=denied)
     if prefixes is None:
-        return ALL_TOOLS
-    return only(*prefixes, *SHARED, *CONTROL, *TEAMMATE) if prefixes else NO_TOOLS
+        return refused
+    return only(*prefixes, *SHARED, *CONTROL, *TEAMMATE) & refused if prefixes else NO_TOOLS

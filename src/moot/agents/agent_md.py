@@ -2,18 +2,26 @@
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
 
 from moot.agents.file_text import read_text
-from moot.domain.agent import ROLES, ROOT, Agent, AgentSource, AgentStatus, scope_of
+from moot.domain.agent import ROLES, ROOT, Agent, AgentSource, AgentStatus, Flaw, scope_of
 from moot.domain.front_matter import Broken, Fields, split
+from moot.domain.text import clean
 
 FILE_NAME = "AGENT.md"
 BUILT_IN_NAMES = (ROOT, *ROLES)
 ALLOWED_NAME = "lower-case letters a-z, digits, - and _, at most 64, beginning with a letter or digit"
 
+KEYS = (
+    "name", "description", "model", "status", "prefixes", "denied", "keywords", "capabilities", "accepts", "returns",
+    "cannot_do", "always_include", "session_isolation", "made_by",
+)  # fmt: skip
+# What other programs call them.
+_MEANT_AS_PREFIXES = ("tools", "allowed_tools", "allowed-tools", "allowedtools")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _PREFIX = re.compile(r"[A-Za-z0-9_*?-]{1,128}")
 # Characters that are drawn like another one; enough for the letters of the built-in names.
@@ -94,7 +102,25 @@ def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.
         scope=scope_of(prefixes, denied),
         source=source,
         path=path,
+        made_by=fields.text("made_by"),
+        warnings=tuple(_unknown(fields, path)),
     )
+
+
+def _unknown(fields: Fields, path: str) -> Iterator[Flaw]:
+    """A key nobody reads may be one that was meant to be read."""
+    for name in fields.names():
+        if name not in KEYS:
+            reason = f"unknown key `{name}`, ignored{_nearest(name)}"
+            yield Flaw(path=path, line=fields.line(name), reason=clean(reason))
+
+
+def _nearest(name: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415  only for a file with a mistake in it
+
+    meant = "prefixes" if name.casefold() in _MEANT_AS_PREFIXES else ""
+    matches = [meant] if meant else get_close_matches(name.casefold().replace("-", "_"), KEYS, n=1)
+    return f"; did you mean `{matches[0]}`?" if matches else ""
 
 
 def required_description(fields: Fields) -> str:
@@ -132,6 +158,7 @@ def render_agent(agent: Agent) -> str:
         "cannot_do": list(agent.cannot_do) or None,
         "always_include": agent.always_include or None,
         "session_isolation": None if agent.session_isolation else False,
+        "made_by": agent.made_by or None,
     }
     given = {key: value for key, value in said.items() if value is not None}
     written = yaml.safe_dump(given, sort_keys=False, allow_unicode=True, width=100)

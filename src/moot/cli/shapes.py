@@ -104,6 +104,7 @@ def agent(info: pb.AgentInfo) -> dict[str, Any]:
         "returns": info.returns,
         "instruction": info.instruction,
         "flaw": info.flaw,
+        "warnings": list(info.warnings),
     }
     return shape | {key: value for key, value in extra.items() if value}
 

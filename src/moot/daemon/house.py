@@ -215,6 +215,7 @@ class House:
         )
         if principal.is_owner:
             info.path = clean(agent.path)
+            info.warnings.extend(clean(str(each)) for each in agent.warnings)
         return info
 
 

@@ -33,6 +33,18 @@ class AgentStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Flaw:
+    """Something wrong in a file a person wrote, said so that they can mend it."""
+
+    path: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
     name: str
     description: str
@@ -56,18 +68,10 @@ class Agent:
     scope: Scope = ALL_TOOLS
     source: AgentSource = AgentSource.USER
     path: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flaw:
-    """Something wrong in a file a person wrote, said so that they can mend it."""
-
-    path: str
-    line: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.reason}"
+    # Who made the file, where that was a program.
+    made_by: str = ""
+    # What is doubtful in its file and does not keep it from being used.
+    warnings: tuple[Flaw, ...] = ()
 
 
 def scope_of(prefixes: tuple[str, ...] | None, denied: tuple[str, ...] = ()) -> Scope:

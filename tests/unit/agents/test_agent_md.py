@@ -62,6 +62,7 @@ cannot_do:
 denied: agent_spawn
 always_include: yes
 session_isolation: false
+made_by: hand
 ---
 You review.
 """
@@ -86,6 +87,7 @@ def test_the_whole_front_matter_is_read() -> None:
         always_include=True,
         session_isolation=False,
         scope=agent.scope,
+        made_by="hand",
     )
 
 
@@ -109,6 +111,36 @@ def test_no_prefixes_are_every_tool_and_an_empty_list_is_none(
 
     assert agent.prefixes == prefixes
     assert [tool for tool in ("exec", "ask_user") if agent.scope.allows(tool)] == allowed
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("keyword", "keywords"),
+        ("modle", "model"),
+        ("Description", "description"),
+        ("prefix", "prefixes"),
+        ("tools", "prefixes"),
+        ("allowed-tools", "prefixes"),
+        ("session-isolation", "session_isolation"),
+        ("deny", "denied"),
+    ],
+)
+def test_a_key_nobody_reads_is_told_with_its_line_and_the_one_that_may_be_meant(key: str, meant: str) -> None:
+    agent = parse_agent(f"---\nname: a\ndescription: d\n{key}: [x]\n---\nDo.", path="/a/AGENT.md")
+
+    (warning,) = agent.warnings
+    assert str(warning) == f"/a/AGENT.md:4: unknown key `{key}`, ignored; did you mean `{meant}`?"
+
+
+def test_a_key_that_resembles_none_is_told_without_a_guess() -> None:
+    agent = parse_agent("---\nname: a\ndescription: d\nzzz: {a: [b]}\n---\nDo.")
+
+    assert [each.reason for each in agent.warnings] == ["unknown key `zzz`, ignored"]
+
+
+def test_no_known_key_is_doubted() -> None:
+    assert parse_agent(FULL).warnings == ()
 
 
 @pytest.mark.parametrize("line", ["", "prefixes: [fs_*]\n"])

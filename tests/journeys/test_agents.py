@@ -10,6 +10,7 @@ from moot.domain.agent import ROLES
 from moot.domain.errors import ConfigError, NotFound
 from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, run_cli, running
 from tests.fake_provider import Provider
+from tests.terminal import terminal
 
 CONFIG = PROVIDER_CONFIG
 
@@ -18,6 +19,7 @@ name: critic
 description: Judges code.
 tools: Read, Grep, Bash(git diff:*)
 model: sonnet
+color: red
 ---
 You judge code written by others.
 """
@@ -217,6 +219,67 @@ async def test_agents_are_read_from_the_configured_folder_and_from_those_of_othe
     assert status["foreign_dirs"] == [str(theirs)]
 
 
+REFUSING = {
+    "o1": "tools:\n  edit: false",
+    "o2": "tools:\n  edit: false\n  write: false\n  patch: false\n  bash: false",
+    "o3": "permission:\n  edit: deny\n  bash: deny\n  task: deny",
+    "o4": "tools: {'*': false, read: true}",
+    "o5": "tools:\n  '*': false",
+    "o6": "permission:\n  '*': deny",
+    "c1": "disallowedTools: Write, Edit",
+    "c2": "disallowedTools: Bash(rm:*), KillShell, Task",
+    "c3": "tools: Read, Edit, Bash\ndisallowedTools: MultiEdit, BashOutput",
+    "c4": "tools: '*'\ndisallowedTools: '*'",
+    "c5": "",
+}
+CHANGES, COMMANDS = {"fs_edit", "fs_write", "fs_mkdir"}, {"exec", "exec_bg", "exec_status", "exec_stop"}
+READS = {"fs_read", "fs_stat", "fs_list", "web_fetch", "web_search", "list_skills", "view_skill"}
+LEFT = {
+    "o1": READS | COMMANDS,
+    "o2": READS,
+    "o3": READS,
+    "o4": {"fs_read", "fs_stat"},
+    "o5": set(),
+    "o6": set(),
+    "c1": READS | COMMANDS,
+    "c2": READS | CHANGES,
+    "c3": {"fs_read", "fs_stat", "exec", "exec_bg", "exec_stop"},
+    "c4": set(),
+    "c5": READS | CHANGES | COMMANDS,
+}
+SPAWNING = {"agent_spawn", "agent_wait", "agent_stop"}
+
+
+async def test_what_a_file_of_another_program_denies_is_not_given_whichever_way_it_came(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    for name, lines in REFUSING.items():
+        (theirs / f"{name}.md").write_text(f"---\ndescription: {name}\n{lines}\n---\nDo it.\n")
+    config = (home.path / "config.toml").read_text()
+    home.write_config(f'{config}\n[agent]\nmultiAgent = true\nforeignDirs = ["{theirs}"]\n')
+    used: dict[str, set[str]] = {}
+    with running(home) as daemon:
+        for name in REFUSING:
+            data(daemon.cli("agent", "import", str(theirs / f"{name}.md"), "--name", f"{name}-copy", "--json"))
+        shown = {each["agent"]: each for each in data(daemon.cli("agent", "tools", "--json"))["agents"]}
+        async with daemon.client() as talk:
+            for name in (each + copy for each in REFUSING for copy in ("", "-copy")):
+                await talk.say(name, "hello")
+                used[name] = offered(provider)
+
+    for name, left in LEFT.items():
+        for each in (name, f"{name}-copy"):
+            assert set(shown[each]["tools"]) == left, each
+            assert shown[each]["teammate"] is bool(left), each
+            assert used[each] & (READS | CHANGES | COMMANDS) == left, each
+            assert not used[each] & {"fs_delete", "secrets_get", "memory_agent_save"}, each
+            spawns = SPAWNING if name in ("o1", "o2", "c1", "c5") else set()
+            assert used[each] & SPAWNING == spawns, each
+    assert used["o5"] == used["o6-copy"] == used["c4-copy"] == set()
+
+
 async def test_no_tool_writes_where_agents_are_defined(home: Home, provider: Provider, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     path = write(mine, "zoe")
@@ -246,8 +309,73 @@ async def test_a_new_agent_is_made_checked_and_talked_to(home: Home, provider: P
     assert made["path"] == str(home.path / "agents" / "critic" / "AGENT.md")
     assert (again.returncode, taken.returncode) == (1, 2)
     assert "built-in" in json.loads(taken.stdout)["error"]["message"]
-    assert checked == [{"path": made["path"], "name": "critic", "ok": True, "flaw": None}]
+    assert checked == [{"path": made["path"], "name": "critic", "ok": True, "flaw": None, "warnings": []}]
+    assert made["gone"] == []
     assert (shown["description"], shown["prefixes"], shown["status"]) == ("it's: sharp", None, "active")
+
+
+def test_the_first_agent_of_ones_own_says_which_go_for_it(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home").furnish(agents=())
+    (tmp_path / "reader.md").write_text("---\ndescription: d\ntools: Read, Grep\ntemperature: 0.1\n---\nDo it.\n")
+    first = run_cli(home, "agent", "import", str(tmp_path / "reader.md"))
+    second = run_cli(home, "agent", "new", "judge")
+    (home.path / "agents" / "reader" / "AGENT.md").unlink()
+    path = home.path / "agents" / "judge" / "AGENT.md"
+    template = path.read_text()
+    path.unlink()
+    third = run_cli(home, "agent", "new", "critic", "--json")
+
+    assert "code-reviewer, data-analyst, translator" in first.stderr
+    assert "  Grep became fs_read, fs_list.\n" in first.stdout
+    assert "  Left out: temperature.\n" in first.stdout
+    assert second.stderr == ""
+    assert "nobody's teammate" in template
+    assert data(third)["gone"] == ["code-reviewer", "data-analyst", "translator"]
+    assert third.stderr == ""
+
+
+def test_a_misspelt_key_is_told_with_its_line_and_breaks_nothing(home: Home, tmp_path: Path) -> None:
+    path = write(home.path / "agents", "dora", "keyword: [x]\nmodle: fake\n")
+    theirs = tmp_path / "theirs.md"
+    theirs.write_text("---\ndescription: d\ncolor: red\nkeyword: x\n---\nDo it.\n")
+    said = [
+        f"{path}:4: unknown key `keyword`, ignored; did you mean `keywords`?",
+        f"{path}:5: unknown key `modle`, ignored; did you mean `model`?",
+    ]
+
+    checked = run_cli(home, "agent", "validate", "dora")
+    shape = data(run_cli(home, "agent", "validate", "dora", "--json"))
+    foreign = data(run_cli(home, "agent", "validate", str(theirs), "--json"))
+    with running(home) as daemon:
+        listed = daemon.cli("agent", "list")
+        (dora,) = [each for each in data(daemon.cli("agent", "list", "--json")) if each["name"] == "dora"]
+
+    assert (checked.returncode, checked.stdout.splitlines()) == (
+        0,
+        [f"good  {path}", *(f"warn  {line}" for line in said)],
+    )
+    assert (shape[0]["ok"], shape[0]["warnings"]) == (True, said)
+    assert (foreign[0]["ok"], foreign[0]["warnings"]) == (True, [])
+    assert listed.returncode == 0
+    assert listed.stderr.splitlines() == [f"warning: {line}" for line in said]
+    assert dora["warnings"] == said
+
+
+def test_on_a_terminal_no_tool_of_an_agent_is_cut_off(home: Home) -> None:
+    with running(home) as daemon:
+        (operator,) = data(daemon.cli("agent", "tools", "operator", "--json"))["agents"]
+        with terminal(home, "agent", "tools", "operator", columns=60) as person:
+            assert person.wait_for_exit() == 0
+            one = person.seen
+        with terminal(home, "agent", "tools", columns=60) as person:
+            assert person.wait_for_exit() == 0
+            every = person.seen
+
+    for seen in (one, every):
+        assert "…" not in seen
+        assert max(map(len, seen.splitlines())) <= 60
+        assert [tool for tool in operator["tools"] if tool not in seen] == []
+    assert len(", ".join(operator["tools"])) > 60
 
 
 def test_validation_names_every_bad_file_with_its_line_and_needs_no_daemon(home: Home, tmp_path: Path) -> None:
@@ -285,7 +413,10 @@ async def test_an_agent_of_another_program_is_imported_with_what_it_may_use(
         async with daemon.client() as talk:
             assert (await talk.say("critic", "hello")).outcome == "completed"
 
-    assert done["left_out"] == ["tool Bash(git diff:*)", "model sonnet"]
+    assert done["left_out"] == ["tool Bash(git diff:*)", "model sonnet", "color"]
+    assert done["became"] == {"Read": ["fs_read", "fs_stat"], "Grep": ["fs_read", "fs_list"]}
+    assert done["tools"] == ["fs_read", "fs_stat", "fs_list"]
+    assert done["denied"] == ["agent_spawn", "agent_stop", "agent_wait"]
     assert done["path"] == str(home.path / "agents" / "critic" / "AGENT.md")
     assert {"fs_read", "fs_list", "ask_user"} <= offered(provider)
     assert not offered(provider) & {"exec", "fs_write"}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from moot.agents.registry import EMBEDDED_NAMES, Registry
 from moot.cli.demo_home import write_agents
 from moot.daemon.paths import Paths
 from moot.domain.errors import Conflict, MootError
@@ -32,6 +33,18 @@ def demo(home: Home, *arguments: str, **environment: str) -> "subprocess.Complet
         timeout=150,
         check=False,
     )
+
+
+def test_the_agents_that_come_along_stay_beside_those_of_the_demo(tmp_path: Path) -> None:
+    home = Paths.under(tmp_path)
+    write_agents(home, "scripted")
+
+    registry = Registry(home.agents)
+
+    found = {agent.name: str(agent.source) for agent in registry.all()}
+    assert {found[name] for name in ("writer", "critic")} == {"user"}
+    assert {found[name] for name in EMBEDDED_NAMES} == {"embedded"}
+    assert [agent.warnings for agent in registry.all() if agent.warnings] == []
 
 
 def check_tour(data: dict[str, Any]) -> None:

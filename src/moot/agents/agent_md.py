@@ -2,18 +2,26 @@
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
 
 from moot.agents.file_text import read_text
-from moot.domain.agent import ROLES, ROOT, Agent, AgentSource, AgentStatus, scope_of
+from moot.domain.agent import ROLES, ROOT, Agent, AgentSource, AgentStatus, Flaw, scope_of
 from moot.domain.front_matter import Broken, Fields, split
+from moot.domain.text import clean
 
 FILE_NAME = "AGENT.md"
 BUILT_IN_NAMES = (ROOT, *ROLES)
 ALLOWED_NAME = "lower-case letters a-z, digits, - and _, at most 64, beginning with a letter or digit"
 
+KEYS = (
+    "name", "description", "model", "status", "prefixes", "denied", "keywords", "capabilities", "accepts", "returns",
+    "cannot_do", "always_include", "session_isolation", "made_by",
+)  # fmt: skip
+# What other programs call them.
+_MEANT_AS_PREFIXES = ("tools", "allowed_tools", "allowed-tools", "allowedtools")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _PREFIX = re.compile(r"[A-Za-z0-9_*?-]{1,128}")
 # Characters that are drawn like another one; enough for the letters of the built-in names.
@@ -75,7 +83,7 @@ def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.
     description = required_description(fields)
     if not front.body:
         raise Broken(front.end, "there is no instruction; write it below the second ---")
-    prefixes = _prefixes(fields)
+    prefixes, denied = _patterns(fields, "prefixes"), _patterns(fields, "denied") or ()
     return Agent(
         name=normal_name(name),
         description=description,
@@ -83,6 +91,7 @@ def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.
         model=fields.text("model"),
         status=fields.word("status", AgentStatus.ACTIVE),
         prefixes=prefixes,
+        denied=denied,
         keywords=fields.words("keywords"),
         capabilities=fields.words("capabilities"),
         accepts=fields.text("accepts"),
@@ -90,10 +99,28 @@ def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.
         cannot_do=fields.words("cannot_do"),
         always_include=fields.flag("always_include", default=False),
         session_isolation=fields.flag("session_isolation", default=True),
-        scope=scope_of(prefixes),
+        scope=scope_of(prefixes, denied),
         source=source,
         path=path,
+        made_by=fields.text("made_by"),
+        warnings=tuple(_unknown(fields, path)),
     )
+
+
+def _unknown(fields: Fields, path: str) -> Iterator[Flaw]:
+    """A key nobody reads may be one that was meant to be read."""
+    for name in fields.names():
+        if name not in KEYS:
+            reason = f"unknown key `{name}`, ignored{_nearest(name)}"
+            yield Flaw(path=path, line=fields.line(name), reason=clean(reason))
+
+
+def _nearest(name: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415  only for a file with a mistake in it
+
+    meant = "prefixes" if name.casefold() in _MEANT_AS_PREFIXES else ""
+    matches = [meant] if meant else get_close_matches(name.casefold().replace("-", "_"), KEYS, n=1)
+    return f"; did you mean `{matches[0]}`?" if matches else ""
 
 
 def required_description(fields: Fields) -> str:
@@ -104,13 +131,13 @@ def required_description(fields: Fields) -> str:
     return description
 
 
-def _prefixes(fields: Fields) -> tuple[str, ...] | None:
-    items = fields.items("prefixes")
+def _patterns(fields: Fields, key: str) -> tuple[str, ...] | None:
+    items = fields.items(key)
     if items is None:
         return None
     for item, line in items:
         if not _PREFIX.fullmatch(item):
-            raise Broken(line, f"the prefix {ascii(item)} is no tool's name nor a pattern such as `review_*`")
+            raise Broken(line, f"{ascii(item)} in `{key}` is no tool's name nor a pattern such as `review_*`")
     # A prefix that ends where the next word would begin means every tool that begins so.
     return tuple(f"{item}*" if item.endswith("_") else item for item, _ in items)
 
@@ -123,6 +150,7 @@ def render_agent(agent: Agent) -> str:
         "status": agent.status.value if agent.status is not AgentStatus.ACTIVE else None,
         "model": agent.model or None,
         "prefixes": None if agent.prefixes is None else list(agent.prefixes),
+        "denied": list(agent.denied) or None,
         "keywords": list(agent.keywords) or None,
         "capabilities": list(agent.capabilities) or None,
         "accepts": agent.accepts or None,
@@ -130,6 +158,7 @@ def render_agent(agent: Agent) -> str:
         "cannot_do": list(agent.cannot_do) or None,
         "always_include": agent.always_include or None,
         "session_isolation": None if agent.session_isolation else False,
+        "made_by": agent.made_by or None,
     }
     given = {key: value for key, value in said.items() if value is not None}
     written = yaml.safe_dump(given, sort_keys=False, allow_unicode=True, width=100)

@@ -12,6 +12,8 @@ from moot.domain.front_matter import Broken
 
 _BUILT_IN = Path(__file__).parent / "builtin"
 _EMBEDDED = Path(__file__).parent / "embedded"
+# What the demo's agents say they are made by.
+DEMO = "moot demo"
 EMBEDDED_NAMES = ("code-reviewer", "data-analyst", "translator")
 # What tells one version of a file from another without reading it.
 _Stamp = tuple[int, int, int, int]
@@ -87,8 +89,10 @@ class Registry:
                 agent = before.get(path)
             if agent is not None:
                 agents.setdefault(agent.name, agent)
-        # For someone who has written none. A broken file is one, too: what it was meant to be is not known.
-        self._agents = agents if stamps else {**agents, **self._embedded}
+        # For someone who has written none. A broken file is one, too: what it was meant to be is not known. The demo's
+        # are nobody's.
+        shown = {agent.path for agent in agents.values() if agent.made_by == DEMO}
+        self._agents = agents if stamps.keys() - shown else {**self._embedded, **agents}
         self._flaws, self._stamps = tuple(flaws), stamps
 
     def _read(self, path: Path, *, taken: dict[str, Agent]) -> Agent:

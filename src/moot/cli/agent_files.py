@@ -1,8 +1,9 @@
 """moot agent new, validate, import: the files agents are made of. Nothing here needs the daemon."""
 
 import os
-from collections.abc import Collection, Iterable
-from dataclasses import replace
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ import click
 from moot.agents import foreign
 from moot.agents.agent_md import FILE_NAME, check_name, parse_agent, read_agent, render_agent
 from moot.agents.file_text import read_text
+from moot.agents.registry import Registry
 from moot.cli import exits, output, safe
 from moot.cli.connect import paths
 from moot.daemon.config import load_config
 from moot.daemon.config_agents import agents_folder, foreign_folders
 from moot.daemon.paths import make_folder
-from moot.domain.agent import Flaw
+from moot.domain.agent import AgentSource, Flaw
 from moot.domain.config import Config
 from moot.domain.errors import BadRequest, ConfigError, Conflict, NotFound
 from moot.domain.front_matter import Broken, split
@@ -24,7 +26,8 @@ from moot.domain.front_matter import Broken, split
 _TEMPLATE = """---
 name: {name}
 description: {description}
-# The tools it may use, by name or pattern; leave the line out for all of them, write [] for none.
+# The tools it may use, by name or pattern. As it stands it has every tool when you talk to it and is nobody's teammate;
+# one that others set to work needs this line. [] is no tools at all.
 # prefixes: [fs_read, fs_list, "review_*"]
 # Words and abilities by which a request for it is recognised.
 # keywords: [review, code quality]
@@ -48,11 +51,13 @@ def new(name: str, description: str) -> None:
         raise BadRequest(reason, fix="`moot agent new NAME`, for instance `moot agent new code-critic`.")
     line = " ".join(description.split()) or f"Say in one line what {name} is for."
     text = _TEMPLATE.format(name=name, description=_quoted(line))
+    embedded = _embedded()
     path = _write(name, text)
     output.emit(
-        {"name": name, "path": str(path)},
+        {"name": name, "path": str(path), "gone": embedded},
         render=lambda _: f"Made {safe.line(str(path))}. Fill it in, then `moot chat {name}`.",
     )
+    _tell_gone(embedded)
 
 
 @click.command()
@@ -66,18 +71,22 @@ def validate(path: tuple[str, ...]) -> int:
         [] if path else _own_files(folder, foreign_folders(config))
     )
     results = [_checked(file, config.models) for file in found]
-    flaws = [str(flaw) for _, flaw in results if flaw is not None]
+    flaws = [each.flaw for each in results if each.flaw]
     shape = [
-        {"path": str(file), "name": name, "ok": flaw is None, "flaw": str(flaw) if flaw else None}
-        for file, (name, flaw) in zip(found, results, strict=True)
+        {
+            "path": each.path,
+            "name": each.name,
+            "ok": not each.flaw,
+            "flaw": each.flaw or None,
+            "warnings": each.warnings,
+        }
+        for each in results
     ]
     broken = ConfigError("\n".join(flaws), fix="Mend that line and validate again.") if flaws else None
 
     def render(_: Any) -> str:
-        lines = [
-            f"{'bad ' if flaw else 'good'}  {flaw or file}" for file, (_, flaw) in zip(found, results, strict=True)
-        ]
-        return "\n".join(map(safe.line, lines)) or f"There are no agent files in {safe.line(str(folder))}."
+        lines = [line for each in results for line in each.lines()]
+        return "\n".join(lines) or f"There are no agent files in {safe.line(str(folder))}."
 
     output.emit(shape, render=render, error=broken)
     return int(exits.for_error(broken)) if broken else 0
@@ -101,14 +110,46 @@ def import_(path: str, name: str) -> None:
     agent = replace(adopted.agent, name=name or adopted.agent.name)
     if reason := check_name(agent.name):
         raise BadRequest(reason, fix="Give it another name with --name.")
+    embedded = _embedded()
     target = _write(agent.name, render_agent(agent))
+    became = {name: list(tools) for name, tools in adopted.became}
+    data = {
+        "name": agent.name,
+        "path": str(target),
+        "from": str(file),
+        "tools": list(agent.prefixes or ()),
+        "denied": list(agent.denied),
+        "became": became,
+        "left_out": list(adopted.left_out),
+        "gone": embedded,
+    }
+    output.emit(data, render=lambda _: _imported(data))
+    _tell_gone(embedded)
 
-    def render(_: Any) -> str:
-        left = f" Left out: {', '.join(adopted.left_out)}." if adopted.left_out else ""
-        return safe.line(f"Imported {agent.name} as {target}.{left}")
 
-    data = {"name": agent.name, "path": str(target), "from": str(file), "left_out": list(adopted.left_out)}
-    output.emit(data, render=render)
+def _imported(data: dict[str, Any]) -> str:
+    lines = [f"Imported {data['name']} as {data['path']}."]
+    if data["became"]:
+        lines += [f"{name} became {', '.join(tools)}." for name, tools in data["became"].items()]
+    else:
+        lines.append(f"It may use: {', '.join(data['tools']) or 'no tools'}.")
+    lines += [f"It may not use: {', '.join(data['denied'])}."] if data["denied"] else []
+    lines += [f"Left out: {', '.join(data['left_out'])}."] if data["left_out"] else []
+    first, *rest = map(safe.line, lines)
+    return "\n".join([first, *(output.folded(f"  {line}", sys.stdout, indent="    ") for line in rest)])
+
+
+def _embedded() -> list[str]:
+    """The agents that are there for as long as nobody has written one."""
+    config = _config()
+    registry = Registry(agents_folder(config, paths()), foreign_folders=foreign_folders(config))
+    return [agent.name for agent in registry.all() if agent.source is AgentSource.EMBEDDED]
+
+
+def _tell_gone(names: Sequence[str]) -> None:
+    if names and not output.wants_json():
+        told = f"You have an agent of your own now, so {', '.join(names)}, which come along without one, are gone."
+        output.note(output.folded(told))
 
 
 def _write(name: str, text: str) -> Path:
@@ -153,8 +194,22 @@ def _own_files(folder: Path, others: Iterable[Path]) -> list[Path]:
     return own + [file for other in others for file in sorted(other.glob(f"*{foreign.SUFFIX}"))]
 
 
-def _checked(path: Path, models: Collection[str]) -> tuple[str, Flaw | None]:
-    """The agent's name, or what is wrong with its file."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Checked:
+    """A file: the agent's name, or what is wrong, and what is doubtful."""
+
+    path: str
+    name: str = ""
+    flaw: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """What is said of it, for a terminal."""
+        first = f"bad   {safe.line(self.flaw)}" if self.flaw else f"good  {safe.line(self.path)}"
+        return [first, *(f"warn  {safe.line(warning)}" for warning in self.warnings)]
+
+
+def _checked(path: Path, models: Collection[str]) -> _Checked:
     try:
         if path.name == FILE_NAME:
             agent = read_agent(path, within=path.parent)
@@ -164,5 +219,6 @@ def _checked(path: Path, models: Collection[str]) -> tuple[str, Flaw | None]:
             line = split(read_text(path, path.parent)).fields.line("model")
             raise Broken(line, f"there is no model {agent.model!r}; there are {', '.join(sorted(models))}")
     except Broken as broken:
-        return "", Flaw(path=str(path), line=broken.line, reason=broken.reason)
-    return agent.name, None
+        flaw = Flaw(path=str(path), line=broken.line, reason=broken.reason)
+        return _Checked(path=str(path), flaw=str(flaw))
+    return _Checked(path=str(path), name=agent.name, warnings=list(map(str, agent.warnings)))

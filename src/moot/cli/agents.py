@@ -1,6 +1,7 @@
 """moot agents: which agents there are, what they may use, and what is wrong with those that did not load."""
 
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,7 +41,10 @@ def _list() -> int:
         ]
         return output.table(["NAME", "SOURCE", "STATUS", "MODEL", "DESCRIPTION"], rows)
 
-    return _emit([shapes.agent(info) for info in found], render, [info.flaw for info in found if info.flaw])
+    code = _emit([shapes.agent(info) for info in found], render, [info.flaw for info in found if info.flaw])
+    for warning in (each for info in found for each in info.warnings):
+        output.note(output.paint("warning: ", sys.stderr, fg="yellow") + safe.clean(warning))
+    return code
 
 
 @agents.command()
@@ -66,6 +70,7 @@ def _facts(info: pb.AgentInfo) -> list[tuple[str, str]]:
         ("status", "" if info.status == "active" else info.status),
         ("file", info.path),
         ("tools", "all" if info.all_tools else ", ".join(info.prefixes) or "none"),
+        ("denied", ", ".join(info.denied)),
         ("keywords", ", ".join(info.keywords)),
         ("capabilities", ", ".join(info.capabilities)),
         ("accepts", info.accepts),
@@ -135,14 +140,27 @@ def tools(name: str) -> None:
         raise NotFound(f"there is no agent {name!r} that could have tools", fix="See which there are: `moot agents`.")
 
     def render(_: Any) -> str:
-        rows = [[info.agent, "yes" if info.teammate else "no", ", ".join(info.tools) or "(none)"] for info in wanted]
-        parts = [output.table(["AGENT", "TEAMMATE", "TOOLS"], rows)]
+        parts = [_tools_table(wanted)]
         if not name:
             parts.append("Of every agent with tools: " + safe.line(", ".join(found.shared)))
             parts.append("Of no agent: " + (", ".join(map(_unmatched, found.unmatched)) or "(none)"))
-        return "\n\n".join(parts)
+        return "\n\n".join([parts[0], *(output.folded(part, sys.stdout) for part in parts[1:])])
 
     output.emit(_tools_shape(found, wanted), render=render)
+
+
+def _tools_table(wanted: Sequence[pb.AgentTools]) -> str:
+    """Every tool is shown: what does not fit beside an agent's name goes on below."""
+    # The other two columns, the second of which is as wide as its head, and what stands between them.
+    beside = max(len("AGENT"), *(safe.columns(safe.line(info.agent)) for info in wanted)) + len("  TEAMMATE  ")
+    room = max(9, output.terminal_width() - beside) if output.terminal_width() else 0
+    rows: list[list[str]] = []
+    for info in wanted:
+        tools = safe.line(", ".join(info.tools)) or "(none)"
+        first, *more = textwrap.wrap(tools, room, break_on_hyphens=False) if room else [tools]
+        rows.append([info.agent, "yes" if info.teammate else "no", first])
+        rows += [["", "", line] for line in more]
+    return output.table(["AGENT", "TEAMMATE", "TOOLS"], rows)
 
 
 def _unmatched(tool: pb.UnmatchedTool) -> str:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from moot.agents.registry import DEMO
 from moot.cli.config_edit import write_config
 from moot.cli.models import fetch
 from moot.daemon.paths import Paths, make_folder
@@ -13,7 +14,7 @@ from moot.models.local import problem
 from moot.models.pull import is_pulled
 
 EMBEDDED, SCRIPTED = "smollm2", "scripted"
-_MARK = "made_by: moot demo"
+_MARK = f"made_by: {DEMO}"
 
 _AGENTS = {
     "writer": (

@@ -92,6 +92,7 @@ def agent(info: pb.AgentInfo) -> dict[str, Any]:
         "status": info.status,
         "path": info.path,
         "prefixes": None if info.all_tools else list(info.prefixes),
+        "denied": list(info.denied),
         "keywords": list(info.keywords),
         "capabilities": list(info.capabilities),
         "cannot_do": list(info.cannot_do),
@@ -103,6 +104,7 @@ def agent(info: pb.AgentInfo) -> dict[str, Any]:
         "returns": info.returns,
         "instruction": info.instruction,
         "flaw": info.flaw,
+        "warnings": list(info.warnings),
     }
     return shape | {key: value for key, value in extra.items() if value}
 

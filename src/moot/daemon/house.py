@@ -211,9 +211,11 @@ class House:
             cannot_do=agent.cannot_do,
             always_include=agent.always_include,
             session_isolation=agent.session_isolation,
+            denied=agent.denied,
         )
         if principal.is_owner:
             info.path = clean(agent.path)
+            info.warnings.extend(clean(str(each)) for each in agent.warnings)
         return info
 
 

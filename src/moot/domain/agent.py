@@ -33,6 +33,18 @@ class AgentStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Flaw:
+    """Something wrong in a file a person wrote, said so that they can mend it."""
+
+    path: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
     name: str
     description: str
@@ -41,6 +53,8 @@ class Agent:
     status: AgentStatus = AgentStatus.ACTIVE
     # Patterns of the tools it may use. None given is no opinion, an empty list is no tools.
     prefixes: tuple[str, ...] | None = None
+    # Patterns of tools it may not use, whatever its prefixes match and whoever else has them.
+    denied: tuple[str, ...] = ()
     # What a request for it is recognised by.
     keywords: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
@@ -54,22 +68,15 @@ class Agent:
     scope: Scope = ALL_TOOLS
     source: AgentSource = AgentSource.USER
     path: str = ""
+    # Who made the file, where that was a program.
+    made_by: str = ""
+    # What is doubtful in its file and does not keep it from being used.
+    warnings: tuple[Flaw, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flaw:
-    """Something wrong in a file a person wrote, said so that they can mend it."""
-
-    path: str
-    line: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.reason}"
-
-
-def scope_of(prefixes: tuple[str, ...] | None) -> Scope:
+def scope_of(prefixes: tuple[str, ...] | None, denied: tuple[str, ...] = ()) -> Scope:
     """What an agent with these prefixes may use at most, whatever it is asked for."""
+    refused = Scope(denied=denied)
     if prefixes is None:
-        return ALL_TOOLS
-    return only(*prefixes, *SHARED, *CONTROL, *TEAMMATE) if prefixes else NO_TOOLS
+        return refused
+    return only(*prefixes, *SHARED, *CONTROL, *TEAMMATE) & refused if prefixes else NO_TOOLS

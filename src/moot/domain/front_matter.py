@@ -53,6 +53,10 @@ class Fields:
     def __contains__(self, name: str) -> bool:
         return name in self._found
 
+    def names(self) -> list[str]:
+        """The keys in the order in which they stand."""
+        return list(self._found)
+
     def line(self, name: str) -> int:
         """Where the key stands; the first line where it does not."""
         field = self._found.get(name)
@@ -97,6 +101,13 @@ class Fields:
         """The entries of a value that is itself a table of keys, as they stand; None where it is none."""
         field = self._found.get(name)
         return _pairs(field.node) if field is not None else None
+
+    def rows(self, name: str) -> list[dict[str, yaml.Node]] | None:
+        """The entries of a value that is a list of tables of keys, as they stand; None where it is none."""
+        field = self._found.get(name)
+        nodes = field.node.value if field is not None and isinstance(field.node, yaml.SequenceNode) else []
+        tables = [_pairs(node) for node in nodes]
+        return [dict(table or ()) for table in tables] if tables and None not in tables else None
 
     def under(self, name: str) -> "Fields":
         """What is nested under a key; nothing when it holds anything but keys and values."""

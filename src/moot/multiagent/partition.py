@@ -123,7 +123,9 @@ class Partition:
 
 
 def _matches(agent: Agent, tool: str) -> bool:
-    return bool(agent.prefixes) and _pattern(agent.prefixes or ()).match(tool) is not None
+    if not agent.prefixes or _pattern(agent.prefixes).match(tool) is None:
+        return False
+    return not agent.denied or _pattern(agent.denied).match(tool) is None
 
 
 @lru_cache(maxsize=1024)

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from moot.agents.agent_md import BUILT_IN_NAMES, check_name, imitated, parse_agent, render_agent
 from moot.domain.agent import Agent, AgentStatus
 from moot.domain.front_matter import Broken
+from moot.multiagent.partition import Partition
 
 GOOD = """---
 name: writer
@@ -58,8 +59,10 @@ accepts: A diff.
 returns: Findings.
 cannot_do:
   - change files
+denied: agent_spawn
 always_include: yes
 session_isolation: false
+made_by: hand
 ---
 You review.
 """
@@ -80,9 +83,11 @@ def test_the_whole_front_matter_is_read() -> None:
         accepts="A diff.",
         returns="Findings.",
         cannot_do=("change files",),
+        denied=("agent_spawn",),
         always_include=True,
         session_isolation=False,
         scope=agent.scope,
+        made_by="hand",
     )
 
 
@@ -106,6 +111,45 @@ def test_no_prefixes_are_every_tool_and_an_empty_list_is_none(
 
     assert agent.prefixes == prefixes
     assert [tool for tool in ("exec", "ask_user") if agent.scope.allows(tool)] == allowed
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("keyword", "keywords"),
+        ("modle", "model"),
+        ("Description", "description"),
+        ("prefix", "prefixes"),
+        ("tools", "prefixes"),
+        ("allowed-tools", "prefixes"),
+        ("session-isolation", "session_isolation"),
+        ("deny", "denied"),
+    ],
+)
+def test_a_key_nobody_reads_is_told_with_its_line_and_the_one_that_may_be_meant(key: str, meant: str) -> None:
+    agent = parse_agent(f"---\nname: a\ndescription: d\n{key}: [x]\n---\nDo.", path="/a/AGENT.md")
+
+    (warning,) = agent.warnings
+    assert str(warning) == f"/a/AGENT.md:4: unknown key `{key}`, ignored; did you mean `{meant}`?"
+
+
+def test_a_key_that_resembles_none_is_told_without_a_guess() -> None:
+    agent = parse_agent("---\nname: a\ndescription: d\nzzz: {a: [b]}\n---\nDo.")
+
+    assert [each.reason for each in agent.warnings] == ["unknown key `zzz`, ignored"]
+
+
+def test_no_known_key_is_doubted() -> None:
+    assert parse_agent(FULL).warnings == ()
+
+
+@pytest.mark.parametrize("line", ["", "prefixes: [fs_*]\n"])
+def test_what_is_denied_may_not_be_used_whatever_the_prefixes_say(line: str) -> None:
+    agent = parse_agent(f"---\nname: a\ndescription: d\n{line}denied: [fs_delete, task_, agent_spawn]\n---\nDo.")
+
+    tools = ("fs_delete", "task_create", "agent_spawn", "fs_read", "agent_wait", "ask_user")
+    assert [tool for tool in tools if agent.scope.allows(tool)] == ["fs_read", "agent_wait", "ask_user"]
+    assert Partition([agent], tools).tools_of("a") == ({"fs_read"} if line else set())
 
 
 def test_what_is_rendered_reads_as_the_same_agent() -> None:

@@ -224,6 +224,13 @@ def test_every_role_is_built_in_and_says_what_it_is_for(tmp_path: Path) -> None:
         assert agent.always_include == (name == "planner")
 
 
+def test_the_root_agent_does_not_claim_tools_that_its_team_has(tmp_path: Path) -> None:
+    agent = Registry(tmp_path).get("moot")
+
+    assert agent is not None
+    assert "every tool" not in agent.description
+
+
 def test_a_role_is_told_to_end_in_visible_text_and_names_no_tool_it_does_not_have(tmp_path: Path) -> None:
     registry = Registry(tmp_path)
 
@@ -246,6 +253,21 @@ def test_embedded_agents_are_for_someone_who_has_written_none(tmp_path: Path) ->
     (tmp_path / "writer" / "AGENT.md").unlink()
     registry.refresh_if_changed()
     assert registry.get("translator") is not None
+
+
+def test_agents_of_the_demo_take_no_embedded_ones_away(tmp_path: Path) -> None:
+    for name in ("writer", "translator"):
+        path = write(tmp_path, name)
+        path.write_text(path.read_text().replace("description:", "made_by: moot demo\ndescription:"))
+    registry = Registry(tmp_path)
+
+    assert [(agent.name, str(agent.source)) for agent in registry.all()][-4:] == [
+        ("code-reviewer", "embedded"), ("data-analyst", "embedded"), ("translator", "user"), ("writer", "user")
+    ]  # fmt: skip
+
+    write(tmp_path, "critic")
+    registry.refresh_if_changed()
+    assert registry.get("code-reviewer") is None
 
 
 def test_a_broken_file_is_a_file_that_was_written(tmp_path: Path) -> None:

@@ -148,3 +148,29 @@ async def test_a_grant_that_waits_is_there_after_a_restart_with_its_id(home: Hom
             done = await called(talk, "", "agent_wait", agent_id=run_id)
             assert (done["status"], done["outcome"]) == ("completed", "completed")
     assert (tmp_path / "made.txt").read_text() == "made"
+
+
+async def test_who_asks_and_what_for_is_told_in_the_stream_and_in_the_inbox(home: Home, tmp_path: Path) -> None:
+    home.write_script(
+        script(
+            lead("^go", spawn("work", allowed_tools=["fs_read"], spawn_reason="it has hands"), wait(), say("{result}")),
+            mate("^work", WRITE, call("ask_user", questions=[{"question": "Which?"}]), say("I heard: {result}")),
+        )
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("moot", "go", cwd=str(tmp_path))
+            ask = await asked(speech)
+            run_id = ask.ask_id.removeprefix("grant-").removesuffix("-fs_write")
+            by = pb.Asker(agent="operator", run_id=run_id, spawn_reason="it has hands", task="work")
+            assert ask.by == by
+            (listed,) = await talk.asks()
+            assert (listed.by, listed.run_id) == (by, run_id)
+
+            await decided(talk, ask, "once")
+            question = await speech.until("ask_user")
+            assert question.by == by
+            (listed,) = await talk.asks()
+            assert (listed.by, listed.run_id, listed.kind) == (by, run_id, "question")
+            await talk.ask(reply_to_ask=pb.ReplyToAsk(agent="moot", content="this"))
+            await speech.end()

@@ -7,7 +7,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from moot.cli import approvals, calls, exits, output, questions, safe, shapes, waiting
+from moot.cli import approvals, askers, calls, exits, output, questions, safe, shapes, waiting
 from moot.cli.answer import Answer
 from moot.cli.connect import daemon_client, remote_address
 from moot.cli.exits import Exit
@@ -269,13 +269,14 @@ class Following:
         return int(Exit.WAITING)
 
     def _questions(self, asked: pb.AskUserEvent) -> tuple[Waiting, dict[str, Any]]:
-        shown = "\n".join(line for question in asked.questions for line in questions.lines(question))
+        told = (line for question in asked.questions for line in questions.lines(question))
+        shown = "\n".join([*askers.lines(asked), *told])
         sender = f" --as {self._target.sender}" if self._target.sender else ""
         error = Waiting(
             f"the run waits for an answer:\n{shown}",
             fix=f'Answer with: moot reply {self._target.agent}{sender} "TEXT"; the run then goes on.',
         )
-        return error, {"questions": [shapes.question(question) for question in asked.questions]}
+        return error, {"questions": [shapes.question(question) for question in asked.questions]} | shapes.asker(asked)
 
     def _approval(self, asked: pb.ApprovalEvent) -> tuple[Waiting, dict[str, Any]]:
         shown = "\n".join(approvals.lines(asked))

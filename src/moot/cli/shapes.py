@@ -152,16 +152,30 @@ def approval(asked: pb.ApprovalEvent | pb.AskInfo) -> dict[str, Any]:
         "rule": asked.rule,
         "whole_rule": asked.whole_rule,
         "expires_at": asked.expires_at,
-    }
+    } | asker(asked)
+
+
+def asker(asked: pb.ApprovalEvent | pb.AskUserEvent | pb.AskInfo) -> dict[str, Any]:
+    """Who asks, where a teammate or work in the background does."""
+    if not asked.HasField("by"):
+        return {}
+    by = asked.by
+    return {"by": {"agent": by.agent, "run_id": by.run_id, "spawn_reason": by.spawn_reason, "task": by.task}}
 
 
 def ask(info: pb.AskInfo) -> dict[str, Any]:
     """A question or an approval of the inbox."""
-    shape: dict[str, Any] = {"kind": info.kind, "agent": info.agent, "sender": info.sender, "opened_at": info.opened_at}
+    shape: dict[str, Any] = {
+        "kind": info.kind,
+        "agent": info.agent,
+        "sender": info.sender,
+        "run_id": info.run_id,
+        "opened_at": info.opened_at,
+    }
     if info.kind == "approval":
         return shape | {"speaker": info.speaker} | approval(info) | {"arguments": approvals.parsed(info.arguments)}
     asked = [question(each) for each in info.questions]
-    return shape | {"ask_id": info.ask_id, "expires_at": info.expires_at, "questions": asked}
+    return shape | {"ask_id": info.ask_id, "expires_at": info.expires_at, "questions": asked} | asker(info)
 
 
 def run(info: pb.RunInfo) -> dict[str, Any]:

@@ -894,14 +894,28 @@ class AskQuestion(_message.Message):
     def __init__(self, question: _Optional[str] = ..., header: _Optional[str] = ..., options: _Optional[_Iterable[_Union[AskOption, _Mapping]]] = ..., multi_select: _Optional[bool] = ...) -> None: ...
 
 class AskUserEvent(_message.Message):
-    __slots__ = ("questions", "ask_id", "expires_at")
+    __slots__ = ("questions", "ask_id", "expires_at", "by")
     QUESTIONS_FIELD_NUMBER: _ClassVar[int]
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
     questions: _containers.RepeatedCompositeFieldContainer[AskQuestion]
     ask_id: str
     expires_at: float
-    def __init__(self, questions: _Optional[_Iterable[_Union[AskQuestion, _Mapping]]] = ..., ask_id: _Optional[str] = ..., expires_at: _Optional[float] = ...) -> None: ...
+    by: Asker
+    def __init__(self, questions: _Optional[_Iterable[_Union[AskQuestion, _Mapping]]] = ..., ask_id: _Optional[str] = ..., expires_at: _Optional[float] = ..., by: _Optional[_Union[Asker, _Mapping]] = ...) -> None: ...
+
+class Asker(_message.Message):
+    __slots__ = ("agent", "run_id", "spawn_reason", "task")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    SPAWN_REASON_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    run_id: str
+    spawn_reason: str
+    task: str
+    def __init__(self, agent: _Optional[str] = ..., run_id: _Optional[str] = ..., spawn_reason: _Optional[str] = ..., task: _Optional[str] = ...) -> None: ...
 
 class TextStartEvent(_message.Message):
     __slots__ = ("agent",)
@@ -972,7 +986,7 @@ class ToolExecutedEvent(_message.Message):
     def __init__(self, call_id: _Optional[str] = ..., name: _Optional[str] = ..., ok: _Optional[bool] = ..., seconds: _Optional[float] = ...) -> None: ...
 
 class ApprovalEvent(_message.Message):
-    __slots__ = ("ask_id", "attempt", "tool", "line", "preview", "reason", "rule", "expires_at", "whole_rule")
+    __slots__ = ("ask_id", "attempt", "tool", "line", "preview", "reason", "rule", "expires_at", "whole_rule", "by")
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -982,6 +996,7 @@ class ApprovalEvent(_message.Message):
     RULE_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
     WHOLE_RULE_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
     ask_id: str
     attempt: int
     tool: str
@@ -991,7 +1006,8 @@ class ApprovalEvent(_message.Message):
     rule: str
     expires_at: float
     whole_rule: str
-    def __init__(self, ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., rule: _Optional[str] = ..., expires_at: _Optional[float] = ..., whole_rule: _Optional[str] = ...) -> None: ...
+    by: Asker
+    def __init__(self, ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., rule: _Optional[str] = ..., expires_at: _Optional[float] = ..., whole_rule: _Optional[str] = ..., by: _Optional[_Union[Asker, _Mapping]] = ...) -> None: ...
 
 class ApprovalClosedEvent(_message.Message):
     __slots__ = ("ask_id", "state")
@@ -1499,7 +1515,7 @@ class BackedUp(_message.Message):
     def __init__(self, path: _Optional[str] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class AskInfo(_message.Message):
-    __slots__ = ("agent", "sender", "ask_id", "questions", "opened_at", "expires_at", "kind", "tool", "line", "preview", "reason", "attempt", "rule", "speaker", "arguments", "whole_rule")
+    __slots__ = ("agent", "sender", "ask_id", "questions", "opened_at", "expires_at", "kind", "tool", "line", "preview", "reason", "attempt", "rule", "speaker", "arguments", "whole_rule", "by", "run_id")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1516,6 +1532,8 @@ class AskInfo(_message.Message):
     SPEAKER_FIELD_NUMBER: _ClassVar[int]
     ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
     WHOLE_RULE_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     ask_id: str
@@ -1532,7 +1550,9 @@ class AskInfo(_message.Message):
     speaker: str
     arguments: str
     whole_rule: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., ask_id: _Optional[str] = ..., questions: _Optional[_Iterable[_Union[AskQuestion, _Mapping]]] = ..., opened_at: _Optional[float] = ..., expires_at: _Optional[float] = ..., kind: _Optional[str] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., attempt: _Optional[int] = ..., rule: _Optional[str] = ..., speaker: _Optional[str] = ..., arguments: _Optional[str] = ..., whole_rule: _Optional[str] = ...) -> None: ...
+    by: Asker
+    run_id: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., ask_id: _Optional[str] = ..., questions: _Optional[_Iterable[_Union[AskQuestion, _Mapping]]] = ..., opened_at: _Optional[float] = ..., expires_at: _Optional[float] = ..., kind: _Optional[str] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., attempt: _Optional[int] = ..., rule: _Optional[str] = ..., speaker: _Optional[str] = ..., arguments: _Optional[str] = ..., whole_rule: _Optional[str] = ..., by: _Optional[_Union[Asker, _Mapping]] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class AskList(_message.Message):
     __slots__ = ("asks",)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from moot.cli import approvals, calls, safe, voices
+from moot.cli import approvals, askers, calls, safe, voices
 from moot.wire import moot_pb2 as pb
 
 Line = list[tuple[str, str]]
@@ -86,6 +86,7 @@ def approval(event: pb.ApprovalEvent) -> list[Line]:
     """A call that waits for its owner, with what it would change."""
     shown: list[Line] = [
         [("class:notice", f"  ⚠ {safe.exact_line(event.tool)} waits for you: {safe.exact_line(event.reason)}")],
+        *([("class:notice", f"    {line}")] for line in askers.lines(event)),
         *([(CODE, f"    {line}")] for line in approvals.call(event)),
     ]
     return shown + [[(_changed(row), f"    {row}")] for row in approvals.preview(event)]
@@ -100,8 +101,7 @@ def _changed(row: str) -> str:
 
 def decided(event: pb.ApprovalEvent, state: str, here: str = "") -> Line:
     """What became of an approval; `here` is what was decided on this screen."""
-    allowed = {"once": "✓ allowed once", "run": "✓ allowed in this run", "always": "✓ allowed from now on"}
-    good = allowed.get(here, "✓ allowed")
+    good = f"✓ {approvals.allowed(event.ask_id, here)}"
     said = {"granted": good, "used": good, "denied": "✗ denied"}.get(state, f"✗ {safe.line(state)}")
     return [("class:dim", f"  {said}: {safe.line(event.line, _TOOL_COLUMNS)}")]
 

@@ -327,3 +327,23 @@ async def test_teammates_remember_from_one_run_to_the_next_where_that_is_wanted(
             mine = await talk.say("moot", "ask boat")
     assert ("the blue boat" in mine.text) is enabled
     assert "the blue boat" not in stranger.text
+
+
+@pytest.mark.parametrize("team", [TEAM, ""])
+async def test_a_call_refused_because_nobody_is_there_is_a_decision_in_the_trace(home: Home, team: str) -> None:
+    home.write_config(PLAIN + team + "[security.interceptor]\nunattended = true\n")
+    home.write_script(
+        script(
+            lead("^do", spawn("carry out this"), wait(), say("It came back.")),
+            {"match": "", "steps": [call("exec", command="echo this"), say("Refused.")]},
+        )
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot" if team else "ada", "do it")
+        trace = newest(daemon)
+    refused = trace["children"][0] if team else trace
+    (decided,) = of_kind(refused, "policy_decision")
+    assert (decided["about"], decided["tool"], decided["state"]) == ("approval", "exec", "refused")
+    assert "nobody to ask" in decided["reason"]
+    assert kinds(refused)[:3] == ["tool_call", "policy_decision", "tool_result"]

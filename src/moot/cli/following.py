@@ -77,7 +77,7 @@ class Following:
 
     async def _follow(self, connection: Connection, bar: Spinner) -> int:
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, lambda: self._interrupt(connection))
+        loop.add_signal_handler(signal.SIGINT, lambda: self._interrupt(connection, bar))
         prompter = Prompter(
             send=lambda content: self._reply(connection, content),
             decide=lambda asked, decision: self._decide(connection, asked, decision),
@@ -245,10 +245,12 @@ class Following:
         self._left = asked
         connection.close()
 
-    def _interrupt(self, connection: Connection) -> None:
+    def _interrupt(self, connection: Connection, bar: Spinner) -> None:
         self._interrupts += 1
         if self._interrupts > 1:
             raise KeyboardInterrupt
+        # What is said now would stand behind the moving line, and the line would stay.
+        bar.hide()
         if self._target.stop is None:
             output.note("Left. The run goes on.")
             connection.close()

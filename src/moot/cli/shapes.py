@@ -200,6 +200,8 @@ def run(info: pb.RunInfo) -> dict[str, Any]:
         "reason": info.reason,
         "ask_id": info.ask_id,
         "attempt": info.attempt,
+        "grant_request_id": info.grant_request_id,
+        "grant_attempt": info.grant_attempt,
         "grant_state": info.grant_state,
         "waiting_on": list(info.waiting_on),
         "position": info.position,
@@ -231,7 +233,7 @@ def rule(info: pb.RuleInfo) -> dict[str, Any]:
         "sender": info.sender,
         "tool": info.tool,
         "pattern": info.pattern,
-        "run": info.run,
+        "run_id": info.run,
         "created_at": info.created_at,
         "created_by": info.created_by,
     }
@@ -263,7 +265,7 @@ def event(info: pb.AgentEventMsg) -> dict[str, Any]:
 def trace(info: pb.TraceInfo) -> dict[str, Any]:
     """A turn, or a teammate's run, with what happened in it where that was asked for."""
     shape: dict[str, Any] = {
-        "run": info.run_id,
+        "run_id": info.run_id,
         "agent": info.agent,
         "conversation": {"agent": info.key_agent, "sender": info.sender},
         "parent": info.parent or None,
@@ -298,4 +300,4 @@ def trace_event(event: pb.TraceEventInfo) -> dict[str, Any]:
         "payload": json.loads(event.payload),
         "truncated": event.truncated,
     }
-    return shape | ({"run": event.run_id} if event.run_id else {})
+    return shape | ({"run_id": event.run_id} if event.run_id else {})

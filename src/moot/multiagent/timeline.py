@@ -117,7 +117,7 @@ def _step(entry: Entry, speaker: str, by_call: dict[str, AgentRun]) -> Iterator[
         if run is not None:
             told: dict[str, object] = {
                 "to": run.agent,
-                "run": run.id,
+                "run_id": run.id,
                 "reason": run.spawn_reason,
                 "allowed_tools": run.allowed_tools,
                 "instruction": run.instruction,
@@ -137,7 +137,7 @@ def _return_of(run: AgentRun, speaker: str) -> tuple[TraceKind, str, dict[str, o
     assert run.end is not None
     payload: dict[str, object] = {
         "from": run.agent,
-        "run": run.id,
+        "run_id": run.id,
         "outcome": run.end.outcome,
         "delivery": run.delivery,
         "seconds": round(max(0.0, run.ended_at - run.created_at), 3),

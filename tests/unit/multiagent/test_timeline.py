@@ -110,7 +110,7 @@ def test_everything_a_turn_did_stands_in_its_order() -> None:
     assert [event.seq for event in events] == list(range(1, 12))
     assert json.loads(events[2].payload) == {
         "to": "operator",
-        "run": "arun-1",
+        "run_id": "arun-1",
         "reason": "files",
         "instruction": "list the files",
     }

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from moot.cli import approvals, askers, calls, safe, voices
+from moot.cli import approvals, askers, calls, mates, safe, voices
 from moot.wire import moot_pb2 as pb
 
 Line = list[tuple[str, str]]
@@ -76,7 +76,7 @@ def tool(call: pb.ToolCallInfo, result: pb.ToolResultEvent) -> Line:
     """One tool call and what came of it, on one line."""
     took = f"{result.duration_ms / 1000:.1f}s" if result.duration_ms >= 1000 else f"{result.duration_ms} ms"
     made = calls.said(call, _TOOL_COLUMNS // 2)
-    came = safe.line(result.output, _TOOL_COLUMNS // 2)
+    came = mates.result(result.output, _TOOL_COLUMNS // 2)
     if result.is_error:
         return [("class:dim", f"  ⚒ {made} "), ("class:error", f"✗ {came}"), ("class:dim", f" · {took}")]
     return [("class:dim", f"  ⚒ {made} → {came} · {took}")]
@@ -118,7 +118,7 @@ def history(messages: Iterable[pb.HistoryMessage], primary: str) -> list[Line]:
             shown += [[], *asked(entry, primary)]
         elif entry.role == "tool":
             shown.append(
-                [("class:dim", f"  {'✗' if entry.is_error else '→'} {safe.line(entry.content, _TOOL_COLUMNS)}")]
+                [("class:dim", f"  {'✗' if entry.is_error else '→'} {mates.result(entry.content, _TOOL_COLUMNS)}")]
             )
         elif entry.content:
             shown += said(entry.agent or primary, entry.content, primary)

@@ -296,11 +296,13 @@ def _fill_feed(out: pb.AgentEventMsg, event: Event) -> None:  # noqa: C901, PLR0
             out.kind, out.user_seq = pb.STARTED, user_seq
         case RunQueued(position):
             out.kind, out.content = pb.QUEUED, str(position)
-        case AskOpened(ask):
+        case AskOpened(ask, by):
+            out.speaker = by.agent if by is not None else out.speaker
             out.kind, out.content = pb.ASK, clean("\n".join(one.question for one in ask.questions))
         case AskClosed(_, answered):
             out.kind, out.content = pb.ASK_CLOSED, "answered" if answered else "unanswered"
-        case ApprovalOpened(approval):
+        case ApprovalOpened(approval, by):
+            out.speaker = by.agent if by is not None else out.speaker
             out.kind, out.content = pb.APPROVAL, clean(approval.line)
         case ApprovalClosed(_, state):
             out.kind, out.content = pb.APPROVAL_CLOSED, state

@@ -72,11 +72,11 @@ def trouble(text: str, fix: str = "") -> list[Line]:
     return lines + ([[("class:dim", f"  {safe.line(fix)}")]] if fix else [])
 
 
-def tool(call: pb.ToolCallInfo, result: pb.ToolResultEvent) -> Line:
-    """One tool call and what came of it, on one line."""
+def tool(call: pb.ToolCallInfo, result: pb.ToolResultEvent, columns: int = 2 * _TOOL_COLUMNS) -> Line:
+    """One tool call and what came of it, on one line of so many columns."""
     took = f"{result.duration_ms / 1000:.1f}s" if result.duration_ms >= 1000 else f"{result.duration_ms} ms"
-    made = calls.said(call, _TOOL_COLUMNS // 2)
-    came = mates.result(result.output, _TOOL_COLUMNS // 2)
+    half = max(10, min(_TOOL_COLUMNS, columns - len(f"  ⚒  →  · {took}")) // 2)
+    made, came = calls.said(call, half), mates.result(result.output, half)
     if result.is_error:
         return [("class:dim", f"  ⚒ {made} "), ("class:error", f"✗ {came}"), ("class:dim", f" · {took}")]
     return [("class:dim", f"  ⚒ {made} → {came} · {took}")]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from moot.cli import askers, safe
+from moot.cli import safe, whoasks
 from moot.multiagent.blocks import is_grant
 from moot.wire import moot_pb2 as pb
 
@@ -22,7 +22,7 @@ Shown = pb.ApprovalEvent | pb.AskInfo
 def lines(approval: Shown, *, rows: int = PREVIEW_ROWS) -> list[str]:
     """What would be done, why it is asked, and the preview; all clean."""
     shown = [f"{safe.exact_line(approval.tool)} waits for your approval: {safe.exact_line(approval.reason)}"]
-    return shown + [f"  {row}" for row in (*askers.lines(approval), *call(approval), *preview(approval, rows))]
+    return shown + [f"  {row}" for row in (*whoasks.lines(approval), *call(approval), *preview(approval, rows))]
 
 
 def call(approval: Shown) -> list[str]:

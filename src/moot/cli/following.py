@@ -7,7 +7,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from moot.cli import approvals, askers, calls, exits, output, questions, safe, shapes, waiting
+from moot.cli import approvals, calls, exits, output, questions, safe, shapes, waiting, whoasks
 from moot.cli.answer import Answer
 from moot.cli.connect import daemon_client, remote_address
 from moot.cli.exits import Exit
@@ -272,7 +272,7 @@ class Following:
 
     def _questions(self, asked: pb.AskUserEvent) -> tuple[Waiting, dict[str, Any]]:
         told = (line for question in asked.questions for line in questions.lines(question))
-        shown = "\n".join([*askers.lines(asked), *told])
+        shown = "\n".join([*whoasks.lines(asked), *told])
         sender = f" --as {self._target.sender}" if self._target.sender else ""
         error = Waiting(
             f"the run waits for an answer:\n{shown}",

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from moot.cli import approvals, askers, numbers, output, questions, safe, shapes, waiting
+from moot.cli import approvals, numbers, output, questions, safe, shapes, waiting, whoasks
 from moot.cli.connect import ask_daemon, utf8
 from moot.cli.exits import Exit
 from moot.cli.memory import when
@@ -197,13 +197,13 @@ def _said(info: pb.AskInfo, decision: str) -> str:
 def _reasons(found: list[pb.AskInfo]) -> list[str]:
     """Who asks and what for, and why it is asked; where strangers' words are the reason, it names the strangers."""
     told = {
-        info.ask_id: [*askers.lines(info), *([safe.exact_line(info.reason)] if info.reason else [])] for info in found
+        info.ask_id: [*whoasks.lines(info), *([safe.exact_line(info.reason)] if info.reason else [])] for info in found
     }
     return [f"{safe.line(ask_id)}: {line}" for ask_id, lines in told.items() for line in lines]
 
 
 def _by(info: pb.AskInfo) -> str:
-    return askers.name(info) or info.speaker or info.agent
+    return whoasks.name(info) or info.speaker or info.agent
 
 
 def _what(info: pb.AskInfo) -> str:
@@ -213,10 +213,10 @@ def _what(info: pb.AskInfo) -> str:
 
 
 def _shown(info: pb.AskInfo) -> list[str]:
-    where = f"{askers.conversation(info)}, until {when(info.expires_at)}: {safe.line(info.ask_id)}"
+    where = f"{whoasks.conversation(info)}, until {when(info.expires_at)}: {safe.line(info.ask_id)}"
     if info.kind != "approval":
         asked = (line for question in info.questions for line in questions.lines(question))
-        return [where, *askers.lines(info), *asked]
+        return [where, *whoasks.lines(info), *asked]
     shown = [where, *approvals.lines(info, rows=0), "  arguments:"]
     shown += [f"    {line}" for line in approvals.arguments(info.arguments)]
     rules = (("--always", info.rule), ("--always --any", info.whole_rule))

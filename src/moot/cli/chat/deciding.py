@@ -6,7 +6,7 @@ Only a line that is a decision and nothing else decides, and only what stood on 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from moot.cli import approvals, askers, safe
+from moot.cli import approvals, safe, whoasks
 from moot.cli.chat.lines import Line
 from moot.wire import moot_pb2 as pb
 
@@ -100,7 +100,7 @@ class Deciding:
                 ("class:question", f"allow {safe.exact_line(approval.tool)}?  "),
                 ("", safe.exact_line(approval.line, _LINE_COLUMNS)),
             ],
-            *([("class:notice", f"  {safe.fit(line, _REASON_COLUMNS)}")] for line in askers.lines(approval)),
+            *([("class:notice", f"  {safe.fit(line, _REASON_COLUMNS)}")] for line in whoasks.lines(approval)),
             [("class:notice", f"  {safe.exact_line(approval.reason, _REASON_COLUMNS)}")],
         ]
         if len(safe.exact_line(approval.line)) > _LINE_COLUMNS:

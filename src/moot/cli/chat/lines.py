@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from moot.cli import approvals, askers, calls, mates, safe, voices
+from moot.cli import approvals, calls, mates, safe, voices, whoasks
 from moot.wire import moot_pb2 as pb
 
 Line = list[tuple[str, str]]
@@ -86,7 +86,7 @@ def approval(event: pb.ApprovalEvent) -> list[Line]:
     """A call that waits for its owner, with what it would change."""
     shown: list[Line] = [
         [("class:notice", f"  ⚠ {safe.exact_line(event.tool)} waits for you: {safe.exact_line(event.reason)}")],
-        *([("class:notice", f"    {line}")] for line in askers.lines(event)),
+        *([("class:notice", f"    {line}")] for line in whoasks.lines(event)),
         *([(CODE, f"    {line}")] for line in approvals.call(event)),
     ]
     return shown + [[(_changed(row), f"    {row}")] for row in approvals.preview(event)]

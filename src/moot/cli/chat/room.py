@@ -8,7 +8,7 @@ from typing import Any
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
-from moot.cli import askers, questions, safe, voices
+from moot.cli import questions, safe, voices, whoasks
 from moot.cli.chat import lines, toolbar
 from moot.cli.chat.company import Company, Introduce, turns
 from moot.cli.chat.deciding import Deciding, approval_of, question_of
@@ -337,7 +337,7 @@ class Room:
         asked = self._asked()
         if asked is not None:
             shown = questions.lines(asked.questions[len(self._answers)])
-            rows += [[("class:notice", line)] for line in askers.lines(asked)]
+            rows += [[("class:notice", line)] for line in whoasks.lines(asked)]
             rows += [[("class:question", shown[0])], *([("", line)] for line in shown[1:])]
         rows += self._deciding.rows(behind=asked is not None)
         rows += [self._queued(view) for view in self._views if not view.started and view.echo]

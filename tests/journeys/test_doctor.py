@@ -166,6 +166,10 @@ def test_people_get_marks_and_fixes(home: Home) -> None:
     assert done.returncode == 0
     assert "! config" in done.stdout
     assert "fix:" in done.stdout
+    # Whoever reads the last line alone is not told that there is nothing.
+    assert "All is well" not in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("Nothing is broken; ")
+    assert done.stdout.rstrip().endswith(" to look at.")
 
 
 def test_a_sandbox_that_is_not_to_be_had_is_found_also_without_a_daemon(home: Home, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ async def test_a_rule_for_one_run_is_listed_until_the_run_has_ended(home: Home, 
             await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=asked.ask_id, attempt=1, decision="run"))
             await speech.until("tool_result")
             (rule,) = (await asyncio.to_thread(daemon.cli_json, "rules"))["data"]
-            assert rule["run"]
+            assert rule["run_id"]
             provider.requests(at_least=2)
             provider.release()
             await speech.end()

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -118,11 +119,33 @@ def test_a_task_may_be_given_some_of_the_agents_tools_and_no_others(daemon: Daem
 def test_a_task_that_needs_another_tool_asks_for_it_first(daemon: DaemonProcess) -> None:
     run_id = start(daemon, "list what is here", "--agent", "ada", "--tools", "fs_read")
     assert daemon.cli("wait", run_id).returncode == 3
-    ask_id = daemon.cli_json("show", run_id)["data"]["ask_id"]
+    shown = daemon.cli_json("show", run_id)["data"]
+    ask_id = shown["ask_id"]
     assert ask_id == f"grant-{run_id}-fs_list"
+    assert (shown["grant_request_id"], shown["grant_attempt"], shown["grant_state"]) == (ask_id, 1, "pending")
+    (listed,) = [each for each in found(daemon) if each["run_id"] == run_id]
+    assert listed["grant_request_id"] == ask_id
     assert daemon.cli("inbox", "approve", ask_id).returncode == 0
     assert daemon.cli("wait", run_id).returncode == 0
     assert daemon.cli_json("show", run_id)["data"]["granted_tools"] == ["fs_list"]
+
+
+def test_what_a_run_is_for_is_told_without_names_nobody_needs(daemon: DaemonProcess) -> None:
+    run_id = start(daemon, "hand on")
+    (child,) = eventually_below(daemon, run_id)
+    shown = daemon.cli("show", child["run_id"]).stdout
+    daemon.cli("stop", run_id)
+    assert "moot & user (in the background)\n" in shown
+    assert f"{run_id} · it has time\n" in shown
+    assert "bg:" not in shown
+
+
+def eventually_below(daemon: DaemonProcess, run_id: str) -> list[dict[str, Any]]:
+    """Those a run has set to work, once there are any."""
+    deadline = time.monotonic() + PATIENCE
+    while not (below := [each for each in found(daemon) if each["parent"] == run_id]):
+        assert time.monotonic() < deadline
+    return below
 
 
 def test_what_a_task_may_spend_is_kept_with_it(daemon: DaemonProcess) -> None:
@@ -233,6 +256,7 @@ def test_runs_that_have_ended_are_shown_on_request_with_what_came_of_them(daemon
     assert (child["outcome"], child["result"], child["delivery"]) == ("completed", "earned", "waited")
     shown = daemon.cli("show", child["run_id"]).stdout
     assert "moot → operator" in shown
+    assert f"spawned by  {turn['run_id']}\n" in shown
     assert "fetched by its parent" in shown
     assert "earned" in shown
 
@@ -265,6 +289,9 @@ def test_leaving_a_run_does_not_stop_it(daemon: DaemonProcess) -> None:
         person.type("\x03")
         person.wait_for("The run goes on.")
         assert person.wait_for_exit() == 130
+    # Nothing of the moving line is left.
+    assert "Left. The run goes on." in person.rows.text.splitlines()
+    assert "Working" not in person.rows.text
     assert daemon.cli_json("show", run_id)["data"]["status"] == "running"
     daemon.cli("stop", run_id)
 
@@ -293,6 +320,8 @@ def test_logs_show_who_said_what_and_the_calls_between(daemon: DaemonProcess, se
     told = daemon.cli("logs", turn["run_id"]).stdout
     assert told.startswith("you › pay\n")
     assert "⚒ operator: " in told
+    assert f"→ operator ({child['run_id'][:13]}) set to work" in told
+    assert f"→ operator ({child['run_id'][:13]}) completed: earned" in told
     assert told.endswith("moot › Paid.\n")
     assert daemon.cli("logs", "moot", "--as", sender).stdout == told
     messages = daemon.cli_json("logs", child["run_id"])["data"]
@@ -454,6 +483,29 @@ def test_conversations_of_teammates_are_listed_only_on_request(daemon: DaemonPro
     assert not any(each.startswith("run:") for each in senders)
     everything = {each["sender"] for each in daemon.cli_json("conversations", "--all")["data"]}
     assert f"run:{child['run_id']}" in everything
+
+
+def test_background_runs_take_one_line_for_each_agent_unless_all_are_asked_for(home: Home) -> None:
+    with running(home) as daemon:
+        ids = [start(daemon, "pay") for _ in range(3)]
+        daemon.cli("wait", *ids)
+        daemon.cli("ask", "moot", "pay")
+        listed = daemon.cli("conversations").stdout.splitlines()[1:]
+        used = daemon.cli("usage").stdout.splitlines()[1:]
+        assert len(listed) == 2
+        (beside,) = [row for row in listed if "(background)" in row]
+        assert beside.split()[:3] == ["moot", "user", "(background)"]
+        assert beside.endswith("3 runs")
+        assert len(used) == 4
+        # Each of the three made three calls to a model, of ten tokens, and its teammate one of seven hundred.
+        told = {tuple(row.split()[:3]) for row in used if "(background)" in row}
+        assert told == {("moot", "user", "(background)"), ("└", "operator", "user")}
+        (mate,) = [row for row in used if row.startswith("└ operator  user (background)")]
+        assert mate.split()[5:8] == ["3", "2.1k", "21"]
+        for command in ("conversations", "usage"):
+            assert all(run_id in daemon.cli(command, "--all").stdout for run_id in ids)
+            senders = {each["sender"] for each in daemon.cli_json(command)["data"]}
+            assert {f"bg:{run_id}:user" for run_id in ids} <= senders
 
 
 def test_what_teammates_used_is_counted_to_the_conversation_they_worked_for(daemon: DaemonProcess, sender: str) -> None:

@@ -200,3 +200,29 @@ async def test_with_nobody_to_ask_for_a_grant_the_run_ends_denied(home: Home, tm
         done = daemon.cli("run", "--agent", "ada", "--tools", "fs_read", "--json", "write it")
         assert done.returncode == 4, done.stdout
     assert not (tmp_path / "made.txt").exists()
+
+
+async def test_who_asks_and_what_for_is_told_in_the_stream_and_in_the_inbox(home: Home, tmp_path: Path) -> None:
+    home.write_script(
+        script(
+            lead("^go", spawn("work", allowed_tools=["fs_read"], spawn_reason="it has hands"), wait(), say("{result}")),
+            mate("^work", WRITE, call("ask_user", questions=[{"question": "Which?"}]), say("I heard: {result}")),
+        )
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("moot", "go", cwd=str(tmp_path))
+            ask = await asked(speech)
+            run_id = ask.ask_id.removeprefix("grant-").removesuffix("-fs_write")
+            by = pb.Asker(agent="operator", run_id=run_id, spawn_reason="it has hands", task="work")
+            assert ask.by == by
+            (listed,) = await talk.asks()
+            assert (listed.by, listed.run_id) == (by, run_id)
+
+            await decided(talk, ask, "once")
+            question = await speech.until("ask_user")
+            assert question.by == by
+            (listed,) = await talk.asks()
+            assert (listed.by, listed.run_id, listed.kind) == (by, run_id, "question")
+            await talk.ask(reply_to_ask=pb.ReplyToAsk(agent="moot", content="this"))
+            await speech.end()

@@ -211,7 +211,7 @@ async def test_text_the_person_has_seen_is_not_said_again_by_a_retry(home: Home,
 
 
 def newest(daemon: DaemonProcess) -> str:
-    return str(daemon.cli_json("trace")["data"][0]["run"])
+    return str(daemon.cli_json("trace")["data"][0]["run_id"])
 
 
 async def test_who_would_answer_without_a_result_is_told_to_fetch_it_and_nobody_reads_what_it_claimed(

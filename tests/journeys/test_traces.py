@@ -13,6 +13,7 @@ from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import DaemonProcess, Home, eventually, run_cli, running
 from tests.scripting import call, lead, mate, say, script, spawn, wait
 from tests.talking import Speech, Talking
+from tests.terminal import terminal
 
 TEAM = """
 [agent]
@@ -63,7 +64,7 @@ def of_kind(trace: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 def newest(daemon: DaemonProcess) -> dict[str, Any]:
     """The trace of the newest turn, whole."""
     listed = data(daemon.cli("trace", "list", "--json"))
-    found = data(daemon.cli("trace", listed[0]["run"], "--json"))
+    found = data(daemon.cli("trace", listed[0]["run_id"], "--json"))
     assert isinstance(found, dict)
     return found
 
@@ -101,9 +102,9 @@ async def test_a_turn_and_its_teammate_are_told_in_order(team: DaemonProcess) ->
     assert {"agent", "summary"} <= of_kind(trace, "routing")[0].keys()
     (delegation,), (returned,) = of_kind(trace, "delegation"), of_kind(trace, "delegation_return")
     assert (delegation["to"], delegation["reason"]) == ("operator", "a test")
-    assert (returned["run"], returned["outcome"]) == (delegation["run"], "completed")
+    assert (returned["run_id"], returned["outcome"]) == (delegation["run_id"], "completed")
     (child,) = trace["children"]
-    assert (child["run"], child["parent"], child["agent"]) == (delegation["run"], trace["run"], "operator")
+    assert (child["run_id"], child["parent"], child["agent"]) == (delegation["run_id"], trace["run_id"], "operator")
     assert kinds(child) == [
         "tool_call",
         "policy_decision",
@@ -117,14 +118,14 @@ async def test_a_turn_and_its_teammate_are_told_in_order(team: DaemonProcess) ->
     # The owner of a name is nobody a trace needs to know.
     assert "example.org" not in json.dumps(trace)
 
-    text = team.cli("trace", trace["run"][:-2]).stdout
+    text = team.cli("trace", trace["run_id"][:-2]).stdout
     lines = text.splitlines()
-    assert lines[0].startswith(trace["run"])
+    assert lines[0].startswith(trace["run_id"])
     assert next(line for line in lines if "delegation " in line).startswith("  ")
-    assert next(line for line in lines if child["run"] in line and "operator with" in line).startswith("    ")
+    assert next(line for line in lines if line.strip().startswith(f"{child['run_id']} operator")).startswith("    ")
     tree = team.cli("trace", "--tree").stdout
-    assert f"└─ {child['run']}" in tree
-    assert child["run"] not in team.cli("trace").stdout
+    assert f"└─ {child['run_id']}" in tree
+    assert child["run_id"] not in team.cli("trace").stdout
 
 
 async def test_a_trace_outlives_kill_9_and_goes_on_where_it_was(home: Home) -> None:
@@ -135,7 +136,7 @@ async def test_a_trace_outlives_kill_9_and_goes_on_where_it_was(home: Home) -> N
             before = newest(daemon)
             daemon.kill_9()
     with running(home) as daemon:
-        after = data(daemon.cli("trace", before["run"], "--json"))
+        after = data(daemon.cli("trace", before["run_id"], "--json"))
         assert after["events"] == before["events"]
         assert kinds(after)[:3] == ["routing", "tool_call", "delegation"]
         (child,) = after["children"]
@@ -145,7 +146,7 @@ async def test_a_trace_outlives_kill_9_and_goes_on_where_it_was(home: Home) -> N
             await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=asked.ask_id, attempt=asked.attempt, decision="once"))
 
             def ended() -> Any:
-                found = data(daemon.cli("trace", child["run"], "--json"))
+                found = data(daemon.cli("trace", child["run_id"], "--json"))
                 return found if found["outcome"] else None
 
             done = await eventually(ended)
@@ -186,21 +187,21 @@ async def test_what_failed_is_listed_and_the_doctor_says_what_to_do(home: Home) 
         doctor = json.loads(daemon.cli("doctor", "--json").stdout)["data"]
 
         assert [each["outcome"] for each in failed] == ["empty", "loop_detected"]
-        looped = data(daemon.cli("trace", failed[1]["run"], "--json"))
+        looped = data(daemon.cli("trace", failed[1]["run_id"], "--json"))
         seen = kinds(looped)
         assert seen.index("tool_call") < seen.index("tool_result") < seen.index("recovery_attempt") < len(seen) - 1
         assert seen[-1] == "terminal_error"
         assert of_kind(looped, "terminal_error")[0]["outcome"] == "loop_detected"
         found = [each for each in doctor["findings"] if each["check"] == "traces"]
         assert all(each["level"] == "warning" for each in found)
-        assert any(f"moot trace {failed[1]['run']}" in each["fix"] for each in found)
+        assert any(f"moot trace {failed[1]['run_id']}" in each["fix"] for each in found)
         assert any("over and over" in each["message"] for each in found)
         assert (doctor["traces"]["loops"], doctor["traces"]["leaks"]) == (1, [])
-        assert [each["run"] for each in doctor["traces"]["failed"]] == [each["run"] for each in failed]
+        assert [each["run_id"] for each in doctor["traces"]["failed"]] == [each["run_id"] for each in failed]
     # The same without a daemon, read from the store.
     without = json.loads(run_cli(home, "doctor", "--json").stdout)["data"]
     assert without["traces"]["loops"] == 1
-    assert [each["run"] for each in without["traces"]["failed"]] == [each["run"] for each in failed]
+    assert [each["run_id"] for each in without["traces"]["failed"]] == [each["run_id"] for each in failed]
 
 
 async def test_a_message_where_it_does_not_belong_is_found_by_the_doctor(home: Home) -> None:
@@ -249,7 +250,7 @@ async def test_the_ledger_tells_what_blocked_a_teammate_where_it_is_wanted(home:
         assert "ledger" not in child
         return
     blocked, unblocked = child["ledger"]
-    assert asked.ask_id == f"grant-{child['run']}-fs_list"
+    assert asked.ask_id == f"grant-{child['run_id']}-fs_list"
     assert blocked["type"] == "teammate_approval_blocked"
     assert blocked["payload"] == {
         "runtime_condition": "blocked_waiting_approval",
@@ -278,7 +279,7 @@ async def test_what_a_teammate_did_is_let_go_of_after_its_time(home: Home) -> No
     with running(home) as daemon:
 
         def is_gone() -> bool:
-            return daemon.cli("trace", child["run"]).returncode == 6
+            return daemon.cli("trace", child["run_id"]).returncode == 6
 
         await eventually(is_gone)
         trace = newest(daemon)
@@ -297,8 +298,8 @@ async def test_a_conversation_goes_with_all_its_teammates_did_once_they_are_done
         (child,) = newest(team)["children"]
         with pytest.raises(Conflict) as caught:
             await talk.ask(delete=pb.DeleteMsg(agent="moot", confirm=True))
-        assert child["run"] in caught.value.fix
-        await talk.ask(stop_run=pb.StopRunMsg(run_id=child["run"]))
+        assert child["run_id"] in caught.value.fix
+        await talk.ask(stop_run=pb.StopRunMsg(run_id=child["run_id"]))
 
         async def is_deleted() -> bool:
             try:
@@ -308,7 +309,7 @@ async def test_a_conversation_goes_with_all_its_teammates_did_once_they_are_done
                 return False
 
         await eventually(is_deleted)
-    assert team.cli("trace", child["run"]).returncode == 6
+    assert team.cli("trace", child["run_id"]).returncode == 6
     with sqlite3.connect(team.home.store) as store:
         assert store.execute("SELECT count(*) FROM agent_runs").fetchone() == (0,)
 
@@ -327,3 +328,44 @@ async def test_teammates_remember_from_one_run_to_the_next_where_that_is_wanted(
             mine = await talk.say("moot", "ask boat")
     assert ("the blue boat" in mine.text) is enabled
     assert "the blue boat" not in stranger.text
+
+
+@pytest.mark.parametrize("team", [TEAM, ""])
+async def test_a_call_refused_because_nobody_is_there_is_a_decision_in_the_trace(home: Home, team: str) -> None:
+    home.write_config(PLAIN + team + "[security.interceptor]\nunattended = true\n")
+    home.write_script(
+        script(
+            lead("^do", spawn("carry out this"), wait(), say("It came back.")),
+            {"match": "", "steps": [call("exec", command="echo this"), say("Refused.")]},
+        )
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot" if team else "ada", "do it")
+        trace = newest(daemon)
+    refused = trace["children"][0] if team else trace
+    (decided,) = of_kind(refused, "policy_decision")
+    assert (decided["about"], decided["tool"], decided["state"]) == ("approval", "exec", "refused")
+    assert "nobody to ask" in decided["reason"]
+    assert kinds(refused)[:3] == ["tool_call", "policy_decision", "tool_result"]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+async def test_traces_fit_the_terminal(home: Home, columns: int) -> None:
+    home.write_config(CONFIG + '[security.interceptor]\npolicy = "none"\n')
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", "do circles, with a rather long description of what is to be done and why it is")
+        run_id = newest(daemon)["run_id"]
+        for command in (["trace"], ["trace", "--tree"], ["trace", "--failed"], ["trace", run_id]):
+            with terminal(home, *command, columns=columns) as person:
+                assert person.wait_for_exit() == 0
+            shown = person.seen.rstrip("\n").split("\n")
+            assert max(map(len, shown)) <= columns, shown
+            assert "circles" in person.seen
+        tree = daemon.cli("trace", "--tree").stdout
+    assert "WHO" in person.seen or run_id in person.seen
+    # What was asked and what went wrong each have a place of their own.
+    (failed,) = [line for line in tree.splitlines() if "loop_detected" in line]
+    assert "carry out circles" in failed
+    assert "5 times in a row" in failed

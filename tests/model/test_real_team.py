@@ -121,4 +121,4 @@ async def test_an_orchestrator_has_an_operator_write_a_file_that_a_person_allowe
 def turns(daemon: DaemonProcess) -> list[dict[str, Any]]:
     """What happened, turn by turn, with all that was set to work; the oldest first."""
     listed = daemon.cli_json("trace")["data"]
-    return [daemon.cli_json("trace", turn["run"])["data"] for turn in reversed(listed)]
+    return [daemon.cli_json("trace", turn["run_id"])["data"] for turn in reversed(listed)]

@@ -2,39 +2,27 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
-from moot.cli import safe
+from moot.cli import safe, whoasks
+from moot.multiagent.blocks import is_grant
+from moot.wire import moot_pb2 as pb
 
 DECISIONS = {"o": "once", "r": "run", "a": "always", "d": "deny"}
 # Enough to judge a change by; the rest is one command away.
 PREVIEW_ROWS = 200
 _COLUMNS = 400
+_ALLOWED = {"once": "allowed once", "run": "allowed in this run", "always": "allowed from now on"}
 
 
-class Shown(Protocol):
-    """What an approval says of itself, in a stream and in the inbox alike."""
-
-    @property
-    def ask_id(self) -> str: ...
-    @property
-    def tool(self) -> str: ...
-    @property
-    def line(self) -> str: ...
-    @property
-    def preview(self) -> str: ...
-    @property
-    def reason(self) -> str: ...
-    @property
-    def rule(self) -> str: ...
-    @property
-    def whole_rule(self) -> str: ...
+# An approval in a stream and one in the inbox say the same of themselves.
+Shown = pb.ApprovalEvent | pb.AskInfo
 
 
 def lines(approval: Shown, *, rows: int = PREVIEW_ROWS) -> list[str]:
     """What would be done, why it is asked, and the preview; all clean."""
     shown = [f"{safe.exact_line(approval.tool)} waits for your approval: {safe.exact_line(approval.reason)}"]
-    return shown + [f"  {row}" for row in (*call(approval), *preview(approval, rows))]
+    return shown + [f"  {row}" for row in (*whoasks.lines(approval), *call(approval), *preview(approval, rows))]
 
 
 def call(approval: Shown) -> list[str]:
@@ -88,13 +76,26 @@ def _argument(name: str, value: Any) -> Iterator[str]:
 
 def choices(approval: Shown) -> list[str]:
     """The four decisions; the rule stands there before anybody can write it."""
+    once = keys(approval)
     if not approval.rule:
-        return ["  o once · d deny"]
+        return [f"  {once} · d deny"]
     return [
-        "  o once · r this again in this run · a always · d deny",
+        f"  {once} · r this again in this run · a always · d deny",
         f"  (always writes the rule: {safe.exact_line(approval.rule)})",
         f"  (for any {safe.line(approval.tool)}: moot inbox approve {safe.line(approval.ask_id)} --run --any)",
     ]
+
+
+def keys(approval: Shown) -> str:
+    """The key that says yes, and to what: a grant is for the tool, as long as the run lives."""
+    return "o yes, in this run" if is_grant(approval.ask_id) else "o once"
+
+
+def allowed(ask_id: str, decision: str) -> str:
+    """What a decision has allowed, in a word or two."""
+    if decision == "once" and is_grant(ask_id):
+        return "allowed in this run"
+    return _ALLOWED.get(decision, "allowed")
 
 
 def decision(typed: str) -> str:

@@ -182,9 +182,12 @@ def _status_text(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo])
 @click.command()
 @output.json_option
 def reload() -> int:
-    """Read the configuration and the agents again; what is broken keeps its last good version."""
+    """Read the configuration and the agents again; what is broken keeps its last good version.
+
+    What has changed and is read at a start alone is named.
+    """
     answer = ask_daemon(pb.ClientMessage(reload=pb.ReloadMsg())).reloaded
-    data = {"agents": answer.agents, "flaws": list(answer.flaws)}
+    data = {"agents": answer.agents, "flaws": list(answer.flaws), "restart": list(answer.restart)}
     ignored = set(map(safe.clean, _ignored()))
     broken = [flaw for flaw in answer.flaws if safe.clean(flaw) not in ignored]
     stays = ""
@@ -199,6 +202,9 @@ def reload() -> int:
     if answer.flaws and not output.wants_json():
         _note_flaws(answer.flaws)
         output.note(stays)
+    if answer.restart and not output.wants_json():
+        keys = ", ".join(map(safe.line, answer.restart))
+        output.note(output.folded(f"From the next start on (moot down, moot up): {keys}."))
     return int(Exit.BAD_CONFIG if broken else Exit.OK)
 
 

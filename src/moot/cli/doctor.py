@@ -134,7 +134,10 @@ def _render(data: dict[str, Any]) -> str:
         lines.append(f"{output.paint(mark, fg=colour)} {finding['check']:<12} {safe.line(finding['message'])}")
         if finding["fix"]:
             lines.append(f"  {'':<12} {output.paint('fix:', fg='green')} {safe.line(finding['fix'])}")
-    count = sum(finding["level"] == ERROR for finding in data["findings"])
-    lines.append("")
-    lines.append("All is well." if data["healthy"] else f"{count} to mend.")
-    return "\n".join(lines)
+    errors, warnings = (sum(each["level"] == level for each in data["findings"]) for level in (ERROR, WARNING))
+    looked_at = f"{warnings} to look at" if warnings else ""
+    if errors:
+        summary = ", ".join(filter(None, (f"{errors} to mend", looked_at)))
+    else:
+        summary = f"Nothing is broken; {looked_at}" if warnings else "All is well"
+    return "\n".join([*lines, "", f"{summary}."])

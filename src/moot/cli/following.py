@@ -7,7 +7,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from moot.cli import approvals, calls, exits, output, questions, safe, shapes, waiting
+from moot.cli import approvals, calls, exits, output, questions, safe, shapes, waiting, whoasks
 from moot.cli.answer import Answer
 from moot.cli.connect import daemon_client, remote_address
 from moot.cli.exits import Exit
@@ -77,7 +77,7 @@ class Following:
 
     async def _follow(self, connection: Connection, bar: Spinner) -> int:
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, lambda: self._interrupt(connection))
+        loop.add_signal_handler(signal.SIGINT, lambda: self._interrupt(connection, bar))
         prompter = Prompter(
             send=lambda content: self._reply(connection, content),
             decide=lambda asked, decision: self._decide(connection, asked, decision),
@@ -245,10 +245,12 @@ class Following:
         self._left = asked
         connection.close()
 
-    def _interrupt(self, connection: Connection) -> None:
+    def _interrupt(self, connection: Connection, bar: Spinner) -> None:
         self._interrupts += 1
         if self._interrupts > 1:
             raise KeyboardInterrupt
+        # What is said now would stand behind the moving line, and the line would stay.
+        bar.hide()
         if self._target.stop is None:
             output.note("Left. The run goes on.")
             connection.close()
@@ -269,13 +271,14 @@ class Following:
         return int(Exit.WAITING)
 
     def _questions(self, asked: pb.AskUserEvent) -> tuple[Waiting, dict[str, Any]]:
-        shown = "\n".join(line for question in asked.questions for line in questions.lines(question))
+        told = (line for question in asked.questions for line in questions.lines(question))
+        shown = "\n".join([*whoasks.lines(asked), *told])
         sender = f" --as {self._target.sender}" if self._target.sender else ""
         error = Waiting(
             f"the run waits for an answer:\n{shown}",
             fix=f'Answer with: moot reply {self._target.agent}{sender} "TEXT"; the run then goes on.',
         )
-        return error, {"questions": [shapes.question(question) for question in asked.questions]}
+        return error, {"questions": [shapes.question(question) for question in asked.questions]} | shapes.asker(asked)
 
     def _approval(self, asked: pb.ApprovalEvent) -> tuple[Waiting, dict[str, Any]]:
         shown = "\n".join(approvals.lines(asked))

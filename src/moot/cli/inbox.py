@@ -5,20 +5,13 @@ from typing import Any
 
 import click
 
-from moot.cli import approvals, numbers, output, questions, safe, shapes, waiting
+from moot.cli import approvals, numbers, output, questions, safe, shapes, waiting, whoasks
 from moot.cli.connect import ask_daemon, utf8
 from moot.cli.exits import Exit
 from moot.cli.memory import when
 from moot.cli.stdin import stdin_text
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.wire import moot_pb2 as pb
-
-_SAID = {
-    "once": "Allowed once; the run goes on.",
-    "run": "Allowed in this run; it goes on.",
-    "always": "Allowed from now on; the run goes on.",
-    "deny": "Denied; the agent is told.",
-}
 
 
 @click.group(invoke_without_command=True)
@@ -48,8 +41,11 @@ def _list() -> None:
         if found and sys.stdout.isatty():
             numbers.keep(found)
             return "\n".join(_numbered(found))
-        rows = [[info.ask_id, info.kind, info.agent, info.sender, when(info.expires_at), _what(info)] for info in found]
-        table = output.table(["ID", "KIND", "AGENT", "SENDER", "UNTIL", "WHAT"], rows)
+        rows = [
+            [info.ask_id, info.kind, _by(info), info.agent, info.sender, when(info.expires_at), _what(info)]
+            for info in found
+        ]
+        table = output.table(["ID", "KIND", "BY", "AGENT", "SENDER", "UNTIL", "WHAT"], rows)
         return "\n".join([table, *_reasons(found)]) if table else "Nothing waits for you."
 
     output.emit([shapes.ask(info) for info in found], render=render)
@@ -186,15 +182,28 @@ def _decide(info: pb.AskInfo, attempt: int | None, decision: str, *, whole: bool
     decided = ask_daemon(pb.ClientMessage(decide_ask=message)).ask_decided
     data = {"ask_id": info.ask_id, "decision": decision, "state": decided.state, "rule": decided.rule}
     refused = decision != "deny" and decided.state == "denied"
-    said = "It was denied already." if refused else _SAID[decision]
+    said = "It was denied already." if refused else _said(info, decision)
     rule = f"\nThe rule: {safe.exact_line(decided.rule)}" if decided.rule else ""
     output.emit(data, render=lambda _: said + rule)
     return int(Exit.DENIED if refused else Exit.OK)
 
 
+def _said(info: pb.AskInfo, decision: str) -> str:
+    if decision == "deny":
+        return "Denied; the agent is told."
+    return f"{approvals.allowed(info.ask_id, decision).capitalize()}; the run goes on."
+
+
 def _reasons(found: list[pb.AskInfo]) -> list[str]:
-    """Why each approval is asked for; where strangers' words are the reason, it names the strangers."""
-    return [f"{safe.line(info.ask_id)}: {safe.exact_line(info.reason)}" for info in found if info.reason]
+    """Who asks and what for, and why it is asked; where strangers' words are the reason, it names the strangers."""
+    told = {
+        info.ask_id: [*whoasks.lines(info), *([safe.exact_line(info.reason)] if info.reason else [])] for info in found
+    }
+    return [f"{safe.line(ask_id)}: {line}" for ask_id, lines in told.items() for line in lines]
+
+
+def _by(info: pb.AskInfo) -> str:
+    return whoasks.name(info) or info.speaker or info.agent
 
 
 def _what(info: pb.AskInfo) -> str:
@@ -204,10 +213,10 @@ def _what(info: pb.AskInfo) -> str:
 
 
 def _shown(info: pb.AskInfo) -> list[str]:
-    whose = f"{safe.line(info.agent)} with {safe.line(info.sender)}"
-    where = f"{whose}, until {when(info.expires_at)}: {safe.line(info.ask_id)}"
+    where = f"{whoasks.conversation(info)}, until {when(info.expires_at)}: {safe.line(info.ask_id)}"
     if info.kind != "approval":
-        return [where, *(line for question in info.questions for line in questions.lines(question))]
+        asked = (line for question in info.questions for line in questions.lines(question))
+        return [where, *whoasks.lines(info), *asked]
     shown = [where, *approvals.lines(info, rows=0), "  arguments:"]
     shown += [f"    {line}" for line in approvals.arguments(info.arguments)]
     rules = (("--always", info.rule), ("--always --any", info.whole_rule))

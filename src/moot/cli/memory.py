@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from moot.cli import calls, output, safe, shapes, voices
+from moot.cli import calls, folding, mates, output, safe, shapes, voices
 from moot.cli.connect import ask_daemon, utf8
 from moot.cli.options import conversation, sender_option
 from moot.domain.errors import NotFound
@@ -32,7 +32,7 @@ def transcript(messages: Sequence[pb.HistoryMessage], primary: str, *, asker: st
         if entry.role == "tool":
             mark = "✗" if entry.is_error else "→"
             whose = f" (words from {safe.line(entry.taint)})" if entry.taint else ""
-            blocks.append(output.paint(f"  {mark} {safe.line(entry.content, _TOOL_COLUMNS)}{whose}", dim=True))
+            blocks.append(output.paint(f"  {mark} {mates.result(entry.content, _TOOL_COLUMNS)}{whose}", dim=True))
             continue
         if entry.role == "user" and blocks:
             blocks.append("")
@@ -75,7 +75,9 @@ def history(agent: str, sender: str, everything: bool, last: int | None) -> None
     output.emit([shapes.message(entry) for entry in messages], render=render)
 
 
-_all_option = click.option("--all", "everything", is_flag=True, help="Also those that teammates have to themselves.")
+_all_option = click.option(
+    "--all", "everything", is_flag=True, help="Also those of teammates, and each of every background run."
+)
 
 
 @click.group(invoke_without_command=True)
@@ -85,7 +87,10 @@ _all_option = click.option("--all", "everything", is_flag=True, help="Also those
 @output.json_option
 @click.pass_context
 def conversations(context: click.Context, agent: str, sender: str, everything: bool) -> None:
-    """List the conversations, newest first."""
+    """List the conversations, newest first; those of background runs on one line for each agent.
+
+    With --json each stands by itself.
+    """
     if context.invoked_subcommand is None:
         _list_conversations(agent, sender, everything)
 
@@ -116,7 +121,7 @@ def _list_conversations(agent: str, sender: str, everything: bool) -> None:
                 info.taint,
                 info.title,
             ]
-            for info in found
+            for info in (found if everything else folding.conversations(found))
         ]
         headers = ["AGENT", "SENDER", "MESSAGES", "ARCHIVES", "LAST", "OUTSIDE", "TITLE"]
         return output.table(headers, rows) or 'No conversation yet. Start one: moot ask moot "Hello"'
@@ -183,17 +188,20 @@ def recall(agent: str, sender: str, query: str, limit: int) -> None:
 @click.command()
 @click.argument("agent", default="")
 @sender_option
+@click.option("--all", "everything", is_flag=True, help="Each background run by itself.")
 @output.json_option
-def usage(agent: str, sender: str) -> None:
+def usage(agent: str, sender: str, everything: bool) -> None:
     """Show tokens and cost per conversation and model, for all or for one AGENT.
 
-    What teammates used stands below the conversation they worked for.
+    What teammates used stands below the conversation they worked for, and what background runs used on one line for
+    each agent. With --json each stands by itself.
     """
     found = ask_daemon(pb.ClientMessage(get_usage=pb.GetUsageMsg(agent=agent, sender=sender))).usage.usage
     if agent and not found:
         _demand_conversation(agent, sender)
 
     def render(_: Any) -> str:
+        shown = found if everything else folding.usage(found)
         rows = [
             [
                 f"└ {info.agent}" if info.root_agent else info.agent,
@@ -204,7 +212,7 @@ def usage(agent: str, sender: str) -> None:
                 voices.count(info.completion),
                 voices.cost(info.cost),
             ]
-            for info in sorted(found, key=lambda each: (each.root_agent or each.agent, each.sender, each.root_agent))
+            for info in sorted(shown, key=lambda each: (each.root_agent or each.agent, each.sender, each.root_agent))
         ]
         headers = ["AGENT", "SENDER", "MODEL", "RUNS", "PROMPT", "COMPLETION", "COST"]
         return output.table(headers, rows) or "Nothing has been used yet."

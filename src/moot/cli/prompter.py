@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 
-from moot.cli import approvals, output, questions
+from moot.cli import approvals, output, questions, whoasks
 from moot.wire import moot_pb2 as pb
 
 Asked = pb.AskUserEvent | pb.ApprovalEvent
@@ -59,7 +59,7 @@ class Prompter:
     def _show(self) -> None:
         asked = self._open[0]
         if isinstance(asked, pb.AskUserEvent):
-            output.note("\n".join(questions.lines(asked.questions[len(self._given)])))
+            output.note("\n".join([*whoasks.lines(asked), *questions.lines(asked.questions[len(self._given)])]))
             self._prompt("answer › ")
         else:
             output.note("\n".join([*approvals.lines(asked), *approvals.choices(asked)]))

@@ -19,6 +19,7 @@ from moot.cli.run_lines import duration, result_went, state, waits_for
 from moot.cli.spinner import Spinner
 from moot.client.connection import Connection, Runnable
 from moot.client.errors import TimedOut
+from moot.domain.agent_run import BACKGROUND_SENDER, owner_of
 from moot.domain.errors import MootError, NotFound
 from moot.wire import moot_pb2 as pb
 
@@ -53,13 +54,13 @@ def _shown(info: pb.RunInfo) -> str:
     rows = [
         ("run", f"{info.run_id} ({info.kind})"),
         ("agent", " → ".join((*info.chain, info.agent))),
-        ("for", f"{info.root_agent} ⇄ {info.root_sender}"),
+        ("for", _for_whom(info)),
         ("state", output.paint(told, fg=colour)),
         ("waits for", waits_for(info)),
         ("last action", f"{info.last_action}, {duration(info.idle_seconds)} ago" if info.last_action else ""),
         ("time", duration(info.seconds)),
         ("used", f"{voices.plural(info.steps, 'step')}, {voices.count(info.tokens)} tokens, {voices.cost(info.cost)}"),
-        ("spawned by", f"{info.parent} {info.spawn_reason}".strip() if info.parent else info.spawn_reason),
+        ("spawned by", " · ".join(filter(None, (info.parent, info.spawn_reason)))),
         ("tools", tools),
         ("limits", limits),
         ("folder", info.cwd),
@@ -72,6 +73,13 @@ def _shown(info: pb.RunInfo) -> str:
     task = ["", output.paint("task", bold=True), safe.clean(info.instruction).rstrip()]
     result = ["", output.paint("result", bold=True), safe.clean(info.result).rstrip()] if info.result else []
     return "\n".join([*head, *task, *result])
+
+
+def _for_whom(info: pb.RunInfo) -> str:
+    """The conversation a person is in; that of work in the background is a name nobody needs."""
+    if not info.root_sender.startswith(BACKGROUND_SENDER):
+        return f"{info.root_agent} ⇄ {info.root_sender}"
+    return f"{info.root_agent} & {owner_of(info.root_sender)} (in the background)"
 
 
 # ---- attach -------------------------------------------------------------------------------------

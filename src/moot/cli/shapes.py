@@ -154,16 +154,30 @@ def approval(asked: pb.ApprovalEvent | pb.AskInfo) -> dict[str, Any]:
         "rule": asked.rule,
         "whole_rule": asked.whole_rule,
         "expires_at": asked.expires_at,
-    }
+    } | asker(asked)
+
+
+def asker(asked: pb.ApprovalEvent | pb.AskUserEvent | pb.AskInfo) -> dict[str, Any]:
+    """Who asks, where a teammate or work in the background does."""
+    if not asked.HasField("by"):
+        return {}
+    by = asked.by
+    return {"by": {"agent": by.agent, "run_id": by.run_id, "spawn_reason": by.spawn_reason, "task": by.task}}
 
 
 def ask(info: pb.AskInfo) -> dict[str, Any]:
     """A question or an approval of the inbox."""
-    shape: dict[str, Any] = {"kind": info.kind, "agent": info.agent, "sender": info.sender, "opened_at": info.opened_at}
+    shape: dict[str, Any] = {
+        "kind": info.kind,
+        "agent": info.agent,
+        "sender": info.sender,
+        "run_id": info.run_id,
+        "opened_at": info.opened_at,
+    }
     if info.kind == "approval":
         return shape | {"speaker": info.speaker} | approval(info) | {"arguments": approvals.parsed(info.arguments)}
     asked = [question(each) for each in info.questions]
-    return shape | {"ask_id": info.ask_id, "expires_at": info.expires_at, "questions": asked}
+    return shape | {"ask_id": info.ask_id, "expires_at": info.expires_at, "questions": asked} | asker(info)
 
 
 def run(info: pb.RunInfo) -> dict[str, Any]:
@@ -188,6 +202,8 @@ def run(info: pb.RunInfo) -> dict[str, Any]:
         "reason": info.reason,
         "ask_id": info.ask_id,
         "attempt": info.attempt,
+        "grant_request_id": info.grant_request_id,
+        "grant_attempt": info.grant_attempt,
         "grant_state": info.grant_state,
         "waiting_on": list(info.waiting_on),
         "position": info.position,
@@ -219,7 +235,7 @@ def rule(info: pb.RuleInfo) -> dict[str, Any]:
         "sender": info.sender,
         "tool": info.tool,
         "pattern": info.pattern,
-        "run": info.run,
+        "run_id": info.run,
         "created_at": info.created_at,
         "created_by": info.created_by,
     }
@@ -251,7 +267,7 @@ def event(info: pb.AgentEventMsg) -> dict[str, Any]:
 def trace(info: pb.TraceInfo) -> dict[str, Any]:
     """A turn, or a teammate's run, with what happened in it where that was asked for."""
     shape: dict[str, Any] = {
-        "run": info.run_id,
+        "run_id": info.run_id,
         "agent": info.agent,
         "conversation": {"agent": info.key_agent, "sender": info.sender},
         "parent": info.parent or None,
@@ -286,4 +302,4 @@ def trace_event(event: pb.TraceEventInfo) -> dict[str, Any]:
         "payload": json.loads(event.payload),
         "truncated": event.truncated,
     }
-    return shape | ({"run": event.run_id} if event.run_id else {})
+    return shape | ({"run_id": event.run_id} if event.run_id else {})

@@ -1,20 +1,20 @@
 """moot trace: the newest turns, or everything that happened in one of them, teammates included."""
 
-import json
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 import click
 
-from moot.cli import output, safe, shapes
+from moot.cli import output, run_lines, safe, shapes, trace_lines, voices
 from moot.cli.connect import ask_daemon, utf8
 from moot.cli.memory import when
 from moot.wire import moot_pb2 as pb
 
 _LIST = "list"
-_QUIET = ("completed", "escalated", "cancelled")
-_COLOURS = {"terminal_error": "red", "outcome": "green", "delegation": "cyan", "delegation_return": "cyan"}
+_PLAIN = {"completed": "green", "escalated": "green", "cancelled": "yellow"}
+_HEADERS = ("WHO", "RUN", "WHEN", "OUTCOME", "TIME", "SPENT")
+_OUTCOME = 3
+_WHO = 12
 
 
 @click.command()
@@ -31,88 +31,115 @@ def trace(run: str, *, failed: bool, tree: bool, limit: int) -> None:
     if run == _LIST:
         message = pb.ClientMessage(list_traces=pb.ListTracesMsg(limit=limit, failed=failed))
         traces = list(ask_daemon(message).trace_list.traces)
-        output.emit([shapes.trace(info) for info in traces], render=lambda _: _table(traces, tree=tree))
+        output.emit([shapes.trace(info) for info in traces], render=lambda _: _listed(traces, tree=tree))
     else:
         info = ask_daemon(pb.ClientMessage(get_trace=pb.GetTraceMsg(run_id=utf8(run)))).trace
-        output.emit(shapes.trace(info), render=lambda _: "\n".join(_shown(info, "")))
+        width = output.terminal_width()
+        output.emit(shapes.trace(info), render=lambda _: "\n".join(trace_lines.lines(info, width)))
+
+
+def _listed(traces: list[pb.TraceInfo], *, tree: bool) -> str:
+    width = output.terminal_width()
+    if not traces:
+        return "There are no turns yet, or none that failed."
+    return "\n".join(rows(traces, width, tree=tree)) if width else _table(traces, tree=tree)
+
+
+def rows(traces: list[pb.TraceInfo], width: int, *, tree: bool) -> list[str]:
+    """Turns in the columns there are: a row for each, what was asked below it, and what went wrong."""
+    shown = [(info, depth) for top in traces for info, depth in _below(top, 0, tree=tree)]
+    ids = run_lines.short_ids([info.run_id for info, _ in shown])
+    cells = [_cells(info, ids[info.run_id], depth) for info, depth in shown]
+    widths = [max(map(safe.columns, column)) for column in zip(_HEADERS, *cells, strict=True)]
+    widths[0] = min(widths[0], max(_WHO, width - sum(widths[1:]) - 2 * (len(widths) - 1)))
+    told = [output.paint(_aligned(_HEADERS, widths), bold=True)]
+    for row, (info, depth) in zip(cells, shown, strict=True):
+        told.append(_aligned(row, widths, _colour(info)))
+        under = "   " * (depth + 1)
+        room = width - len(under)
+        told.append(output.paint(under + safe.fit(_asked(info), room), dim=True))
+        if _went_wrong(info):
+            told.append(under + output.paint(safe.line(info.error, room), fg="red"))
+    return told
+
+
+def _cells(info: pb.TraceInfo, run_id: str, depth: int) -> list[str]:
+    began = datetime.fromtimestamp(info.started_at).astimezone().strftime("%d %b %H:%M") if info.started_at else ""
+    return [
+        ("   " * (depth - 1) + "└─ " if depth else "") + trace_lines.who(info),
+        safe.line(run_id),
+        began,
+        _outcome(info),
+        run_lines.duration(info.seconds) if info.seconds >= 10 else f"{info.seconds:.1f}s",
+        _spent(info),
+    ]
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int], colour: str = "") -> str:
+    """A row; numbers stand to the right, and the outcome has a colour."""
+    shown: list[str] = []
+    for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
+        text = safe.fit(cell, width)
+        room = " " * (width - safe.columns(text))
+        text = output.paint(text, fg=colour) if colour and column == _OUTCOME else text
+        shown.append(room + text if column > _OUTCOME else text + room)
+    return "  ".join(shown).rstrip()
+
+
+def _below(info: pb.TraceInfo, depth: int, *, tree: bool) -> Iterator[tuple[pb.TraceInfo, int]]:
+    yield info, depth
+    for child in info.children if tree else ():
+        yield from _below(child, depth + 1, tree=tree)
+
+
+def _asked(info: pb.TraceInfo) -> str:
+    team = _team(info)
+    return (
+        f"“{safe.line(info.request)}”"
+        if not team
+        else f"{voices.plural(team, 'teammate')} · “{safe.line(info.request)}”"
+    )
+
+
+def _outcome(info: pb.TraceInfo) -> str:
+    outcome = safe.line((info.outcome or "running").replace("_", " "))
+    return f"{outcome} ({safe.line(info.limit)})" if info.limit else outcome
+
+
+def _colour(info: pb.TraceInfo) -> str:
+    if not info.outcome:
+        return "cyan"
+    return _PLAIN.get(info.outcome, "red")
+
+
+def _went_wrong(info: pb.TraceInfo) -> bool:
+    return bool(info.error) and bool(info.outcome) and info.outcome not in _PLAIN
+
+
+def _spent(info: pb.TraceInfo) -> str:
+    return voices.cost(info.tree_cost) if info.tree_cost else f"{voices.count(info.tree_tokens)} tokens"
 
 
 def _table(traces: list[pb.TraceInfo], *, tree: bool) -> str:
-    rows = [row for info in traces for row in _rows(info, 0, tree=tree)]
-    table = output.table(["RUN", "AGENT", "WHEN", "OUTCOME", "SECONDS", "COST", "TEAM", "REQUEST"], rows)
-    return table or "There are no turns yet, or none that failed."
-
-
-def _rows(info: pb.TraceInfo, depth: int, *, tree: bool) -> Iterator[list[str]]:
-    outcome = info.outcome or "running"
-    yield [
-        f"{'└─' * depth} {info.run_id}".strip(),
-        info.agent,
-        when(info.started_at),
-        f"{outcome} ({info.limit})" if info.limit else outcome,
-        f"{info.seconds:.1f}",
-        f"${info.tree_cost:.4f}" if info.tree_cost else f"{info.tree_tokens} tokens",
-        str(_team(info)) if info.children else "",
-        info.error if outcome not in (*_QUIET, "running") and info.error else info.request,
+    """One row a run, whole ids, for a pipe or a file."""
+    headers = ["RUN", "AGENT", "WHEN", "OUTCOME", "SECONDS", "COST", "TEAM", "REQUEST", "ERROR"]
+    found = [
+        [
+            f"{'└─' * depth} {info.run_id}".strip(),
+            info.agent,
+            when(info.started_at),
+            f"{info.outcome} ({info.limit})" if info.limit else info.outcome or "running",
+            f"{info.seconds:.1f}",
+            _spent(info),
+            str(_team(info)) if info.children else "-",
+            info.request or "-",
+            info.error if _went_wrong(info) else "-",
+        ]
+        for top in traces
+        for info, depth in _below(top, 0, tree=tree)
     ]
-    for child in info.children if tree else ():
-        yield from _rows(child, depth + 1, tree=tree)
+    return output.table(headers, found)
 
 
 def _team(info: pb.TraceInfo) -> int:
     return len(info.children) + sum(map(_team, info.children))
-
-
-def _shown(info: pb.TraceInfo, indent: str) -> Iterator[str]:
-    """A trace line by line; those set to work stand where that happened."""
-    yield indent + output.paint(_head(info), bold=True)
-    if info.left_out:
-        yield f"{indent}  … the first {info.left_out} events are left out"
-    below = {child.run_id: child for child in info.children}
-    for event in info.events:
-        yield f"{indent}  {_event(event)}"
-        child = below.pop(event.run_id, None) if event.kind == "delegation" else None
-        if child is not None:
-            yield from _shown(child, indent + "    ")
-    for child in below.values():
-        yield from _shown(child, indent + "    ")
-    for entry in info.ledger:
-        yield f"{indent}  {_clock(entry.at)}  {'ledger':17} {safe.line(f'{entry.type} {entry.payload}')}"
-
-
-def _head(info: pb.TraceInfo) -> str:
-    who = f"{info.agent} with {info.sender}" if info.agent == info.key_agent else f"{info.agent} as a guest"
-    told = [f"{info.run_id}  {who}", when(info.started_at), info.outcome or "running", f"{info.seconds:.1f} s"]
-    told += [f"{info.steps} steps", f"{info.tokens} tokens"] if info.outcome else []
-    told += [f"${info.cost:.4f}"] if info.cost else []
-    return safe.line(" · ".join(told))
-
-
-def _event(event: pb.TraceEventInfo) -> str:
-    kind = f"{event.kind:17}"
-    colour = _COLOURS.get(event.kind)
-    cut = " …" if event.truncated else ""
-    return f"{_clock(event.at)}  {output.paint(kind, fg=colour) if colour else kind} {_said(event)}{cut}"
-
-
-def _said(event: pb.TraceEventInfo) -> str:
-    payload: dict[str, Any] = json.loads(event.payload)
-    match event.kind:
-        case "text":
-            said = str(payload.get("text", ""))
-        case "tool_call":
-            said = f"{payload.get('tool', '')} {payload.get('arguments', '')}"
-        case "tool_result":
-            failed = "failed: " if payload.get("is_error") else ""
-            said = f"{payload.get('tool', '')}: {failed}{payload.get('response', '')}"
-        case _:
-            said = " ".join(f"{key}={_plain(value)}" for key, value in payload.items() if value not in ("", None, []))
-    return safe.line(said)
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _clock(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%H:%M:%S.%f")[:-3] if at else " " * 12

@@ -3,7 +3,7 @@
 import shlex
 from datetime import datetime
 
-from moot.cli import questions, safe
+from moot.cli import questions, safe, whoasks
 from moot.cli.connect import remote_address
 from moot.client.connection import Connection
 from moot.wire import moot_pb2 as pb
@@ -45,21 +45,25 @@ def deciding() -> str:
 
 
 def lines(info: pb.AskInfo) -> list[str]:
-    """What is asked in a few lines, clean."""
+    """What is asked, and by whom, in a few lines, clean."""
     if info.kind == "approval":
-        return [safe.exact_line(info.line), f"why: {safe.exact_line(info.reason)}"]
-    return [line for question in info.questions for line in questions.asked(question)]
+        return [*_told(info), *whoasks.lines(info)]
+    return [*whoasks.lines(info), *(line for question in info.questions for line in questions.asked(question))]
+
+
+def _told(info: pb.AskInfo) -> list[str]:
+    return [safe.exact_line(info.line), f"why: {safe.exact_line(info.reason)}"]
 
 
 def block(info: pb.AskInfo, number: int, width: int) -> list[str]:
-    """One entry of the list of what waits: three lines that fit, clean."""
-    what, *more = lines(info) if info.kind == "approval" else [_question(info)]
+    """One entry of the list of what waits: a few lines that fit, clean."""
+    what, *more = _told(info) if info.kind == "approval" else [_question(info)]
     until = datetime.fromtimestamp(info.expires_at).astimezone().strftime("%a %d %b %H:%M")
-    whose = f"{safe.line(info.agent)} with {safe.line(info.sender)}, until {until}"
+    whose = f"{whoasks.conversation(info)}, until {until}"
     head = f"{number:>2}  "
     return [
         head + safe.fit(what, width - len(head)),
-        *(" " * len(head) + safe.fit(line, width - len(head)) for line in (*more, whose)),
+        *(" " * len(head) + safe.fit(line, width - len(head)) for line in (*whoasks.lines(info), *more, whose)),
     ]
 
 

@@ -101,6 +101,7 @@ class Daemon:
                 reflect=self.reflect,
                 control=self._control,
                 admit=self._admit,
+                notes=self,
                 whose=self._whose,
                 later=self.supervisor.start,
                 clock=self.clock,

@@ -78,10 +78,16 @@ class ConfigFile:
         except BrokenConfig as broken:
             self._current = self._fall_back(broken)
             self._flaws = broken.flaws
+        self._first = self._current
 
     @property
     def current(self) -> Config:
         return self._current
+
+    @property
+    def first(self) -> Config:
+        """What the daemon started with; some of it stays in force until it starts again."""
+        return self._first
 
     @property
     def flaws(self) -> tuple[Flaw, ...]:

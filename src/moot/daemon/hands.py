@@ -21,6 +21,7 @@ from moot.domain.learning import CallRecord
 from moot.domain.note import Note
 from moot.domain.ports import Clock, GateCall, Hook, Tool
 from moot.domain.sandbox import SandboxReport
+from moot.domain.trace import Notes
 from moot.engine.approvals import Approvals
 from moot.engine.gate import Gate, Whose
 from moot.hooks.access import AccessControl, Admit
@@ -90,6 +91,7 @@ class Parts:
     # The tools agents direct others with, and whether a teammate may make a call.
     control: Callable[[], Sequence[Tool]]
     admit: Admit
+    notes: Notes
     # Where a tool is to be had that a run does not have.
     whose: Whose
     later: Later
@@ -292,6 +294,7 @@ class Hands:
                     lambda: self._config().interceptor,
                     kept=self.kept,
                     refusal=security.refusal,
+                    notes=parts.notes,
                 )
             )
         hooks.append(EventPublisher(publish=self._publish, clock=parts.clock))

@@ -11,6 +11,7 @@ from moot.agents.registry import Registry, named_by
 from moot.daemon.config import ConfigFile
 from moot.daemon.connection import Reply
 from moot.daemon.principal import Principal, Principals, make_token
+from moot.daemon.restart import waiting
 from moot.domain.agent import Agent
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
 from moot.domain.ports import Clock, Store
@@ -157,7 +158,8 @@ class House:
     async def reload(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("reload the configuration")
         flaws = [clean(flaw) for flaw in await self._reload()]
-        answer = pb.Reloaded(agents=len(self._registry.active()), flaws=flaws)
+        restart = waiting(self._config.first, self._config.current)
+        answer = pb.Reloaded(agents=len(self._registry.active()), flaws=flaws, restart=restart)
         reply.send(pb.ServerMessage(reloaded=answer))
 
     async def backup(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

@@ -1,34 +1,45 @@
 """Requests about what waits for a human: questions, approvals, the rules decided with them, and the gate's hooks."""
 
+from collections.abc import Callable
+
 from moot.daemon.connection import Reply
 from moot.daemon.principal import Principal
+from moot.domain.agent_run import AgentRun
 from moot.domain.approval import Decision
+from moot.domain.ask import Asker
 from moot.domain.errors import BadRequest
 from moot.engine.approvals import Approvals
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.wire import moot_pb2 as pb
-from moot.wire.events import approval_info, ask_info, rule_info
+from moot.wire.asks import approval_info, ask_info, rule_info
 
 
 class Inbox:
-    def __init__(self, *, asks: Asks, approvals: Approvals, gate: Gate) -> None:
+    def __init__(
+        self, *, asks: Asks, approvals: Approvals, gate: Gate, at_work: Callable[[str], AgentRun | None]
+    ) -> None:
         self._asks = asks
         self._approvals = approvals
         self._gate = gate
+        self._at_work = at_work
 
     async def list_asks(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         wanted = message.list_asks.ask_id
-        infos = [ask_info(ask) for ask in self._asks.all() if principal.owns(ask.key.sender)]
+        infos = [ask_info(ask, self._by(ask.run_id)) for ask in self._asks.all() if principal.owns(ask.key.sender)]
         waiting = await self._approvals.pending()
         # One that was named is told whole; many of them might not fit into one answer.
         infos += [
-            approval_info(approval, whole=approval.id == wanted)
+            approval_info(approval, self._by(approval.run_id), whole=approval.id == wanted)
             for approval in waiting
             if principal.owns(approval.key.sender)
         ]
         infos = [info for info in infos if wanted in ("", info.ask_id)]
         reply.send(pb.ServerMessage(ask_list=pb.AskList(asks=infos)))
+
+    def _by(self, run_id: str) -> Asker | None:
+        run = self._at_work(run_id)
+        return run.asker if run is not None else None
 
     async def decide_ask(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("decide what an agent may do on this machine")

@@ -244,8 +244,8 @@ def _told(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
             return (Segment(),) if spoke else ()
         case TextDiscarded():
             return (TakenBack(),)
-        case AskOpened(ask):
-            put = (Said(text=question_text(ask)), Over("stop", Usage()))
+        case AskOpened(ask, by):
+            put = (Said(text=question_text(ask, by)), Over("stop", Usage()))
             return (Segment(), *put) if spoke else put
         case RunEnded(_, end):
             over = Over(finish_reason(end), end.usage)

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from moot.domain.ask import Ask
+from moot.domain.ask import Ask, Asker
 from moot.domain.errors import BadRequest, Conflict, Forbidden, ModelError, MootError, Unavailable
 from moot.domain.run import Outcome, RunEnd
 from moot.domain.usage import Usage
@@ -107,9 +107,9 @@ def failure(end: RunEnd) -> MootError:
             return MootError(what, fix="See the daemon's log.")
 
 
-def question_text(ask: Ask) -> str:
+def question_text(ask: Ask, by: Asker | None = None) -> str:
     """A question to the user as an assistant would put it; the next user message is the answer."""
-    lines: list[str] = []
+    lines = [f"{by.agent} asks:"] if by is not None else []
     for question in ask.questions:
         lines.append(question.question)
         lines.extend(

@@ -36,7 +36,9 @@ def serving_of(daemon: "Daemon") -> Serving:
         talk=talk,
         records=records,
         house=_house(daemon),
-        inbox=Inbox(asks=daemon.asks, approvals=daemon.approvals, gate=hands.gate),
+        inbox=Inbox(
+            asks=daemon.asks, approvals=daemon.approvals, gate=hands.gate, at_work=daemon.team.teammates.at_work
+        ),
         secrets=SecretRequests(vault=hands.vault, master=hands.master),
         mcp=McpRequests(hands.servers),
         roster=_roster(daemon),

@@ -62,6 +62,8 @@ def agent_run_info(run: AgentRun, at: Moment, *, ticket: Ticket | None, asked: A
     if ticket is not None:
         _add_progress(info, ticket, at)
     _add_asked(info, asked, run.block.condition is Condition.ASKING)
+    if run.block.request_id:
+        info.grant_request_id, info.grant_attempt = run.block.request_id, run.block.attempt
     return info
 
 
@@ -180,7 +182,8 @@ def _add_asked(info: pb.RunInfo, asked: Asked | None, is_question: bool) -> None
     info.ask_id, info.attempt = asked.id, asked.attempt
     info.reason = asked.reason or "a question to the person is open"
     info.condition = Condition.ASKING if is_question else Condition.BLOCKED
-    info.grant_state = "" if is_question else GrantState.PENDING
+    if not is_question:
+        info.grant_state, info.grant_request_id, info.grant_attempt = GrantState.PENDING, asked.id, asked.attempt
 
 
 def _waited_for(ticket: Ticket) -> list[str]:

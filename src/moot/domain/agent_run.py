@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from moot.domain.ask import Asker
 from moot.domain.conversation import ConversationKey
 from moot.domain.run import Limits, Outcome, RunEnd
 from moot.domain.scope import SHARED, TEAMMATE
@@ -11,6 +12,8 @@ from moot.domain.scope import SHARED, TEAMMATE
 # Senders of the conversations that spawned and background runs have to themselves.
 CHILD_SENDER = "run:"
 BACKGROUND_SENDER = "bg:"
+# As much of a task as tells it from others.
+_TASK = 200
 
 
 class AgentRunStatus(StrEnum):
@@ -111,6 +114,12 @@ class AgentRun:
         """Whether a spawn gave the tool, or a grant did. What does no work of its own is always there."""
         named = (*self.allowed_tools, *self.granted_tools, *SHARED, *TEAMMATE)
         return not self.allowed_tools or any(fnmatchcase(tool, pattern) for pattern in named)
+
+    @property
+    def asker(self) -> Asker:
+        """Who it is, for a person it asks something."""
+        task = self.instruction[:_TASK]
+        return Asker(agent=self.agent, run_id=self.id, spawn_reason=self.spawn_reason, task=task)
 
     @property
     def is_background(self) -> bool:

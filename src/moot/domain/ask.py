@@ -20,6 +20,17 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """Who asks, where that is a run that a person does not sit before: a teammate, or work in the background."""
+
+    agent: str
+    run_id: str
+    # Why it was set to work, and on what.
+    spawn_reason: str = ""
+    task: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
     id: str
     key: ConversationKey

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import repeat
 
 from moot.domain.approval import Approval, AskState
-from moot.domain.ask import Ask
+from moot.domain.ask import Ask, Asker
 from moot.domain.message import ToolCall
 from moot.domain.run import RunEnd
 
@@ -92,6 +92,8 @@ class ToolsCompleted:
 @dataclass(frozen=True, slots=True)
 class AskOpened:
     ask: Ask
+    # Set where it is told to somebody who follows another run.
+    by: Asker | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ class ApprovalOpened:
     """A tool call waits for its owner."""
 
     approval: Approval
+    by: Asker | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from moot.domain.prompt import Safety, Sink
 from moot.domain.redaction import mask_arguments
 from moot.domain.secret import references
 from moot.domain.text import clean
+from moot.domain.trace import Notes, TraceKind
 
 # Why a call may not be made after all; nothing where it may.
 Refusal = Callable[[GateCall], Awaitable[str]]
@@ -36,12 +37,19 @@ class ApprovalGate:
     phase = "pre-execute"
 
     def __init__(
-        self, approvals: Asks, config: Callable[[], InterceptorConfig], *, kept: Keeps, refusal: Refusal
+        self,
+        approvals: Asks,
+        config: Callable[[], InterceptorConfig],
+        *,
+        kept: Keeps,
+        refusal: Refusal,
+        notes: Notes | None = None,
     ) -> None:
         self._approvals = approvals
         self._config = config
         self._kept = kept
         self._refusal = refusal
+        self._notes = notes
         self._counts: Counter[str] = Counter()
 
     def counts(self) -> dict[str, int]:
@@ -63,8 +71,7 @@ class ApprovalGate:
             return await proceed(agreed(call, approval, granted=False))
         if config.unattended:
             self._counts["refused"] += 1
-            said = f"{approval.tool} needs an approval and there is nobody to ask; it was not run."
-            return replace(_refused(said), unasked=True)
+            return self._unasked(approval)
         self._counts["asked"] += 1
         with call.context.waiting():
             state = await self._approvals.request(approval, call.context.emit, seconds=config.approval_seconds)
@@ -80,6 +87,22 @@ class ApprovalGate:
                 )
             case _:
                 return _refused(f"Nobody decided on {approval.tool} in time; it was not run.")
+
+    def _unasked(self, approval: Approval) -> ToolResult:
+        """Nobody is there to ask. What is asked is told in the trace by who asks; this is told here."""
+        said = f"{approval.tool} needs an approval and there is nobody to ask; it was not run."
+        if self._notes is not None:
+            self._notes.note(
+                approval.run_id,
+                TraceKind.POLICY_DECISION,
+                approval.speaker,
+                about="approval",
+                tool=approval.tool,
+                state="refused",
+                reason=said,
+                call=approval.line,
+            )
+        return replace(_refused(said), unasked=True)
 
     async def _approval(self, call: GateCall, reason: str) -> Approval:
         shown = mask_arguments(call.tool.spec, call.arguments)

@@ -15,7 +15,7 @@ from moot.domain.agent_run import (
     status_of,
 )
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
-from moot.domain.events import Event
+from moot.domain.events import ApprovalOpened, AskOpened, Event
 from moot.domain.message import Entry
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, RunEnd, RunRequest
@@ -329,7 +329,7 @@ class Teammates:
         """What a teammate asks comes up where the person is."""
         feed = self._c.runs.feed(run.root) if run.root != run.key else None
         if feed is not None and not feed.closed:
-            feed.emit(event)
+            feed.emit(replace(event, by=run.asker) if isinstance(event, AskOpened | ApprovalOpened) else event)
 
     def _hold(self, live: Live, block: Block) -> None:
         """Note what holds a run up from now on, if anything does: one that is held up needs no place."""

@@ -1,6 +1,6 @@
 """A trace out of what is stored anyway: messages, runs and spawned runs, with the notes in between. Pure."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from moot.domain.agent_run import AgentRun
@@ -12,6 +12,7 @@ from moot.multiagent.delivery import WAIT, told_ids
 _STOP = "agent_stop"
 _TEXT = 512
 _ENDED = (1 << 62, 0)
+_ONCE = (TraceKind.ROUTING, TraceKind.POLICY_DECISION)
 
 
 class _Moment(NamedTuple):
@@ -32,8 +33,9 @@ def timeline(recorded: Recorded, clean: Callable[[str], str], most: int) -> tupl
 
     Also how many there are before them. Those cost next to nothing: only what is told is looked through for secrets.
     """
-    moments = [*_said(recorded), *_ended(recorded.run), *map(_noted, recorded.notes)]
+    moments = [*_said(recorded), *_ended(recorded.run), *map(_noted, _facts(recorded.notes))]
     moments.sort(key=lambda moment: moment.place)
+    _put_in(moments, _left_behind(recorded))
     left_out = max(0, len(moments) - most)
     told = enumerate(moments[left_out:], start=left_out + 1)
     return [_event(number, moment, clean) for number, moment in told], left_out
@@ -69,15 +71,46 @@ def _said(recorded: Recorded) -> Iterator[_Moment]:
             yield from _step(entry, speaker, by_call)
         elif message.role is Role.TOOL:
             tool = names.get(message.tool_call_id, "")
-            # What any other tool gives back may only look like this.
-            told = told_ids(message.content) if tool in (WAIT, _STOP) else set()
-            for run_id in sorted(told & by_id.keys()):
-                yield _returned(entry, by_id.pop(run_id), speaker)
+            told = [by_id.pop(run_id) for run_id in _told(tool, message.content) & by_id.keys()]
+            for run in sorted(told, key=_ending):
+                yield _Moment((entry.seq, 0), run.ended_at, *_return_of(run, speaker))
             yield _result(entry, speaker, tool)
-    for run in by_id.values():
-        if run.end is not None:
-            # Nobody waited for it here: it was told to the parent afterwards, or to nobody.
-            yield _Moment(_ENDED, run.ended_at, *_return_of(run, speaker))
+
+
+def _told(tool: str, content: str) -> set[str]:
+    """The runs whose end a result tells; what any other tool gives back may only look like this."""
+    return told_ids(content) if tool in (WAIT, _STOP) else set()
+
+
+def _left_behind(recorded: Recorded) -> list[_Moment]:
+    """The ends of those nobody waited for here: they were told to the parent afterwards, or to nobody."""
+    names = {call.id: call.name for entry in recorded.entries for call in entry.message.tool_calls}
+    answers = (entry.message for entry in recorded.entries if entry.message.role is Role.TOOL)
+    waited = set[str]().union(*(_told(names.get(said.tool_call_id, ""), said.content) for said in answers))
+    left = [run for run in recorded.delegated if run.end is not None and run.id not in waited]
+    speaker = recorded.run.request.speaker
+    return [_Moment(_ENDED, run.ended_at, *_return_of(run, speaker)) for run in sorted(left, key=_ending)]
+
+
+def _ending(run: AgentRun) -> tuple[float, str]:
+    return run.ended_at, run.id
+
+
+def _put_in(moments: list[_Moment], late: list[_Moment]) -> None:
+    """Only the clock says when these were, which may be after the end; the others keep the order they have."""
+    for moment in late:
+        at = next((index for index, each in enumerate(moments) if each.at > moment.at), len(moments))
+        moments.insert(at, moment)
+
+
+def _facts(notes: Iterable[TraceNote]) -> Iterator[TraceNote]:
+    """The notes, each fact once: a run that goes on after a restart is routed and asks again as it did before."""
+    known: set[tuple[TraceKind, str]] = set()
+    for note in notes:
+        fact = note.kind, note.payload
+        if note.kind not in _ONCE or fact not in known:
+            known.add(fact)
+            yield note
 
 
 def _step(entry: Entry, speaker: str, by_call: dict[str, AgentRun]) -> Iterator[_Moment]:
@@ -92,7 +125,7 @@ def _step(entry: Entry, speaker: str, by_call: dict[str, AgentRun]) -> Iterator[
         if run is not None:
             told: dict[str, object] = {
                 "to": run.agent,
-                "run": run.id,
+                "run_id": run.id,
                 "reason": run.spawn_reason,
                 "allowed_tools": run.allowed_tools,
                 "instruction": run.instruction,
@@ -108,15 +141,11 @@ def _result(entry: Entry, speaker: str, tool: str) -> _Moment:
     return _Moment((entry.seq, 0), entry.created_at, TraceKind.TOOL_RESULT, speaker, payload)
 
 
-def _returned(entry: Entry, run: AgentRun, speaker: str) -> _Moment:
-    return _Moment((entry.seq, 0), run.ended_at, *_return_of(run, speaker))
-
-
 def _return_of(run: AgentRun, speaker: str) -> tuple[TraceKind, str, dict[str, object], bool, str]:
     assert run.end is not None
     payload: dict[str, object] = {
         "from": run.agent,
-        "run": run.id,
+        "run_id": run.id,
         "outcome": run.end.outcome,
         "delivery": run.delivery,
         "seconds": round(max(0.0, run.ended_at - run.created_at), 3),

@@ -3,8 +3,6 @@
 from datetime import UTC, datetime
 from typing import assert_never
 
-from moot.domain.approval import Approval, Rule, cut
-from moot.domain.ask import Ask, Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
 from moot.domain.events import (
@@ -36,9 +34,9 @@ from moot.domain.text import clean
 from moot.domain.usage import Usage
 from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
+from moot.wire.asks import approval_event, ask_event
 
 _UINT32_MAX = 0xFFFF_FFFF
-_LISTED = 20_000
 
 
 class CachedEvent:
@@ -173,14 +171,12 @@ def _fill_rare(out: pb.StreamEvent, event: _Rare) -> None:  # noqa: C901, PLR091
             )
         case ToolsCompleted():
             out.tools_complete.SetInParent()
-        case AskOpened(ask):
-            out.ask_user.CopyFrom(
-                pb.AskUserEvent(questions=questions(ask.questions), ask_id=ask.id, expires_at=ask.expires_at)
-            )
+        case AskOpened(ask, by):
+            out.ask_user.CopyFrom(ask_event(ask, by))
         case AskClosed(ask_id, answered):
             out.ask_closed.CopyFrom(pb.AskClosedEvent(ask_id=ask_id, answered=answered))
-        case ApprovalOpened(approval):
-            out.approval_opened.CopyFrom(approval_event(approval))
+        case ApprovalOpened(approval, by):
+            out.approval_opened.CopyFrom(approval_event(approval, by))
         case ApprovalClosed(ask_id, state):
             out.approval_closed.CopyFrom(pb.ApprovalClosedEvent(ask_id=ask_id, state=state))
         case ModelRetrying(attempt, delay_seconds, reason):
@@ -259,85 +255,6 @@ def tool_call(call: ToolCall, line: str = "") -> pb.ToolCallInfo:
     return pb.ToolCallInfo(name=name, arguments=arguments, call_id=clean(call.id), line=clean(line))
 
 
-def questions(asked: tuple[Question, ...]) -> list[pb.AskQuestion]:
-    return [
-        pb.AskQuestion(
-            question=clean(question.question),
-            header=clean(question.header),
-            options=[
-                pb.AskOption(label=clean(option.label), description=clean(option.description))
-                for option in question.options
-            ],
-            multi_select=question.multi_select,
-        )
-        for question in asked
-    ]
-
-
-def ask_info(ask: Ask) -> pb.AskInfo:
-    return pb.AskInfo(
-        kind="question",
-        agent=ask.key.agent,
-        sender=ask.key.sender,
-        ask_id=ask.id,
-        questions=questions(ask.questions),
-        opened_at=ask.opened_at,
-        expires_at=ask.expires_at,
-    )
-
-
-def approval_event(approval: Approval) -> pb.ApprovalEvent:
-    return pb.ApprovalEvent(
-        ask_id=approval.id,
-        attempt=approval.attempt,
-        tool=clean(approval.tool),
-        line=clean(approval.line),
-        preview=clean(approval.preview),
-        reason=clean(approval.reason),
-        rule=clean(approval.rule_words()),
-        expires_at=approval.expires_at,
-        whole_rule=clean(approval.rule_words(whole=True)),
-    )
-
-
-def approval_info(approval: Approval, *, whole: bool = False) -> pb.AskInfo:
-    """What waits, for a list; `whole` is for one that is looked at alone."""
-    arguments, preview = clean(approval.arguments), clean(approval.preview)
-    if not whole:
-        arguments, preview = cut(arguments, _LISTED, approval.id), cut(preview, _LISTED, approval.id)
-    return pb.AskInfo(
-        agent=approval.key.agent,
-        sender=approval.key.sender,
-        ask_id=approval.id,
-        opened_at=approval.opened_at,
-        expires_at=approval.expires_at,
-        kind="approval",
-        tool=clean(approval.tool),
-        line=clean(approval.line),
-        preview=preview,
-        reason=clean(approval.reason),
-        attempt=approval.attempt,
-        rule=clean(approval.rule_words()),
-        speaker=approval.speaker,
-        arguments=arguments,
-        whole_rule=clean(approval.rule_words(whole=True)),
-    )
-
-
-def rule_info(rule: Rule) -> pb.RuleInfo:
-    return pb.RuleInfo(
-        number=rule.number,
-        text=clean(str(rule)),
-        agent=rule.agent,
-        sender=rule.sender,
-        tool=clean(rule.tool),
-        pattern=clean(rule.pattern),
-        run=rule.run,
-        created_at=rule.created_at,
-        created_by=rule.created_by,
-    )
-
-
 def error_message(error: MootError) -> pb.ErrorMsg:
     return pb.ErrorMsg(code=error.code, message=clean(error.message), type=error.type, fix=clean(error.fix))
 
@@ -379,11 +296,13 @@ def _fill_feed(out: pb.AgentEventMsg, event: Event) -> None:  # noqa: C901, PLR0
             out.kind, out.user_seq = pb.STARTED, user_seq
         case RunQueued(position):
             out.kind, out.content = pb.QUEUED, str(position)
-        case AskOpened(ask):
+        case AskOpened(ask, by):
+            out.speaker = by.agent if by is not None else out.speaker
             out.kind, out.content = pb.ASK, clean("\n".join(one.question for one in ask.questions))
         case AskClosed(_, answered):
             out.kind, out.content = pb.ASK_CLOSED, "answered" if answered else "unanswered"
-        case ApprovalOpened(approval):
+        case ApprovalOpened(approval, by):
+            out.speaker = by.agent if by is not None else out.speaker
             out.kind, out.content = pb.APPROVAL, clean(approval.line)
         case ApprovalClosed(_, state):
             out.kind, out.content = pb.APPROVAL_CLOSED, state

@@ -18,6 +18,22 @@ def shown(deciding: Deciding) -> str:
     return "\n".join("".join(text for _, text in row) for row in deciding.rows())
 
 
+def test_the_chat_says_which_teammate_asks_and_what_for() -> None:
+    by = pb.Asker(agent="operator", run_id="arun-deedda0912345678", spawn_reason="it has hands")
+    asked = pb.ApprovalEvent(ask_id="a", attempt=1, tool="fs_write", line="write a", reason="it writes", by=by)
+    who = "asked by operator (arun-deedda09): it has hands"
+
+    assert who in shown(Deciding(lambda: [asked]))
+    assert any(who in "".join(text for _, text in row) for row in lines.approval(asked))
+
+
+def test_a_yes_to_a_grant_is_said_to_hold_for_the_run() -> None:
+    asked = approval("grant-arun-1-exec", rule="")
+
+    assert "o yes, in this run · d deny" in shown(Deciding(lambda: [asked]))
+    assert "allowed in this run" in lines.decided(asked, "granted", "once")[0][1]
+
+
 def enter(deciding: Deciding, line: str) -> Reading:
     """Type a line with the screen drawn, and press Enter."""
     deciding.rows()

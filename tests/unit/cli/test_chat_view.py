@@ -88,6 +88,17 @@ def test_a_tool_call_is_one_line_with_its_result() -> None:
     assert shown == ['  ⚒ look {"at": "it"} → seen well · 12 ms', "  ⚒ touch ✗ no · 2.5s"]
 
 
+def test_a_tool_call_and_its_result_take_no_more_columns_than_there_are() -> None:
+    call = pb.ToolCallInfo(name="look", call_id="1", line="look at all of it, from the beginning to the end, twice")
+    result = pb.ToolResultEvent(call_id="1", output="seen, and it was a lot to see " * 3, duration_ms=12, name="look")
+    narrow = RunView("ada", Clock(), width=lambda: 80)
+
+    (shown,) = play(narrow, event(tool_start=pb.ToolStartEvent(calls=[call])), event(tool_result=result))
+
+    assert 70 < len(shown) <= 80
+    assert shown.endswith("… · 12 ms")
+
+
 def test_a_tool_call_is_told_in_the_words_of_its_tool() -> None:
     call = pb.ToolCallInfo(name="look", arguments='{"at": "it"}', call_id="1", line="look at\x1b it")
     result = pb.ToolResultEvent(call_id="1", output="seen", duration_ms=12, name="look")

@@ -29,6 +29,7 @@ APPROVAL = pb.AskInfo(
     whole_rule="allow any fs_write for ada with user",
     arguments='{"content":"new\\nlines\\u200b\\n","path":"notes.txt"}',
     speaker="ada",
+    run_id="run-1",
     opened_at=2.0,
     expires_at=1e9,
 )
@@ -81,11 +82,67 @@ def test_the_inbox_lists_questions_and_approvals_oldest_first(
         assert run(["inbox"]) == 0
 
     _, first, second, why = capsys.readouterr().out.splitlines()
-    assert first.split()[:4] == ["q7", "question", "bob", "user"]
+    assert first.split()[:5] == ["q7", "question", "bob", "bob", "user"]
     assert first.endswith("Which?")
-    assert second.split()[:4] == ["ask-r1-c1", "approval", "ada", "user"]
+    assert second.split()[:5] == ["ask-r1-c1", "approval", "ada", "ada", "user"]
     assert second.endswith("write notes.txt (12 bytes)")
     assert why == "ask-r1-c1: it is dangerous"
+
+
+def spawned(info: pb.AskInfo, **more: str) -> pb.AskInfo:
+    """The same, asked by a teammate of a run in the background."""
+    copy = pb.AskInfo()
+    copy.CopyFrom(info)
+    copy.agent, copy.sender, copy.speaker = "moot", "bg:arun-00aa11bb22cc33dd:user", "operator"
+    copy.by.CopyFrom(pb.Asker(agent="operator", run_id="arun-deedda0912345678", task="write the notes", **more))
+    return copy
+
+
+@pytest.mark.parametrize("asked", [APPROVAL, QUESTION])
+def test_what_a_teammate_asks_says_who_asks_and_what_for(
+    serving: Serving, capsys: pytest.CaptureFixture[str], asked: pb.AskInfo
+) -> None:
+    with serving(spawned(asked, spawn_reason="it has\nhands\x1b[2J")):
+        run(["inbox"])
+        listed = capsys.readouterr().out
+        run(["inbox", "show", asked.ask_id])
+        shown = capsys.readouterr().out
+        run(["inbox", "--json"])
+        (told,) = document(capsys)["data"]
+
+    who = "asked by operator (arun-deedda09): it has ⏎ hands␛[2J"
+    assert f"{asked.ask_id}: {who}" in listed
+    assert "operator (arun-deedda09)  moot" in listed
+    assert who in shown
+    assert "moot with user in the background, until" in shown
+    assert told["by"] == {
+        "agent": "operator",
+        "run_id": "arun-deedda0912345678",
+        "spawn_reason": "it has\nhands\x1b[2J",
+        "task": "write the notes",
+    }
+
+
+def test_where_nobody_said_why_a_teammate_works_its_task_says_what_for(
+    serving: Serving, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(spawned(APPROVAL)):
+        run(["inbox", "show", "ask-r1"])
+
+    assert "asked by operator (arun-deedda09): “write the notes”" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("ask_id", "said"), [("ask-r1-c1", "Allowed once;"), ("grant-r1-fs", "Allowed in this run;")])
+def test_a_grant_is_not_called_once_since_it_holds_for_the_run(
+    serving: Serving, capsys: pytest.CaptureFixture[str], ask_id: str, said: str
+) -> None:
+    grant = pb.AskInfo()
+    grant.CopyFrom(APPROVAL)
+    grant.ask_id = ask_id
+    with serving(grant, ask_decided=decided()):
+        run(["inbox", "approve", ask_id])
+
+    assert capsys.readouterr().out.startswith(said)
 
 
 def test_an_empty_inbox_says_so(serving: Serving, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,6 +163,7 @@ def test_json_has_everything_that_is_asked(serving: Serving, capsys: pytest.Capt
         "agent": "ada",
         "sender": "user",
         "speaker": "ada",
+        "run_id": "run-1",
         "opened_at": 2.0,
         "ask_id": "ask-r1-c1",
         "attempt": 2,

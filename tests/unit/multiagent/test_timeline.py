@@ -1,6 +1,7 @@
 """A trace is put together from what is stored anyway, in the order in which it happened, and holds no secret."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from moot.domain.agent_run import AgentRun, Delivery, status_of
@@ -109,7 +110,7 @@ def test_everything_a_turn_did_stands_in_its_order() -> None:
     assert [event.seq for event in events] == list(range(1, 12))
     assert json.loads(events[2].payload) == {
         "to": "operator",
-        "run": "arun-1",
+        "run_id": "arun-1",
         "reason": "files",
         "instruction": "list the files",
     }
@@ -142,6 +143,57 @@ def test_a_result_nobody_waited_for_returns_before_the_end_and_once() -> None:
     events, _ = timeline(recorded, same, 100)
     assert kinds(events) == ["tool_call", "delegation", "tool_result", "delegation_return", "outcome"]
     assert json.loads(events[3].payload)["outcome"] == "loop_detected"
+
+
+def test_results_that_came_late_stand_where_their_time_is_and_the_later_ones_after_the_end() -> None:
+    """As after a restart: nobody waits any more, and they end in another order than they were spawned in."""
+    ends = {"arun-1": 20.0, "arun-2": 3.2, "arun-3": 9.0}
+    recorded = Recorded(
+        run=run(RunEnd(outcome=Outcome.COMPLETED)),
+        entries=entries(
+            calling(("c1", "agent_spawn")), tool_result("c1", '{"agent_id": "arun-1"}'), assistant("Begun.")
+        ),
+        delegated=[replace(child(run_id=run_id), ended_at=at) for run_id, at in ends.items()],
+    )
+
+    events, _ = timeline(recorded, same, 100)
+
+    told = [(event.kind.value, event.run_id) for event in events[2:]]
+    assert told == [
+        ("tool_result", ""),
+        ("delegation_return", "arun-2"),
+        ("text", ""),
+        ("outcome", ""),
+        ("delegation_return", "arun-3"),
+        ("delegation_return", "arun-1"),
+    ]
+    assert [event.at for event in events] == sorted(event.at for event in events)
+
+
+def test_results_of_one_wait_stand_in_the_order_they_ended_in() -> None:
+    ids = ("arun-1", "arun-2", "arun-3")
+    done = json.dumps({"runs": [{"agent_id": run_id, "status": "completed"} for run_id in ids]})
+    ended = [replace(child(run_id=run_id), ended_at=at) for run_id, at in zip(ids, (3.9, 3.1, 3.5), strict=True)]
+    recorded = Recorded(
+        run=run(None), entries=entries(calling(("c1", "agent_wait")), tool_result("c1", done)), delegated=ended
+    )
+
+    events, _ = timeline(recorded, same, 100)
+
+    returned = [event.run_id for event in events if event.kind is TraceKind.DELEGATION_RETURN]
+    assert returned == ["arun-2", "arun-3", "arun-1"]
+
+
+def test_what_is_noted_again_after_a_restart_is_told_once() -> None:
+    route = note(TraceKind.ROUTING, 1, agent="operator", summary="keyword file")
+    asked = note(TraceKind.POLICY_DECISION, 2, state="pending", ask="ask-1", attempt=1)
+    granted = note(TraceKind.POLICY_DECISION, 2, state="granted", ask="ask-1", attempt=1)
+    retry = note(TraceKind.MODEL_RETRY, 2, attempt=1)
+    recorded = Recorded(run=run(None), notes=[route, asked, retry, route, asked, retry, granted])
+
+    events, _ = timeline(recorded, same, 100)
+
+    assert kinds(events) == ["routing", "policy_decision", "model_retry", "model_retry", "policy_decision"]
 
 
 def test_of_too_many_events_the_last_are_told_under_their_own_numbers() -> None:

@@ -6,7 +6,7 @@ import pytest
 from google.protobuf import json_format
 
 from moot.domain.approval import Approval, AskState, Binding
-from moot.domain.ask import Ask, Option, Question
+from moot.domain.ask import Ask, Asker, Option, Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import (
     ApprovalClosed,
@@ -35,7 +35,7 @@ from moot.domain.message import ToolCall
 from moot.domain.run import Outcome, RunEnd
 from moot.domain.usage import Usage
 from moot.wire import moot_pb2 as pb
-from moot.wire.events import CachedEvent, EncodeOnce, send_response, stream_event, token_usage
+from moot.wire.events import CachedEvent, EncodeOnce, agent_event, send_response, stream_event, token_usage
 
 APPROVAL = Approval(
     id="ask-1",
@@ -252,3 +252,13 @@ def test_a_whole_answer_says_who_spoke_and_how_it_ended() -> None:
 
     assert (answer.agent, answer.content, answer.outcome, answer.limit) == ("crab", "hi", "limit", "steps")
     assert answer.usage.total == 8
+
+
+def test_what_a_teammate_asks_says_who_asks_in_the_stream_and_to_subscribers() -> None:
+    by = Asker(agent="operator", run_id="arun-1", spawn_reason="it has\ud800 hands", task="work")
+    said = pb.Asker(agent="operator", run_id="arun-1", spawn_reason="it has\ufffd hands", task="work")
+    for event in (AskOpened(ASK, by), ApprovalOpened(APPROVAL, by)):
+        streamed = stream_event(event)
+        told = streamed.ask_user if streamed.HasField("ask_user") else streamed.approval_opened
+        assert told.by == said
+        assert agent_event(event, key=ConversationKey("moot", "user"), speaker="moot", at=1.0).speaker == "operator"

@@ -6,7 +6,7 @@ Only a line that is a decision and nothing else decides, and only what stood on 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from moot.cli import approvals, safe
+from moot.cli import approvals, safe, whoasks
 from moot.cli.chat.lines import Line
 from moot.wire import moot_pb2 as pb
 
@@ -33,10 +33,17 @@ def approval_of(info: pb.AskInfo) -> pb.ApprovalEvent:
         tool=info.tool,
         line=info.line,
         preview=info.preview,
-        reason=f"{info.speaker}: {info.reason}",
+        reason=info.reason,
         rule=info.rule,
         expires_at=info.expires_at,
+        by=info.by if info.HasField("by") else None,
     )
+
+
+def question_of(info: pb.AskInfo) -> pb.AskUserEvent:
+    """The same for a question."""
+    by = info.by if info.HasField("by") else None
+    return pb.AskUserEvent(questions=info.questions, ask_id=info.ask_id, by=by)
 
 
 class Deciding:
@@ -93,6 +100,7 @@ class Deciding:
                 ("class:question", f"allow {safe.exact_line(approval.tool)}?  "),
                 ("", safe.exact_line(approval.line, _LINE_COLUMNS)),
             ],
+            *([("class:notice", f"  {safe.fit(line, _REASON_COLUMNS)}")] for line in whoasks.lines(approval)),
             [("class:notice", f"  {safe.exact_line(approval.reason, _REASON_COLUMNS)}")],
         ]
         if len(safe.exact_line(approval.line)) > _LINE_COLUMNS:
@@ -103,10 +111,10 @@ class Deciding:
         rule = safe.exact_line(approval.rule)
         other: Line = [("class:dim", "  (anything else is a message and waits for its turn)")]
         if not rule:
-            return [[("", "  o once · d deny, then Enter")], other]
+            return [[("", f"  {approvals.keys(approval)} · d deny, then Enter")], other]
         if self._sure == _which(approval):
             return [[("class:notice", f"  a and Enter again writes the rule: {rule}")], other]
-        keys = "  o once · r this again in this run · a always · d deny, then Enter"
+        keys = f"  {approvals.keys(approval)} · r this again in this run · a always · d deny, then Enter"
         return [[("", keys)], [("class:dim", f"  (always: {rule})")], other]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from moot.cli import approvals, calls, safe, voices
+from moot.cli import approvals, calls, mates, safe, voices, whoasks
 from moot.wire import moot_pb2 as pb
 
 Line = list[tuple[str, str]]
@@ -72,11 +72,11 @@ def trouble(text: str, fix: str = "") -> list[Line]:
     return lines + ([[("class:dim", f"  {safe.line(fix)}")]] if fix else [])
 
 
-def tool(call: pb.ToolCallInfo, result: pb.ToolResultEvent) -> Line:
-    """One tool call and what came of it, on one line."""
+def tool(call: pb.ToolCallInfo, result: pb.ToolResultEvent, columns: int = 2 * _TOOL_COLUMNS) -> Line:
+    """One tool call and what came of it, on one line of so many columns."""
     took = f"{result.duration_ms / 1000:.1f}s" if result.duration_ms >= 1000 else f"{result.duration_ms} ms"
-    made = calls.said(call, _TOOL_COLUMNS // 2)
-    came = safe.line(result.output, _TOOL_COLUMNS // 2)
+    half = max(10, min(_TOOL_COLUMNS, columns - len(f"  ⚒  →  · {took}")) // 2)
+    made, came = calls.said(call, half), mates.result(result.output, half)
     if result.is_error:
         return [("class:dim", f"  ⚒ {made} "), ("class:error", f"✗ {came}"), ("class:dim", f" · {took}")]
     return [("class:dim", f"  ⚒ {made} → {came} · {took}")]
@@ -86,6 +86,7 @@ def approval(event: pb.ApprovalEvent) -> list[Line]:
     """A call that waits for its owner, with what it would change."""
     shown: list[Line] = [
         [("class:notice", f"  ⚠ {safe.exact_line(event.tool)} waits for you: {safe.exact_line(event.reason)}")],
+        *([("class:notice", f"    {line}")] for line in whoasks.lines(event)),
         *([(CODE, f"    {line}")] for line in approvals.call(event)),
     ]
     return shown + [[(_changed(row), f"    {row}")] for row in approvals.preview(event)]
@@ -100,8 +101,7 @@ def _changed(row: str) -> str:
 
 def decided(event: pb.ApprovalEvent, state: str, here: str = "") -> Line:
     """What became of an approval; `here` is what was decided on this screen."""
-    allowed = {"once": "✓ allowed once", "run": "✓ allowed in this run", "always": "✓ allowed from now on"}
-    good = allowed.get(here, "✓ allowed")
+    good = f"✓ {approvals.allowed(event.ask_id, here)}"
     said = {"granted": good, "used": good, "denied": "✗ denied"}.get(state, f"✗ {safe.line(state)}")
     return [("class:dim", f"  {said}: {safe.line(event.line, _TOOL_COLUMNS)}")]
 
@@ -118,7 +118,7 @@ def history(messages: Iterable[pb.HistoryMessage], primary: str) -> list[Line]:
             shown += [[], *asked(entry, primary)]
         elif entry.role == "tool":
             shown.append(
-                [("class:dim", f"  {'✗' if entry.is_error else '→'} {safe.line(entry.content, _TOOL_COLUMNS)}")]
+                [("class:dim", f"  {'✗' if entry.is_error else '→'} {mates.result(entry.content, _TOOL_COLUMNS)}")]
             )
         elif entry.content:
             shown += said(entry.agent or primary, entry.content, primary)

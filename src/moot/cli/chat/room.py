@@ -8,10 +8,10 @@ from typing import Any
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
-from moot.cli import questions, safe, voices
+from moot.cli import questions, safe, voices, whoasks
 from moot.cli.chat import lines, toolbar
 from moot.cli.chat.company import Company, Introduce, turns
-from moot.cli.chat.deciding import Deciding, approval_of
+from moot.cli.chat.deciding import Deciding, approval_of, question_of
 from moot.cli.chat.lines import Line
 from moot.cli.chat.outgoing import Outgoing, address
 from moot.cli.chat.screen import Screen
@@ -278,7 +278,7 @@ class Room:
         if followed is not None or self._views:
             return followed
         waiting = (info for info in self._asks.values() if info.kind == "question")
-        return next((pb.AskUserEvent(questions=info.questions, ask_id=info.ask_id) for info in waiting), None)
+        return next((question_of(info) for info in waiting), None)
 
     def _answer(self, asked: pb.AskUserEvent, typed: str) -> None:
         question = asked.questions[len(self._answers)]
@@ -337,6 +337,7 @@ class Room:
         asked = self._asked()
         if asked is not None:
             shown = questions.lines(asked.questions[len(self._answers)])
+            rows += [[("class:notice", line)] for line in whoasks.lines(asked)]
             rows += [[("class:question", shown[0])], *([("", line)] for line in shown[1:])]
         rows += self._deciding.rows(behind=asked is not None)
         rows += [self._queued(view) for view in self._views if not view.started and view.echo]

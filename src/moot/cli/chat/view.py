@@ -119,7 +119,7 @@ class RunView:
             elsewhere, self._answered_elsewhere = self._answered_elsewhere, False
             # The question and its answer stand on the screen already, unless somebody else gave it.
             return lines.said(voices.USER, event.output, self._primary) if elsewhere else []
-        return [lines.tool(call, event)]
+        return [lines.tool(call, event, self._width())]
 
     def _on_tools_complete(self, _: pb.ToolsCompleteEvent) -> list[Line]:
         self._do("thinking")

@@ -113,8 +113,9 @@ async def test_what_an_interrupted_run_had_asked_is_asked_no_more(home: Home, tm
         async with daemon.client() as talk:
             assert await talk.asks() == []
             await eventually_idle(talk)
-            (report,) = await reports(talk)
-            assert "has ended: interrupted" in report
+            # The turn that waited for it has it from its wait.
+            assert json.loads((await talk.told("moot"))[-1][2])["outcome"] == "interrupted"
+            assert await reports(talk) == []
 
 
 async def test_a_result_that_a_teammate_will_wait_for_is_not_told_beside_it(home: Home) -> None:
@@ -131,11 +132,13 @@ async def test_a_result_that_a_teammate_will_wait_for_is_not_told_beside_it(home
     with running(home) as daemon:
         async with daemon.client() as talk:
             await eventually_idle(talk)
-            # The one that was not waited for any more is told; the one below it was handed to it.
-            (report,) = await eventually(lambda: reports(talk))
-            assert f"librarian ({run_id}) has ended: completed." in report
-            assert "Worked." in report
+            # Each was handed to the one that waits for it, and nothing is told beside that.
+            heard = json.loads((await talk.told("moot"))[-1][2])
+            assert heard["agent_id"] == run_id
+            assert "Worked." in heard["result"]
+            assert await reports(talk) == []
             assert asked(home, "SELECT delivery FROM agent_runs WHERE parent = ?", run_id) == "waited"
+            assert asked(home, "SELECT delivery FROM agent_runs WHERE id = ?", run_id) == "waited"
 
 
 async def test_what_was_stopped_with_a_turn_does_not_come_back(home: Home, tmp_path: Path) -> None:

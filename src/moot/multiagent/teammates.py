@@ -18,14 +18,14 @@ from moot.domain.errors import Conflict, MootError, NotFound, Unavailable
 from moot.domain.events import Event
 from moot.domain.message import Entry
 from moot.domain.ports import RunContext
-from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.domain.run import Outcome, Run, RunEnd, RunRequest
 from moot.domain.trace import TraceKind
 from moot.failpoint import reach
 from moot.multiagent.attendance import Attendance
 from moot.multiagent.crew import Crew, Live, Wish
 from moot.multiagent.delegation import Delegations, check_chain, check_not_given
 from moot.multiagent.delivery import Deliveries
-from moot.multiagent.fates import fate
+from moot.multiagent.fates import fate, going_on
 from moot.multiagent.making import in_background, request_of, spawned, taken_back
 from moot.multiagent.places import Places
 
@@ -68,8 +68,11 @@ class Teammates:
             raise Unavailable("the daemon is shutting down", fix="Try again once the daemon is back.")
         return await self._keep(in_background(wish, run_id=self._new_id(), owner=owner, cwd=cwd))
 
-    async def recover(self) -> None:
-        """Look at all that the last daemon left, before any of it goes on: a run may meet those it spawned."""
+    async def recover(self) -> list[Run]:
+        """Look at all that the last daemon left, before any of it goes on: a run may meet those it spawned.
+
+        Returns the turns of people's that go on as well.
+        """
         self._left = await self._c.shelf.owed()
         for run in await self._c.shelf.not_ended():
             live = self._enlist(run)
@@ -81,7 +84,10 @@ class Teammates:
                 live.taken_up = True
                 live.run = replace(run, block=Block(condition=Condition.RESUMING))
             self._places.stand_in_line(live)
+        left = [run for run in await self._c.store.waiting_runs() if run.request.id not in self._live]
+        turns = await going_on(self._c, left)
         reach("teammates.recovered")
+        return turns
 
     async def go_on(self) -> None:
         """Hand on what is owed, and let runs go on from their last recorded steps and begin."""
@@ -108,6 +114,10 @@ class Teammates:
     def under(self, run_id: str) -> list[AgentRun]:
         """Those that a run has spawned and that have not ended."""
         return [live.run for live in self._live.values() if live.run.parent == run_id]
+
+    def is_owed(self, run_id: str) -> bool:
+        """Whether teammates of the run are at work, or have ended and what came of it is kept for it."""
+        return bool(self._deliveries.held_for(run_id) or self.under(run_id))
 
     def not_fetched(self, run_id: str, entries: Sequence[Entry]) -> list[AgentRun]:
         """Those that a run has spawned and has not had the result of, as its own messages tell."""

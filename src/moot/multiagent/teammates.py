@@ -23,7 +23,7 @@ from moot.domain.trace import TraceKind
 from moot.failpoint import reach
 from moot.multiagent.attendance import Attendance
 from moot.multiagent.crew import Crew, Live, Wish
-from moot.multiagent.delegation import Delegations, check_chain, check_not_given
+from moot.multiagent.delegation import Delegations, check_chain, check_not_done, check_not_given
 from moot.multiagent.delivery import Deliveries
 from moot.multiagent.fates import fate, going_on
 from moot.multiagent.making import in_background, request_of, spawned, taken_back
@@ -57,7 +57,7 @@ class Teammates:
         history = await self._c.runs.histories.load(context.key)
         if history is not None and self._has_twin(context.run_id, wish):
             check_not_given(context, wish.agent, wish.instruction, self.not_fetched(context.run_id, history.entries))
-        await self._count(context, wish.agent)
+        await self._count(context, wish)
         # Those of one step are spawned from the same place.
         parent_seq = history.last_said_seq() if history is not None else 0
         return await self._keep(spawned(context, wish, run_id=self._new_id(), chain=chain, parent_seq=parent_seq))
@@ -162,6 +162,11 @@ class Teammates:
                 self._recovers(context, action="reroute", specialist=run.agent, cause=str(run.end.outcome))
         return runs
 
+    async def done_before(self, run: AgentRun) -> AgentRun | None:
+        """Who completed the same task before, in the turn the run belongs to."""
+        done = (await self._delegations.of(run.origin)).done(run.agent, run.instruction)
+        return next((each for each in done if each.id != run.id), None)
+
     def streak(self, run: AgentRun) -> int:
         """How many teammates in a row have failed by now in the turn this one belongs to."""
         return self._delegations.streak(run.origin)
@@ -252,12 +257,13 @@ class Teammates:
         parent = self._live.get(context.run_id)
         return (*parent.run.chain, parent.run.agent) if parent is not None else (context.speaker,)
 
-    async def _count(self, context: RunContext, agent: str) -> None:
+    async def _count(self, context: RunContext, wish: Wish) -> None:
         tally = await self._delegations.of(context.origin or context.run_id)
         try:
-            tally.count(context, agent, most=self._c.config().max_delegation_rounds)
+            check_not_done(context, wish.agent, tally.done(wish.agent, wish.instruction))
+            tally.count(context, wish.agent, most=self._c.config().max_delegation_rounds)
         except MootError as error:
-            self._recovers(context, action="refused", specialist=agent, cause=error.message)
+            self._recovers(context, action="refused", specialist=wish.agent, cause=error.message)
             raise
 
     def _ancestors(self, run_id: str) -> Iterator[str]:

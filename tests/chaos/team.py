@@ -121,7 +121,8 @@ class People:
             async with asyncio.timeout(ACT_SECONDS):
                 await ACTS[act](self, act, sender)
         except MootError as error:
-            if not lost(error):
+            # Told to stop, the daemon lets go of a turn that goes on at its next start.
+            if not lost(error) and error.message != "the daemon is stopping":
                 self.told.surprises.append(f"{act}: {error.type}: {error.message}")
         except TimeoutError:
             # It waits for a decision that nobody has come to.

@@ -139,6 +139,31 @@ def _fate(picture: Picture, mate: Mate) -> str:
     return "goes on"
 
 
+def turns_left(picture: Picture) -> dict[str, str]:
+    """For each turn of a person's that was under way: `goes on` where teammates are owed to it, else interrupted.
+
+    The orchestrator itself makes no call that could not be made again.
+    """
+    owing = {mate.parent for mate in picture.mates.values() if mate.status == "spawned" or mate.delivery == "owed"}
+    return {
+        run["id"]: "goes on" if run["id"] in owing else "interrupted"
+        for run in picture.runs.values()
+        if run["status"] == "running" and run["id"] not in picture.mates
+    }
+
+
+def _turns(dead: Picture, now: Picture) -> Iterator[str]:
+    """A turn that went on has ended, and has given one answer; one that could not says so."""
+    keys = {run["id"]: talk.key for talk in now.talks.values() for run in talk.runs}
+    for run_id, fate in turns_left(dead).items():
+        outcome = now.runs[run_id]["outcome"]
+        answers = [line for line in now.of_run(run_id, keys[run_id]) if line.role == "assistant" and not line.calls]
+        if fate == "interrupted" and outcome != fate:
+            yield f"the turn {run_id} should be interrupted, and is {outcome!r}"
+        elif fate == "goes on" and (outcome != "completed" or len(answers) != 1):
+            yield f"the turn {run_id} could have gone on, and is {outcome!r} with {len(answers)} answers"
+
+
 def continued(dead: Picture, risen: Picture, pending: dict[str, int]) -> Iterator[str]:
     """What was asked before is asked after, under the same id; `pending` is what the new daemon says is asked."""
     fate = fates(dead)
@@ -168,6 +193,7 @@ def asked_again(dead: Picture, seen: set[str]) -> Iterator[str]:
 
 def fulfilled(dead: Picture, now: Picture) -> Iterator[str]:
     """Each run came to what its state at the kill said it must."""
+    yield from _turns(dead, now)
     for run_id, fate in fates(dead).items():
         outcome = now.mates[run_id].outcome
         if fate == "goes on":

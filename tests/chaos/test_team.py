@@ -11,7 +11,7 @@ import pytest
 from moot.wire import moot_pb2 as pb
 from tests.chaos.daemon import Mortal
 from tests.chaos.team import People, Told, new_home
-from tests.chaos.team_checker import check, fates, fulfilled, take
+from tests.chaos.team_checker import check, fates, fulfilled, take, turns_left
 from tests.chaos.team_cycles import TERM, VISITED, TeamArena, plan
 from tests.daemon_process import PATIENCE, Home, eventually
 from tests.talking import Talking
@@ -34,6 +34,44 @@ def test_a_team_that_is_stopped_at_a_random_moment_loses_nothing(how: str, tmp_p
     with TeamArena(tmp_path, seed=23) as arena:
         done = arena.cycle(1, how)
         assert not done.problems, f"{done}:\n" + "\n".join(done.problems)
+
+
+@pytest.mark.parametrize("how", ["", TERM], ids=["killed", "told to stop"])
+def test_a_turn_that_waits_for_its_teammates_goes_on_and_gives_one_answer(how: str, tmp_path: Path) -> None:
+    home, told = new_home(tmp_path), Told()
+    daemon = Mortal.launch(home)
+    assert daemon is not None
+    asyncio.run(_until_it_waits(daemon, how))
+    daemon.kill_9()
+    dead = take(home)
+    assert list(turns_left(dead).values()) == ["goes on"]
+    risen = Mortal.launch(home)
+    assert risen is not None
+
+    async def settle() -> None:
+        async with risen.client() as talk:
+            await _decide_all_until_quiet(talk, People(talk, told, Random(3), says_yes=True))
+
+    try:
+        asyncio.run(settle())
+        assert [*fulfilled(dead, take(home)), *check(home, told)] == []
+        # Nothing was told or answered beside the turn itself.
+        assert [run["outcome"] for run in take(home).talks["moot", "one"].runs] == ["completed"]
+    finally:
+        risen.stop()
+
+
+async def _until_it_waits(daemon: Mortal, how: str) -> None:
+    """A turn that spawns two who ask, and waits for them; then the daemon is stopped in one way or the other."""
+    async with daemon.client() as talk:
+        speech = talk.start("moot", "query #1", "one")
+        await speech.until("tool_start", count=2)
+        await eventually(talk.asks, seconds=PATIENCE)
+        if how == TERM:
+            daemon.terminate()
+            await asyncio.to_thread(daemon.process.wait, PATIENCE)
+        else:
+            daemon.process.kill()
 
 
 def test_a_plan_with_a_team_visits_every_point_and_every_kind_of_stop() -> None:
@@ -137,3 +175,17 @@ def test_the_checker_of_teams_sees_a_run_that_was_given_up_without_need(copied: 
     _damage(copied, "UPDATE agent_runs SET status = 'completed', outcome = 'completed' WHERE number = 2")
     problems = list(fulfilled(dead, take(copied)))
     assert [goes_on in problems[0], unknown in problems[1]] == [True, True]
+
+
+def test_the_checker_of_teams_sees_a_turn_that_was_given_up_or_answered_twice(copied: Home) -> None:
+    led = "(SELECT parent FROM agent_runs WHERE number = 1)"
+    _damage(copied, "UPDATE agent_runs SET delivery = 'owed' WHERE number = 1")
+    _damage(copied, f"UPDATE runs SET status = 'running', outcome = '' WHERE id = {led}")
+    dead = take(copied)
+    (turn,) = turns_left(dead)
+    assert turns_left(dead) == {turn: "goes on"}
+    _damage(copied, f"UPDATE runs SET status = 'ended', outcome = 'interrupted' WHERE id = {led}")
+    assert any("is 'interrupted' with 1 answers" in problem for problem in fulfilled(dead, take(copied)))
+    _damage(copied, f"UPDATE runs SET outcome = 'completed' WHERE id = {led}")
+    _damage(copied, f"UPDATE messages SET run_id = {led} WHERE content = 'Begun.'")
+    assert any("is 'completed' with 2 answers" in problem for problem in fulfilled(dead, take(copied)))

@@ -127,7 +127,7 @@ async def test_what_was_spent_is_still_spent_after_a_kill(home: Home) -> None:
             assert "there is no run" in looked
             looked = await called(talk, "", "agent_wait", agent_id=run_id)
             assert (looked["status"], looked["outcome"]) == ("failed", "limit")
-    # The turn that was interrupted had taken two, its last not among them: it never came back.
+    # The turn above it had taken two before, and finds nothing left when it goes on.
     assert asked(home, "SELECT steps FROM runs WHERE id = ?", run_id) == 8 - 2
     assert asked(home, "SELECT prompt + completion FROM runs WHERE id = ?", run_id) == 6 * 3_050
 

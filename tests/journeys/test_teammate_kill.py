@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -64,11 +65,15 @@ async def test_a_question_of_a_teammate_is_asked_again_under_its_id_and_its_answ
         async with daemon.client() as talk:
             run_id = await spawned(talk)
             (before,) = await inbox(talk)
+        stopped = time.time()
         stop(daemon, how)
     with running(home) as daemon:
         async with daemon.client() as talk:
             (after,) = await inbox(talk)
             assert (after.ask_id, after.kind) == (before.ask_id, "question")
+            # It expires when it would have.
+            assert after.opened_at < stopped
+            assert after.expires_at - after.opened_at == before.expires_at - before.opened_at
             await talk.reply("moot", "the green one")
             done = await called(talk, "", "agent_wait", agent_id=run_id)
             assert done["result"] == "You said: the green one"
@@ -115,8 +120,9 @@ async def test_what_an_interrupted_run_had_asked_is_asked_no_more(home: Home, tm
         async with daemon.client() as talk:
             assert await talk.asks() == []
             await eventually_idle(talk)
-            (report,) = await reports(talk)
-            assert "has ended: interrupted" in report
+            # The turn that waited for it has it from its wait.
+            assert json.loads((await talk.told("moot"))[-1][2])["outcome"] == "interrupted"
+            assert await reports(talk) == []
 
 
 async def test_a_result_that_a_teammate_will_wait_for_is_not_told_beside_it(home: Home) -> None:
@@ -133,11 +139,13 @@ async def test_a_result_that_a_teammate_will_wait_for_is_not_told_beside_it(home
     with running(home) as daemon:
         async with daemon.client() as talk:
             await eventually_idle(talk)
-            # The one that was not waited for any more is told; the one below it was handed to it.
-            (report,) = await eventually(lambda: reports(talk))
-            assert f"librarian ({run_id}) has ended: completed." in report
-            assert "Worked." in report
+            # Each was handed to the one that waits for it, and nothing is told beside that.
+            heard = json.loads((await talk.told("moot"))[-1][2])
+            assert heard["agent_id"] == run_id
+            assert "Worked." in heard["result"]
+            assert await reports(talk) == []
             assert asked(home, "SELECT delivery FROM agent_runs WHERE parent = ?", run_id) == "waited"
+            assert asked(home, "SELECT delivery FROM agent_runs WHERE id = ?", run_id) == "waited"
 
 
 async def test_what_was_stopped_with_a_turn_does_not_come_back(home: Home, tmp_path: Path) -> None:
@@ -159,6 +167,22 @@ async def test_what_was_stopped_with_a_turn_does_not_come_back(home: Home, tmp_p
             assert asked(home, "SELECT outcome FROM agent_runs WHERE id = ?", run_id) == "cancelled"
             await eventually_idle(talk)
             assert await reports(talk) == []
+
+
+async def test_a_wait_that_was_broken_off_by_a_kill_leaves_nothing_in_doubt(home: Home, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    (home.path / "tools" / "own.py").write_text(LINGER.replace("fs_", "own_"))
+    both = {"calls": [made("agent_wait", agent_id="{agent_id}"), made("own_linger", mark=str(mark))]}
+    home.write_script(script(lead("^go", spawn("work"), both, say("no")), mate("^work", hang=True)))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("moot", "go")
+            await began(mark)
+            await talk.kill("moot")
+            assert (await speech.end()).outcome == "cancelled"
+            waited, lingered = [content for role, _, content in await talk.told("moot") if role == "tool"][-2:]
+            assert waited == "This call was broken off before it had a result; making it again does no harm."
+            assert lingered == "This call was interrupted; it is not known whether it took effect."
 
 
 async def test_what_was_spared_goes_on_after_a_restart(home: Home) -> None:

@@ -22,6 +22,9 @@ SCRIPT = script(
     lead("^two who (?P<what>.*)", spawn("{what}"), wait(), spawn("{what}", "librarian"), wait(), say("{result}")),
     lead("^fail, then (?P<what>.*)", spawn("break"), wait(), spawn("{what}"), wait(),
          spawn("break", "librarian"), wait(), say("{result}")),
+    lead("^thrice to (?P<what>.*)", spawn("{what}"), wait(), spawn("{what}"), wait("{agent_ids}"), spawn("{what}"),
+         say("{result}")),
+    lead("^read what (?P<what>.*)", spawn("{what}"), call("tool_output_get", ref="{agent_id}"), wait(), say("Read.")),
     lead("^say nothing", call("set_title", title="x"), say("")),
     lead("^nothing but once", call("set_title", title="x"), say(""), times=2),
     lead("^nothing but once", reply="There it is."),
@@ -173,6 +176,36 @@ async def test_who_failed_twice_in_a_turn_is_not_started_again(daemon: DaemonPro
         # The next turn is another matter.
         again = await talk.say("moot", "ask operator to succeed", sender)
         assert results(again, "agent_wait")[0]["result"] == "Fine."
+
+
+async def test_a_task_that_was_done_is_done_again_with_a_note_and_not_a_third_time(
+    daemon: DaemonProcess, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        speech = await talk.say("moot", "thrice to succeed", sender)
+        first, second, third = results(speech, "agent_spawn")
+        assert "note" not in first
+        assert f"operator has completed this very task in this turn before, as {first['agent_id']}." in second["note"]
+        assert "Fine." in second["note"]
+        assert "operator has completed this very task 2 times in this turn" in third
+        assert first["agent_id"] in third
+        assert second["agent_id"] in third
+        assert "Answer with what is there" in third
+        assert len(results(speech, "agent_wait")) == 2
+        # The next turn is another matter.
+        again = await talk.say("moot", "ask operator to succeed", sender)
+        assert "note" not in results(again, "agent_spawn")[0]
+
+
+async def test_who_takes_a_run_for_a_kept_result_is_told_to_wait_for_it_and_to_do_nothing_again(
+    daemon: DaemonProcess, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        speech = await talk.say("moot", "read what succeed", sender)
+        (told,) = results(speech, "tool_output_get")
+        assert "That is a run, and no result that was cut: agent_wait tells what came of it." in told
+        assert "again" not in told
+        assert results(speech, "agent_wait")[0]["result"] == "Fine."
 
 
 async def test_after_two_failures_in_a_row_the_hint_says_to_answer_directly(daemon: DaemonProcess, sender: str) -> None:

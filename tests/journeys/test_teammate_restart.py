@@ -9,9 +9,9 @@ import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import DaemonProcess, Home, eventually, running
-from tests.scripting import call, lead, mate, say, script, spawn, wait
+from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.talking import Talking
-from tests.teaming import LINGER, TEAM, asked, began, called
+from tests.teaming import LINGER, TEAM, asked, began, called, eventually_idle
 
 CONFIG = PLAIN + TEAM
 ANY = lead("^call (?P<tool>[a-z_]+) (?P<arguments>.*)", call("{tool}", "{arguments}"), say("{result}"))
@@ -83,18 +83,111 @@ async def test_a_call_whose_outcome_is_unknown_ends_the_run_interrupted_and_the_
         stop(daemon, how)
     with running(home) as daemon:
         async with daemon.client() as talk:
-
-            async def heard() -> bool:
-                return any("has ended: interrupted" in each for each in await told(talk))
-
-            await eventually(heard)
+            # The turn that waited for it goes on, and has it from its wait.
+            await eventually_idle(talk)
+            heard: Any = json.loads((await talk.told("moot"))[-1][2])
+            assert (heard["status"], heard["outcome"]) == ("failed", "interrupted")
+            assert "outcome is not known" in heard["error"]
+            assert "operator failed (interrupted)" in heard["hint"]
             # It is there to be looked at, with how it ended.
             looked: Any = await called(talk, "", "agent_wait", agent_id=run_id)
             assert (looked["status"], looked["outcome"]) == ("failed", "interrupted")
-            assert "outcome is not known" in looked["error"]
-            assert "operator failed (interrupted)" in looked["hint"]
-            assert sum("has ended" in each for each in await told(talk)) == 1
+            assert not any("has ended" in each for each in await told(talk))
     assert mark.read_text() in ("began", "ended")
+
+
+@pytest.mark.parametrize("how", ["kill", "terminate"])
+async def test_a_turn_that_waits_for_its_teammates_goes_on_after_a_restart_and_answers_once(
+    home: Home, how: str
+) -> None:
+    both = {"calls": [made("agent_spawn", agent="operator", instruction=each) for each in ("quick", "slow")]}
+    go = lead("^go", both, wait("{agent_ids}"), say("Both: {result}"))
+    home.write_script(script(go, HEARD, mate("^quick", reply="Quick."), mate("^slow", hang=True)))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("moot", "go", client_message_id="m1")
+            # The second calls are those of its wait, which are on disk before they are told.
+            await speech.until("tool_start", count=2)
+            ended = "SELECT count(*) FROM agent_runs WHERE status = 'completed' AND delivery = 'owed'"
+            await eventually(lambda: asked(home, ended) == 1)
+        stop(daemon, how)
+    home.write_script(script(go, HEARD, mate("^quick", reply="Twice."), mate("^slow", reply="Slow.")))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            # Sent again, the message finds the turn that goes on, or has ended by now; never a second one.
+            joined = await talk.say("moot", "go", client_message_id="m1")
+            assert joined.outcome == "completed"
+            assert "Quick." in joined.text
+            assert "Slow." in joined.text
+            await eventually_idle(talk)
+            again = await talk.say("moot", "go", client_message_id="m1")
+            assert again.text == joined.text
+            said = [(role, content) for role, _, content in await talk.told("moot") if content and role != "tool"]
+            assert said == [("user", "go"), ("assistant", joined.text)]
+    assert asked(home, "SELECT count(*) FROM runs WHERE id LIKE 'run-%'") == 1
+    assert asked(home, "SELECT count(*) FROM agent_runs") == 2
+    assert asked(home, "SELECT count(*) FROM agent_runs WHERE delivery = 'waited'") == 2
+
+
+async def test_a_turn_between_two_steps_goes_on_while_teammates_are_owed_to_it_and_can_be_followed(home: Home) -> None:
+    go = [spawn("work"), wait(), say("Worked: {result}")]
+    home.write_script(script(lead("^go", *go, times=1), lead("^go", hang=True), HEARD, mate("^work", hang=True)))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await spawned(talk)
+            results = "SELECT count(*) FROM messages WHERE role = 'tool'"
+            await eventually(lambda: asked(home, results) == 1)
+        daemon.kill_9()
+    home.write_script(script(lead("^go", *go), HEARD, mate("^work", delay_seconds=0.3, reply="Done.")))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            followed = await talk.attach("moot").end()
+            assert followed.outcome == "completed"
+            assert "Done." in followed.text
+            await eventually_idle(talk)
+    assert asked(home, "SELECT count(*) FROM agent_runs") == 1
+    assert asked(home, "SELECT group_concat(outcome) FROM runs WHERE id LIKE 'run-%'") == "completed"
+
+
+async def test_a_turn_whose_own_call_is_unknown_ends_interrupted_and_the_result_comes_in_one_message(
+    home: Home, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    (home.path / "tools").mkdir()
+    # Nobody's by its name, and so the orchestrator's own.
+    (home.path / "tools" / "linger.py").write_text(LINGER.replace("fs_linger", "own_linger"))
+    waits = {"calls": [made("agent_wait", agent_id="{agent_id}"), made("own_linger", mark=str(mark))]}
+    home.write_script(script(lead("^go", spawn("work"), waits, say("no")), HEARD, mate("^work", hang=True)))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await spawned(talk)
+            await began(mark)
+        daemon.kill_9()
+    home.write_script(script(HEARD, mate("^work", reply="Worked.")))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+
+            async def heard() -> list[str]:
+                return [each for each in await told(talk) if "has ended: completed." in each]
+
+            (report,) = await eventually(heard)
+            assert "Worked." in report
+            await eventually_idle(talk)
+            assert (await talk.history("moot")).messages[0].outcome == "interrupted"
+            assert sum("has ended" in each for each in await told(talk)) == 1
+    assert mark.read_text() == "began"
+
+
+async def test_a_turn_that_leads_a_team_and_has_set_nobody_to_work_is_interrupted(home: Home) -> None:
+    home.write_script(script(lead("^go", hang=True)))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.start("moot", "go").until("start")
+        daemon.kill_9()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            assert await talk.active() == []
+            assert (await talk.history("moot")).messages[0].outcome == "interrupted"
 
 
 async def test_a_run_that_stood_in_line_stands_there_again(home: Home) -> None:

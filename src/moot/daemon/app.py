@@ -20,7 +20,7 @@ from moot.daemon.lock import serve_alone
 from moot.daemon.log import start_logging
 from moot.daemon.paths import Paths
 from moot.daemon.placeholder_key import placeholder_key
-from moot.daemon.principal import Principals, is_reserved
+from moot.daemon.principal import Principals
 from moot.daemon.reception import serving_of
 from moot.daemon.roster import registry_of
 from moot.daemon.team import Members, Team
@@ -232,6 +232,7 @@ class Daemon:
                 clock=self.clock,
                 supervisor=self.supervisor,
                 ended=self.ended,
+                outlasts=lambda request: self.team.teammates.is_owed(request.id),
             )
         )
 
@@ -276,10 +277,10 @@ class Daemon:
             logger.warning("run %s was interrupted: the daemon stopped while it went on", run.request.id)
         reach("daemon.recovered")
         await self.approvals.load()
-        waiting = await self.store.waiting_runs()
-        await self.team.teammates.recover()
-        self.runs.take_up([run for run in waiting if not is_reserved(run.request.key.sender)])
-        self.runs.resume(await self.store.queued_runs())
+        turns, queued = await self.team.teammates.recover(), await self.store.queued_runs()
+        # In one go: what is owed to a turn must be kept for it before the turn asks for it.
+        self.runs.take_up(turns)
+        self.runs.resume(queued)
         await self.team.teammates.go_on()
         reach("daemon.resumed")
 

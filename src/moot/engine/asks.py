@@ -15,30 +15,38 @@ class Asks:
         self._open: dict[ConversationKey, list[tuple[Ask, asyncio.Future[str]]]] = {}
 
     def open(
-        self, key: ConversationKey, run_id: str, questions: Sequence[Question], *, ask_id: str, seconds: float
+        self,
+        key: ConversationKey,
+        run_id: str,
+        questions: Sequence[Question],
+        *,
+        ask_id: str,
+        seconds: float,
+        since: float | None = None,
     ) -> Ask:
-        now = self._clock.now()
+        """Ask for so many seconds, counted from when it was first asked where that was before."""
+        opened_at = self._clock.now() if since is None else since
         ask = Ask(
             id=ask_id,
             key=key,
             run_id=run_id,
             questions=tuple(questions),
-            opened_at=now,
-            expires_at=now + seconds,
+            opened_at=opened_at,
+            expires_at=opened_at + seconds,
         )
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._open.setdefault(key, []).append((ask, answer))
         return ask
 
-    async def answer(self, ask: Ask, *, seconds: float) -> str:
+    async def answer(self, ask: Ask) -> str:
         """Wait for the answer; however the wait ends, the question is closed afterwards."""
         future = next(future for known, future in self._open[ask.key] if known.id == ask.id)
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(max(0.0, ask.expires_at - self._clock.now())):
                 return await future
         except TimeoutError:
             raise Unavailable(
-                f"nobody answered within {seconds:.0f} seconds",
+                f"nobody answered within {ask.expires_at - ask.opened_at:.0f} seconds",
                 fix="Go on without the answer, or ask again later.",
             ) from None
         finally:

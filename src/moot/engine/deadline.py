@@ -122,6 +122,16 @@ class Deadline:
         finally:
             self._tools += 1
 
+    def attending(self, tool: "Deadline") -> Waiting:
+        """What a tool enters to wait for others: its own time stands still, and their silence counts."""
+
+        @contextmanager
+        def attending() -> Iterator[None]:
+            with tool.paused(), self.watched():
+                yield
+
+        return attending
+
     def _look(self) -> None:
         """See whether the silence has lasted too long. Whatever stirs only notes the time, so a word costs nothing."""
         assert self._loop is not None

@@ -14,7 +14,7 @@ from moot.domain.abilities import Recovers, Renders
 from moot.domain.errors import MootError
 from moot.domain.message import ToolCall
 from moot.domain.ports import GateCall, Hook, Proceed, RunContext, Tool, ToolResult
-from moot.domain.prompt import ToolSpec
+from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.redaction import has_secret_arguments, is_masked, mask_call
 from moot.domain.scope import Scope
 from moot.domain.text import clean
@@ -176,6 +176,11 @@ class Toolbox:
         if tool is None or not has_secret_arguments(tool.spec):
             return call
         return replace(call, arguments=mask_call(tool.spec, call.arguments))
+
+    def is_harmless(self, name: str) -> bool:
+        """Whether a call of the tool that was broken off leaves nothing in doubt."""
+        tool = self._tools.get(name)
+        return tool is not None and tool.spec.repeatable and tool.spec.safety is Safety.SAFE
 
     def line(self, call: ToolCall) -> str:
         return self._gate.line(call) if call.name in self._tools else ""

@@ -104,8 +104,9 @@ class Ticket:
         return self.asking > 0 or self.approving > 0
 
     def suspend(self) -> None:
-        """Let go of work that waits for an approval, without an end: it is taken up again at the next start."""
-        self.suspended = True
+        """Let go of the work without an end: it is taken up again at the next start."""
+        # What somebody has stopped stays stopped.
+        self.suspended = self.suspended or self.stop is None
         self.halt(Outcome.INTERRUPTED)
 
     @property
@@ -150,10 +151,18 @@ class Lane:
 class Lanes:
     """All lanes with work. A lane is there while it has work and gone when it has none."""
 
-    def __init__(self, *, supervisor: Supervisor, clock: Clock, done: Callable[[Ticket], None]) -> None:
+    def __init__(
+        self,
+        *,
+        supervisor: Supervisor,
+        clock: Clock,
+        done: Callable[[Ticket], None],
+        outlasts: Callable[[RunRequest], bool],
+    ) -> None:
         self._supervisor = supervisor
         self._clock = clock
         self._done = done
+        self._outlasts = outlasts
         self._lanes: dict[ConversationKey, Lane] = {}
         self._empty = asyncio.Event()
         self._empty.set()
@@ -198,24 +207,24 @@ class Lanes:
         """
         self.closing = True
         for lane in self.all():
-            if lane.active is None or not lane.active.is_asking:
-                continue
-            if lane.is_nobodys or not lane.active.asking:
-                lane.active.suspend()
-            else:
-                lane.active.halt(Outcome.INTERRUPTED)
+            if lane.active is not None and lane.active.is_asking:
+                self._let_go(lane, lane.active, suspend=not lane.active.asking)
         reach("drain.begun")
         if await self._emptied(grace):
             return
         for lane in self.all():
-            if lane.active is not None and lane.is_nobodys:
-                # It goes on at the next start, from its last recorded step.
-                lane.active.suspend()
-            elif lane.active is not None:
-                lane.active.halt(Outcome.INTERRUPTED)
+            if lane.active is not None:
+                self._let_go(lane, lane.active)
         reach("drain.halted")
         await self._emptied(5.0)
         reach("drain.done")
+
+    def _let_go(self, lane: Lane, ticket: Ticket, *, suspend: bool = False) -> None:
+        """Interrupt it, unless it goes on at the next start, from its last recorded step."""
+        if suspend or lane.is_nobodys or (ticket.request is not None and self._outlasts(ticket.request)):
+            ticket.suspend()
+        else:
+            ticket.halt(Outcome.INTERRUPTED)
 
     async def _emptied(self, seconds: float) -> bool:
         try:

@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
@@ -90,6 +89,7 @@ class Loop:
     async def _sit_down(self, turn: Turn, progress: Progress, deadline: Deadline) -> Sitting:
         briefing = await self._brief(turn)
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope & briefing.scope)
+        progress.is_harmless = toolbox.is_harmless
         return Sitting(
             turn=turn,
             progress=progress,
@@ -279,7 +279,9 @@ class Loop:
             progress = sitting.progress
             progress.used_tools = True
             progress.calls, progress.results, progress.flushed = calls, {}, 0
+            progress.taken_up_at = sitting.turn.history.last_said_at()
             await self._make_calls(sitting, Reply(calls=list(calls)))
+            progress.taken_up_at = 0.0
         return bool(calls)
 
     async def _make_calls(self, sitting: Sitting, reply: Reply) -> None:
@@ -306,14 +308,14 @@ class Loop:
             speaker=turn.request.speaker,
             cwd=turn.cwd,
             emit=turn.emit,
-            ask=self._asker(turn, call, lambda: waited.during(deadline.paused()), own_deadline),
+            ask=self._asker(sitting, call, lambda: waited.during(deadline.paused()), own_deadline),
             root=turn.request.root,
             origin=turn.request.origin,
             call_id=call.id,
             step=progress.steps,
             taint=turn.history.taint,
             waiting=lambda: waited.during(deadline.paused()),
-            attending=_attending(deadline, own_deadline),
+            attending=deadline.attending(own_deadline),
             stir=deadline.stir,
         )
         with deadline.tool():
@@ -327,20 +329,23 @@ class Loop:
         turn.emit(ToolFinished(call.id, call.name, output.content, took, output.is_error))
         reach("tool.result")
 
-    def _asker(self, turn: Turn, call: ToolCall, waiting: Waiting, tool_deadline: Deadline) -> AskHuman:
-        request, asked = turn.request, count(1)
+    def _asker(self, sitting: Sitting, call: ToolCall, waiting: Waiting, tool_deadline: Deadline) -> AskHuman:
+        turn, request, asked = sitting.turn, sitting.turn.request, count(1)
+        since = sitting.progress.taken_up_at or None
 
         async def ask(questions: Sequence[Question]) -> str:
             seconds = self._config().ask_seconds
-            # Asked again after a restart, it is the same question.
+            # Asked again after a restart, it is the same question, and has no longer than it had.
             ask_id = f"ask-{request.id}-{call.id}-{next(asked)}"
-            opened = self._asks.open(request.asks_in, request.id, questions, ask_id=ask_id, seconds=seconds)
+            opened = self._asks.open(
+                request.asks_in, request.id, questions, ask_id=ask_id, seconds=seconds, since=since
+            )
             turn.emit(AskOpened(opened))
             reach("ask.opened")
             answered = False
             try:
                 with waiting(), tool_deadline.paused():
-                    answer = await self._asks.answer(opened, seconds=seconds)
+                    answer = await self._asks.answer(opened)
                 answered = True
                 reach("ask.answered")
                 return answer
@@ -375,15 +380,6 @@ def _stirring(emit: Callable[[Event], None], deadline: Deadline) -> Callable[[Ev
         emit(event)
 
     return stirring
-
-
-def _attending(deadline: Deadline, own_deadline: Deadline) -> Callable[[], AbstractContextManager[None]]:
-    @contextmanager
-    def attending() -> Iterator[None]:
-        with own_deadline.paused(), deadline.watched():
-            yield
-
-    return attending
 
 
 def _at_its_limit(progress: Progress, lack: Lack) -> RunEnd:

@@ -28,7 +28,7 @@ class Runs:
         self._w = wiring
         self.histories = Histories(wiring.store)
         self._turns = Turns(wiring, self.histories)
-        self._lanes = Lanes(supervisor=wiring.supervisor, clock=wiring.clock, done=self._done)
+        self._lanes = Lanes(supervisor=wiring.supervisor, clock=wiring.clock, done=self._done, outlasts=wiring.outlasts)
         self._by_client_id: dict[tuple[ConversationKey, str], Ticket] = {}
         self._arrivals: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()
         self._count = 0
@@ -83,7 +83,7 @@ class Runs:
             self._lanes.enter(ticket)
 
     def take_up(self, waiting: Sequence[Run]) -> None:
-        """Go on with the runs that waited for an approval when the last daemon stopped."""
+        """Go on with turns that the last daemon left, from their last recorded step."""
         for run in waiting:
             ticket = self._ticket(run.request)
             ticket.resumed = True
@@ -103,6 +103,13 @@ class Runs:
         lane = self._lanes.get(key)
         request = lane.active.request if lane is not None and lane.active is not None else None
         return request.id if request is not None else ""
+
+    def holds(self, key: ConversationKey, run_id: str) -> bool:
+        """Whether the run is in flight or in line; one that is taken up after a restart is in line first."""
+        lane = self._lanes.get(key)
+        tickets = () if lane is None else (lane.active, *lane.waiting)
+        requests = (ticket.request for ticket in tickets if ticket is not None)
+        return any(request is not None and request.id == run_id for request in requests)
 
     def kill(self, key: ConversationKey) -> bool:
         """Stop whatever runs in the conversation; what waits stays. False when nothing ran."""

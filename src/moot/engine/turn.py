@@ -18,6 +18,7 @@ from moot.engine.recorder import Recorder
 from moot.engine.step import Step
 
 _INTERRUPTED = "This call was interrupted; it is not known whether it took effect."
+_BROKEN_OFF = "This call was broken off before it had a result; making it again does no harm."
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,6 +43,10 @@ class Progress:
     calls: Sequence[ToolCall] = ()
     results: dict[str, ToolResult] = field(default_factory=dict)
     flushed: int = 0
+    # Whether a tool has no effect that could be in doubt; it waits, or asks.
+    is_harmless: Callable[[str], bool] = lambda _: False
+    # When calls that were taken up after a restart were first made; nought where none was.
+    taken_up_at: float = 0.0
 
     @property
     def spent(self) -> Spent:
@@ -67,10 +72,10 @@ class Progress:
 
     def close_calls(self) -> list[Message]:
         """Results for the calls that have none yet: what finished, and that the rest was interrupted."""
-        interrupted = ToolResult(content=_INTERRUPTED, is_error=True)
         closing: list[Message] = []
         for call in self.calls[self.flushed :]:
-            output = self.results.get(call.id, interrupted)
+            told = _BROKEN_OFF if self.is_harmless(call.name) else _INTERRUPTED
+            output = self.results.get(call.id) or ToolResult(content=told, is_error=True)
             closing.append(_result_message(call.id, output))
         self.calls, self.flushed = (), 0
         return closing

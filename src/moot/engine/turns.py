@@ -51,6 +51,8 @@ class Wiring:
     supervisor: Supervisor
     # Told after each turn, once its end is on disk.
     ended: Callable[[RunRequest, RunEnd], None]
+    # Whether a run that is stopped with the daemon goes on at the next start; those nobody sits before always do.
+    outlasts: Callable[[RunRequest], bool] = lambda _: False
 
     def agent(self, name: str) -> Agent:
         agent = self.agents(name)
@@ -106,7 +108,10 @@ class Turns:
             return
         if ticket.suspended:
             ticket.fail(
-                Unavailable("the daemon is stopping", fix="The approval stays in `moot inbox`; the run goes on.")
+                Unavailable(
+                    "the daemon is stopping",
+                    fix="The run goes on once it is back; what it asks stays in `moot inbox`.",
+                )
             )
             return
         reach("end.before")
@@ -282,6 +287,8 @@ class Turns:
             return progress.end(ticket.stop or Outcome.INTERRUPTED), []
         result = task.result()
         if isinstance(result, tuple):
+            # It came to its end before it could be let go; what it said may have been seen.
+            ticket.suspended = False
             return result
         if isinstance(result, StoreError):
             self._histories.drop(ticket.key)

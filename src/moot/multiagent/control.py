@@ -11,7 +11,7 @@ from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run import Limits
 from moot.domain.text import clean, defuse
 from moot.multiagent.crew import Wish
-from moot.multiagent.report import view
+from moot.multiagent.report import again, view
 from moot.multiagent.teammates import Teammates
 
 DEFAULT_SECONDS = 300
@@ -72,7 +72,7 @@ class AgentSpawn:
     def line(self, arguments: dict[str, Any]) -> str:
         return f"{arguments.get('agent') or 'teammate'}: {str(arguments.get('instruction', ''))[:200]}"
 
-    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         instruction = str(arguments["instruction"])
         if not instruction.strip():
             raise BadRequest("missing instruction parameter", fix="Say what is to be done.")
@@ -98,7 +98,10 @@ class AgentSpawn:
             "spawn_reason": run.spawn_reason,
             "condition": str(run.block.condition),
         }
-        return _said({key: value for key, value in told.items() if value})
+        taint: frozenset[str] = frozenset()
+        if earlier := await self._teammates.done_before(run):
+            told["note"], taint = again(earlier), await self._teammates.taint_of(earlier)
+        return ToolResult(content=_said({key: value for key, value in told.items() if value}), taint=taint)
 
 
 class AgentWait:

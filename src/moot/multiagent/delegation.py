@@ -11,9 +11,12 @@ from typing import Protocol
 from moot.domain.agent_run import AgentRun, AgentRunStatus, status_of
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.ports import RunContext
+from moot.domain.run import Outcome
 
 # A teammate that has failed so often in one turn is not given more of it.
 MOST_FAILURES = 2
+# So often one turn may have the very same task done.
+_MOST_DONE = 2
 
 
 def check_chain(agent: str, chain: tuple[str, ...], *, most: int) -> None:
@@ -53,6 +56,12 @@ class Tally:
         self._ended: set[str] = set()
         self.failures: Counter[str] = Counter()
         self.streak = 0
+        # Those that did what they were given, by the agent and the task.
+        self._done: dict[tuple[str, str], list[AgentRun]] = {}
+
+    def done(self, agent: str, instruction: str) -> Sequence[AgentRun]:
+        """Those that were given this very task and completed it, the first first."""
+        return self._done.get(_task(agent, instruction), ())
 
     def count(self, context: RunContext, agent: str, *, most: int) -> None:
         """Count a spawn, or refuse it. A call that is made again after a restart was counted before."""
@@ -89,6 +98,24 @@ class Tally:
             self.streak += 1
         else:
             self.streak = 0
+        if run.end.outcome is Outcome.COMPLETED:
+            self._done.setdefault(_task(run.agent, run.instruction), []).append(run)
+
+
+def _task(agent: str, instruction: str) -> tuple[str, str]:
+    return agent, " ".join(instruction.split())
+
+
+def check_not_done(context: RunContext, agent: str, done: Sequence[AgentRun]) -> None:
+    """Refuse a task that was done often enough in earlier steps. The call that gave it, made again, is no other."""
+    here = [run for run in done if run.parent == context.run_id]
+    done = [run for run in done if run not in here or run.step != context.step]
+    if len(done) >= _MOST_DONE and not any(run.call == context.call_id for run in here):
+        raise Conflict(
+            f"{agent} has completed this very task {len(done)} times in this turn, as "
+            f"{', '.join(run.id for run in done)}, and is not given it again",
+            fix="Answer with what is there; agent_wait tells the result once more.",
+        )
 
 
 class Kept(Protocol):

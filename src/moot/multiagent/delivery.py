@@ -64,12 +64,16 @@ class Deliveries:
         by_parent: dict[str, list[AgentRun]] = defaultdict(list)
         for run in runs:
             by_parent[run.parent].append(run)
+        left_alone: list[tuple[str, ConversationKey, list[AgentRun]]] = []
+        # Before anything is awaited: a parent that goes on must not pass by what is held for it.
         for parent, children in by_parent.items():
             key = children[0].parent_key
             assert key is not None
-            if self._runs.active(key) == parent or self._at_work(parent) is not None:
+            if self._runs.holds(key, parent) or self._at_work(parent) is not None:
                 self._held[parent] |= {run.id: run for run in children}
-                continue
+            else:
+                left_alone.append((parent, key, children))
+        for parent, key, children in left_alone:
             first = max(1, min(run.parent_seq for run in children))
             waited = waited_for(await self._store.entries(key, first=first), parent)
             left = _without(children, waited)

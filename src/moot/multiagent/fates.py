@@ -1,12 +1,17 @@
 """What becomes of a run the last daemon left: it goes on, or how it ended is found, or recorded where nobody saw it."""
 
+import logging
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from moot.domain.agent_run import AgentRun
+from moot.domain.conversation import ConversationKey
 from moot.domain.run import Outcome, Run, RunEnd
 from moot.failpoint import reach
 from moot.multiagent.crew import Crew
 from moot.multiagent.making import interrupted, stopped
+
+logger = logging.getLogger(__name__)
 
 
 class Fate(NamedTuple):
@@ -26,10 +31,23 @@ async def fate(crew: Crew, run: AgentRun) -> Fate:
     if stored.end is not None:
         return Fate(True, stored.end, is_moot)
     if is_moot:
-        return Fate(True, await _ended(crew, run, stopped(stored.spent)), is_moot)
-    if await _is_known(crew, run):
+        return Fate(True, await _ended(crew, run.id, run.key, stopped(stored.spent)), is_moot)
+    if await _is_known(crew, run.id, run.key, run.may_use):
         return Fate(True)
-    return Fate(True, await _ended(crew, run, interrupted(stored.spent)))
+    return Fate(True, await _ended(crew, run.id, run.key, interrupted(stored.spent)))
+
+
+async def going_on(crew: Crew, turns: Sequence[Run]) -> list[Run]:
+    """Those of the turns people sit before that go on; the others end, since nobody knows what came of a call."""
+    found: list[Run] = []
+    for turn in turns:
+        request = turn.request
+        if await _is_known(crew, request.id, request.key, lambda _tool: True):
+            found.append(turn)
+        else:
+            logger.warning("run %s was interrupted: the daemon stopped during a call of it", request.id)
+            await _ended(crew, request.id, request.key, interrupted(turn.spent))
+    return found
 
 
 async def never_went_on(crew: Crew, run: AgentRun) -> RunEnd:
@@ -37,7 +55,7 @@ async def never_went_on(crew: Crew, run: AgentRun) -> RunEnd:
     stored = await crew.store.run(run.id)
     if stored is None or stored.end is not None:
         return RunEnd(outcome=Outcome.CANCELLED, error="It was stopped before it began.")
-    return await _ended(crew, run, stopped(stored.spent, "It was stopped before it went on."))
+    return await _ended(crew, run.id, run.key, stopped(stored.spent, "It was stopped before it went on."))
 
 
 async def _stopped_with(crew: Crew, run: AgentRun) -> bool:
@@ -46,20 +64,20 @@ async def _stopped_with(crew: Crew, run: AgentRun) -> bool:
     return above is not None and above.end is not None and above.end.outcome is Outcome.CANCELLED
 
 
-async def _is_known(crew: Crew, run: AgentRun) -> bool:
+async def _is_known(crew: Crew, run_id: str, key: ConversationKey, may_use: Callable[[str], bool]) -> bool:
     """Whether nothing about a run is unknown: no open call can have begun, but for those that do no harm twice."""
-    history = await crew.runs.histories.load(run.key)
+    history = await crew.runs.histories.load(key)
     for call in history.open_calls() if history is not None else ():
-        if crew.repeatable(call.name) or not run.may_use(call.name):
+        if crew.repeatable(call.name) or not may_use(call.name):
             continue
-        if await crew.approvals.of_call(run.id, call.id) is None:
+        if await crew.approvals.of_call(run_id, call.id) is None:
             return False
     return True
 
 
-async def _ended(crew: Crew, run: AgentRun, end: RunEnd) -> RunEnd:
-    await crew.store.end(run.key, run.id, end, (), now=crew.clock.now())
+async def _ended(crew: Crew, run_id: str, key: ConversationKey, end: RunEnd) -> RunEnd:
+    await crew.store.end(key, run_id, end, (), now=crew.clock.now())
     # The store has closed its open calls, which the history in memory does not know.
-    crew.runs.histories.drop(run.key)
+    crew.runs.histories.drop(key)
     reach("teammate.interrupted")
     return end

@@ -8,6 +8,7 @@ from moot.domain.run import Outcome
 from moot.multiagent.delegation import MOST_FAILURES
 
 _LONGEST_RESULT = 60_000
+_SHOWN_RESULT = 2_000
 # A line that reads as the beginning of another report.
 _HEAD = re.compile(r"^(?=.*\([ \t]*arun-[0-9a-f]+[ \t]*\)[ \t]+has[ \t]+ended)", re.IGNORECASE | re.MULTILINE)
 
@@ -46,6 +47,17 @@ def hint(run: AgentRun, *, streak: int = 0) -> str:
     return (
         f"{failed} Do not give it the same again: choose another teammate, or answer with what you have and say what "
         "is missing."
+    )
+
+
+def again(earlier: AgentRun) -> str:
+    """What is said of a task that is given a second time, after one has completed it."""
+    assert earlier.end is not None
+    said = earlier.end.content
+    more = f" … ({len(said) - _SHOWN_RESULT} characters more)" if len(said) > _SHOWN_RESULT else ""
+    return (
+        f"{earlier.agent} has completed this very task in this turn before, as {earlier.id}. It is being done a second "
+        f"time; a third is refused. The first result was: {said[:_SHOWN_RESULT]}{more}"
     )
 
 

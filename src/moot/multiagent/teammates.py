@@ -18,14 +18,14 @@ from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavai
 from moot.domain.events import ApprovalOpened, AskOpened, Event
 from moot.domain.message import Entry
 from moot.domain.ports import RunContext
-from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.domain.run import Outcome, Run, RunEnd, RunRequest
 from moot.domain.trace import TraceKind
 from moot.failpoint import reach
 from moot.multiagent.attendance import Attendance
 from moot.multiagent.crew import Crew, Live, Wish
-from moot.multiagent.delegation import Delegations, check_chain, check_not_given
+from moot.multiagent.delegation import Delegations, check_chain, check_not_done, check_not_given
 from moot.multiagent.delivery import Deliveries
-from moot.multiagent.fates import fate, never_went_on
+from moot.multiagent.fates import fate, going_on, never_went_on
 from moot.multiagent.making import in_background, request_of, spawned, taken_back
 from moot.multiagent.places import Places
 
@@ -59,7 +59,7 @@ class Teammates:
         history = await self._c.runs.histories.load(context.key)
         if history is not None and self._has_twin(context.run_id, wish):
             check_not_given(context, wish.agent, wish.instruction, self.not_fetched(context.run_id, history.entries))
-        await self._count(context, wish.agent)
+        await self._count(context, wish)
         # Those of one step are spawned from the same place.
         parent_seq = history.last_said_seq() if history is not None else 0
         return await self._keep(spawned(context, wish, run_id=self._new_id(), chain=chain, parent_seq=parent_seq))
@@ -70,8 +70,11 @@ class Teammates:
             raise Unavailable("the daemon is shutting down", fix="Try again once the daemon is back.")
         return await self._keep(in_background(wish, run_id=self._new_id(), owner=owner, cwd=cwd))
 
-    async def recover(self) -> None:
-        """Look at all that the last daemon left, before any of it goes on: a run may meet those it spawned."""
+    async def recover(self) -> list[Run]:
+        """Look at all that the last daemon left, before any of it goes on: a run may meet those it spawned.
+
+        Returns the turns of people's that go on as well.
+        """
         self._left = await self._c.shelf.owed()
         for run in await self._c.shelf.not_ended():
             live = self._enlist(run)
@@ -83,7 +86,10 @@ class Teammates:
                 live.taken_up = True
                 live.run = replace(run, block=Block(condition=Condition.RESUMING))
             self._places.stand_in_line(live)
+        left = [run for run in await self._c.store.waiting_runs() if run.request.id not in self._live]
+        turns = await going_on(self._c, left)
         reach("teammates.recovered")
+        return turns
 
     async def go_on(self) -> None:
         """Hand on what is owed, and let runs go on from their last recorded steps and begin."""
@@ -110,6 +116,10 @@ class Teammates:
     def under(self, run_id: str) -> list[AgentRun]:
         """Those that a run has spawned and that have not ended."""
         return [live.run for live in self._live.values() if live.run.parent == run_id]
+
+    def is_owed(self, run_id: str) -> bool:
+        """Whether teammates of the run are at work, or have ended and what came of it is kept for it."""
+        return bool(self._deliveries.held_for(run_id) or self.under(run_id))
 
     def not_fetched(self, run_id: str, entries: Sequence[Entry]) -> list[AgentRun]:
         """Those that a run has spawned and has not had the result of, as its own messages tell."""
@@ -153,6 +163,11 @@ class Teammates:
             if run.status is AgentRunStatus.FAILED and run.end is not None:
                 self._recovers(context, action="reroute", specialist=run.agent, cause=str(run.end.outcome))
         return runs
+
+    async def done_before(self, run: AgentRun) -> AgentRun | None:
+        """Who completed the same task before, in the turn the run belongs to."""
+        done = (await self._delegations.of(run.origin)).done(run.agent, run.instruction)
+        return next((each for each in done if each.id != run.id), None)
 
     def streak(self, run: AgentRun) -> int:
         """How many teammates in a row have failed by now in the turn this one belongs to."""
@@ -251,12 +266,13 @@ class Teammates:
         parent = self._live.get(context.run_id)
         return (*parent.run.chain, parent.run.agent) if parent is not None else (context.speaker,)
 
-    async def _count(self, context: RunContext, agent: str) -> None:
+    async def _count(self, context: RunContext, wish: Wish) -> None:
         tally = await self._delegations.of(context.origin or context.run_id)
         try:
-            tally.count(context, agent, most=self._c.config().max_delegation_rounds)
+            check_not_done(context, wish.agent, tally.done(wish.agent, wish.instruction))
+            tally.count(context, wish.agent, most=self._c.config().max_delegation_rounds)
         except MootError as error:
-            self._recovers(context, action="refused", specialist=agent, cause=error.message)
+            self._recovers(context, action="refused", specialist=wish.agent, cause=error.message)
             raise
 
     def _above(self, context: RunContext) -> set[str]:

@@ -145,20 +145,20 @@ def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now:
 def recover(db: apsw.Connection, now: float) -> list[Run]:
     """End what a dead daemon left running.
 
-    What was queued stays queued, what waits for its owner goes on waiting, and what nobody sits before (a teammate,
-    work in the background) is left running for whoever takes it up.
+    What was queued stays queued, what waits for its owner goes on waiting, and a team (a teammate, work in the
+    background, a turn with teammates that are owed to it) is left running for whoever takes it up.
     """
     found = list(
         db.execute(
-            "SELECT runs.id, conversation, agent_runs.id FROM runs LEFT JOIN agent_runs"
-            " ON agent_runs.id = runs.id AND agent_runs.status = 'spawned'"
-            " WHERE runs.status = 'running' AND runs.status <> 'ended' ORDER BY runs.number"
+            "SELECT id, conversation, EXISTS (SELECT 1 FROM agent_runs WHERE id = runs.id AND status = 'spawned')"
+            " OR EXISTS (SELECT 1 FROM agent_runs WHERE parent = runs.id AND (status = 'spawned' OR delivery = 'owed'))"
+            " FROM runs WHERE status = 'running' AND status <> 'ended' ORDER BY number"
         )
     )
     left = [
         (run_id, conversation)
-        for run_id, conversation, teammate in found
-        if teammate is None and not _waits(db, run_id, conversation)
+        for run_id, conversation, is_of_team in found
+        if not is_of_team and not _waits(db, run_id, conversation)
     ]
     for run_id, conversation in left:
         rows.append_messages(db, conversation, run_id, _closing(db, conversation, ()), now)

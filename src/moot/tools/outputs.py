@@ -29,6 +29,9 @@ _RANGE_LINES = 100
 _MATCHES = 100
 _EXCERPT = 300
 _SEARCHES = 4
+_REF = "out"
+# What else has an id that a model may take for a ref.
+_RUNS = ("arun-", "run-")
 
 
 def tools(
@@ -58,7 +61,7 @@ class Shelve:
             return result
         now = self._clock.now()
         output = Output(
-            ref=make_id("out", now=now, rng=self._rng),
+            ref=make_id(_REF, now=now, rng=self._rng),
             tool=call.tool.spec.name,
             content=content[: self._config().max_characters],
             taint=result.taint,
@@ -74,8 +77,8 @@ class ToolOutputGet:
         name="tool_output_get",
         safety=Safety.SAFE,
         group="outputs",
-        description="Read more of a tool result that was too long to be shown whole. "
-        "Long results come in pages: read on at next_offset.",
+        description="Read more of a tool result that was too long to be shown whole and has a ref where it was cut; "
+        "there is nothing else to read with it. Long results come in pages: read on at next_offset.",
         parameters={
             "type": "object",
             "properties": {
@@ -116,7 +119,7 @@ class ToolOutputGet:
         ref = str(arguments["ref"])
         output = await self._outputs.get(context.key, ref, now=self._clock.now())
         if output is None:
-            raise NotFound(f"there is no result {ref!r} here, or no longer", fix="Call the tool that made it again.")
+            raise NotFound(f"there is no result {ref!r} here, or no longer", fix=_hint(ref))
         # What became a secret since is taken out before it is cut into pages.
         content = await in_thread(self._redact, output.content)
         if mode == "grep":
@@ -140,6 +143,15 @@ class ToolOutputGet:
         if read.next_offset:
             told["next_offset"] = read.next_offset
         return told
+
+
+def _hint(ref: str) -> str:
+    """What to do about a ref that leads nowhere. Never to do again what was done: that may have had effects."""
+    if ref.startswith(_RUNS):
+        return "That is a run, and no result that was cut: agent_wait tells what came of it."
+    if not ref.startswith(f"{_REF}-"):
+        return f'Only a result that was cut can be read here, by the ref "{_REF}-…" that stands where it was cut.'
+    return "Results that were cut are kept for a day; go on with what was shown of it."
 
 
 class Searches:

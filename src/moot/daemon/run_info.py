@@ -6,13 +6,12 @@ from dataclasses import dataclass
 import msgspec
 
 from moot.domain.agent_run import AgentRun, AgentRunStatus, Condition, GrantState, status_of
-from moot.domain.events import ToolsStarted
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.engine.lanes import Ticket
 from moot.wire import moot_pb2 as pb
 
 TURN, TEAMMATE, BACKGROUND = "turn", "teammate", "background"
-_WAIT = "agent_wait"
+WAIT = "agent_wait"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +186,9 @@ def _add_asked(info: pb.RunInfo, asked: Asked | None, is_question: bool) -> None
 
 def _waited_for(ticket: Ticket) -> list[str]:
     """The runs a turn waits for: it says so in the calls it is making."""
-    calls = ticket.last.calls if isinstance(ticket.last, ToolsStarted) else ()
     found: list[str] = []
-    for call in calls:
-        if call.name == _WAIT:
+    for call in ticket.calls.values():
+        if call.name == WAIT:
             try:
                 given = msgspec.json.decode(call.arguments)
             except msgspec.DecodeError:

@@ -76,4 +76,9 @@ class Live:
     # Stopped before it was in its lane.
     is_halted: bool = False
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    blocks: Blocks = field(default_factory=Blocks)
+    blocks: Blocks = field(init=False)
+    # Those it waits for, a list for each wait of its own.
+    waits: list[Sequence[str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.blocks = Blocks(self.run.id)

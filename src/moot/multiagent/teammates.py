@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -32,6 +32,7 @@ from moot.multiagent.places import Places
 logger = logging.getLogger(__name__)
 
 _STOP_SECONDS = 5.0
+_WAITING = Block(condition=Condition.WAITING, reason="it waits for its teammates")
 
 
 class Teammates:
@@ -42,6 +43,7 @@ class Teammates:
         self._delegations = Delegations(crew.shelf)
         self._attendance = Attendance(self.at_work)
         self._closing = False
+        self._watchers: list[Callable[[], None]] = []
         # Ended runs whose results the last daemon owed.
         self._left: list[AgentRun] = []
         self._deliveries = Deliveries(crew, self.at_work)
@@ -309,13 +311,9 @@ class Teammates:
     def _note(self, live: Live, event: Event) -> None:
         self._attendance.stirred(live.run.id)
         block = live.blocks.after(event)
-        if block is None:
-            return
-        if block.condition:
-            self._block(live, block)
-        else:
-            self._unblock(live, block)
-        self._tell_root(live.run, event)
+        if block is not None:
+            self._stand(live, block)
+            self._tell_root(live.run, event)
 
     def _tell_root(self, run: AgentRun, event: Event) -> None:
         """What a teammate asks comes up where the person is."""
@@ -323,18 +321,29 @@ class Teammates:
         if feed is not None and not feed.closed:
             feed.emit(event)
 
-    def _block(self, live: Live, block: Block) -> None:
-        live.run = replace(live.run, block=block)
+    def _stand(self, live: Live, left: Block) -> None:
+        """Say what holds a run up now: what it asks, or else those it waits for; `left` where nothing does."""
+        waits = dict.fromkeys(run_id for run_ids in live.waits for run_id in run_ids)
+        block = live.blocks.newest or (_WAITING if waits else left)
+        live.run = replace(live.run, block=block, waiting_on=", ".join(waits))
         self._c.mirror(live.run)
         self._attendance.changed(live.run.id)
-        self._places.give_up(live.run.id)
-
-    def _unblock(self, live: Live, block: Block) -> None:
-        live.run = replace(live.run, block=block, waiting_on="")
-        self._c.mirror(live.run)
-        self._attendance.changed(live.run.id)
-        if live.run.status is AgentRunStatus.RUNNING:
+        if block.condition:
+            self._places.give_up(live.run.id)
+        elif live.run.status is AgentRunStatus.RUNNING:
             self._places.take_again(live.run.id)
+        self._tell_watchers()
+
+    def watch(self, told: Callable[[], None]) -> None:
+        """Tell of whatever holds a run up or lets it go on, and of every end, once it can be seen."""
+        self._watchers.append(told)
+
+    def unwatch(self, told: Callable[[], None]) -> None:
+        self._watchers.remove(told)
+
+    def _tell_watchers(self) -> None:
+        for told in tuple(self._watchers):
+            told()
 
     @contextmanager
     def _attending(self, context: RunContext, run_ids: Sequence[str]) -> Iterator[None]:
@@ -342,13 +351,14 @@ class Teammates:
         live = self._live.get(context.run_id)
         with self._attendance.waiting(context, run_ids):
             if live is not None:
-                live.run = replace(live.run, waiting_on=", ".join(run_ids))
-                self._block(live, Block(condition=Condition.WAITING, reason="it waits for its teammates"))
+                live.waits.append(run_ids)
+                self._stand(live, Block())
             try:
                 yield
             finally:
                 if live is not None:
-                    self._unblock(live, Block())
+                    live.waits.remove(run_ids)
+                    self._stand(live, Block())
 
     async def _finish(self, live: Live, end: RunEnd) -> None:
         await self._deliveries.settle(await self._end(live, end))
@@ -375,6 +385,7 @@ class Teammates:
         self._attendance.changed(run.id)
         live.over.set()
         self._places.give_up(run.id)
+        self._tell_watchers()
         return [*self._deliveries.left_by(run.id), *([run] if delivery is Delivery.OWED else ())]
 
     def _new_id(self) -> str:

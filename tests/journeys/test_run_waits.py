@@ -16,6 +16,7 @@ from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import PATIENCE, DaemonProcess, Home, eventually, running
 from tests.scripting import call, lead, made, mate, say, script, wait
 from tests.talking import Talking
+from tests.terminal import terminal
 
 CONFIG = (
     PLAIN
@@ -74,6 +75,7 @@ SCRIPT = script(
     mate("^hold (?P<go>.*)", call("fs_until", path="{go}"), say("held")),
     mate("^name it", call("set_title", title="Boats"), say("named")),
     mate("^name twice", call("set_title", title="Boats"), call("set_title", title="Ships"), say("named twice")),
+    {"match": "^alone (?P<go>.*)", "steps": [call("fs_busy", path="{go}"), say("Came of it: {result}")]},
     mate("^busy (?P<go>.*)", call("fs_busy", path="{go}"), say("was busy")),
     {"reply": "You said: {user}"},
 )
@@ -230,3 +232,130 @@ async def _is_waiting(daemon: DaemonProcess) -> None:
             return (await talk.ask(get_stats=pb.GetStats())).stats.connections >= 3
 
         await eventually(connected)
+
+
+async def test_a_wait_names_what_is_asked_and_how_to_answer_it(daemon: DaemonProcess) -> None:
+    async with daemon.client() as talk:
+        run_id = start(daemon, "pair")
+        done = daemon.cli("wait", run_id)
+        below = await at_work(talk, run_id, asking="name", count=1)
+        assert f"operator ({below['name'].run_id}): set_title waits for approval" in done.stderr
+        assert f"moot inbox approve {below['name'].ask_id}" in done.stderr
+        with terminal(daemon.home, "wait", run_id, columns=200) as person:
+            person.wait_for(f"moot inbox approve {below['name'].ask_id}")
+            await decide(talk, below["name"].ask_id)
+            second = await _second(talk, run_id, below["name"].ask_id)
+            person.wait_for(f"moot inbox approve {second}")
+            await decide(talk, second)
+            assert person.wait_for_exit() == 0
+        assert "named twice" in person.seen
+
+
+async def _second(talk: Talking, run_id: str, first: str) -> str:
+    """What a teammate asks after the first thing."""
+
+    async def asked() -> str:
+        _, below = await tree(talk, run_id)
+        ask_id = below["name"].ask_id
+        return ask_id if ask_id != first else ""
+
+    found: str = await eventually(asked)
+    return found
+
+
+# ---- following in a script ----------------------------------------------------------------------
+
+
+async def until_said(process: "subprocess.Popen[str]", what: str) -> None:
+    """Read what a command says beside its answer up to a line."""
+
+    def read() -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if what in line:
+                return
+        raise AssertionError(f"it ended without saying {what!r}")
+
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.to_thread(read)
+
+
+@pytest.mark.parametrize("command", ["run", "ask"])
+async def test_a_script_is_left_only_once_nothing_but_a_person_helps(
+    daemon: DaemonProcess, go: Path, sender: str, command: str
+) -> None:
+    told = ("ask", "moot", f"trip {go}", "--as", sender) if command == "ask" else ("run", f"trip {go}", "--as", sender)
+    with typed(daemon, *told, "--json") as process:
+        await until_said(process, "An approval waits, and others still work")
+        assert process.poll() is None
+        let_go(go)
+        out, _ = await asyncio.to_thread(process.communicate, timeout=PATIENCE)
+    assert process.returncode == 3
+    data = json.loads(out)["data"]
+    assert data["outcome"] == "waiting"
+    (approval,) = data["approvals"]
+    assert daemon.cli("inbox", "approve", approval["ask_id"]).returncode == 0
+
+
+async def test_a_script_hears_the_answer_when_somebody_decides_while_others_work(
+    daemon: DaemonProcess, go: Path
+) -> None:
+    async with daemon.client() as talk:
+        run_id = start(daemon, f"trip {go}")
+        below = await at_work(talk, run_id, asking="name")
+        with typed(daemon, "attach", run_id) as process:
+            await until_said(process, f"moot inbox show {below['name'].ask_id}")
+            await decide(talk, below["name"].ask_id)
+            let_go(go)
+            out, said = await asyncio.to_thread(process.communicate, timeout=PATIENCE)
+        assert process.returncode == 0, said
+        assert out.startswith("All: ")
+
+
+async def test_one_who_joins_in_a_script_is_not_sent_away_for_what_is_settled(daemon: DaemonProcess, go: Path) -> None:
+    async with daemon.client() as talk:
+        run_id = start(daemon, f"alone {go}", "--agent", "ada")
+        assert daemon.cli("wait", run_id).returncode == 3
+        root, _ = await tree(talk, run_id)
+        await decide(talk, root.ask_id)
+        with typed(daemon, "attach", run_id) as process:
+            await _is_waiting(daemon)
+            let_go(go)
+            out, said = await asyncio.to_thread(process.communicate, timeout=PATIENCE)
+        assert process.returncode == 0, said
+        assert out == "Came of it: done\n"
+
+
+async def test_one_who_joins_hears_of_what_is_asked_now_alone(daemon: DaemonProcess) -> None:
+    async with daemon.client() as talk:
+        run_id = start(daemon, "pair")
+        below = await at_work(talk, run_id, asking="name", count=1)
+        first = below["name"].ask_id
+        await decide(talk, first)
+        second = await _second(talk, run_id, first)
+        document = daemon.cli_json("attach", run_id)
+        assert [each["ask_id"] for each in document["data"]["approvals"]] == [second]
+        with terminal(daemon.home, "attach", run_id, columns=120) as person:
+            person.wait_for("o/r/a/d ›")
+            person.enter("o")
+            person.wait_for("named twice")
+            assert person.wait_for_exit() == 0
+        assert person.seen.count("o/r/a/d ›") == 1
+        assert "Boats" not in person.seen
+
+
+# ---- moot ps ------------------------------------------------------------------------------------
+
+
+async def test_only_the_one_that_asks_is_said_to_need_a_person(home: Home) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            run_id = start(daemon, "pair")
+            await at_work(talk, run_id, asking="name", count=1)
+            with terminal(home, "ps", "--tree", columns=120) as person:
+                person.wait_for("1 needs you · 1 waiting")
+                assert person.wait_for_exit() == 0
+            rows = [row for row in person.rows.text.splitlines() if "arun-" in row and "$" in row]
+            assert ["waits for 1" in row for row in rows] == [True, False]
+            assert ["needs you" in row for row in rows] == [False, True]
+            daemon.cli("stop", run_id)

@@ -42,11 +42,23 @@ def is_run(name: str) -> bool:
 @output.json_option
 def show(run_id: str) -> None:
     """Show all that is known of RUN: what it was asked, how it stands, what it used, and what came of it."""
-    info = ask_daemon(pb.ClientMessage(get_run=pb.GetRunMsg(run_id=run_id))).run
-    output.emit(shapes.run(info), render=lambda _: _shown(info))
+    info, later = asyncio.run(_found(run_id))
+    extra = {"later": [shapes.message(entry) for entry in later]} if later else {}
+    output.emit(shapes.run(info) | extra, render=lambda _: _shown(info, later))
 
 
-def _shown(info: pb.RunInfo) -> str:
+async def _found(run_id: str) -> tuple[pb.RunInfo, list[pb.HistoryMessage]]:
+    """The run, and what came in after the end of one in the background: reports of those it left at work."""
+    async with daemon_client() as connection:
+        info = (await connection.request(pb.ClientMessage(get_run=pb.GetRunMsg(run_id=run_id)))).run
+        if info.kind != "background" or not info.outcome:
+            return info, []
+        messages = await _Logs(info.run_id, "", 0).new(connection)
+        asked = [place for place, entry in enumerate(messages) if entry.role == "user"]
+        return info, messages[asked[1] :] if len(asked) > 1 else []
+
+
+def _shown(info: pb.RunInfo, later: Sequence[pb.HistoryMessage]) -> str:
     told, colour = state(info)
     tools = ", ".join((*info.allowed_tools, *(f"{tool} (granted)" for tool in info.granted_tools)))
     limits = ", ".join(f"{field.name} {value}" for field, value in info.limits.ListFields())
@@ -71,7 +83,8 @@ def _shown(info: pb.RunInfo) -> str:
     head = [f"{key:12}{value if key == 'state' else safe.line(value)}" for key, value in rows if value]
     task = ["", output.paint("task", bold=True), safe.clean(info.instruction).rstrip()]
     result = ["", output.paint("result", bold=True), safe.clean(info.result).rstrip()] if info.result else []
-    return "\n".join([*head, *task, *result])
+    after = ["", output.paint("afterwards", bold=True), transcript(later, info.agent)] if later else []
+    return "\n".join([*head, *task, *result, *after])
 
 
 # ---- attach -------------------------------------------------------------------------------------
@@ -157,12 +170,12 @@ class _Logs:
             return
 
     async def _print(self, connection: Connection, agent: str, asker: str) -> None:
-        for entry in await self._new(connection):
+        for entry in await self.new(connection):
             if not output.wants_json():
                 output.write(transcript([entry], agent, asker=asker) + "\n")
             self._shown.append(entry)
 
-    async def _new(self, connection: Connection) -> list[pb.HistoryMessage]:
+    async def new(self, connection: Connection) -> list[pb.HistoryMessage]:
         found: list[pb.HistoryMessage] = []
         while True:
             history = await self._page(connection)

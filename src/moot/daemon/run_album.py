@@ -17,6 +17,7 @@ from moot.wire import moot_pb2 as pb
 MOST_ENDED = 500
 # A shorter beginning of an id could soon mean another run.
 _SHORTEST = 6
+_MOST_ALIKE = 64
 _FIX = "See which there are with `moot ps -a`."
 
 
@@ -61,7 +62,7 @@ class Album:
         """The run as it stands. One that is not the caller's is not there for them."""
         picture = await self.picture()
         info = picture.get(run_id) or await self.stored(run_id)
-        if info is None and len(run_id) >= _SHORTEST:
+        if info is None:
             info = await self._shortened(run_id, picture, principal)
         if info is None or not sees(principal, info):
             raise NotFound(f"there is no run {run_id!r}", fix=_FIX)
@@ -86,10 +87,15 @@ class Album:
     async def _shortened(
         self, start: str, picture: Mapping[str, pb.RunInfo], principal: Principal
     ) -> pb.RunInfo | None:
+        """The one run whose id begins so; one that goes on comes before those that have ended."""
+        if not start:
+            return None
         ended = await self.ended(principal, MOST_ENDED)
+        turns = [await self.stored(run_id) for run_id in await self.store.run_ids(start, limit=_MOST_ALIKE)]
+        ended |= {info.run_id: info for info in turns if info is not None}
         for infos in (picture, ended):
             found = [each for each in infos.values() if each.run_id.startswith(start) and sees(principal, each)]
-            if len(found) > 1:
+            if len(found) > 1 or (found and len(start) < _SHORTEST):
                 named = ", ".join(each.run_id for each in found[:5])
                 raise BadRequest(f"{start!r} could be any of {named}", fix="Give more of the id.")
             if found:

@@ -41,7 +41,7 @@ def turn_info(ticket: Ticket, at: Moment, *, position: int, asked: Asked | None)
     info.position = position
     if not position:
         _add_progress(info, ticket, at)
-        info.seconds = at.monotonic - ticket.started
+        info.seconds = at.now - ticket.began_at if ticket.began_at else at.monotonic - ticket.started
         info.started_at = at.now - info.seconds
         waits = _waited_for(ticket)
         if waits:

@@ -9,6 +9,7 @@ from moot.daemon.principal import Principal
 from moot.daemon.records import Records
 from moot.daemon.run_album import MOST_ENDED, Album, sees
 from moot.daemon.run_info import (
+    BACKGROUND,
     TURN,
     WAIT,
     in_order,
@@ -115,8 +116,10 @@ class RunRequests:
         asked = message.get_run_history
         info = await self._album.info(asked.run_id, principal)
         request = pb.GetHistoryMsg(first_seq=asked.first_seq, newest=asked.newest, all=True)
+        # A background run has its conversation to itself: whatever comes there after its end came of it.
+        run_id = "" if info.kind == BACKGROUND else info.run_id
         try:
-            history = await self._d.records.history(_key(info), request, run_id=info.run_id)
+            history = await self._d.records.history(_key(info), request, run_id=run_id)
         except NotFound:
             # It has not begun, or what it said is not kept any more; what it was asked is known all the same.
             history = pb.History(queued=[info.instruction])
@@ -145,7 +148,7 @@ class RunRequests:
 
         self._d.runs.tap(tap)
         # Of a teammate that has ended the events tell before it can be seen.
-        self._d.teammates.watch(news.set)
+        self._d.teammates.attendance.watchers.append(news.set)
         reply.on_close(news.set)
         try:
             while True:
@@ -160,7 +163,7 @@ class RunRequests:
                     return
                 await self._news(run_ids, news, left)
         finally:
-            self._d.teammates.unwatch(news.set)
+            self._d.teammates.attendance.watchers.remove(news.set)
             self._d.runs.untap(tap)
 
     async def _news(self, run_ids: Sequence[str], news: asyncio.Event, seconds: float) -> None:

@@ -60,6 +60,8 @@ class Ticket:
     # What it has done so far, once it has begun.
     progress: Progress | None = None
     started: float = 0.0
+    # When it began, where that was before a restart.
+    began_at: float = 0.0
     last: Event | None = None
     last_at: float = 0.0
     # The calls under way.

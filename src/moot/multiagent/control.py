@@ -10,11 +10,10 @@ from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run import Limits
 from moot.domain.text import clean, defuse
-from moot.multiagent.crew import Wish
+from moot.multiagent.crew import DEFAULT_SECONDS, Wish
 from moot.multiagent.report import view
 from moot.multiagent.teammates import Teammates
 
-DEFAULT_SECONDS = 300
 _MOST_SECONDS = 86_400
 _MOST_WAITED = 256
 
@@ -84,7 +83,7 @@ class AgentSpawn:
                 instruction=instruction,
                 reason=str(arguments.get("spawn_reason") or ""),
                 allowed_tools=_names(arguments.get("allowed_tools")),
-                limits=Limits(seconds=_seconds(arguments, DEFAULT_SECONDS) or DEFAULT_SECONDS),
+                limits=Limits(seconds=_seconds(arguments) or DEFAULT_SECONDS),
             ),
         )
         told = {
@@ -139,7 +138,8 @@ class AgentWait:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         ids = _ids(str(arguments["agent_id"]))
         every = arguments.get("mode") != "any"
-        seconds = _seconds(arguments, DEFAULT_SECONDS)
+        # A time that is named is for looking how they stand then, also at one that waits for a person.
+        seconds = None if arguments.get("timeout") is None else _seconds(arguments)
         runs = await self._teammates.wait(context, ids, seconds=seconds, every=every)
         ended = [run for run in runs if run.end is not None]
         timed_out = len(ended) < len(runs) if every else not ended
@@ -231,10 +231,10 @@ def _names(given: object) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _seconds(arguments: dict[str, Any], default: int) -> int:
+def _seconds(arguments: dict[str, Any]) -> int:
     given = arguments.get("timeout")
     if given is None:
-        return default
+        return DEFAULT_SECONDS
     if not 0 <= int(given) <= _MOST_SECONDS:
         raise BadRequest(f"timeout must be 0 to {_MOST_SECONDS} seconds")
     return int(given)

@@ -18,6 +18,9 @@ from moot.engine.supervisor import Supervisor
 from moot.multiagent.blocks import Blocks
 from moot.multiagent.partition import Partition
 
+# How long a teammate may work, and a wait for it lasts, unless said.
+DEFAULT_SECONDS = 300
+
 
 class AgentRuns(Protocol):
     """Where spawned and background runs are kept."""

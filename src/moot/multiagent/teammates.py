@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -20,9 +20,10 @@ from moot.domain.message import Entry
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.trace import TraceKind
+from moot.engine.deadline import Deadline
 from moot.failpoint import reach
 from moot.multiagent.attendance import Attendance
-from moot.multiagent.crew import Crew, Live, Wish
+from moot.multiagent.crew import DEFAULT_SECONDS, Crew, Live, Wish
 from moot.multiagent.delegation import Delegations, check_chain, check_not_given
 from moot.multiagent.delivery import Deliveries
 from moot.multiagent.fates import fate
@@ -41,9 +42,8 @@ class Teammates:
         self._live: dict[str, Live] = {}
         self._places = Places(most=lambda: crew.config().max_running, start=self._begin)
         self._delegations = Delegations(crew.shelf)
-        self._attendance = Attendance(self.at_work)
+        self.attendance = Attendance(self.at_work)
         self._closing = False
-        self._watchers: list[Callable[[], None]] = []
         # Ended runs whose results the last daemon owed.
         self._left: list[AgentRun] = []
         self._deliveries = Deliveries(crew, self.at_work)
@@ -75,13 +75,14 @@ class Teammates:
         self._left = await self._c.shelf.owed()
         for run in await self._c.shelf.not_ended():
             live = self._enlist(run)
-            begun, end, live.is_moot = await fate(self._c, run)
+            begun, end, live.is_moot, begun_at = await fate(self._c, run)
+            live.run = replace(run, started_at=begun_at)
             if end is not None:
                 self._left += await self._end(live, end)
                 continue
             if begun:
                 live.taken_up = True
-                live.run = replace(run, block=Block(condition=Condition.RESUMING))
+                live.run = replace(live.run, block=Block(condition=Condition.RESUMING))
             self._places.stand_in_line(live)
         reach("teammates.recovered")
 
@@ -140,14 +141,25 @@ class Teammates:
                 raise NotFound(f"there is no run {run.id!r} here", fix="Use an id that agent_spawn returned.")
         return runs
 
-    async def wait(self, context: RunContext, run_ids: Sequence[str], *, seconds: float, every: bool) -> list[AgentRun]:
-        """Wait until all of the runs, or one of them, have ended; however that goes, see them as they stand then."""
+    async def wait(
+        self, context: RunContext, run_ids: Sequence[str], *, seconds: float | None, every: bool
+    ) -> list[AgentRun]:
+        """Wait until all of the runs, or one of them, have ended; however that goes, see them as they stand then.
+
+        Where no time is named, that of the wait stands while nobody is waited for but a person.
+        """
         runs = await self.found(context, run_ids)
         above = {context.run_id, *self._ancestors(context.run_id)}
         if any(run.id in above for run in runs):
             raise Conflict("a run cannot wait for itself or for one that waits for it")
-        with self._attending(context, [run.id for run in runs]):
-            await self.over(run_ids, seconds=seconds, every=every)
+        clock = Deadline(DEFAULT_SECONDS if seconds is None else None)
+        try:
+            async with clock:
+                with self._attending(context, [run.id for run in runs], clock):
+                    await self.over(run_ids, seconds=seconds, every=every)
+        except TimeoutError:
+            if not clock.expired:
+                raise
         runs = [await self.find(run_id) for run_id in run_ids]
         for run in runs:
             if run.status is AgentRunStatus.FAILED and run.end is not None:
@@ -161,7 +173,7 @@ class Teammates:
     def _recovers(self, context: RunContext, **what: str) -> None:
         self._c.traces.note(context.run_id, TraceKind.RECOVERY_ATTEMPT, context.speaker, **what)
 
-    async def over(self, run_ids: Sequence[str], *, seconds: float, every: bool) -> bool:
+    async def over(self, run_ids: Sequence[str], *, seconds: float | None, every: bool) -> bool:
         """Wait until all of the runs, or one of them, have ended. False when the time was up first."""
         lives = [self._live[run_id] for run_id in run_ids if run_id in self._live]
         if not lives or (not every and len(lives) < len(run_ids)):
@@ -169,7 +181,7 @@ class Teammates:
         waits = [self._c.supervisor.start(f"wait for {live.run.id}", live.over.wait()) for live in lives]
         mode = asyncio.ALL_COMPLETED if every else asyncio.FIRST_COMPLETED
         try:
-            done, pending = await asyncio.wait(waits, timeout=max(0.0, seconds), return_when=mode)
+            done, pending = await asyncio.wait(waits, timeout=seconds, return_when=mode)
         finally:
             for each in waits:
                 each.cancel()
@@ -285,7 +297,8 @@ class Teammates:
         return live
 
     def _begin(self, live: Live) -> None:
-        live.run = replace(live.run, status=AgentRunStatus.RUNNING, block=Block(), started_at=self._c.clock.now())
+        started_at = live.run.started_at or self._c.clock.now()
+        live.run = replace(live.run, status=AgentRunStatus.RUNNING, block=Block(), started_at=started_at)
         self._c.supervisor.start(f"teammate {live.run.id}", self._execute(live))
 
     async def _execute(self, live: Live) -> None:
@@ -309,7 +322,7 @@ class Teammates:
         await self._finish(live, end)
 
     def _note(self, live: Live, event: Event) -> None:
-        self._attendance.stirred(live.run.id)
+        self.attendance.stirred(live.run.id)
         block = live.blocks.after(event)
         if block is not None:
             self._stand(live, block)
@@ -327,29 +340,17 @@ class Teammates:
         block = live.blocks.newest or (_WAITING if waits else left)
         live.run = replace(live.run, block=block, waiting_on=", ".join(waits))
         self._c.mirror(live.run)
-        self._attendance.changed(live.run.id)
+        self.attendance.changed(live.run.id)
         if block.condition:
             self._places.give_up(live.run.id)
         elif live.run.status is AgentRunStatus.RUNNING:
             self._places.take_again(live.run.id)
-        self._tell_watchers()
-
-    def watch(self, told: Callable[[], None]) -> None:
-        """Tell of whatever holds a run up or lets it go on, and of every end, once it can be seen."""
-        self._watchers.append(told)
-
-    def unwatch(self, told: Callable[[], None]) -> None:
-        self._watchers.remove(told)
-
-    def _tell_watchers(self) -> None:
-        for told in tuple(self._watchers):
-            told()
 
     @contextmanager
-    def _attending(self, context: RunContext, run_ids: Sequence[str]) -> Iterator[None]:
+    def _attending(self, context: RunContext, run_ids: Sequence[str], clock: Deadline) -> Iterator[None]:
         """While a run waits for others it needs no place of its own."""
         live = self._live.get(context.run_id)
-        with self._attendance.waiting(context, run_ids):
+        with self.attendance.waiting(context, run_ids, clock):
             if live is not None:
                 live.waits.append(run_ids)
                 self._stand(live, Block())
@@ -382,10 +383,9 @@ class Teammates:
         self._c.mirror(run)
         self._delegations.ended(run)
         self._live.pop(run.id, None)
-        self._attendance.changed(run.id)
+        self.attendance.changed(run.id)
         live.over.set()
         self._places.give_up(run.id)
-        self._tell_watchers()
         return [*self._deliveries.left_by(run.id), *([run] if delivery is Delivery.OWED else ())]
 
     def _new_id(self) -> str:

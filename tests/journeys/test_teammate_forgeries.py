@@ -104,5 +104,5 @@ def _check_traces(daemon: DaemonProcess) -> None:
     # Each turn, and the one its report was answered in.
     assert len(turns) == 2 * len(KINDS)
     for turn in turns:
-        told = daemon.cli_json("trace", turn["run"])
+        told = daemon.cli_json("trace", turn["run_id"])
         assert told["ok"], json.dumps(told)

@@ -5,8 +5,9 @@ from typing import Any
 from moot.cli import shapes
 from moot.wire import moot_pb2 as pb
 
+# The flags of `moot ask` and `moot run` that name a limit.
+_FLAGS = {"steps": "--max-steps", "seconds": "--max-seconds", "tokens": "--max-tokens", "spend": "--max-spend"}
 _FIXES = {
-    "limit": "Raise the limit with --max-…, or in the configuration's [limits].",
     "model_error": "`moot models test` checks the model. What you said is kept in the history.",
     "denied": "Ask where somebody can decide (unattended = false), or make a rule for the call there first.",
     "timeout": "Allow more time with --max-seconds, or ask for less at once.",
@@ -43,6 +44,10 @@ class Answer:
             self.limit = event.end.limit
 
     def fix(self) -> str:
+        if self.limit in _FLAGS:
+            return f"Allow more with {_FLAGS[self.limit]}, up to what [limits] and [budget] of the configuration allow."
+        if self.limit:
+            return f"Raise {self.limit} in [limits] of the configuration, or ask for less at once."
         return _FIXES.get(self.outcome, "")
 
     def data(self) -> dict[str, Any]:

@@ -17,8 +17,9 @@ from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 
 
-def limit(flag: str, name: str, kind: Any, text: str) -> Callable[[Any], Any]:
-    return click.option(flag, name, type=kind, default=None, help=text)
+def limit(flags: str, name: str, kind: Any, text: str) -> Callable[[Any], Any]:
+    """A limit on one run; of several flags any will do."""
+    return click.option(*flags.split(), name, type=kind, default=None, help=text)
 
 
 @click.command()
@@ -29,13 +30,13 @@ def limit(flag: str, name: str, kind: Any, text: str) -> Callable[[Any], Any]:
 @click.option("--message-id", default="", metavar="ID", help="Makes a retry safe: the same ID is one turn.")
 @limit("--max-steps", "steps", click.IntRange(min=1), "Model calls this run may make.")
 @limit(
-    "--max-seconds",
+    "--max-seconds --timeout",
     "seconds",
     click.FloatRange(min=0, min_open=True),
     "Seconds this run may take, and may wait for its turn.",
 )
 @limit("--max-tokens", "tokens", click.IntRange(min=1), "Tokens this run may use.")
-@limit("--max-spend", "spend", click.FloatRange(min=0), "US dollars this run may cost.")
+@limit("--max-spend --budget", "spend", click.FloatRange(min=0), "US dollars this run may cost.")
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
 @output.json_option
 def ask(agent: str, text: str | None, no_stream: bool, **options: Any) -> int:

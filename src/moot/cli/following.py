@@ -20,6 +20,7 @@ from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
 
 _COLUMNS = 75
+_LONG_SECONDS = 3600.0
 
 
 class Waiting(MootError):
@@ -58,6 +59,9 @@ class Following:
         self._at_line_start = True
         self._interrupts = 0
         self._left: Asked | None = None
+        # What is open where nobody is there to be asked, and the look at whether anything but a person helps.
+        self._open: dict[str, Asked] = {}
+        self._look: asyncio.Task[None] | None = None
         # While it stands in line: its place, until when it waits there, and what the runs in front wait for.
         self._position = 0
         self._patience = asyncio.Timeout(None)
@@ -104,7 +108,7 @@ class Following:
                 async for event in events:
                     asked = self._take(event, prompter, bar)
                     if asked is not None and not self._put(asked, prompter, bar):
-                        return self._leave_waiting(asked)
+                        self._keep_open(asked, connection, bar, beside)
                     if event.HasField("queued"):
                         self._stand_in_line(event.queued.position, bar)
                         beside.create_task(self._look_ahead(connection, bar))
@@ -112,6 +116,9 @@ class Following:
             return self._leave_the_line(bar)
         except MootError as error:
             return self._cut_off(error, bar)
+        finally:
+            if self._look is not None:
+                self._look.cancel()
         return None
 
     def _cut_off(self, error: MootError, bar: Spinner) -> int | MootError:
@@ -180,10 +187,10 @@ class Following:
         if self._answer.agent and self._patience.when() is not None:
             self._patience.reschedule(None)
         self._show(event, bar)
-        if event.HasField("ask_closed"):
-            prompter.closed(event.ask_closed.ask_id)
-        elif event.HasField("approval_closed"):
-            prompter.closed(event.approval_closed.ask_id)
+        if event.HasField("ask_closed") or event.HasField("approval_closed"):
+            closed = event.ask_closed.ask_id or event.approval_closed.ask_id
+            prompter.closed(closed)
+            self._open.pop(closed, None)
         return _asked(event)
 
     def _show(self, event: pb.StreamEvent, bar: Spinner) -> None:
@@ -231,6 +238,43 @@ class Following:
             return False
         prompter.open(asked)
         return True
+
+    def _keep_open(self, asked: Asked, connection: Connection, bar: Spinner, beside: asyncio.TaskGroup) -> None:
+        """Nobody is here to be asked. That is said; the run is left only once nothing else brings it further."""
+        self._open[asked.ask_id] = asked
+        if self._look is None or self._look.done():
+            self._look = beside.create_task(self._leave_when_stuck(asked, connection, bar))
+        else:
+            self._say_open(asked, bar)
+
+    def _say_open(self, asked: Asked, bar: Spinner) -> None:
+        what = "An approval" if isinstance(asked, pb.ApprovalEvent) else "A question"
+        self._aside(bar, f"{what} waits, and others still work: moot inbox show {asked.ask_id}")
+
+    async def _leave_when_stuck(self, asked: Asked, connection: Connection, bar: Spinner) -> None:
+        try:
+            askers = await self._stuck(asked, connection, bar)
+        except MootError:
+            # Nobody says whether others still work; better to be gone than to wait for nothing.
+            askers = [asked.ask_id]
+        # What was settled meanwhile is closed, and what is asked next looks again.
+        stuck = next((self._open[ask_id] for ask_id in askers if ask_id in self._open), None)
+        if stuck is not None:
+            self._leave(connection, stuck)
+
+    async def _stuck(self, asked: Asked, connection: Connection, bar: Spinner) -> list[str]:
+        """Wait until only a person can bring the run further; what it is asked then. Nothing where the run is over."""
+        run_id = str(self._target.shape.get("run_id", ""))
+        run_id = run_id or await waiting.run_of(connection, self._target.agent, self._target.sender)
+        message = pb.WaitRunsMsg(run_ids=[run_id], until_asked=True)
+        while run_id:
+            (info,) = (await connection.request(pb.ClientMessage(wait_runs=message))).run_list.runs
+            if info.outcome or info.needs_person:
+                return [each.ask_id for each in await waiting.askers(connection, [run_id])]
+            if not message.seconds:
+                self._say_open(asked, bar)
+            message.seconds = _LONG_SECONDS
+        return []
 
     def _reply(self, connection: Connection, content: str) -> None:
         reply = pb.ReplyToAsk(agent=self._target.agent, sender=self._target.sender, content=content)

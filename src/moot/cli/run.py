@@ -30,9 +30,14 @@ from moot.wire import moot_pb2 as pb
 )
 @click.option("--cwd", default="", metavar="DIR", help="Working directory of the run. Default: yours.")
 @limit("--max-steps", "steps", click.IntRange(min=1), "Model calls it may make.")
-@limit("--timeout", "seconds", click.FloatRange(min=0, min_open=True), "Seconds it may work; waiting for you is free.")
+@limit(
+    "--max-seconds --timeout",
+    "seconds",
+    click.FloatRange(min=0, min_open=True),
+    "Seconds it may work; waiting for you is free.",
+)
 @limit("--max-tokens", "tokens", click.IntRange(min=1), "Tokens it may use.")
-@limit("--budget", "spend", click.FloatRange(min=0), "US dollars it may cost.")
+@limit("--max-spend --budget", "spend", click.FloatRange(min=0), "US dollars it may cost.")
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
 @output.json_option
 def run(text: str | None, background: bool, no_stream: bool, **options: Any) -> int:

@@ -29,8 +29,8 @@ def state(info: pb.RunInfo) -> tuple[str, str]:
         told, colour = _PLAIN.get(info.outcome, (info.outcome.replace("_", " "), "red"))
         return told + limit, colour
     if info.condition == "waiting_on_teammate":
-        count = f"waits for {len(info.waiting_on)}"
-        return (f"{count}, needs you", "yellow") if info.needs_person else (count, "cyan")
+        # Only the one that asks is said to need a person; those above it wait for it.
+        return f"waits for {len(info.waiting_on)}", "yellow" if info.needs_person else "cyan"
     if info.condition == "queued" and info.position:
         return f"in line ({info.position})", "bright_black"
     return _CONDITIONS.get(info.condition, ("working", "green"))
@@ -68,12 +68,14 @@ def duration(seconds: float) -> str:
 def summary(infos: Sequence[pb.RunInfo]) -> str:
     """How many there are of each kind, what needs a person first."""
     live = [info for info in infos if not info.outcome]
-    waiting = sum(bool(info.ask_id) for info in live)
+    asking = sum(bool(info.ask_id) for info in live)
+    waiting = sum(info.condition == "waiting_on_teammate" for info in live)
     line = sum(info.condition == "queued" for info in live)
     ended = len(infos) - len(live)
     counted = [
-        (waiting, "need you" if waiting != 1 else "needs you", "yellow"),
-        (len(live) - waiting - line, "working", "green"),
+        (asking, "need you" if asking != 1 else "needs you", "yellow"),
+        (waiting, "waiting", "cyan"),
+        (len(live) - asking - waiting - line, "working", "green"),
         (line, "in line", "bright_black"),
         (ended, "ended", "bright_black"),
     ]

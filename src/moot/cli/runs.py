@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from moot.cli import exits, output, safe, shapes, voices
+from moot.cli import exits, output, safe, shapes, voices, waiting
 from moot.cli.connect import ask_daemon, daemon_client
 from moot.cli.exits import Exit
 from moot.cli.following import Following, RunFailed, Target, Waiting
@@ -43,11 +43,23 @@ def is_run(name: str) -> bool:
 @output.json_option
 def show(run_id: str) -> None:
     """Show all that is known of RUN: what it was asked, how it stands, what it used, and what came of it."""
-    info = ask_daemon(pb.ClientMessage(get_run=pb.GetRunMsg(run_id=run_id))).run
-    output.emit(shapes.run(info), render=lambda _: _shown(info))
+    info, later = asyncio.run(_found(run_id))
+    extra = {"later": [shapes.message(entry) for entry in later]} if later else {}
+    output.emit(shapes.run(info) | extra, render=lambda _: _shown(info, later))
 
 
-def _shown(info: pb.RunInfo) -> str:
+async def _found(run_id: str) -> tuple[pb.RunInfo, list[pb.HistoryMessage]]:
+    """The run, and what came in after the end of one in the background: reports of those it left at work."""
+    async with daemon_client() as connection:
+        info = (await connection.request(pb.ClientMessage(get_run=pb.GetRunMsg(run_id=run_id)))).run
+        if info.kind != "background" or not info.outcome:
+            return info, []
+        messages = await _Logs(info.run_id, "", 0).new(connection)
+        asked = [place for place, entry in enumerate(messages) if entry.role == "user"]
+        return info, messages[asked[1] :] if len(asked) > 1 else []
+
+
+def _shown(info: pb.RunInfo, later: Sequence[pb.HistoryMessage]) -> str:
     told, colour = state(info)
     tools = ", ".join((*info.allowed_tools, *(f"{tool} (granted)" for tool in info.granted_tools)))
     limits = ", ".join(f"{field.name} {value}" for field, value in info.limits.ListFields())
@@ -72,7 +84,8 @@ def _shown(info: pb.RunInfo) -> str:
     head = [f"{key:12}{value if key == 'state' else safe.line(value)}" for key, value in rows if value]
     task = ["", output.paint("task", bold=True), safe.clean(info.instruction).rstrip()]
     result = ["", output.paint("result", bold=True), safe.clean(info.result).rstrip()] if info.result else []
-    return "\n".join([*head, *task, *result])
+    after = ["", output.paint("afterwards", bold=True), transcript(later, info.agent)] if later else []
+    return "\n".join([*head, *task, *result, *after])
 
 
 def _for_whom(info: pb.RunInfo) -> str:
@@ -165,12 +178,12 @@ class _Logs:
             return
 
     async def _print(self, connection: Connection, agent: str, asker: str) -> None:
-        for entry in await self._new(connection):
+        for entry in await self.new(connection):
             if not output.wants_json():
                 output.write(transcript([entry], agent, asker=asker) + "\n")
             self._shown.append(entry)
 
-    async def _new(self, connection: Connection) -> list[pb.HistoryMessage]:
+    async def new(self, connection: Connection) -> list[pb.HistoryMessage]:
         found: list[pb.HistoryMessage] = []
         while True:
             history = await self._page(connection)
@@ -207,35 +220,48 @@ def wait(runs: tuple[str, ...], any_of_them: bool, timeout: float | None) -> int
     """
     message = pb.WaitRunsMsg(run_ids=runs, any=any_of_them, until_asked=not _is_watched())
     with output.progress(f"Waiting for {voices.plural(len(runs), 'run')}") as bar:
-        found = asyncio.run(_wait(message, timeout, bar))
-    return _tell(list(found.runs), timed_out=found.timed_out, any_of_them=any_of_them)
+        found, askers = asyncio.run(_wait(message, timeout, bar))
+    return _tell(list(found.runs), askers, timed_out=found.timed_out, any_of_them=any_of_them)
 
 
 def _is_watched() -> bool:
     return sys.stderr.isatty() and not output.wants_json()
 
 
-async def _wait(message: pb.WaitRunsMsg, timeout: float | None, bar: Spinner) -> pb.RunList:
+async def _wait(
+    message: pb.WaitRunsMsg, timeout: float | None, bar: Spinner
+) -> tuple[pb.RunList, Sequence[pb.RunInfo]]:
+    """What the wait came to, and the runs that ask a person something."""
     deadline = time.monotonic() + timeout if timeout is not None else float("inf")
+    said: set[str] = set()
     async with daemon_client() as connection:
         while True:
             left = max(0.0, deadline - time.monotonic())
             message.seconds = min(left, _LOOK_SECONDS if _is_watched() else _LONG_SECONDS)
             found = (await connection.request(pb.ClientMessage(wait_runs=message))).run_list
+            askers = await waiting.askers(connection, [info.run_id for info in found.runs if not info.outcome])
             if not found.timed_out or time.monotonic() >= deadline:
-                return found
-            first = next(info for info in found.runs if not info.outcome)
+                return found, askers
+            for info in askers if _is_watched() else ():
+                if info.ask_id not in said:
+                    bar.say(safe.line(f"{_asker(info)} waits for you: {waits_for(info)}"))
+                    said.add(info.ask_id)
+            first = [*askers, *(info for info in found.runs if not info.outcome)][0]
             bar.update(safe.line(f"{first.agent}: {waits_for(first) or first.last_action}", _LINE_COLUMNS))
 
 
-def _tell(infos: list[pb.RunInfo], *, timed_out: bool, any_of_them: bool) -> int:
+def _asker(info: pb.RunInfo) -> str:
+    return safe.line(f"{info.agent} ({info.run_id})")
+
+
+def _tell(infos: list[pb.RunInfo], askers: Sequence[pb.RunInfo], *, timed_out: bool, any_of_them: bool) -> int:
     left = [info for info in infos if not info.outcome]
     code, error = _judged(infos)
     if timed_out:
         names = ", ".join(f"{info.run_id} ({state(info)[0]})" for info in left)
         code, error = Exit.TIMED_OUT, TimedOut(f"the time is up and it still goes on: {names}", fix="Wait again.")
     elif left and not (any_of_them and len(left) < len(infos)):
-        code, error = Exit.WAITING, _waiting(left)
+        code, error = Exit.WAITING, _waiting(left, askers)
     data = {"runs": [shapes.run(info) for info in infos], "timed_out": timed_out}
     output.emit(data, render=lambda _: _results(infos), error=error)
     if error is not None and not output.wants_json():
@@ -243,10 +269,14 @@ def _tell(infos: list[pb.RunInfo], *, timed_out: bool, any_of_them: bool) -> int
     return int(code)
 
 
-def _waiting(left: Sequence[pb.RunInfo]) -> Waiting:
+def _waiting(left: Sequence[pb.RunInfo], askers: Sequence[pb.RunInfo]) -> Waiting:
+    """What is asked, by whom, and how to answer it; what was asked a moment ago may have been settled since."""
     first = next(info for info in left if info.needs_person)
-    told = f"{first.run_id} waits for you: {waits_for(first)}"
-    return Waiting(told, fix="Answer with `moot inbox`, then wait again.")
+    told = [f"{'' if info.run_id == first.run_id else f'{_asker(info)}: '}{waits_for(info)}" for info in askers]
+    return Waiting(
+        f"{first.run_id} waits for you: " + ("\n".join(told) or waits_for(first)),
+        fix="Answer with `moot inbox`, then wait again.",
+    )
 
 
 def _judged(infos: Sequence[pb.RunInfo]) -> tuple[Exit, MootError | None]:

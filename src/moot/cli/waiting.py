@@ -1,6 +1,7 @@
 """What waits for a person: found for a conversation, told in a few lines, and what to type about it."""
 
 import shlex
+from collections.abc import Sequence
 from datetime import datetime
 
 from moot.cli import questions, safe, whoasks
@@ -15,11 +16,28 @@ _OWN_SENDER = "user"
 
 async def of_conversation(connection: Connection, agent: str, sender: str) -> list[pb.AskInfo]:
     """What the runs of a conversation wait for, the oldest first; an empty sender is the connection's own."""
-    hello = pb.ClientMessage(hello=pb.Hello(version=PROTOCOL_VERSION, client="moot"))
-    own = sender or (await connection.request(hello)).welcome.default_sender
+    own = sender or await _own_sender(connection)
     found = (await connection.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))).ask_list.asks
     here = [info for info in found if (info.agent, info.sender) == (agent, own)]
     return sorted(here, key=lambda info: info.opened_at)
+
+
+async def run_of(connection: Connection, agent: str, sender: str) -> str:
+    """The run in flight in a conversation, or nothing; an empty sender is the connection's own."""
+    own = sender or await _own_sender(connection)
+    found = (await connection.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
+    here = [info for info in found if info.kind == "turn" and (info.root_agent, info.root_sender) == (agent, own)]
+    return next((info.run_id for info in here if not info.position), "")
+
+
+async def askers(connection: Connection, run_ids: Sequence[str]) -> list[pb.RunInfo]:
+    """Those among runs, and all they wait for, that ask a person something."""
+    listed = (await connection.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
+    infos = {info.run_id: info for info in listed}
+    found = list(dict.fromkeys(run_ids))
+    for run_id in found:
+        found += [each for each in infos[run_id].waiting_on if each not in found] if run_id in infos else []
+    return [infos[run_id] for run_id in found if run_id in infos and infos[run_id].ask_id]
 
 
 def command(info: pb.AskInfo) -> str:
@@ -53,6 +71,11 @@ def lines(info: pb.AskInfo) -> list[str]:
 
 def _told(info: pb.AskInfo) -> list[str]:
     return [safe.exact_line(info.line), f"why: {safe.exact_line(info.reason)}"]
+
+
+async def _own_sender(connection: Connection) -> str:
+    hello = pb.ClientMessage(hello=pb.Hello(version=PROTOCOL_VERSION, client="moot"))
+    return str((await connection.request(hello)).welcome.default_sender)
 
 
 def block(info: pb.AskInfo, number: int, width: int) -> list[str]:

@@ -9,6 +9,7 @@ from moot.daemon.inbox import Inbox
 from moot.daemon.mcp import McpRequests
 from moot.daemon.records import Beside, Records
 from moot.daemon.roster import Roster
+from moot.daemon.run_album import Album
 from moot.daemon.runs import Desk, RunRequests
 from moot.daemon.secrets import SecretRequests
 from moot.daemon.talk import Talk
@@ -44,12 +45,11 @@ def serving_of(daemon: "Daemon") -> Serving:
         roster=_roster(daemon),
         runs=RunRequests(
             Desk(
+                album=_album(daemon),
                 teammates=daemon.team.teammates,
                 runs=daemon.runs,
                 store=daemon.store,
                 doors=doors,
-                approvals=daemon.approvals,
-                asks=daemon.asks,
                 talk=talk,
                 records=records,
                 tools=hands.tools,
@@ -75,6 +75,17 @@ def _records(daemon: "Daemon", doors: Doors) -> Records:
         line=daemon.hands.gate.line,
     )
     return Records(store=daemon.store, runs=daemon.runs, doors=doors, clock=daemon.clock, beside=beside)
+
+
+def _album(daemon: "Daemon") -> Album:
+    return Album(
+        teammates=daemon.team.teammates,
+        runs=daemon.runs,
+        store=daemon.store,
+        approvals=daemon.approvals,
+        asks=daemon.asks,
+        clock=daemon.clock,
+    )
 
 
 def _roster(daemon: "Daemon") -> Roster:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from moot.domain.agent_run import AgentRun, AgentRunStatus, Condition, GrantState, status_of
-from moot.domain.events import ToolsStarted
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.engine.lanes import Ticket
 from moot.multiagent.delivery import WAIT, waited_ids
@@ -40,7 +39,7 @@ def turn_info(ticket: Ticket, at: Moment, *, position: int, asked: Asked | None)
     info.position = position
     if not position:
         _add_progress(info, ticket, at)
-        info.seconds = at.monotonic - ticket.started
+        info.seconds = at.now - ticket.began_at if ticket.began_at else at.monotonic - ticket.started
         info.started_at = at.now - info.seconds
         waits = _waited_for(ticket)
         if waits:
@@ -188,8 +187,7 @@ def _add_asked(info: pb.RunInfo, asked: Asked | None, is_question: bool) -> None
 
 def _waited_for(ticket: Ticket) -> list[str]:
     """The runs a turn waits for: it says so in the calls it is making."""
-    calls = ticket.last.calls if isinstance(ticket.last, ToolsStarted) else ()
-    named = [run_id for call in calls if call.name == WAIT for run_id in waited_ids(call.arguments)]
+    named = [run_id for call in ticket.calls.values() if call.name == WAIT for run_id in waited_ids(call.arguments)]
     return list(dict.fromkeys(named))
 
 

@@ -7,60 +7,48 @@ from dataclasses import dataclass
 from moot.daemon.connection import Reply
 from moot.daemon.principal import Principal
 from moot.daemon.records import Records
+from moot.daemon.run_album import MOST_ENDED, Album, sees
 from moot.daemon.run_info import (
+    BACKGROUND,
     TURN,
-    Asked,
-    Moment,
-    add_needs,
-    agent_run_info,
-    ended_info,
-    ended_turn_info,
     in_order,
     shortened,
-    turn_info,
 )
 from moot.daemon.talk import Talk, limits_of
 from moot.domain.agent import ROOT
-from moot.domain.agent_run import AgentRun
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
-from moot.domain.events import ApprovalOpened, AskOpened, Event, RunEnded, RunQueued, RunStarted
+from moot.domain.events import ApprovalOpened, AskOpened, Event, RunEnded, RunQueued, RunStarted, ToolsStarted
 from moot.domain.ports import Clock, Store, Tool
 from moot.domain.scope import only
-from moot.engine.approvals import Approvals
-from moot.engine.asks import Asks
 from moot.engine.doors import Doors
 from moot.engine.feed import Feed
 from moot.engine.runs import Runs, replay
 from moot.engine.supervisor import Supervisor
 from moot.multiagent.crew import Wish
+from moot.multiagent.delivery import WAIT
 from moot.multiagent.teammates import Teammates
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import CachedEvent
 
 _ENDED = 50
-_MOST_ENDED = 500
 _MOST_WAITED = 256
 _LONGEST_WAIT = 86_400.0
 _STOP_SECONDS = 5.0
 # What fits into an answer with many runs; one alone is told whole.
 _LISTED_TEXT = 4_000
 _WAITED_TEXT = 1_000_000
-# A shorter beginning of an id could soon mean another run.
-_SHORTEST = 6
-_FIX = "See which there are with `moot ps -a`."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
     """What requests about runs are answered with."""
 
+    album: Album
     teammates: Teammates
     runs: Runs
     store: Store
     doors: Doors
-    approvals: Approvals
-    asks: Asks
     talk: Talk
     records: Records
     tools: Callable[[], Mapping[str, Tool]]
@@ -73,6 +61,7 @@ class Desk:
 class RunRequests:
     def __init__(self, desk: Desk) -> None:
         self._d = desk
+        self._album = desk.album
 
     # ---- to begin -----------------------------------------------------------------------------
 
@@ -96,7 +85,7 @@ class RunRequests:
             limits=request.limits,
         )
         run = await self._d.teammates.start(wish, owner=sender, cwd=request.cwd)
-        reply.send(pb.ServerMessage(run=await self._info(run.id, principal)))
+        reply.send(pb.ServerMessage(run=await self._album.info(run.id, principal)))
 
     def _check_tools(self, agent: str, patterns: Sequence[str]) -> None:
         scope = self._d.doors.agent(agent).scope
@@ -112,30 +101,32 @@ class RunRequests:
 
     async def list_runs(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.list_runs
-        infos = {run_id: info for run_id, info in (await self._picture()).items() if _sees(principal, info)}
+        infos = {run_id: info for run_id, info in (await self._album.picture()).items() if sees(principal, info)}
         if asked.all:
-            ended = await self._ended(principal, min(asked.limit or _ENDED, _MOST_ENDED))
+            ended = await self._album.ended(principal, min(asked.limit or _ENDED, MOST_ENDED))
             infos = {**ended, **infos}
-        await self._add_origins(infos)
+        await self._album.add_origins(infos)
         runs = [shortened(info, _LISTED_TEXT) for info in in_order(infos.values())]
         reply.send(pb.ServerMessage(run_list=pb.RunList(runs=runs)))
 
     async def get_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        reply.send(pb.ServerMessage(run=await self._info(message.get_run.run_id, principal)))
+        reply.send(pb.ServerMessage(run=await self._album.info(message.get_run.run_id, principal)))
 
     async def get_run_history(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.get_run_history
-        info = await self._info(asked.run_id, principal)
+        info = await self._album.info(asked.run_id, principal)
         request = pb.GetHistoryMsg(first_seq=asked.first_seq, newest=asked.newest, all=True)
+        # A background run has its conversation to itself: whatever comes there after its end came of it.
+        run_id = "" if info.kind == BACKGROUND else info.run_id
         try:
-            history = await self._d.records.history(_key(info), request, run_id=info.run_id)
+            history = await self._d.records.history(_key(info), request, run_id=run_id)
         except NotFound:
             # It has not begun, or what it said is not kept any more; what it was asked is known all the same.
             history = pb.History(queued=[info.instruction])
         reply.send(pb.ServerMessage(history=history))
 
     async def attach_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        info = await self._info(message.attach_run.run_id, principal)
+        info = await self._album.info(message.attach_run.run_id, principal)
         feed = self._feed(info.run_id)
         if feed is None and not info.outcome:
             feed = await self._begun(info, reply)
@@ -147,21 +138,23 @@ class RunRequests:
         asked = message.wait_runs
         if not 1 <= len(asked.run_ids) <= _MOST_WAITED:
             raise BadRequest(f"between 1 and {_MOST_WAITED} runs can be waited for", fix="Name the runs.")
-        run_ids = [(await self._info(run_id, principal)).run_id for run_id in asked.run_ids]
+        run_ids = [(await self._album.info(run_id, principal)).run_id for run_id in asked.run_ids]
         deadline = self._d.clock.monotonic() + min(max(0.0, asked.seconds), _LONGEST_WAIT)
         news = asyncio.Event()
 
         def tap(_origin: Feed, event: Event) -> None:
-            if isinstance(event, RunEnded | ApprovalOpened | AskOpened):
+            if isinstance(event, RunEnded | ApprovalOpened | AskOpened) or _is_wait(event):
                 news.set()
 
         self._d.runs.tap(tap)
+        # Of a teammate that has ended the events tell before it can be seen.
+        self._d.teammates.attendance.watchers.append(news.set)
         reply.on_close(news.set)
         try:
             while True:
                 news.clear()
-                picture = await self._picture()
-                infos = [await self._known(run_id, picture) for run_id in run_ids]
+                picture = await self._album.picture()
+                infos = [await self._album.known(run_id, picture) for run_id in run_ids]
                 left = deadline - self._d.clock.monotonic()
                 over = _is_over(infos, any_of_them=asked.any) or (asked.until_asked and _asks(infos, asked.any))
                 if over or left <= 0 or reply.closed.is_set():
@@ -170,6 +163,7 @@ class RunRequests:
                     return
                 await self._news(run_ids, news, left)
         finally:
+            self._d.teammates.attendance.watchers.remove(news.set)
             self._d.runs.untap(tap)
 
     async def _news(self, run_ids: Sequence[str], news: asyncio.Event, seconds: float) -> None:
@@ -187,12 +181,12 @@ class RunRequests:
 
     async def stop_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.stop_run
-        info = await self._info(asked.run_id, principal)
+        info = await self._album.info(asked.run_id, principal)
         if info.outcome:
             raise Conflict(
                 f"run {info.run_id} has ended already: {info.outcome}", fix=f"See it with `moot show {info.run_id}`."
             )
-        picture = await self._picture()
+        picture = await self._album.picture()
         stopped = [info.run_id] if asked.only else _below(picture, info.run_id)
         if asked.only:
             await self._d.teammates.spare(info.run_id)
@@ -200,8 +194,8 @@ class RunRequests:
         await self._d.teammates.over(stopped, seconds=_STOP_SECONDS, every=True)
         for run_id in stopped:
             self._d.stop(_key(picture[run_id]))
-        now = await self._picture()
-        infos = [await self._known(run_id, now) for run_id in stopped]
+        now = await self._album.picture()
+        infos = [await self._album.known(run_id, now) for run_id in stopped]
         told = [shortened(info, _LISTED_TEXT) for info in in_order(infos)]
         reply.send(pb.ServerMessage(run_list=pb.RunList(runs=told)))
 
@@ -234,87 +228,6 @@ class RunRequests:
             return
         finally:
             self._d.runs.untap(tap)
-
-    # ---- finding ------------------------------------------------------------------------------
-
-    async def _picture(self) -> dict[str, pb.RunInfo]:
-        """Every run that has not ended, as it stands."""
-        at = Moment(self._d.clock.now(), self._d.clock.monotonic())
-        asked = await self._asked()
-        infos: dict[str, pb.RunInfo] = {}
-        tickets = {
-            ticket.request.id: (position, ticket)
-            for lane in self._d.runs.lanes()
-            for position, ticket in enumerate([lane.active, *lane.waiting])
-            if ticket is not None and ticket.request is not None
-        }
-        for run in self._d.teammates.live():
-            _, ticket = tickets.pop(run.id, (0, None))
-            infos[run.id] = agent_run_info(run, at, ticket=ticket, asked=asked.get(run.id))
-        for run_id, (position, ticket) in tickets.items():
-            infos[run_id] = turn_info(ticket, at, position=position, asked=asked.get(run_id))
-        add_needs(infos)
-        return infos
-
-    async def _asked(self) -> dict[str, Asked]:
-        found = {ask.run_id: Asked(ask.id) for ask in reversed(self._d.asks.all())}
-        for approval in reversed(await self._d.approvals.pending()):
-            reason = f"{approval.tool} waits for approval: {approval.reason}"
-            found[approval.run_id] = Asked(approval.id, approval.attempt, reason)
-        return found
-
-    async def _info(self, run_id: str, principal: Principal) -> pb.RunInfo:
-        """The run as it stands. One that is not the caller's is not there for them."""
-        picture = await self._picture()
-        info = picture.get(run_id) or await self._stored(run_id)
-        if info is None and len(run_id) >= _SHORTEST:
-            info = await self._shortened(run_id, picture, principal)
-        if info is None or not _sees(principal, info):
-            raise NotFound(f"there is no run {run_id!r}", fix=_FIX)
-        return info
-
-    async def _known(self, run_id: str, picture: Mapping[str, pb.RunInfo]) -> pb.RunInfo:
-        info = picture.get(run_id) or await self._stored(run_id)
-        if info is None:
-            raise NotFound(f"there is no run {run_id!r} any more", fix=_FIX)
-        return info
-
-    async def _stored(self, run_id: str) -> pb.RunInfo | None:
-        try:
-            run: AgentRun | None = await self._d.teammates.find(run_id)
-        except NotFound:
-            run = None
-        if run is not None and run.end is not None:
-            return ended_info(run)
-        turn = await self._d.store.run(run_id)
-        return ended_turn_info(turn) if turn is not None and turn.end is not None else None
-
-    async def _shortened(
-        self, start: str, picture: Mapping[str, pb.RunInfo], principal: Principal
-    ) -> pb.RunInfo | None:
-        ended = await self._ended(principal, _MOST_ENDED)
-        for infos in (picture, ended):
-            found = [each for each in infos.values() if each.run_id.startswith(start) and _sees(principal, each)]
-            if len(found) > 1:
-                named = ", ".join(each.run_id for each in found[:5])
-                raise BadRequest(f"{start!r} could be any of {named}", fix="Give more of the id.")
-            if found:
-                return found[0]
-        return None
-
-    async def _ended(self, principal: Principal, limit: int) -> dict[str, pb.RunInfo]:
-        recent = await self._d.teammates.recent(_MOST_ENDED)
-        infos = [ended_info(run) for run in recent if run.end is not None]
-        return {info.run_id: info for info in [each for each in infos if _sees(principal, each)][:limit]}
-
-    async def _add_origins(self, infos: dict[str, pb.RunInfo]) -> None:
-        """The runs above those that are shown, so that nobody hangs in the air."""
-        missing = {info.parent for info in infos.values() if info.parent and info.parent not in infos}
-        while missing:
-            found = [await self._stored(run_id) for run_id in missing]
-            infos.update({info.run_id: info for info in found if info is not None})
-            above = {info.parent for info in found if info is not None and info.parent}
-            missing = {run_id for run_id in above if run_id not in infos}
 
     # ---- following ----------------------------------------------------------------------------
 
@@ -362,10 +275,6 @@ class RunRequests:
         return feed
 
 
-def _sees(principal: Principal, info: pb.RunInfo) -> bool:
-    return principal.owns(info.root_sender)
-
-
 def _key(info: pb.RunInfo) -> ConversationKey:
     """The run's own conversation; a turn's is the one a person is in, whoever speaks."""
     return ConversationKey(info.root_agent if info.kind == TURN else info.agent, info.sender)
@@ -388,6 +297,11 @@ def _asks(infos: Iterable[pb.RunInfo], any_of_them: bool) -> bool:
     """Whether the wait cannot end without a person."""
     needs = [info.needs_person for info in infos if not info.outcome]
     return bool(needs) and (all(needs) if any_of_them else any(needs))
+
+
+def _is_wait(event: Event) -> bool:
+    """Whether a run begins to wait for others."""
+    return isinstance(event, ToolsStarted) and any(call.name == WAIT for call in event.calls)
 
 
 async def _wait(news: asyncio.Event) -> None:

@@ -6,6 +6,10 @@ from collections.abc import Callable, Iterator
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
 from moot.domain.events import (
+    ApprovalClosed,
+    ApprovalOpened,
+    AskClosed,
+    AskOpened,
     Event,
     RunEnded,
     TextChunk,
@@ -117,6 +121,9 @@ class Feed:
                 self._log.append(_Chunks(event))
         elif isinstance(event, TextDiscarded):
             self._forget_text()
+        elif isinstance(event, ApprovalClosed | AskClosed):
+            # Whoever joins late is not asked what is settled.
+            self._log = [item for item in self._log if _asked(item) != event.ask_id]
         else:
             self._log.append(event)
 
@@ -130,6 +137,13 @@ class Feed:
 
 def _is_text(item: Event | MootError | _Chunks) -> bool:
     return item.kind is TextChunk if isinstance(item, _Chunks) else isinstance(item, TextStarted | TextEnded)
+
+
+def _asked(item: Event | MootError | _Chunks) -> str:
+    """The id of what an event asks, where it asks."""
+    if isinstance(item, ApprovalOpened):
+        return item.approval.id
+    return item.ask.id if isinstance(item, AskOpened) else ""
 
 
 def _is_speech(item: Event | MootError | _Chunks) -> bool:

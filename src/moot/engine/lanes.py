@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from moot.domain.agent_run import BACKGROUND_SENDER, CHILD_SENDER
@@ -20,8 +20,10 @@ from moot.domain.events import (
     RunQueued,
     TextChunk,
     ThinkingChunk,
+    ToolFinished,
     ToolsStarted,
 )
+from moot.domain.message import ToolCall
 from moot.domain.ports import Clock
 from moot.domain.run import Outcome, RunRequest
 from moot.engine.feed import Feed
@@ -58,8 +60,12 @@ class Ticket:
     # What it has done so far, once it has begun.
     progress: Progress | None = None
     started: float = 0.0
+    # When it began, where that was before a restart.
+    began_at: float = 0.0
     last: Event | None = None
     last_at: float = 0.0
+    # The calls under way.
+    calls: dict[str, ToolCall] = field(default_factory=dict)
     asking: int = 0
     approving: int = 0
     # Tells those who wait behind it that it waits for a person.
@@ -83,9 +89,13 @@ class Ticket:
             self.feed.fail(error)
 
     def note(self, event: Event, at: float) -> None:
-        """Remember what happened last, and how many questions and approvals are open."""
+        """Remember what happened last, which calls are under way, and how many questions and approvals are open."""
         self.last, self.last_at = event, at
         match event:
+            case ToolsStarted(calls):
+                self.calls = {call.id: call for call in calls}
+            case ToolFinished(call_id):
+                self.calls.pop(call_id, None)
             case AskOpened():
                 self.asking += 1
                 self.announce()
@@ -117,8 +127,6 @@ class Ticket:
                 return "writing"
             case ThinkingChunk():
                 return "thinking"
-            case ToolsStarted(calls):
-                return ", ".join(call.name for call in calls[:3])
             case AskOpened():
                 return "waiting for an answer"
             case ApprovalOpened(approval):
@@ -128,7 +136,7 @@ class Ticket:
             case None:
                 return "starting"
             case _:
-                return "waiting for the model"
+                return ", ".join([call.name for call in self.calls.values()][:3]) or "waiting for the model"
 
 
 class Lane:

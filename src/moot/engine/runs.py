@@ -86,7 +86,7 @@ class Runs:
         """Go on with turns that the last daemon left, from their last recorded step."""
         for run in waiting:
             ticket = self._ticket(run.request)
-            ticket.resumed = True
+            ticket.resumed, ticket.began_at = True, run.started_at
             if run.request.client_message_id:
                 self._by_client_id[run.request.key, run.request.client_message_id] = ticket
             self._lanes.enter(ticket)

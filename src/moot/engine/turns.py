@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 # How long a message in line waits before the disk is tried again.
 _DISK_SECONDS = 1.0
+_UNANSWERED = "It is kept; what it came of has nothing left to answer it with."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +129,8 @@ class Turns:
         try:
             # A message that waited is in the history by now, also when nobody is left to answer it.
             agent = self._w.agent(request.speaker)
-            return await self._execute(ticket, request, agent, history, emit)
+            end, messages = await self._execute(ticket, request, agent, history, emit)
+            return _only_told(end) if request.author else end, messages
         except Exception as error:
             if not isinstance(error, NotFound):
                 logger.exception("run %s failed outside its loop", request.id)
@@ -355,6 +357,13 @@ class Turns:
         else:
             begun.stored.add_done_callback(start)
         return emit
+
+
+def _only_told(end: RunEnd) -> RunEnd:
+    """A report that comes when the purse it would be answered from is empty is kept, and nothing has failed."""
+    if end.steps or end.outcome not in (Outcome.LIMIT, Outcome.TIMEOUT):
+        return end
+    return replace(end, outcome=Outcome.COMPLETED, limit="", error=_UNANSWERED)
 
 
 async def _stored(ticket: Ticket) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from moot.domain.agent_run import AgentRun, Condition
 from moot.domain.ports import RunContext
+from moot.engine.deadline import Deadline
 
 _HUMAN = (Condition.BLOCKED, Condition.ASKING)
 
@@ -14,6 +15,7 @@ _HUMAN = (Condition.BLOCKED, Condition.ASKING)
 class _Wait:
     context: RunContext
     run_ids: tuple[str, ...]
+    clock: Deadline
     # Open while the clock of whoever waits stands still.
     pause: ExitStack | None = field(default=None)
 
@@ -23,11 +25,13 @@ class Attendance:
         self._at_work = at_work
         self._by_awaited: dict[str, list[_Wait]] = {}
         self._by_waiting: dict[str, list[_Wait]] = {}
+        # Told of whatever holds a run up or lets it go on, and of every end, once it can be seen.
+        self.watchers: list[Callable[[], None]] = []
 
     @contextmanager
-    def waiting(self, context: RunContext, run_ids: Sequence[str]) -> Iterator[None]:
-        """While a run waits for others."""
-        wait = _Wait(context, tuple(run_ids))
+    def waiting(self, context: RunContext, run_ids: Sequence[str], clock: Deadline) -> Iterator[None]:
+        """While a run waits for others; `clock` is the wait's own and stands when the run's does."""
+        wait = _Wait(context, tuple(run_ids), clock)
         self._by_waiting.setdefault(context.run_id, []).append(wait)
         for run_id in wait.run_ids:
             self._by_awaited.setdefault(run_id, []).append(wait)
@@ -64,12 +68,15 @@ class Attendance:
         for wait in list(self._by_awaited.get(run_id, ())):
             self._pause_or_go_on(wait)
             self.changed(wait.context.run_id)
+        for told in tuple(self.watchers):
+            told()
 
     def _pause_or_go_on(self, wait: _Wait) -> None:
         held = self._waits_for_human(wait)
         if held and wait.pause is None:
             wait.pause = ExitStack()
             wait.pause.enter_context(wait.context.waiting())
+            wait.pause.enter_context(wait.clock.paused())
         elif not held and wait.pause is not None:
             pause, wait.pause = wait.pause, None
             pause.close()

@@ -27,8 +27,11 @@ class Blocks:
     """Everything open that one run waits for; the newest is what it is said to be blocked by.
 
     One step may make several calls: what a person is asked goes before those that are waited for meanwhile.
+
+    A run also announces what those it set to work ask, and that holds up them, not it.
     """
 
+    _run_id: str
     _open: dict[str, Block] = field(default_factory=dict)
     # The runs that are waited for, by the call that waits.
     _waits: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -39,15 +42,15 @@ class Blocks:
         """What holds the run up from this event on; None where the event changes nothing about that."""
         left = _NOTHING
         match event:
-            case ApprovalOpened(approval):
+            case ApprovalOpened(approval) if approval.run_id == self._run_id:
                 self._open[approval.id] = self._asked(approval)
-            case AskOpened(ask):
+            case AskOpened(ask) if ask.run_id == self._run_id:
                 reason = "a question to the person is open"
                 self._open[ask.id] = Block(condition=Condition.ASKING, reason=reason)
-            case ApprovalClosed(ask_id, state):
+            case ApprovalClosed(ask_id, state) if ask_id in self._open:
                 left = self._closed(ask_id, state)
-            case AskClosed(ask_id):
-                self._open.pop(ask_id, None)
+            case AskClosed(ask_id) if ask_id in self._open:
+                del self._open[ask_id]
             case _:
                 return None
         return self._now(left)
@@ -79,8 +82,8 @@ class Blocks:
 
     def _closed(self, ask_id: str, state: AskState) -> Block:
         """A decision on a grant is told on; an approval is about one call, which goes on or does not."""
-        closed = self._open.pop(ask_id, None)
-        if closed is None or not is_grant(ask_id) or state not in _DECIDED:
+        closed = self._open.pop(ask_id)
+        if not is_grant(ask_id) or state not in _DECIDED:
             return Block()
         self._before[ask_id] = self._before.get(ask_id, 0) + closed.attempt
         return Block(state=_DECIDED[state])

@@ -10,11 +10,10 @@ from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run import Limits
 from moot.domain.text import clean, defuse
-from moot.multiagent.crew import Wish
+from moot.multiagent.crew import DEFAULT_SECONDS, Wish
 from moot.multiagent.report import again, view
 from moot.multiagent.teammates import Teammates
 
-DEFAULT_SECONDS = 300
 _MOST_SECONDS = 86_400
 _MOST_WAITED = 256
 # Whoever waits so long may do it as often as it takes; who looks again at once runs in circles.
@@ -88,7 +87,7 @@ class AgentSpawn:
                 instruction=instruction,
                 reason=str(arguments.get("spawn_reason") or ""),
                 allowed_tools=_names(arguments.get("allowed_tools")),
-                limits=Limits(seconds=_seconds(arguments, DEFAULT_SECONDS) or DEFAULT_SECONDS),
+                limits=Limits(seconds=_seconds(arguments) or DEFAULT_SECONDS),
             ),
         )
         told = {
@@ -149,14 +148,16 @@ class AgentWait:
         if mode not in ("all", "any"):
             raise BadRequest("mode must be all or any")
         every = mode == "all"
-        seconds = _seconds(arguments, DEFAULT_SECONDS)
+        # A time that is named is for looking how they stand then, also at one that waits for a person.
+        seconds = None if arguments.get("timeout") is None else _seconds(arguments)
         runs = await self._teammates.wait(context, ids, seconds=seconds, every=every)
         ended = [run for run in runs if run.end is not None]
         timed_out = len(ended) < len(runs) if every else not ended
         taint = frozenset[str]().union(*[await self._teammates.taint_of(run) for run in ended])
         views = [view(run, timed_out=timed_out, streak=self._teammates.streak(run)) for run in runs]
         content = _said(views[0] if len(views) == 1 else {"runs": views})
-        return ToolResult(content=content, taint=taint, waited=timed_out and seconds >= _PATIENT_SECONDS)
+        was_patient = seconds is None or seconds >= _PATIENT_SECONDS
+        return ToolResult(content=content, taint=taint, waited=timed_out and was_patient)
 
 
 class AgentStop:
@@ -241,10 +242,10 @@ def _names(given: object) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _seconds(arguments: dict[str, Any], default: int) -> int:
+def _seconds(arguments: dict[str, Any]) -> int:
     given = arguments.get("timeout")
     if given is None:
-        return default
+        return DEFAULT_SECONDS
     if not 0 <= int(given) <= _MOST_SECONDS:
         raise BadRequest(f"timeout must be 0 to {_MOST_SECONDS} seconds")
     return int(given)

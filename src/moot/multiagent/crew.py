@@ -18,6 +18,9 @@ from moot.engine.supervisor import Supervisor
 from moot.multiagent.blocks import Blocks
 from moot.multiagent.partition import Partition
 
+# How long a teammate may work, and a wait for it lasts, unless said.
+DEFAULT_SECONDS = 300
+
 
 class AgentRuns(Protocol):
     """Where spawned and background runs are kept."""
@@ -78,4 +81,7 @@ class Live:
     # Stopped before it was in its lane.
     is_halted: bool = False
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    blocks: Blocks = field(default_factory=Blocks)
+    blocks: Blocks = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.blocks = Blocks(self.run.id)

@@ -15,11 +15,12 @@ logger = logging.getLogger(__name__)
 
 
 class Fate(NamedTuple):
-    """Whether a run had begun, and how it has ended, if it has; `is_moot` is whether nobody need be told."""
+    """Whether a run had begun, and when, and how it has ended, if it has; `is_moot` is whether nobody need be told."""
 
     begun: bool
     end: RunEnd | None = None
     is_moot: bool = False
+    at: float = 0.0
 
 
 async def fate(crew: Crew, run: AgentRun) -> Fate:
@@ -29,12 +30,12 @@ async def fate(crew: Crew, run: AgentRun) -> Fate:
     if stored is None:
         return Fate(False, stopped() if is_moot else None, is_moot)
     if stored.end is not None:
-        return Fate(True, stored.end, is_moot)
+        return Fate(True, stored.end, is_moot, stored.started_at)
     if is_moot:
-        return Fate(True, await _ended(crew, run.id, run.key, stopped(stored.spent)), is_moot)
+        return Fate(True, await _ended(crew, run.id, run.key, stopped(stored.spent)), is_moot, stored.started_at)
     if await _is_known(crew, run.id, run.key, run.may_use):
-        return Fate(True)
-    return Fate(True, await _ended(crew, run.id, run.key, interrupted(stored.spent)))
+        return Fate(True, at=stored.started_at)
+    return Fate(True, await _ended(crew, run.id, run.key, interrupted(stored.spent)), at=stored.started_at)
 
 
 async def going_on(crew: Crew, turns: Sequence[Run]) -> list[Run]:

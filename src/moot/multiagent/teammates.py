@@ -20,13 +20,15 @@ from moot.domain.message import Entry
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest
 from moot.domain.trace import TraceKind
+from moot.engine.deadline import Deadline
 from moot.failpoint import reach
 from moot.multiagent.attendance import Attendance
-from moot.multiagent.crew import Crew, Live, Wish
+from moot.multiagent.crew import DEFAULT_SECONDS, Crew, Live, Wish
 from moot.multiagent.delegation import Delegations, check_chain, check_not_done, check_not_given
 from moot.multiagent.delivery import Deliveries
 from moot.multiagent.fates import fate, going_on, never_went_on
 from moot.multiagent.making import in_background, request_of, spawned, taken_back
+from moot.multiagent.muster import Muster
 from moot.multiagent.places import Places
 
 logger = logging.getLogger(__name__)
@@ -39,10 +41,10 @@ _DISK_SECONDS = 1.0
 class Teammates:
     def __init__(self, crew: Crew) -> None:
         self._c = crew
-        self._live: dict[str, Live] = {}
+        self._live = Muster(crew.supervisor)
         self._places = Places(most=lambda: crew.config().max_running, start=self._begin)
         self._delegations = Delegations(crew.shelf)
-        self._attendance = Attendance(self.at_work)
+        self.attendance = Attendance(self.at_work)
         self._closing = False
         # Ended runs whose results the last daemon owed.
         self._left: list[AgentRun] = []
@@ -52,7 +54,7 @@ class Teammates:
 
     async def spawn(self, context: RunContext, wish: Wish) -> AgentRun:
         """Start a teammate for the run that asks. The same call made again gives the run it started before."""
-        chain = self._chain(context)
+        chain = self._live.chain(context)
         check_chain(wish.agent, chain, most=self._c.config().max_depth)
         # What cannot be allowed is refused before anything is made.
         self._c.partition().spawn_scope(wish.agent, wish.allowed_tools)
@@ -77,14 +79,15 @@ class Teammates:
         """
         self._left = await self._c.shelf.owed()
         for run in await self._c.shelf.not_ended():
-            live = self._enlist(run)
-            begun, end, live.is_moot = await fate(self._c, run)
+            live = self._live.enlist(run)
+            begun, end, live.is_moot, begun_at = await fate(self._c, run)
+            live.run = replace(run, started_at=begun_at)
             if end is not None:
                 self._left += await self._end(live, end)
                 continue
             if begun:
                 live.taken_up = True
-                live.run = replace(run, block=Block(condition=Condition.RESUMING))
+                live.run = replace(live.run, block=Block(condition=Condition.RESUMING))
             self._places.stand_in_line(live)
         left = [run for run in await self._c.store.waiting_runs() if run.request.id not in self._live]
         turns = await going_on(self._c, left)
@@ -100,7 +103,7 @@ class Teammates:
     # ---- to look and to wait ------------------------------------------------------------------
 
     def live(self) -> list[AgentRun]:
-        return [live.run for live in self._live.values()]
+        return self._live.runs()
 
     async def find(self, run_id: str) -> AgentRun:
         run = self.at_work(run_id) or self._deliveries.held(run_id) or await self._c.shelf.get(run_id)
@@ -115,7 +118,7 @@ class Teammates:
 
     def under(self, run_id: str) -> list[AgentRun]:
         """Those that a run has spawned and that have not ended."""
-        return [live.run for live in self._live.values() if live.run.parent == run_id]
+        return self._live.under(run_id)
 
     def is_owed(self, run_id: str) -> bool:
         """Whether teammates of the run are at work, or have ended and what came of it is kept for it."""
@@ -150,14 +153,25 @@ class Teammates:
                 raise NotFound(f"there is no run {run.id!r} here", fix="Use an id that agent_spawn returned.")
         return runs
 
-    async def wait(self, context: RunContext, run_ids: Sequence[str], *, seconds: float, every: bool) -> list[AgentRun]:
-        """Wait until all of the runs, or one of them, have ended; however that goes, see them as they stand then."""
+    async def wait(
+        self, context: RunContext, run_ids: Sequence[str], *, seconds: float | None, every: bool
+    ) -> list[AgentRun]:
+        """Wait until all of the runs, or one of them, have ended; however that goes, see them as they stand then.
+
+        Where no time is named, that of the wait stands while nobody is waited for but a person.
+        """
         runs = await self.found(context, run_ids)
-        above = self._above(context)
-        if any(run.id in above or self._attendance.leads(run.id, above) for run in runs):
+        above = self._live.above(context)
+        if any(run.id in above or self.attendance.leads(run.id, above) for run in runs):
             raise Conflict("a run cannot wait for itself or for one that waits for it")
-        with self._attending(context, [run.id for run in runs]):
-            await self.over(run_ids, seconds=seconds, every=every)
+        clock = Deadline(DEFAULT_SECONDS if seconds is None else None)
+        try:
+            async with clock:
+                with self._attending(context, [run.id for run in runs], clock):
+                    await self.over(run_ids, seconds=seconds, every=every)
+        except TimeoutError:
+            if not clock.expired:
+                raise
         runs = [await self.find(run_id) for run_id in run_ids]
         for run in runs:
             if run.status is AgentRunStatus.FAILED and run.end is not None:
@@ -176,19 +190,9 @@ class Teammates:
     def _recovers(self, context: RunContext, **what: str) -> None:
         self._c.traces.note(context.run_id, TraceKind.RECOVERY_ATTEMPT, context.speaker, **what)
 
-    async def over(self, run_ids: Sequence[str], *, seconds: float, every: bool) -> bool:
+    async def over(self, run_ids: Sequence[str], *, seconds: float | None, every: bool) -> bool:
         """Wait until all of the runs, or one of them, have ended. False when the time was up first."""
-        lives = [self._live[run_id] for run_id in run_ids if run_id in self._live]
-        if not lives or (not every and len(lives) < len(run_ids)):
-            return True
-        waits = [self._c.supervisor.start(f"wait for {live.run.id}", live.over.wait()) for live in lives]
-        mode = asyncio.ALL_COMPLETED if every else asyncio.FIRST_COMPLETED
-        try:
-            done, pending = await asyncio.wait(waits, timeout=max(0.0, seconds), return_when=mode)
-        finally:
-            for each in waits:
-                each.cancel()
-        return not pending if every else bool(done)
+        return await self._live.over(run_ids, seconds=seconds, every=every)
 
     async def taint_of(self, run: AgentRun) -> frozenset[str]:
         """The strangers whose words the run has seen: they may speak out of its result."""
@@ -200,7 +204,7 @@ class Teammates:
     async def stop_for(self, context: RunContext, run_id: str) -> AgentRun:
         """Stop a run for another one of its tree; none stops itself or those it works for."""
         (run,) = await self.found(context, [run_id])
-        if run.id in self._above(context):
+        if run.id in self._live.above(context):
             raise Conflict("a run cannot stop itself or one it works for", fix="End with what you have.")
         return await self.stop(run.id, told=False)
 
@@ -209,7 +213,7 @@ class Teammates:
         run = await self.find(run_id)
         if run.status.is_terminal:
             raise Conflict(f"run {run_id} is already {run.status}", fix="Nothing is left to stop.")
-        stopped = [self._live[run_id]] if only else list(self._subtree(run_id))
+        stopped = [self._live[run_id]] if only else list(self._live.subtree(run_id))
         for live in stopped:
             live.is_moot = live.is_moot or not told or live.run.id != run_id
             await self._halt(live)
@@ -253,18 +257,7 @@ class Teammates:
             # It is on its way into its lane.
             live.is_halted = True
 
-    def _subtree(self, run_id: str) -> Iterator[Live]:
-        live = self._live.get(run_id)
-        if live is not None:
-            yield live
-        for child in self.under(run_id):
-            yield from self._subtree(child.id)
-
     # ---- guards -------------------------------------------------------------------------------
-
-    def _chain(self, context: RunContext) -> tuple[str, ...]:
-        parent = self._live.get(context.run_id)
-        return (*parent.run.chain, parent.run.agent) if parent is not None else (context.speaker,)
 
     async def _count(self, context: RunContext, wish: Wish) -> None:
         tally = await self._delegations.of(context.origin or context.run_id)
@@ -274,14 +267,6 @@ class Teammates:
         except MootError as error:
             self._recovers(context, action="refused", specialist=wish.agent, cause=error.message)
             raise
-
-    def _above(self, context: RunContext) -> set[str]:
-        """A run and those it was spawned by."""
-        above, live = {context.run_id}, self._live.get(context.run_id)
-        while live is not None and live.run.parent:
-            above.add(live.run.parent)
-            live = self._live.get(live.run.parent)
-        return above
 
     # ---- to run -------------------------------------------------------------------------------
 
@@ -300,17 +285,14 @@ class Teammates:
             return self._live[kept.id].run
         if kept.status.is_terminal:
             return kept
-        live = self._enlist(kept)
+        live = self._live.enlist(kept)
         self._places.stand_in_line(live)
         self._places.fill()
         return live.run
 
-    def _enlist(self, run: AgentRun) -> Live:
-        live = self._live[run.id] = Live(run)
-        return live
-
     def _begin(self, live: Live) -> None:
-        live.run = replace(live.run, status=AgentRunStatus.RUNNING, block=Block(), started_at=self._c.clock.now())
+        started_at = live.run.started_at or self._c.clock.now()
+        live.run = replace(live.run, status=AgentRunStatus.RUNNING, block=Block(), started_at=started_at)
         self._c.supervisor.start(f"teammate {live.run.id}", self._execute(live))
 
     async def _execute(self, live: Live) -> None:
@@ -334,7 +316,7 @@ class Teammates:
         await self._finish(live, end)
 
     def _note(self, live: Live, event: Event) -> None:
-        self._attendance.stirred(live.run.id)
+        self.attendance.stirred(live.run.id)
         block = live.blocks.after(event)
         if block is None:
             return
@@ -351,17 +333,17 @@ class Teammates:
         """Note what holds a run up from now on, if anything does: one that is held up needs no place."""
         live.run = replace(live.run, block=block, waiting_on=live.blocks.waiting_on)
         self._c.mirror(live.run)
-        self._attendance.changed(live.run.id)
+        self.attendance.changed(live.run.id)
         if block.condition:
             self._places.give_up(live.run.id)
         elif live.run.id in self._live:
             self._places.take_again(live.run.id)
 
     @contextmanager
-    def _attending(self, context: RunContext, run_ids: Sequence[str]) -> Iterator[None]:
+    def _attending(self, context: RunContext, run_ids: Sequence[str], clock: Deadline) -> Iterator[None]:
         """While a run waits for others it needs no place of its own."""
         live = self._live.get(context.run_id)
-        with self._attendance.waiting(context, run_ids):
+        with self.attendance.waiting(context, run_ids, clock):
             if live is not None:
                 self._hold(live, live.blocks.waits(context.call_id, run_ids))
             try:
@@ -403,7 +385,7 @@ class Teammates:
         self._c.mirror(run)
         self._delegations.ended(run)
         self._live.pop(run.id, None)
-        self._attendance.changed(run.id)
+        self.attendance.changed(run.id)
         live.over.set()
         self._places.give_up(run.id)
         return [*self._deliveries.left_by(run.id), *([run] if delivery is Delivery.OWED else ())]

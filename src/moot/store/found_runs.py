@@ -72,6 +72,14 @@ def _end(row: rows.Row) -> RunEnd:
     )
 
 
+def ids_from(db: apsw.Connection, start: str, limit: int) -> list[str]:
+    # No id has a character beyond those of ASCII.
+    found = db.execute(
+        "SELECT id FROM runs WHERE id >= ?1 AND id < ?1 || x'7f' ORDER BY id DESC LIMIT ?2", (start, limit)
+    )
+    return [str(run_id) for (run_id,) in found]
+
+
 def find(db: apsw.Connection, key: ConversationKey, client_message_id: str) -> Run | None:
     conversation = rows.conversation_id(db, key)
     if conversation is None or not client_message_id:

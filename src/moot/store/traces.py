@@ -5,7 +5,7 @@ from asyncio import Future
 
 import apsw
 
-from moot.domain.errors import Conflict, MootError, NotFound
+from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run
 from moot.domain.trace import Health, Recorded, TraceKind, TraceNote
@@ -88,7 +88,7 @@ def _only(db: apsw.Connection, written: str) -> str:
     if not written or not found or (found[0] != written and not found[0].startswith(written)):
         raise NotFound(f"there is no trace of a run {written!r}", fix="See which there are with `moot trace list`.")
     if len(found) > 1 and found[0] != written:
-        raise Conflict(f"more than one run begins with {written!r}", fix="Write more of its id.")
+        raise BadRequest(f"more than one run begins with {written!r}", fix="Write more of its id.")
     return str(found[0])
 
 

@@ -22,13 +22,21 @@ def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Serving:
 
     @contextmanager
     def serve(*events: pb.StreamEvent, error: pb.ErrorMsg | None = None, then: bool = True) -> Iterator[FrameServer]:
+        # The turn as the daemon tells it: it asks, and waits for nothing but a person.
+        stuck = pb.RunInfo(run_id="run-1", kind="turn", ask_id="ask-1", needs_person=True)
+
         async def answer(message: pb.ClientMessage, caller: Caller) -> None:
             if message.HasField("stream"):
+                stuck.root_agent, stuck.root_sender = message.stream.agent, message.stream.sender or "user"
                 caller.events(message.request_id, *events)
                 if error is not None:
                     caller.send(message.request_id, error=error)
                 if not then:
                     caller.hang_up()
+            elif message.HasField("hello"):
+                caller.send(message.request_id, welcome=pb.Welcome(default_sender="user"))
+            elif message.HasField("list_runs") or message.HasField("wait_runs"):
+                caller.send(message.request_id, run_list=pb.RunList(runs=[stuck]))
             else:
                 caller.send(message.request_id, pong=pb.Pong())
 
@@ -150,7 +158,7 @@ def test_a_question_without_a_terminal_leaves_the_run_waiting_and_exits_3(
     serving: Serving, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = pb.AskUserEvent(
-        questions=[pb.AskQuestion(question="Which?", options=[pb.AskOption(label="A")])], ask_id="1"
+        questions=[pb.AskQuestion(question="Which?", options=[pb.AskOption(label="A")])], ask_id="ask-1"
     )
     with serving(said("x")[0], event(ask_user=asked)) as server:
         code = run(["ask", "ada", "hi", "--as", "me", "--json"])

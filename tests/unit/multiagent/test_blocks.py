@@ -30,7 +30,7 @@ def asked(ask_id: str = EXEC, *, attempt: int = 1, tool: str = "exec") -> Approv
 
 
 def test_a_grant_is_pending_under_an_id_of_its_run_and_tool() -> None:
-    assert Blocks().after(asked()) == Block(
+    assert Blocks("arun-1").after(asked()) == Block(
         condition=Condition.BLOCKED,
         reason="exec waits for approval: it is dangerous",
         request_id="grant-arun-1-exec",
@@ -40,7 +40,7 @@ def test_a_grant_is_pending_under_an_id_of_its_run_and_tool() -> None:
 
 
 def test_a_grant_nobody_decided_on_is_asked_for_again_as_the_next_attempt() -> None:
-    blocks = Blocks()
+    blocks = Blocks("arun-1")
     blocks.after(asked())
     assert blocks.after(ApprovalClosed(EXEC, AskState.EXPIRED)) == Block()
     again = blocks.after(asked(attempt=2))
@@ -49,7 +49,7 @@ def test_a_grant_nobody_decided_on_is_asked_for_again_as_the_next_attempt() -> N
 
 
 def test_a_decision_ends_the_cycle_and_the_next_one_counts_from_one() -> None:
-    blocks = Blocks()
+    blocks = Blocks("arun-1")
     blocks.after(asked())
     assert blocks.after(ApprovalClosed(EXEC, AskState.DENIED)) == Block(state=GrantState.DENIED)
     again = blocks.after(asked(attempt=2))
@@ -59,7 +59,7 @@ def test_a_decision_ends_the_cycle_and_the_next_one_counts_from_one() -> None:
 
 
 def test_an_approval_of_one_call_leaves_nothing_behind() -> None:
-    blocks = Blocks()
+    blocks = Blocks("arun-1")
     pending = blocks.after(asked("ask-arun-1-c1"))
     assert pending is not None
     assert (pending.condition, pending.state) == (Condition.BLOCKED, GrantState.PENDING)
@@ -67,7 +67,7 @@ def test_an_approval_of_one_call_leaves_nothing_behind() -> None:
 
 
 def test_what_is_still_open_is_not_cleared_with_what_is_closed() -> None:
-    blocks = Blocks()
+    blocks = Blocks("arun-1")
     blocks.after(asked())
     other = grant_id("arun-1", "fs_write")
     blocks.after(asked(other, tool="fs_write"))
@@ -78,7 +78,7 @@ def test_what_is_still_open_is_not_cleared_with_what_is_closed() -> None:
 
 
 def test_a_question_blocks_until_it_is_closed_and_other_events_change_nothing() -> None:
-    blocks = Blocks()
+    blocks = Blocks("arun-1")
     ask = Ask(id="q1", key=ADA, run_id="arun-1", questions=(), opened_at=0.0, expires_at=1.0)
     assert (asking := blocks.after(AskOpened(ask))) is not None
     assert asking.condition is Condition.ASKING

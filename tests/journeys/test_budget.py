@@ -88,7 +88,11 @@ async def test_a_turn_that_leaves_its_teammates_behind_still_pays_for_what_comes
     """A result that arrives as a message starts a new run, which spends from the old purse."""
     home.furnish(
         config=PRICED + TEAM + "\n[budget]\nsteps = 12\n",
-        script=script(lead("^go|has ended", spawn("work"), say("On it.")), mate("^work", reply="Worked.")),
+        # Each time another task: the very same one is refused before the purse is empty.
+        script=script(
+            lead(r"^go|(?P<after>arun-\w+)\) has ended", spawn("work {after}"), say("On it.")),
+            mate("^work", reply="Worked."),
+        ),
     )
     with running(home) as daemon:
         async with daemon.client() as talk:

@@ -59,9 +59,16 @@ class Tally:
         # Those that did what they were given, by the agent and the task.
         self._done: dict[tuple[str, str], list[AgentRun]] = {}
 
-    def done(self, agent: str, instruction: str) -> Sequence[AgentRun]:
-        """Those that were given this very task and completed it, the first first."""
-        return self._done.get(_task(agent, instruction), ())
+    def done(self, agent: str, instruction: str, *, parent: str, step: int) -> list[AgentRun]:
+        """Those that were given this very task in another step and completed it, one for each step, the first first.
+
+        Who gives a task to several at once wants it done so often.
+        """
+        steps: dict[tuple[str, int], AgentRun] = {}
+        for run in self._done.get(_task(agent, instruction), ()):
+            if (run.parent, run.step) != (parent, step):
+                steps.setdefault((run.parent, run.step), run)
+        return list(steps.values())
 
     def count(self, context: RunContext, agent: str, *, most: int) -> None:
         """Count a spawn, or refuse it. A call that is made again after a restart was counted before."""
@@ -106,11 +113,9 @@ def _task(agent: str, instruction: str) -> tuple[str, str]:
     return agent, " ".join(instruction.split())
 
 
-def check_not_done(context: RunContext, agent: str, done: Sequence[AgentRun]) -> None:
-    """Refuse a task that was done often enough in earlier steps. The call that gave it, made again, is no other."""
-    here = [run for run in done if run.parent == context.run_id]
-    done = [run for run in done if run not in here or run.step != context.step]
-    if len(done) >= _MOST_DONE and not any(run.call == context.call_id for run in here):
+def check_not_done(agent: str, done: Sequence[AgentRun]) -> None:
+    """Refuse a task that was done often enough in this turn."""
+    if len(done) >= _MOST_DONE:
         raise Conflict(
             f"{agent} has completed this very task {len(done)} times in this turn, as "
             f"{', '.join(run.id for run in done)}, and is not given it again",

@@ -180,8 +180,8 @@ class Teammates:
 
     async def done_before(self, run: AgentRun) -> AgentRun | None:
         """Who completed the same task before, in the turn the run belongs to."""
-        done = (await self._delegations.of(run.origin)).done(run.agent, run.instruction)
-        return next((each for each in done if each.id != run.id), None)
+        tally = await self._delegations.of(run.origin)
+        return next(iter(tally.done(run.agent, run.instruction, parent=run.parent, step=run.step)), None)
 
     def streak(self, run: AgentRun) -> int:
         """How many teammates in a row have failed by now in the turn this one belongs to."""
@@ -262,7 +262,8 @@ class Teammates:
     async def _count(self, context: RunContext, wish: Wish) -> None:
         tally = await self._delegations.of(context.origin or context.run_id)
         try:
-            check_not_done(context, wish.agent, tally.done(wish.agent, wish.instruction))
+            done = tally.done(wish.agent, wish.instruction, parent=context.run_id, step=context.step)
+            check_not_done(wish.agent, done)
             tally.count(context, wish.agent, most=self._c.config().max_delegation_rounds)
         except MootError as error:
             self._recovers(context, action="refused", specialist=wish.agent, cause=error.message)

@@ -10,7 +10,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, RunEnd
-from moot.multiagent.delegation import Delegations, Tally, check_chain
+from moot.multiagent.delegation import Delegations, Tally, check_chain, check_not_done
 
 KEY = ConversationKey("moot", "user")
 
@@ -101,3 +101,21 @@ async def test_what_was_counted_before_a_restart_is_read_back_once() -> None:
     assert delegations.streak("root") == 0
     delegations.forget("root")
     assert delegations.streak("root") == 0
+
+
+def test_a_task_done_in_two_steps_is_refused_in_a_third_and_several_at_once_count_once() -> None:
+    tally = Tally()
+    done = Outcome.COMPLETED
+    tally.read_back([*(run(number, "operator", done, step=1) for number in range(3)), run(3, "librarian", done)])
+    # Those of the same step are no repetition, also where some are done before the last is spawned.
+    assert tally.done("operator", "x", parent="root", step=1) == []
+    (first,) = tally.done("operator", " x\n", parent="root", step=2)
+    assert first.id == "arun-0"
+    check_not_done("operator", [first])
+    tally.ended(run(4, "operator", Outcome.MODEL_ERROR, step=2))
+    tally.ended(run(5, "operator", done, step=3))
+    twice = tally.done("operator", "x", parent="root", step=4)
+    with pytest.raises(Conflict, match="2 times in this turn, as arun-0, arun-5") as refused:
+        check_not_done("operator", twice)
+    assert "Answer with what is there" in refused.value.sentence
+    assert len(tally.done("librarian", "x", parent="root", step=4)) == 1

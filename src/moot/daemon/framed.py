@@ -39,7 +39,7 @@ _CAN_WAIT = frozenset(
         ToolsCompleted,
     )
 )
-_MOMENT_SECONDS = 0.001
+_MOMENT_SECONDS = 0.005
 
 
 class Connection(asyncio.Protocol):

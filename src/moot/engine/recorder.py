@@ -40,8 +40,8 @@ class Recorder:
         append = self._store.append(self._history.key, self._run_id, messages, now=now, spent=spent)
         self._writes.append(self._supervisor.own(f"append {self._run_id}", append))
 
-    async def end(self, end: RunEnd, messages: Sequence[Message]) -> None:
-        """Write the last messages and the outcome behind all that was written, and wait for the disk."""
+    def end(self, end: RunEnd, messages: Sequence[Message]) -> None:
+        """Hand over the last messages and the outcome, behind all that was written; `finish` waits for the disk."""
         ending = self._store.end(
             self._history.key,
             self._run_id,
@@ -51,8 +51,10 @@ class Recorder:
             # Where a write that is still on its way is refused, this one is too.
             after=self._history.last_seq if self._is_whole else None,
         )
-        last = self._supervisor.own(f"end {self._run_id}", ending)
-        self._writes.append(last)
+        self._writes.append(self._supervisor.own(f"end {self._run_id}", ending))
+
+    async def finish(self) -> None:
+        last = self._writes[-1]
         await self.settle()
         self._history.extend(last.result())
 

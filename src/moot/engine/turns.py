@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from moot.domain.config import Config
 from moot.domain.conversation import Conversation, ConversationKey
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
 from moot.domain.events import Event, RunEnded, RunStarted
-from moot.domain.message import Entry, Message, Role, user
+from moot.domain.message import Entry, Role, user
 from moot.domain.ports import Clock, Model, Store
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.begun import Begun, on_disk
@@ -98,16 +98,20 @@ class Turns:
         self, ticket: Ticket, request: RunRequest, history: History, begun: Begun, emit: Callable[[Event], None]
     ) -> None:
         end, messages = await self._ended(ticket, request, history, emit)
-        refusal = await begun.refusal()
-        progress = ticket.progress
+        progress, is_suspended = ticket.progress, ticket.suspended
         recorder = progress.recorder if progress is not None else self._recorder(request, history)
+        if not is_suspended:
+            reach("end.before")
+            # Behind the message, and refused where that is.
+            recorder.end(end, messages)
+        refusal = await begun.refusal()
         if refusal is not None:
             self._histories.drop(request.key)
             with suppress(MootError):
                 await recorder.settle()
             await self._never_began(ticket, request, refusal)
             return
-        if ticket.suspended:
+        if is_suspended:
             ticket.fail(
                 Unavailable(
                     "the daemon is stopping",
@@ -115,8 +119,7 @@ class Turns:
                 )
             )
             return
-        reach("end.before")
-        end = await self._record(request, recorder, end, messages)
+        end = await self._record(request, recorder, end)
         reach("end.recorded")
         emit(RunEnded(request.speaker, end))
         reach("end.sent")
@@ -314,12 +317,10 @@ class Turns:
             supervisor=self._w.supervisor,
         )
 
-    async def _record(
-        self, request: RunRequest, recorder: Recorder, end: RunEnd, messages: Sequence[Message]
-    ) -> RunEnd:
+    async def _record(self, request: RunRequest, recorder: Recorder, end: RunEnd) -> RunEnd:
         """Put the end on disk before anyone hears of it. A disk that refuses is owed the record."""
         try:
-            await recorder.end(end, messages)
+            await recorder.finish()
         except MootError as error:
             logger.error("the end of run %s could not be recorded: %s", request.id, error)
             self._histories.drop(request.key)

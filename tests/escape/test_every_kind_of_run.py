@@ -191,7 +191,7 @@ _MADE = ("daemon/talk.py:_request", "engine/doors.py:turn", "engine/runs.py:_adm
 _STREAM = (*_MADE, "daemon/talk.py:stream")
 _SEND = (*_MADE, "daemon/talk.py:send")
 _COMPLETION = (*_STREAM, "daemon/openai_api.py:_turn")
-_BACK = ("store/runs.py:_run", "daemon/app.py:recover")
+_BACK = ("store/found_runs.py:_run", "daemon/app.py:recover")
 
 
 def _held(_slug: str) -> tuple[dict[str, Any], ...]:

@@ -81,7 +81,7 @@ async def test_whatever_is_cut_says_so_and_inbox_show_has_all_of_it(
                 assert HIDDEN in text, each["name"]
                 assert as_json["arguments"] == each["arguments"]
                 for cut in (event.line, event.preview, daemon.cli("inbox").stdout):
-                    assert HIDDEN in cut or "more characters" in cut or "not shown" in cut or len(cut) < 300, each
+                    assert HIDDEN in cut or "more characters" in cut or "not shown" in cut or len(cut) < 400, each
                 await decide(talk, event, "deny")
                 await speech.end()
 

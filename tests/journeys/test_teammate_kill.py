@@ -181,7 +181,7 @@ async def test_a_wait_that_was_broken_off_by_a_kill_leaves_nothing_in_doubt(home
             await talk.kill("moot")
             assert (await speech.end()).outcome == "cancelled"
             waited, lingered = [content for role, _, content in await talk.told("moot") if role == "tool"][-2:]
-            assert waited == "This call was broken off before it had a result; making it again does no harm."
+            assert waited == "This call was interrupted before it had a result; making it again does no harm."
             assert lingered == "This call was interrupted; it is not known whether it took effect."
 
 

@@ -18,7 +18,7 @@ from moot.engine.recorder import Recorder
 from moot.engine.step import Step
 
 _INTERRUPTED = "This call was interrupted; it is not known whether it took effect."
-_BROKEN_OFF = "This call was broken off before it had a result; making it again does no harm."
+_BROKEN_OFF = "This call was interrupted before it had a result; making it again does no harm."
 
 
 @dataclass(slots=True, kw_only=True)

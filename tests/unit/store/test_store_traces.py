@@ -9,7 +9,7 @@ import pytest
 
 from moot.domain.agent_run import AgentRun, Delivery
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import Conflict, NotFound
+from moot.domain.errors import BadRequest, NotFound
 from moot.domain.message import Message, assistant, tool_result
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.trace import TraceKind, TraceNote
@@ -117,7 +117,7 @@ async def test_a_run_is_found_by_the_beginning_of_its_id_where_that_is_enough(st
     assert (await traces.find("run-2")).run.request.id == "run-2"
     assert (await traces.find("run-1ab")).run.request.id == "run-1ab"
     assert (await traces.find("run-1a")).run.request.id == "run-1a"
-    with pytest.raises(Conflict):
+    with pytest.raises(BadRequest):
         await traces.find("run-1")
     for nothing in ("run-3", "", "%", "run-2z"):
         with pytest.raises(NotFound) as caught:

@@ -96,6 +96,10 @@ class Approvals:
         future: asyncio.Future[AskState] = asyncio.get_running_loop().create_future()
         self._waiting[asked.id] = future
         try:
+            # Who decided between reading it and waiting for it found nobody to tell.
+            stands = await self._store.find(asked.id)
+            if stands is not None and stands.attempt == asked.attempt and stands.state is not AskState.PENDING:
+                return stands.state
             async with asyncio.timeout(max(0.0, asked.expires_at - self._clock.now())):
                 return await future
         except TimeoutError:

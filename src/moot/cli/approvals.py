@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from moot.cli import safe, whoasks
-from moot.multiagent.blocks import is_grant
+from moot.domain.senders import is_grant
 from moot.wire import moot_pb2 as pb
 
 DECISIONS = {"o": "once", "r": "run", "a": "always", "d": "deny"}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from moot.cli import voices
-from moot.domain.agent_run import BACKGROUND_SENDER, owner_of
+from moot.domain.senders import BACKGROUND_SENDER, owner_of
 from moot.wire import moot_pb2 as pb
 
 _BESIDE = " (background)"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from moot.cli import output, safe, voices
-from moot.domain.agent_run import owner_of
+from moot.domain.senders import owner_of
 from moot.wire import moot_pb2 as pb
 
 # As much of an id as tells runs apart; any beginning that only one run has will do.

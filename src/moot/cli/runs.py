@@ -19,8 +19,8 @@ from moot.cli.run_lines import duration, result_went, state, waits_for
 from moot.cli.spinner import Spinner
 from moot.client.connection import Connection, Runnable
 from moot.client.errors import TimedOut
-from moot.domain.agent_run import BACKGROUND_SENDER, owner_of
 from moot.domain.errors import MootError, NotFound
+from moot.domain.senders import BACKGROUND_SENDER, owner_of
 from moot.wire import moot_pb2 as pb
 
 _RUNS = ("arun-", "run-")

@@ -7,7 +7,7 @@ from typing import Any
 
 from moot.cli import mates, output, safe, voices
 from moot.cli.memory import when
-from moot.domain.agent_run import BACKGROUND_SENDER, owner_of
+from moot.domain.senders import BACKGROUND_SENDER, owner_of
 from moot.wire import moot_pb2 as pb
 
 _COLOURS = {"terminal_error": "red", "outcome": "green", "delegation": "cyan", "delegation_return": "cyan"}

@@ -1,7 +1,7 @@
 """Who asks, where several are at work: which agent, in which run, and what that run is for. Pure."""
 
 from moot.cli import safe
-from moot.domain.agent_run import BACKGROUND_SENDER, owner_of
+from moot.domain.senders import BACKGROUND_SENDER, owner_of
 from moot.wire import moot_pb2 as pb
 
 # As much of an id as tells runs apart.

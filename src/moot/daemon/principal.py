@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from moot.domain.agent_run import owner_of
 from moot.domain.errors import BadRequest, Busy, Forbidden, StoreError, Unauthorized
 from moot.domain.ports import Clock, Store
+from moot.domain.senders import owner_of
 from moot.domain.token import Token
 
 RESERVED_SENDERS = ("run:", "cron:", "team:", "bg:")

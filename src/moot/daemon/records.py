@@ -11,7 +11,7 @@ from moot.daemon.connection import Reply
 from moot.daemon.pages import page
 from moot.daemon.principal import Principal
 from moot.daemon.workspaces import Workspaces
-from moot.domain.agent_run import CHILD_SENDER, AgentRun
+from moot.domain.agent_run import AgentRun
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.doomed import Doomed
 from moot.domain.errors import BadRequest, Conflict, NotFound
@@ -19,6 +19,7 @@ from moot.domain.masks import changed_json
 from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports import Clock, Store
 from moot.domain.run import Run
+from moot.domain.senders import CHILD_SENDER
 from moot.domain.usage import Spend
 from moot.engine.doors import Doors
 from moot.engine.lanes import Ticket

@@ -9,9 +9,6 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.run import Limits, Outcome, RunEnd
 from moot.domain.scope import SHARED, TEAMMATE
 
-# Senders of the conversations that spawned and background runs have to themselves.
-CHILD_SENDER = "run:"
-BACKGROUND_SENDER = "bg:"
 # As much of a task as tells it from others.
 _TASK = 200
 
@@ -124,13 +121,6 @@ class AgentRun:
     @property
     def is_background(self) -> bool:
         return self.parent_key is None
-
-
-def owner_of(sender: str) -> str:
-    """Whose the conversation with a sender is: that of a background run is its owner's, any other the sender's own."""
-    if not sender.startswith(BACKGROUND_SENDER):
-        return sender
-    return sender.removeprefix(BACKGROUND_SENDER).partition(":")[2] or sender
 
 
 def status_of(outcome: Outcome) -> AgentRunStatus:

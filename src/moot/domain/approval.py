@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 
-from moot.domain.agent_run import owner_of
 from moot.domain.conversation import ConversationKey
+from moot.domain.senders import owner_of
 
 # Tools whose calls are a command: a rule can be about the command in its folder. Of others it is about the arguments.
 COMMANDS = ("exec", "exec_bg")

@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from moot.domain.agent_run import BACKGROUND_SENDER, CHILD_SENDER
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, StoreError, Unavailable
 from moot.domain.events import (
@@ -26,6 +25,7 @@ from moot.domain.events import (
 from moot.domain.message import ToolCall
 from moot.domain.ports import Clock
 from moot.domain.run import Outcome, RunRequest
+from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
 from moot.engine.feed import Feed
 from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Progress

@@ -6,20 +6,11 @@ from dataclasses import dataclass, field
 from moot.domain.agent_run import Block, Condition, GrantState
 from moot.domain.approval import Approval, AskState
 from moot.domain.events import ApprovalClosed, ApprovalOpened, AskClosed, AskOpened, Event
+from moot.domain.senders import is_grant
 
-_GRANT = "grant-"
 _NOTHING = Block()
 _WAITING = Block(condition=Condition.WAITING, reason="it waits for its teammates")
 _DECIDED = {AskState.GRANTED: GrantState.GRANTED, AskState.DENIED: GrantState.DENIED}
-
-
-def grant_id(run_id: str, tool: str) -> str:
-    """The same for as long as the run lives, however often it is asked."""
-    return f"{_GRANT}{run_id}-{tool}"
-
-
-def is_grant(ask_id: str) -> bool:
-    return ask_id.startswith(_GRANT)
 
 
 @dataclass(slots=True)

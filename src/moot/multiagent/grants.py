@@ -10,10 +10,10 @@ from moot.domain.approval import AskState
 from moot.domain.gate_config import InterceptorConfig
 from moot.domain.ports import GateCall, ToolResult
 from moot.domain.redaction import mask_arguments
+from moot.domain.senders import grant_id
 from moot.domain.trace import Notes, TraceKind
 from moot.engine.approvals import Approvals
 from moot.hooks.approval import Keeps, agreed, describe
-from moot.multiagent.blocks import grant_id
 from moot.multiagent.teammates import Teammates
 
 

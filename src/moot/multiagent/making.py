@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
-from moot.domain.agent_run import BACKGROUND_SENDER, CHILD_SENDER, AgentRun, AgentRunStatus, Delivery
+from moot.domain.agent_run import AgentRun, AgentRunStatus, Delivery
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.scope import ALL_TOOLS
+from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
 from moot.domain.usage import Spent
 from moot.multiagent.crew import Wish
 from moot.multiagent.partition import Partition

@@ -9,9 +9,9 @@ from moot.domain.errors import MootError
 from moot.domain.events import ApprovalClosed, ApprovalOpened, Event, ModelRetrying
 from moot.domain.ports import Clock
 from moot.domain.run import RunRequest
+from moot.domain.senders import is_grant
 from moot.domain.trace import TraceKind, TraceNote, fitted
 from moot.engine.feed import Feed
-from moot.multiagent.blocks import is_grant
 
 
 class Shelf(Protocol):

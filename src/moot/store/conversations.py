@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import apsw
 
-from moot.domain.agent_run import CHILD_SENDER
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.message import Entry, Message
+from moot.domain.senders import CHILD_SENDER
 from moot.store import archives as archives_
 from moot.store import rows
 

@@ -2,8 +2,8 @@
 
 import apsw
 
-from moot.domain.agent_run import CHILD_SENDER
 from moot.domain.run import Limits
+from moot.domain.senders import CHILD_SENDER
 from moot.domain.usage import Spend, Spent
 from moot.store import rows
 

@@ -4,7 +4,8 @@ from moot.domain.agent_run import Block, Condition, GrantState
 from moot.domain.approval import Approval, AskState
 from moot.domain.ask import Ask
 from moot.domain.events import ApprovalClosed, ApprovalOpened, AskClosed, AskOpened, TextChunk
-from moot.multiagent.blocks import Blocks, grant_id
+from moot.domain.senders import grant_id
+from moot.multiagent.blocks import Blocks
 from tests.unit.shelves import ADA
 
 EXEC = grant_id("arun-1", "exec")

@@ -130,7 +130,9 @@ async def test_a_wait_whose_time_is_up_tells_how_the_run_stands_and_leaves_it_al
         (spawned,) = results(speech, "agent_spawn")
         for waited in results(speech, "agent_wait"):
             assert waited == {
-                "agent_id": spawned["agent_id"], "agent": "operator", "status": "running", "timeout": True
+                "agent_id": spawned["agent_id"], "agent": "operator", "status": "running", "timeout": True,
+                "hint": "operator has not ended. Call agent_wait again, without a timeout; agent_stop would end it "
+                "before it is done.",
             }  # fmt: skip
         stopped = await called(talk, sender, "agent_stop", agent_id=spawned["agent_id"])
         assert stopped == {"agent_id": spawned["agent_id"], "status": "cancelled"}

@@ -9,6 +9,9 @@ from moot.multiagent.delegation import MOST_FAILURES
 
 _LONGEST_RESULT = 60_000
 _SHOWN_RESULT = 2_000
+_NOT_ENDED = (
+    "{agent} has not ended. Call agent_wait again, without a timeout; agent_stop would end it before it is done."
+)
 # A line that reads as the beginning of another report.
 _HEAD = re.compile(r"^(?=.*\([ \t]*arun-[0-9a-f]+[ \t]*\)[ \t]+has[ \t]+ended)", re.IGNORECASE | re.MULTILINE)
 
@@ -30,6 +33,7 @@ def view(run: AgentRun, *, timed_out: bool = False, streak: int = 0) -> dict[str
         told["grant_state"] = str(block.state)
         told["waiting_on_run_id"] = run.waiting_on
         told["timeout"] = timed_out
+        told["hint"] = _NOT_ENDED.format(agent=run.agent) if timed_out else ""
     return {key: value for key, value in told.items() if value not in ("", 0, False)}
 
 

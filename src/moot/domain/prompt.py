@@ -41,6 +41,8 @@ class ToolSpec:
     group: str = ""
     # Whether making a call a second time, when it is not known what came of the first, does no harm.
     repeatable: bool = False
+    # Parameters for fine control. A model that is held to a schema fills in all it is shown, and is not shown them.
+    fine: frozenset[str] = frozenset()
 
 
 class Encoding:

@@ -63,7 +63,7 @@ class ToolChoice:
                 async for event in events:
                     yield event
             return
-        offered = prompt.tools[:MAX_TOOLS]
+        offered = tuple(map(_plain, prompt.tools[:MAX_TOOLS]))
         guided = replace(prompt, system=(*prompt.system, guidance(offered)), tools=())
         chosen = partial(self._chosen, offered)
         async with aclosing(self.inner.constrained(guided, schema_of(offered), chosen)) as events:
@@ -87,6 +87,14 @@ class ToolChoice:
 
     async def close(self) -> None:
         await self.inner.close()
+
+
+def _plain(tool: ToolSpec) -> ToolSpec:
+    """The tool without the parameters for fine control."""
+    if not tool.fine:
+        return tool
+    shown = {name: each for name, each in tool.parameters["properties"].items() if name not in tool.fine}
+    return replace(tool, parameters={**tool.parameters, "properties": shown})
 
 
 def schema_of(tools: tuple[ToolSpec, ...]) -> dict[str, Any]:

@@ -62,6 +62,7 @@ class AgentSpawn:
             "required": ["instruction"],
             "additionalProperties": False,
         },
+        fine=frozenset({"spawn_reason", "allowed_tools", "timeout"}),
     )
 
     def __init__(self, teammates: Teammates, choose: Choose) -> None:
@@ -134,6 +135,7 @@ class AgentWait:
             },
             "required": ["agent_id"],
         },
+        fine=frozenset({"mode", "timeout"}),
     )
 
     def __init__(self, teammates: Teammates) -> None:

@@ -131,6 +131,20 @@ def test_at_most_a_dozen_tools_are_offered_in_their_order(provider: Provider) ->
     assert provider.faults() == []
 
 
+def test_parameters_for_fine_control_are_not_shown_and_others_are(provider: Provider) -> None:
+    plain = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+    properties = {**plain["properties"], "patience": {"type": "integer"}}  # type: ignore[dict-item]
+    tool = replace(LOOKUP, parameters={**plain, "properties": properties}, fine=frozenset({"patience"}))
+    provider.program({"text": '{"tool": "say", "text": "hi"}'})
+
+    ask(config(provider, "openai", tools="schema"), prompt("x", tools=[tool]))
+
+    (body,) = provider.bodies()
+    _, call = body["response_format"]["json_schema"]["schema"]["anyOf"]
+    assert call["properties"]["arguments"] == plain
+    assert "patience" not in str(body)
+
+
 def test_a_history_is_told_in_the_shapes_the_model_writes(provider: Provider) -> None:
     call = ToolCall(id="call_12345", name="lookup", arguments='{"word": "moot"}')
     history = [

@@ -9,6 +9,7 @@ from functools import partial
 from random import Random
 from typing import Any, Protocol
 
+from moot.domain.message import Message, Role, user
 from moot.domain.ports import CallReady, Finished, Model, ModelEvent, TextDelta, ToolSupport
 from moot.domain.prompt import Prompt, ToolSpec
 from moot.domain.usage import Usage
@@ -20,6 +21,10 @@ MAX_TOOLS = 12
 
 _REPLY = re.compile(r'\s*\{\s*"tool"\s*:\s*"say"\s*,\s*"text"\s*:\s*"')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_AFTER_RESULT = (
+    f'That was the result. If nothing of the task is left to do, choose "{SAY}" now and tell what came of it; '
+    "if something is, choose the tool for that."
+)
 _SPECIAL = re.compile(r'[\\"]')
 
 
@@ -64,7 +69,9 @@ class ToolChoice:
                     yield event
             return
         offered = tuple(map(_plain, prompt.tools[:MAX_TOOLS]))
-        guided = replace(prompt, system=(*prompt.system, guidance(offered)), tools=())
+        guided = replace(
+            prompt, system=(*prompt.system, guidance(offered)), tail=(*prompt.tail, *_reminder(prompt)), tools=()
+        )
         chosen = partial(self._chosen, offered)
         async with aclosing(self.inner.constrained(guided, schema_of(offered), chosen)) as events:
             async for event in events:
@@ -87,6 +94,12 @@ class ToolChoice:
 
     async def close(self) -> None:
         await self.inner.close()
+
+
+def _reminder(prompt: Prompt) -> tuple[Message, ...]:
+    """After a result a small model goes on calling whatever comes to its mind; it is asked to look at the task."""
+    last = prompt.transcript.messages[-1:]
+    return (user(_AFTER_RESULT),) if last and last[0].role is Role.TOOL and not prompt.tail else ()
 
 
 def _plain(tool: ToolSpec) -> ToolSpec:

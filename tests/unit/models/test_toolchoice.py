@@ -145,6 +145,20 @@ def test_parameters_for_fine_control_are_not_shown_and_others_are(provider: Prov
     assert "patience" not in str(body)
 
 
+def test_after_a_result_it_is_asked_to_look_at_the_task_and_nowhere_else(provider: Provider) -> None:
+    call = ToolCall(id="call_12345", name="lookup", arguments='{"word": "moot"}')
+    told = [user("look"), assistant("", tool_calls=(call,)), tool_result(call.id, "an assembly")]
+    for _ in range(2):
+        provider.program({"text": '{"tool": "say", "text": "bye"}'})
+
+    ask(config(provider, "openai", tools="schema"), prompt(*told, tools=[LOOKUP]))
+    ask(config(provider, "openai", tools="schema"), prompt(*told, assistant("Done."), user("thanks"), tools=[LOOKUP]))
+
+    after, later = provider.bodies()
+    assert "If nothing of the task is left to do" in after["messages"][-1]["content"]
+    assert "is left to do" not in str(later["messages"])
+
+
 def test_a_history_is_told_in_the_shapes_the_model_writes(provider: Provider) -> None:
     call = ToolCall(id="call_12345", name="lookup", arguments='{"word": "moot"}')
     history = [

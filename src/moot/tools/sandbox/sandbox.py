@@ -312,7 +312,8 @@ def _stands(plan: Plan) -> bool:
 
 
 async def _spawn(argv: list[str], kept: list[int], environment: dict[str, str], process: Process) -> None:
-    await asyncio.get_running_loop().subprocess_exec(
+    """Start it, and not half: an event loop that is told to stop here ends the first process and leaves its child."""
+    starting = asyncio.get_running_loop().subprocess_exec(
         lambda: process,
         *argv,
         stdin=subprocess.DEVNULL,
@@ -322,6 +323,12 @@ async def _spawn(argv: list[str], kept: list[int], environment: dict[str, str], 
         pass_fds=kept,
         start_new_session=True,
     )
+    try:
+        await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # Once it has a number, whoever asked for it can end it with all it started.
+        await process.stands(seconds=_START_SECONDS)
+        raise
 
 
 def _remove(bound: cgroup.ProcessBound | None) -> None:

@@ -52,6 +52,7 @@ from moot.tools.mcp.servers import McpServers
 from moot.tools.off_limits import OffLimits
 from moot.tools.plugins import Plugins
 from moot.tools.private_places import private_places
+from moot.tools.sandbox import orphans
 from moot.tools.sandbox.sandbox import Sandbox
 from moot.tools.shell_grammar import classify, classify_script
 from moot.tools.skill_shelf import Skills
@@ -173,6 +174,7 @@ class Hands:
 
     async def start(self) -> None:
         await self.vault.start()
+        self._parts.later("end what a killed daemon left", asyncio.to_thread(orphans.sweep))
         self._parts.later("list MCP tools", self.servers.refresh())
 
     async def close(self) -> None:

@@ -15,6 +15,7 @@ from moot.domain.errors import Unavailable
 from moot.tools.private_places import homes
 from moot.tools.sandbox.sandbox import PATH, Sandbox
 from moot.tools.sandbox.sandbox import Command as Confined
+from moot.tools.sandbox.starting import whole
 from moot.tools.sandbox.view import beneath
 
 MAX_LINE = 8 * 1024 * 1024
@@ -84,16 +85,17 @@ def _found(name: str, path: str | None) -> str:
 
 
 async def _started(argv: Sequence[str], **options: Any) -> asyncio.subprocess.Process:
+    starting = asyncio.create_subprocess_exec(
+        *argv,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+        limit=MAX_LINE,
+        **options,
+    )
     try:
-        return await asyncio.create_subprocess_exec(
-            *argv,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-            limit=MAX_LINE,
-            **options,
-        )
+        return await whole(starting, _kill)
     except (OSError, ValueError) as error:
         raise Unavailable(f"{argv[0]!r} cannot be started: {error}", fix="Check command, args and cwd.") from error
 
@@ -204,10 +206,14 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(_POLITE_SECONDS):
             await process.wait()
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    _kill(process)
     with suppress(TimeoutError):
         async with asyncio.timeout(_REAP_SECONDS):
             await process.wait()
     # A descendant that left the group may still hold the pipes; they are closed on our side all the same.
     process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)

@@ -33,7 +33,6 @@ class Process(asyncio.SubprocessProtocol):
         self._reason = ""
         self._code = -signal.SIGKILL
         self._transport: asyncio.SubprocessTransport | None = None
-        self._stands = asyncio.Event()
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._clock: asyncio.TimerHandle | None = None
         self._farewells: list[Callable[[], None]] = []
@@ -52,12 +51,6 @@ class Process(asyncio.SubprocessProtocol):
             farewell()
         else:
             self._farewells.append(farewell)
-
-    async def stands(self, *, seconds: float) -> None:
-        """Wait until it has a number; one that cannot be started never has."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stands.wait()
 
     def limit(self, seconds: float) -> None:
         """Begin to count: when the time is over, so is the command."""
@@ -102,7 +95,6 @@ class Process(asyncio.SubprocessProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)
-        self._stands.set()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         self.tape.add(data)

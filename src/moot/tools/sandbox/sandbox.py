@@ -19,9 +19,10 @@ from moot.domain.sandbox_config import SandboxConfig
 from moot.tools.off_limits import Identity
 from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
 from moot.tools.sandbox.process import Process
+from moot.tools.sandbox.starting import SECONDS as _START_SECONDS
+from moot.tools.sandbox.starting import whole
 from moot.tools.sandbox.tape import Tape
 
-_START_SECONDS = 10.0
 _PASSED_ON = ("LANG", "LANGUAGE", "TZ", "TERM", "USER", "LOGNAME")
 PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _FIX = (
@@ -191,6 +192,8 @@ class Sandbox:
             else {},
             "landlock": report.confined,
             "guard": "" if report.confined else standing.path,
+            # Who lost the process with this number is an orphan.
+            "starter": os.getpid(),
         }
         python = os.path.realpath(sys.executable)
         words = [str(control), msgspec.json.encode(inner).decode(), *command.argv]
@@ -238,7 +241,6 @@ class Sandbox:
 
     def _probe(self) -> SandboxReport:
         """Try each bubblewrap there is the way commands will be run, and keep the first that works."""
-        cgroup.sweep()
         troubles: list[str] = []
         for path in _candidates():
             report = self._tried(path)
@@ -312,23 +314,20 @@ def _stands(plan: Plan) -> bool:
 
 
 async def _spawn(argv: list[str], kept: list[int], environment: dict[str, str], process: Process) -> None:
-    """Start it, and not half: an event loop that is told to stop here ends the first process and leaves its child."""
-    starting = asyncio.get_running_loop().subprocess_exec(
-        lambda: process,
-        *argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=environment,
-        pass_fds=kept,
-        start_new_session=True,
+    """Start it, or nothing of it."""
+    await whole(
+        asyncio.get_running_loop().subprocess_exec(
+            lambda: process,
+            *argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            pass_fds=kept,
+            start_new_session=True,
+        ),
+        lambda _: process.kill(),
     )
-    try:
-        await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        # Once it has a number, whoever asked for it can end it with all it started.
-        await process.stands(seconds=_START_SECONDS)
-        raise
 
 
 def _remove(bound: cgroup.ProcessBound | None) -> None:

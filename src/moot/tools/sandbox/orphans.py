@@ -1,0 +1,82 @@
+"""Sandboxes that were left half made: found by the words they were started with, and ended.
+
+bubblewrap asks the kernel to die with the daemon, then tells its child to go on, which asks the same a little later.
+A daemon that is killed in the microseconds between the two leaves a child that waits for a word nobody will say.
+Nothing of the command has run in it, and nothing ever will, but it would stay until the machine is restarted.
+"""
+
+import contextlib
+import os
+import select
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from moot.tools.sandbox import cgroup, view
+
+_ROUNDS = 10
+_INSIDE = view.INSIDE.encode()
+
+
+def sweep() -> None:
+    """End every sandbox that has lost the process which started it, and remove the groups of daemons that are gone."""
+    # Ended outermost first, each may leave a child that is an orphan only then.
+    for _ in range(_ROUNDS):
+        if not [pid for pid in _orphans() if _end(pid)]:
+            break
+    cgroup.sweep()
+
+
+def _orphans() -> Iterator[int]:
+    for name in os.listdir("/proc"):
+        if name.isdigit() and _orphaned(int(name)):
+            yield int(name)
+
+
+def _orphaned(pid: int) -> bool:
+    starter = _starter(pid)
+    if starter is None:
+        return False
+    parent = _parent(pid)
+    return parent is not None and parent != starter and _starter(parent) is None
+
+
+def _end(pid: int) -> bool:
+    """Whether it was ended. Held by a handle while it is looked at again: its number may be another's by now."""
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        if not _orphaned(pid):
+            return False
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+        _gone(handle)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def _gone(handle: int) -> None:
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    poll.poll(1000)
+
+
+def _starter(pid: int) -> int | None:
+    """The process that started this sandbox; None for what is none."""
+    with contextlib.suppress(OSError, ValueError, IndexError, msgspec.DecodeError, TypeError, KeyError):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        plan = msgspec.json.decode(words[words.index(_INSIDE) + 2])
+        return int(plan["starter"])
+    return None
+
+
+def _parent(pid: int) -> int | None:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+    return None

@@ -297,10 +297,12 @@ class Store(Protocol):
         *,
         now: float,
         spent: Spent | None = None,
+        can_wait: bool = False,
     ) -> Awaitable[list[Entry]]:
         """Append what a run has to say; in the same transaction, what it has used up so far.
 
-        It is handed over when this is called, ahead of whatever is handed over later.
+        It is handed over when this is called, ahead of whatever is handed over later. What can wait shares a commit
+        with the next that is handed over, if that comes within a few milliseconds.
         """
         ...
 

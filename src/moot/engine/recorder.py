@@ -24,10 +24,11 @@ class Recorder:
         # Whether the disk has taken all it was given so far.
         self._is_whole = True
 
-    def write(self, messages: Sequence[Message], spent: Spent | None = None) -> None:
+    def write(self, messages: Sequence[Message], spent: Spent | None = None, *, can_wait: bool = False) -> None:
         """Extend the history now and the disk soon; writes reach the disk in the order they were made.
 
-        What the run has used up so far goes to the disk with them, and so outlives the daemon.
+        What the run has used up so far goes to the disk with them, and so outlives the daemon. What nobody is about
+        to settle can wait a moment for company.
         """
         now = self._clock.now()
         first = self._history.last_seq + 1
@@ -37,7 +38,7 @@ class Recorder:
                 for index, message in enumerate(messages)
             ]
         )
-        append = self._store.append(self._history.key, self._run_id, messages, now=now, spent=spent)
+        append = self._store.append(self._history.key, self._run_id, messages, now=now, spent=spent, can_wait=can_wait)
         self._writes.append(self._supervisor.own(f"append {self._run_id}", append))
 
     def end(self, end: RunEnd, messages: Sequence[Message]) -> None:

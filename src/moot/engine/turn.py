@@ -68,7 +68,8 @@ class Progress:
             ready.append(_result_message(call.id, output))
         if ready:
             self.flushed += len(ready)
-            self.recorder.write(ready)
+            # Nothing waits for these: the model reads them already, and what it says of them goes to the disk next.
+            self.recorder.write(ready, can_wait=True)
 
     def close_calls(self) -> list[Message]:
         """Results for the calls that have none yet: what finished, and that the rest was interrupted."""

@@ -59,7 +59,7 @@ class SqliteStore:
         self._readers = Readers(path, tuning)
         # For the other shelves of this package, such as memories and secrets: each has its own SQL in its own file.
         self.write = self._write = self._writer.write
-        self.post = self._writer.post
+        self.post, self.linger = self._writer.post, self._writer.linger
         self.read = self._read = self._readers.read
 
     # ---- conversations --------------------------------------------------------------------------
@@ -144,8 +144,10 @@ class SqliteStore:
         *,
         now: float,
         spent: Spent | None = None,
+        can_wait: bool = False,
     ) -> asyncio.Future[list[Entry]]:
-        return self._writer.post(lambda db: runs.append(db, key, run_id, messages, now, spent), "append")
+        post = self._writer.linger if can_wait else self._writer.post
+        return post(lambda db: runs.append(db, key, run_id, messages, now, spent), "append")
 
     def end(
         self,

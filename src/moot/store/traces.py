@@ -30,7 +30,7 @@ class SqliteTraces:
     def add(self, note: TraceNote) -> None:
         """Write a note soon, before what is handed over later. A gap is better than a turn that fails for its trace."""
         try:
-            self._store.post(lambda db: _insert(db, note), "trace").add_done_callback(_written)
+            self._store.linger(lambda db: _insert(db, note), "trace").add_done_callback(_written)
         except MootError as error:
             logger.warning("a note for a trace was lost: %s", error)
 

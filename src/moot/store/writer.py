@@ -19,6 +19,8 @@ Work = Callable[[apsw.Connection], T]
 
 # Beyond this many times the usual log, the writer waits for readers so that the log can start over.
 _LOG_PRESSURE = 16
+# How long what nobody waits for may wait for company: the next transaction takes it along into the same commit.
+_LINGER_SECONDS = 0.002
 # How long the writer waits for readers to let go of a log that is to be emptied.
 _EMPTYING_MS = 200
 # Up to this size a store is written anew after a deletion.
@@ -44,6 +46,8 @@ class Writer:
         self._tuning = tuning
         self._loop = asyncio.get_running_loop()
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._lingering: list[Job] = []
+        self._patience: asyncio.TimerHandle | None = None
         self._closed = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._log_pages = 0
@@ -59,11 +63,31 @@ class Writer:
 
     def post(self, work: Work[T], name: str = "") -> asyncio.Future[T]:
         """Hand a transaction over now, ahead of any that is handed over later; the future need not be awaited."""
+        future = self._noted(work, name)
+        self._hand_over()
+        return future
+
+    def linger(self, work: Work[T], name: str = "") -> asyncio.Future[T]:
+        """Hand over what nobody waits for: it goes with the next that is posted, or after a moment by itself."""
+        future = self._noted(work, name)
+        if self._patience is None:
+            self._patience = self._loop.call_later(_LINGER_SECONDS, self._hand_over)
+        return future
+
+    def _noted(self, work: Work[T], name: str) -> asyncio.Future[T]:
         if self._closed:
             raise StoreError("the store is closed", fix="Start the daemon again.")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.put(Job(work, future, name))
+        self._lingering.append(Job(work, future, name))
         return future
+
+    def _hand_over(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        for job in self._lingering:
+            self._jobs.put(job)
+        self._lingering.clear()
 
     async def empty_log(self, *, rewrite: bool) -> None:
         """Move the log into the database and cut it off, so that nothing that was deleted is left in either.
@@ -79,6 +103,7 @@ class Writer:
     async def close(self) -> None:
         if not self._closed:
             self._closed = True
+            self._hand_over()
             self._jobs.put(None)
         await asyncio.shield(self._ended)
         self._thread.join()

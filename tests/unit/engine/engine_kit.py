@@ -70,10 +70,12 @@ class Disk:
         *,
         now: float,
         spent: Spent | None = None,
+        can_wait: bool = False,
     ) -> Any:
         async def appended() -> Any:
             await self.appends.wait()
-            return await self._faulty("append", lambda: self._store.append(key, run_id, messages, now=now, spent=spent))
+            given = {"now": now, "spent": spent, "can_wait": can_wait}
+            return await self._faulty("append", lambda: self._store.append(key, run_id, messages, **given))
 
         self.append_asked.set()
         return self._later(appended())

@@ -163,3 +163,41 @@ def test_the_log_is_folded_in_and_stays_short(tmp_path: Path) -> None:
         return size
 
     assert asyncio.run(run()) < 150 * 4200
+
+
+def test_what_can_wait_goes_with_the_next_transaction_and_before_it(tmp_path: Path) -> None:
+    async def test(store: SqliteStore) -> None:
+        order: list[str] = []
+
+        def note(name: str) -> Any:
+            return lambda _db: order.append(name)
+
+        waiting = [store.linger(note("first")), store.linger(note("second"))]
+        await store.post(note("third"))
+        assert order == ["first", "second", "third"]
+        assert all(each.done() for each in waiting)
+
+    scenario(tmp_path, test)
+
+
+def test_what_can_wait_goes_by_itself_when_nothing_comes_after_it(tmp_path: Path) -> None:
+    async def test(store: SqliteStore) -> None:
+        assert await store.linger(lambda _db: "done") == "done"
+
+    scenario(tmp_path, test)
+
+
+def test_what_still_waits_when_the_store_closes_is_committed(tmp_path: Path) -> None:
+    async def run() -> None:
+        store = await open_store(tmp_path / "moot.db")
+        insert = "INSERT INTO conversations (agent, sender, created_at, updated_at) VALUES ('ada', 'late', 0, 0)"
+        waiting = store.linger(lambda db: db.execute(insert))
+        await store.close()
+        await waiting
+        with pytest.raises(StoreError):
+            store.linger(lambda _db: None)
+        again = await open_store(tmp_path / "moot.db")
+        assert [each.key.sender for each in await again.conversations()] == ["late"]
+        await again.close()
+
+    asyncio.run(run())

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from random import Random
 
 from moot.domain.config import ModelConfig
@@ -26,12 +25,11 @@ from moot.models.anthropic_wire import (
 from moot.models.calls import Calls
 from moot.models.keys import Key
 from moot.models.openai_wire import encode_text
-from moot.models.prices import is_known, prepare, price
+from moot.models.prices import is_known, price
 from moot.models.refusals import from_stream
 from moot.models.scrub import one_line
 from moot.models.speech import Speech
-from moot.models.sse import EventStream
-from moot.models.transport import Endpoint, Http, linger
+from moot.models.transport import Endpoint, Http
 
 VERSION = "2023-06-01"
 MAX_TOKENS = 8192
@@ -55,31 +53,8 @@ class AnthropicModel:
         self._head = b'{"model":' + encode_text(config.model) + b',"stream":true,'
 
     def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
-        return self._endpoint.guard(self._answer(prompt))
-
-    async def _answer(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
-        body = self._body(prompt)
-        prepare(self.config)
-        secret = await self._endpoint.secret()
-        headers = {"Accept": "text/event-stream", "anthropic-version": VERSION}
-        if secret:
-            headers["x-api-key"] = secret
-        events = EventStream()
         answer = Answer(self.name, self._rng)
-        async with aclosing(self._endpoint.post(body, headers)) as chunks:
-            async for chunk in chunks:
-                for data in events.feed(chunk):
-                    answer.take(data)
-                for event in answer.drain():
-                    yield event
-                if answer.done:
-                    await linger(chunks)
-                    break
-            else:
-                for data in events.close():
-                    (answer.take if events.is_document else answer.take_last)(data)
-        for event in answer.finish():
-            yield event
+        return self._endpoint.guard(self._endpoint.answer(self._body(prompt), answer, _sign))
 
     def cost(self, usage: Usage) -> float:
         return price(self.config, usage).dollars
@@ -105,6 +80,10 @@ class AnthropicModel:
             limit += budget
             head += b'"thinking":{"type":"enabled","budget_tokens":%d},' % budget
         return encode_request(head + b'"max_tokens":%d,' % limit, prompt, form=form, tools=tools)
+
+
+def _sign(secret: str) -> dict[str, str]:
+    return {"anthropic-version": VERSION} | ({"x-api-key": secret} if secret else {})
 
 
 class Answer:

@@ -19,10 +19,9 @@ from moot.domain.ports import (
     TextDelta,
     ThinkingDelta,
     ThinkingDone,
-    ToolSupport,
 )
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
-from moot.domain.usage import Usage
+from moot.models.wrapped import Wrapped
 
 # Names and ids have an alphabet of their own.
 _HIDDEN_NAME = "hidden_secret"
@@ -143,32 +142,12 @@ def _hidden_thinking(thought: Thinking, masks: Masks) -> Thinking:
     return thought if text == thought.text else Thinking(text=text)
 
 
-class Discreet:
+class Discreet(Wrapped[Model]):
     """A model that is told masks, and heard without them."""
 
     def __init__(self, inner: Model, discretion: Discretion) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self._discretion = discretion
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def provider(self) -> str:
-        return self.inner.provider
-
-    @property
-    def model(self) -> str:
-        return self.inner.model
-
-    @property
-    def window(self) -> int:
-        return self.inner.window
-
-    @property
-    def tools(self) -> ToolSupport:
-        return self.inner.tools
 
     def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
         masks = self._discretion.masks
@@ -176,15 +155,6 @@ class Discreet:
             return self.inner.stream(prompt)
         told, known = self._discretion.prompt(prompt)
         return _heard(self.inner.stream(told), _Hearing(masks, known))
-
-    def cost(self, usage: Usage) -> float:
-        return self.inner.cost(usage)
-
-    async def priced(self) -> bool:
-        return await self.inner.priced()
-
-    async def close(self) -> None:
-        await self.inner.close()
 
 
 async def _heard(events: AsyncGenerator[ModelEvent, None], hearing: "_Hearing") -> AsyncGenerator[ModelEvent, None]:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from random import Random
 from typing import Any
 
@@ -25,13 +24,12 @@ from moot.models.openai_wire import (
     encode_request,
     encode_text,
 )
-from moot.models.prices import is_known, prepare, price
+from moot.models.prices import is_known, price
 from moot.models.refusals import from_stream
 from moot.models.scrub import one_line
 from moot.models.speech import Speech
-from moot.models.sse import EventStream
 from moot.models.toolchoice import Read
-from moot.models.transport import Endpoint, Http, linger
+from moot.models.transport import Endpoint, Http
 
 # OpenAI's own newer models refuse the old name of the limit; other servers know only that one.
 _NEW_LIMIT_HOSTS = ("api.openai.com", ".openai.azure.com")
@@ -82,28 +80,12 @@ class OpenAIModel:
         limit = prompt.max_tokens or self.config.max_output_tokens
         return self._head + self._limit + b"%d," % limit if limit else self._head
 
-    async def _answer(self, body: bytes) -> AsyncGenerator[ModelEvent, None]:
-        prepare(self.config)
-        secret = await self._endpoint.secret()
-        headers = {"Accept": "text/event-stream"}
-        if secret:
-            headers["Authorization"] = f"Bearer {secret}"
-        events = EventStream()
-        answer = Answer(self.name, self._rng)
-        async with aclosing(self._endpoint.post(body, headers)) as chunks:
-            async for chunk in chunks:
-                for data in events.feed(chunk):
-                    answer.take(data)
-                for event in answer.drain():
-                    yield event
-                if answer.done:
-                    await linger(chunks)
-                    break
-            else:
-                for data in events.close():
-                    (answer.take if events.is_document else answer.take_last)(data)
-        for event in answer.finish():
-            yield event
+    def _answer(self, body: bytes) -> AsyncGenerator[ModelEvent, None]:
+        return self._endpoint.answer(body, Answer(self.name, self._rng), _sign)
+
+
+def _sign(secret: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret}"} if secret else {}
 
 
 class Answer:

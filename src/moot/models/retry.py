@@ -8,10 +8,10 @@ from random import Random
 from typing import Any
 
 from moot.domain.errors import ModelError
-from moot.domain.ports import CallReady, Model, ModelEvent, Retrying, TextDelta, ThinkingDelta, ToolSupport
+from moot.domain.ports import CallReady, Model, ModelEvent, Retrying, TextDelta, ThinkingDelta
 from moot.domain.prompt import Prompt
-from moot.domain.usage import Usage
 from moot.models.refusals import clock_time
+from moot.models.wrapped import Wrapped
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 20.0
@@ -53,32 +53,12 @@ class Patience:
         return error.after + self._rng.uniform(0.0, 0.25)
 
 
-class Retry:
+class Retry(Wrapped[Model]):
     """A model that tries again. Once anything was visible, a failure is final: nothing is said twice."""
 
     def __init__(self, inner: Model, patience: Patience) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self._patience = patience
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def provider(self) -> str:
-        return self.inner.provider
-
-    @property
-    def model(self) -> str:
-        return self.inner.model
-
-    @property
-    def window(self) -> int:
-        return self.inner.window
-
-    @property
-    def tools(self) -> ToolSupport:
-        return self.inner.tools
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
         attempt = 0
@@ -98,15 +78,6 @@ class Retry:
             delay = self._patience.wait(attempt, failure)
             yield Retrying(attempt, delay, failure.message)
             await self._patience.sleep(delay)
-
-    def cost(self, usage: Usage) -> float:
-        return self.inner.cost(usage)
-
-    async def priced(self) -> bool:
-        return await self.inner.priced()
-
-    async def close(self) -> None:
-        await self.inner.close()
 
 
 def _gave_up(error: ModelError, attempts: int) -> ModelError:

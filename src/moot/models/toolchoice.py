@@ -12,10 +12,10 @@ from typing import Any, Protocol
 from moot.domain.message import Message, Role, user
 from moot.domain.ports import CallReady, Finished, Model, ModelEvent, TextDelta, ToolSupport
 from moot.domain.prompt import Prompt, ToolSpec
-from moot.domain.usage import Usage
 from moot.models.calls import Calls
 from moot.models.openai_wire import SAY
 from moot.models.scrub import Scrub
+from moot.models.wrapped import Wrapped
 
 MAX_TOOLS = 12
 
@@ -38,29 +38,16 @@ class ConstrainedModel(Model, Protocol):
 Read = Callable[[AsyncGenerator[ModelEvent, None]], AsyncGenerator[ModelEvent, None]]
 
 
-class ToolChoice:
+class ToolChoice(Wrapped[ConstrainedModel]):
     """Offers at most twelve tools, the first ones. Without tools it is the model it wraps."""
 
     def __init__(self, inner: ConstrainedModel, *, rng: Random | None = None) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self._rng = rng or Random()
-        self.tools = ToolSupport.SCHEMA
 
     @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def provider(self) -> str:
-        return self.inner.provider
-
-    @property
-    def model(self) -> str:
-        return self.inner.model
-
-    @property
-    def window(self) -> int:
-        return self.inner.window
+    def tools(self) -> ToolSupport:
+        return ToolSupport.SCHEMA
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
         if not prompt.tools:
@@ -85,15 +72,6 @@ class ToolChoice:
             async for event in events:
                 for decoded in choice.take(event):
                     yield decoded
-
-    def cost(self, usage: Usage) -> float:
-        return self.inner.cost(usage)
-
-    async def priced(self) -> bool:
-        return await self.inner.priced()
-
-    async def close(self) -> None:
-        await self.inner.close()
 
 
 def _reminder(prompt: Prompt) -> tuple[Message, ...]:

@@ -1,9 +1,10 @@
-"""One request to a model server and the bytes of its answer: limits, timeouts, and errors a person can act on."""
+"""One request to a model server and its answer as it comes: limits, timeouts, and errors a person can act on."""
 
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from typing import Protocol
 
 import aiohttp
 from aiohttp import payload
@@ -15,9 +16,11 @@ from moot.domain.config import ModelConfig
 from moot.domain.errors import ConfigError, ModelError
 from moot.domain.ports import ModelEvent
 from moot.models.keys import Key
+from moot.models.prices import prepare
 from moot.models.refusals import from_status, read_refusal, retry_after
 from moot.models.scrub import one_line
 from moot.models.secrecy import hide_key
+from moot.models.sse import EventStream
 
 Http = Callable[[], aiohttp.ClientSession]
 
@@ -60,6 +63,20 @@ class _Body(payload.Payload):
         await writer.write(self._value)
 
 
+class Answer(Protocol):
+    """One streamed answer in a provider's own language, put together event by event."""
+
+    done: bool
+
+    def take(self, data: bytes) -> None: ...
+
+    def take_last(self, data: bytes) -> None: ...
+
+    def drain(self) -> list[ModelEvent]: ...
+
+    def finish(self) -> list[ModelEvent]: ...
+
+
 class Endpoint:
     """Where one configured model is reached, and what every request to it carries."""
 
@@ -67,6 +84,7 @@ class Endpoint:
         self, config: ModelConfig, path: str, *, http: Http, key: Key, now: Callable[[], float] = time.time
     ) -> None:
         self.name = config.name
+        self._config = config
         self.url = _address(config, path)
         self.key = key
         self._http = http
@@ -93,6 +111,28 @@ class Endpoint:
                     yield chunk
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self._lost(error) from error
+
+    async def answer(
+        self, body: bytes, answer: "Answer", sign: Callable[[str], Mapping[str, str]]
+    ) -> AsyncGenerator[ModelEvent, None]:
+        """Send the body, and tell what the answer says as it comes. `sign` gives the headers for a key."""
+        prepare(self._config)
+        headers = {"Accept": "text/event-stream", **sign(await self.secret())}
+        events = EventStream()
+        async with aclosing(self.post(body, headers)) as chunks:
+            async for chunk in chunks:
+                for data in events.feed(chunk):
+                    answer.take(data)
+                for event in answer.drain():
+                    yield event
+                if answer.done:
+                    await linger(chunks)
+                    break
+            else:
+                for data in events.close():
+                    (answer.take if events.is_document else answer.take_last)(data)
+        for event in answer.finish():
+            yield event
 
     async def guard(self, events: AsyncGenerator[ModelEvent, None]) -> AsyncGenerator[ModelEvent, None]:
         """An adapter's events, or its error, as they may leave it: servers repeat what they were sent."""

@@ -1,0 +1,44 @@
+"""What a model that stands before another has in common with it: all but what it streams."""
+
+from typing import Generic, TypeVar
+
+from moot.domain.ports import Model, ToolSupport
+from moot.domain.usage import Usage
+
+M = TypeVar("M", bound=Model)
+
+
+class Wrapped(Generic[M]):
+    """Says of itself what the inner model says."""
+
+    def __init__(self, inner: M) -> None:
+        self.inner = inner
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def provider(self) -> str:
+        return self.inner.provider
+
+    @property
+    def model(self) -> str:
+        return self.inner.model
+
+    @property
+    def window(self) -> int:
+        return self.inner.window
+
+    @property
+    def tools(self) -> ToolSupport:
+        return self.inner.tools
+
+    def cost(self, usage: Usage) -> float:
+        return self.inner.cost(usage)
+
+    async def priced(self) -> bool:
+        return await self.inner.priced()
+
+    async def close(self) -> None:
+        await self.inner.close()

@@ -197,7 +197,7 @@ class Hands:
     def _script_tools(self) -> SkillTools:
         redact = self._parts.redactor
         runner = ScriptRunner(sandbox=self.sandbox, classify_script=classify_script, redact=redact)
-        return SkillTools(self.skills, runner, held_in=runner.bind)
+        return SkillTools(self.skills, runner, held_in=runner.bind, sinks=runner.sinks)
 
     def _own_places(self) -> list[Path]:
         """Moot's own files, and wherever agents are defined: who writes there decides what they are told and may do."""

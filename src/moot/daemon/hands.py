@@ -33,6 +33,7 @@ from moot.hooks.publish import EventPublisher
 from moot.hooks.redaction import Redactor
 from moot.hooks.security import SecurityFilter
 from moot.models.keys import reveal
+from moot.multiagent import control
 from moot.store.keys import KeyShelf
 from moot.store.learnings import SqliteLearnings
 from moot.store.mcp_pins import SqliteMcpPins
@@ -122,7 +123,7 @@ class Hands:
         self._tools: Mapping[str, Tool] = self._built_in
         self._added: list[Tool] = []
         self._looked_at = -math.inf
-        self.plugins = Plugins(parts.paths.tools, taken=self._built_in)
+        self.plugins = Plugins(parts.paths.tools, taken=(*self._built_in, *control.names()))
         self.kept = KeptArguments(parts.approvals, self.vault)
         self.gate = Gate(
             tools=self.tools,

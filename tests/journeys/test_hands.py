@@ -136,6 +136,29 @@ async def test_a_secret_is_kept_and_nowhere_written(home: Home, provider: Provid
     assert CANARY not in json.dumps(provider.bodies()[1:])
 
 
+async def test_a_file_does_not_lose_a_secret_to_the_mark_that_is_shown_for_it(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    settings = tmp_path / "settings.ini"
+    settings.write_text(f"key={CANARY}\nlevel=1\n")
+    provider.program(
+        {"calls": [call("fs_read", path="settings.ini")]},
+        {"calls": [call("fs_write", path="settings.ini", content="key=[SECRET:api]\nlevel=2\n")]},
+        {"calls": [call("fs_edit", path="settings.ini", startLine=1, endLine=2, content="key=[SECRET:api]\nlevel=2")]},
+        {"calls": [call("fs_edit", path="settings.ini", startLine=2, endLine=2, content="level=2")]},
+        {"calls": [call("fs_write", path="notes.md", content="It is shown as [SECRET:api].\n")]},
+        {"text": "Done."},
+    )
+    home.write_config((home.path / "config.toml").read_text() + '[security.interceptor]\nexempt_tools = ["fs_*"]\n')
+    with running(home) as daemon:
+        daemon.cli("secrets", "set", "api", stdin=f"{CANARY}\n")
+        async with daemon.client() as talk:
+            speech = await talk.say("ada", "raise the level", cwd=str(tmp_path))
+    assert [result.is_error for result in speech.of("tool_result")] == [False, True, True, False, False]
+    assert "[SECRET:api], and would lose it" in results(speech)[1]
+    assert settings.read_text() == f"key={CANARY}\nlevel=2\n"
+
+
 async def test_an_agent_remembers_and_keeps_tasks(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
     save = call("memory_agent_save", key="bread", content="The person likes rye bread.")
     provider.program({"calls": [save, call("task_create", title="Buy rye")]}, {"text": "Noted."})

@@ -247,7 +247,7 @@ class Hands:
             AskUser(),
             SetTitle(parts.store),
             Recall(parts.store, parts.clock, parts.redactor),
-            *files.tools(off_limits=off_limits, config=config.files),
+            *files.tools(off_limits=off_limits, config=config.files, redact=parts.redactor),
             *exec.tools(
                 sandbox=self.sandbox,
                 jobs=self.jobs,

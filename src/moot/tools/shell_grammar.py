@@ -278,6 +278,9 @@ class _Reading:
                 self._say(said)
             else:
                 self._script(said)
+        for script in () if self._supposing else handed_texts("", [value]):
+            if self._supposed(self._script, script):
+                self._say(rules.doubt(f"{name[:40]} holds a dangerous command"))
 
     def _evaluated(self, node: Node) -> None:
         """What the shell reads a second time: a prompt, and an index where a number is looked for."""

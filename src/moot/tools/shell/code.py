@@ -18,12 +18,14 @@ _CALLS_SHELL = re.compile(
     r"\b((?:os|posix)\.(system|popen|execute|exec[lv]p?e?|spawn\w*|posix_spawn\w*)|subprocess|commands\.get|child_process|execSync|spawnSync"
     r"|shell_exec|passthru|proc_open|popen|IO\.popen|Kernel\.(system|exec|spawn)|Process\.spawn|Open3|pty\.spawn"
     r"|create_subprocess_\w+|Bun\.spawn\w*|Deno\.(run|Command))"
-    r"|\b(system|exec|qx|spawn)\b\s*[(\"'/{\[<$@|!]|\bsystem\s+qw\b|`|%x[^\w\s]"
+    r"|\b(system|exec|qx|spawn)\b\s*[(\"'/{\[<$@|!]|\b(system|exec)\s+qw\b|`|%x[^\w\s]"
     r"|from\s+(os|posix|pty)\s+import\s[^;\n]*\b(system|popen|exec\w+|spawn\w*|posix_spawn\w*)"
 )
 # Perl opens a program like a file: a bar before, behind or in place of its name.
 _PIPE_OPENED = re.compile(r"\bopen\b[^;\n]*?(?:['\"]\s*\||\|\s*['\"])")
-_SHELL_QUOTED = re.compile(r"(?:%x|\bqx)\s*(?:\((.*?)\)|\{(.*?)\}|\[(.*?)\]|<(.*?)>|([^\w\s({\[<])(.*?)\5)", re.DOTALL)
+_SHELL_QUOTED = re.compile(
+    r"(?:%x|\bq[xw])\s*(?:\((.*?)\)|\{(.*?)\}|\[(.*?)\]|<(.*?)>|([^\w\s({\[<])(.*?)\5)", re.DOTALL
+)
 _ENDS_ALL = re.compile(r"\bkill(?:pg)?\s*\(?\s*(?:-1\b|['\"]?\w+['\"]?\s*(?:,|=>)\s*-1\b)")
 _CONNECTS = re.compile(
     r"\bsocket\b|IO::Socket|TCPSocket|net\.(connect|Socket|createConnection)|fsockopen|dup2|/dev/tcp"
@@ -37,7 +39,7 @@ _DISGUISES = re.compile(
 )
 _REMOVES = re.compile(
     r"rmtree|os\.(remove|unlink|rmdir|removedirs|rename|replace|truncate)|shutil\.move|fs\.(rm|unlink|rmdir|rename)"
-    r"|FileUtils\.(rm|mv)|(File|Dir)\.(delete|rmdir|unlink|rename)|unlink|rmSync|remove_tree|Deno\.remove"
+    r"|FileUtils\.(rm|mv)|(File|Dir)\.(delete|rmdir|unlink|rename)|unlink|(rm|rmdir|unlink|rename)Sync|remove_tree|FileUtils\.remove|Deno\.remove"
 )
 _OWN_CODE = re.compile(
     r"\b(import|from)\s+(\w+\s*,\s*)*moot\b|(import_module|run_module|run_path|find_spec)\(\s*['\"][^'\"]*\bmoot\b"
@@ -51,7 +53,7 @@ _WRITES = re.compile(
 )
 _TEXT_OPTIONS = ("-e", "--expression", "--source")
 _AWK_RUNS = re.compile(
-    r'system\s*\(\s*"((?:[^"\\]|\\.)*)"|"((?:[^"\\]|\\.)*)"\s*\|\s*(?:getline|&)|\|\s*"((?:[^"\\]|\\.)*)"'
+    r'system\s*\(\s*"((?:[^"\\]|\\.)*)"(?=\s*([^)\s])?)|"((?:[^"\\]|\\.)*)"\s*\|\s*(?:getline|&)|\|\s*"((?:[^"\\]|\\.)*)"'
 )
 
 
@@ -71,6 +73,8 @@ def reads_code(name: str, arguments: Sequence[str]) -> bool:
         )
     if name in LANGUAGES:
         return True
+    if name == "parallel":
+        return not operands(arguments)
     if name in INTERPRETERS:
         if (
             code_of(name, arguments) is not None
@@ -101,7 +105,7 @@ def carried(name: str, arguments: list[str]) -> Iterator[Carried]:
     if name in SHELLS:
         code = shell_code(name, arguments)
         if code is not None:
-            yield code
+            yield _with_words(code, arguments)
         elif name == "pwsh" and any(re.match(r"-e", word, re.IGNORECASE) for word in arguments):
             yield danger("pwsh runs a text that is hidden")
         elif any(re.fullmatch(r"-[a-z]*p[a-z]*", word) for word in arguments):
@@ -112,6 +116,19 @@ def carried(name: str, arguments: list[str]) -> Iterator[Carried]:
         yield from commands(name, arguments)
     elif name in _CARRIERS:
         yield from _CARRIERS[name](arguments)
+
+
+def _with_words(code: str, arguments: list[str]) -> str:
+    """The text with the plain words it is given put in: the first of them is its name, the others are $1 and so on."""
+    given = arguments[arguments.index(code) + 1 :] if code in arguments else []
+    if not given or not all(_PLAIN.fullmatch(word) for word in given):
+        return code
+
+    def word(match: re.Match[str]) -> str:
+        number = match[1] or match[2]
+        return " ".join(given[1:]) if number in "@*" else "".join(given[int(number) : int(number) + 1])
+
+    return re.sub(r"\$(?:([\d@*])|\{([\d@*])\})", word, code)
 
 
 def _interpreted(name: str, arguments: list[str]) -> Iterator[Carried]:
@@ -207,8 +224,8 @@ def _awk(arguments: list[str]) -> Iterator[Carried]:
         if UNKNOWN in word:
             yield doubt("a part of the awk code is known only when it runs")
         for groups in _AWK_RUNS.findall(word):
-            run = next((group for group in groups if group), "")
-            yield danger("awk feeds a shell") if groups[2] and _awaits_script(run) else run
+            run = next((group for group in (*groups[:1], *groups[2:]) if group), "") + (UNKNOWN if groups[1] else "")
+            yield danger("awk feeds a shell") if groups[3] and _awaits_script(run) else run
         for target in re.findall(r'>\s*"([^"]+)"', word):
             yield ["touch", target]
         if re.search(r"(?m)^\s*@(load|include)\b", word):

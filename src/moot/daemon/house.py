@@ -194,6 +194,9 @@ class House:
             pb.Finding(level="error", check="tools", message=clean(str(flaw)), fix="Mend the file, then `moot reload`.")
             for flaw in self._tool_flaws()
         )
+        if later := waiting(self._config.first, self._config.current):
+            told = f"Not in force until the next start: {', '.join(later)}."
+            findings.append(pb.Finding(level="warning", check="daemon", message=told, fix="Run: moot down, moot up"))
         reply.send(pb.ServerMessage(checked=pb.Checked(findings=findings)))
 
     def _no_agent(self, name: str, principal: Principal) -> MootError:

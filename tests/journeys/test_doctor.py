@@ -200,3 +200,34 @@ def test_a_sandbox_that_was_chosen_away_is_a_warning_with_and_without_a_daemon(h
         during = examine(home)
     for code, findings in (without, during):
         assert (code, bad(findings)) == (0, [("warning", "sandbox")])
+
+
+def test_a_tool_that_takes_the_name_of_one_that_directs_teammates_is_named(home: Home) -> None:
+    os.chmod(home.path, 0o700)
+    home.write_config((home.path / "config.toml").read_text() + "\n[agent]\nmultiAgent = true\n")
+    tools = home.path / "tools"
+    tools.mkdir(mode=0o700)
+    (tools / "own.py").write_text(
+        "from moot.tools import tool\n\n\n"
+        '@tool(safety="safe")\ndef agent_wait(agent_id: str) -> str:\n    """Wait.\n\n'
+        '    Args:\n        agent_id: which\n    """\n    return "mine"\n'
+    )
+    with running(home):
+        code, findings = examine(home)
+    assert (code, bad(findings)) == (1, [("error", "tools")])
+    (told,) = [finding["message"] for finding in findings if finding["check"] == "tools"]
+    assert "own.py:5: the name 'agent_wait' belongs to a built-in tool" in told
+
+
+def test_a_setting_that_waits_for_the_next_start_is_told(home: Home) -> None:
+    os.chmod(home.path, 0o700)
+    config = (home.path / "config.toml").read_text()
+    home.write_config(config + "\n[security.interceptor]\nenabled = false\n")
+    with running(home) as daemon:
+        home.write_config(config + "\n[security.interceptor]\nenabled = true\n")
+        daemon.cli("reload")
+        _, findings = examine(home)
+    assert bad(findings) == [("warning", "daemon")]
+    assert any(
+        "Not in force until the next start: security.interceptor.enabled." in each["message"] for each in findings
+    )

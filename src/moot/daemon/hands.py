@@ -33,6 +33,7 @@ from moot.hooks.publish import EventPublisher
 from moot.hooks.redaction import Redactor
 from moot.hooks.security import SecurityFilter
 from moot.models.keys import reveal
+from moot.multiagent import control
 from moot.store.keys import KeyShelf
 from moot.store.learnings import SqliteLearnings
 from moot.store.mcp_pins import SqliteMcpPins
@@ -123,7 +124,7 @@ class Hands:
         self._tools: Mapping[str, Tool] = self._built_in
         self._added: list[Tool] = []
         self._looked_at = -math.inf
-        self.plugins = Plugins(parts.paths.tools, taken=self._built_in)
+        self.plugins = Plugins(parts.paths.tools, taken=(*self._built_in, *control.names()))
         self.kept = KeptArguments(parts.approvals, self.vault)
         self.gate = Gate(
             tools=self.tools,
@@ -199,7 +200,7 @@ class Hands:
     def _script_tools(self) -> SkillTools:
         redact = self._parts.redactor
         runner = ScriptRunner(sandbox=self.sandbox, classify_script=classify_script, redact=redact)
-        return SkillTools(self.skills, runner, held_in=runner.bind)
+        return SkillTools(self.skills, runner, held_in=runner.bind, sinks=runner.sinks)
 
     def _own_places(self) -> list[Path]:
         """Moot's own files, and wherever agents are defined: who writes there decides what they are told and may do."""
@@ -248,7 +249,7 @@ class Hands:
             AskUser(),
             SetTitle(parts.store),
             Recall(parts.store, parts.clock, parts.redactor),
-            *files.tools(off_limits=off_limits, config=config.files),
+            *files.tools(off_limits=off_limits, config=config.files, redact=parts.redactor),
             *exec.tools(
                 sandbox=self.sandbox,
                 jobs=self.jobs,

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from moot.daemon.config import ConfigFile
 from moot.daemon.connection import Reply
 from moot.daemon.principal import Principal, Principals, make_token
 from moot.daemon.restart import waiting
-from moot.domain.agent import Agent
+from moot.domain.agent import Agent, Flaw
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
 from moot.domain.ports import Clock, Store
 from moot.domain.sandbox import SandboxReport
@@ -50,6 +50,7 @@ class House:
         clock: Clock,
         facts: Facts,
         sandbox: Callable[[], SandboxReport],
+        tool_flaws: Callable[[], Sequence[Flaw]],
     ) -> None:
         self._store = store
         self._registry = registry
@@ -62,6 +63,7 @@ class House:
         self._clock = clock
         self._facts = facts
         self._sandbox = sandbox
+        self._tool_flaws = tool_flaws
 
     async def list_agents(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         self._registry.refresh_if_changed()
@@ -188,6 +190,13 @@ class House:
             )
             for flaw in (*self._config.flaws, *self._registry.flaws)
         )
+        findings.extend(
+            pb.Finding(level="error", check="tools", message=clean(str(flaw)), fix="Mend the file, then `moot reload`.")
+            for flaw in self._tool_flaws()
+        )
+        if later := waiting(self._config.first, self._config.current):
+            told = f"Not in force until the next start: {', '.join(later)}."
+            findings.append(pb.Finding(level="warning", check="daemon", message=told, fix="Run: moot down, moot up"))
         reply.send(pb.ServerMessage(checked=pb.Checked(findings=findings)))
 
     def _no_agent(self, name: str, principal: Principal) -> MootError:

@@ -111,4 +111,5 @@ def _house(daemon: "Daemon") -> House:
         clock=daemon.clock,
         facts=daemon.facts,
         sandbox=daemon.hands.describe_sandbox,
+        tool_flaws=lambda: daemon.hands.plugins.flaws,
     )

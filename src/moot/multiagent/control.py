@@ -23,6 +23,11 @@ _PATIENT_SECONDS = 10
 Choose = Callable[[RunContext, str], str]
 
 
+def names() -> tuple[str, ...]:
+    """Theirs alone, also while nobody is offered them."""
+    return tuple(kind.spec.name for kind in (AgentSpawn, AgentWait, AgentStop, AgentEscalate))
+
+
 def tools(teammates: Teammates, choose: Choose) -> list[Tool]:
     return [AgentSpawn(teammates, choose), AgentWait(teammates), AgentStop(teammates), AgentEscalate(teammates)]
 

@@ -50,10 +50,7 @@ class _Shell:
         self._secrets = secrets
 
     def sinks(self) -> frozenset[Sink]:
-        """Inside the sandbox and without a network a command carries nothing anywhere."""
-        if self.config.mode == "none":
-            return frozenset({Sink.SHELL})
-        return frozenset({Sink.EGRESS}) if self.config.network else frozenset()
+        return sinks_of(self.config)
 
     def taint(self) -> str:
         return whose_words(self.config)
@@ -100,6 +97,13 @@ async def held_in(config: SandboxConfig, cwd: str) -> Binding:
 def held(agreed: Binding | None) -> str:
     """The mark of the folder that was shown with a command; nothing where none was."""
     return agreed.seen.rpartition(" ")[2] if agreed is not None else ""
+
+
+def sinks_of(config: SandboxConfig) -> frozenset[Sink]:
+    """Inside the sandbox and without a network a command carries nothing anywhere."""
+    if config.mode == "none":
+        return frozenset({Sink.SHELL})
+    return frozenset({Sink.EGRESS}) if config.network else frozenset()
 
 
 def whose_words(config: SandboxConfig) -> str:

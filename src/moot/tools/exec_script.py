@@ -9,10 +9,11 @@ from pathlib import Path
 from moot.domain.approval import Binding
 from moot.domain.errors import Forbidden, NotFound
 from moot.domain.ports import RunContext, ToolResult
+from moot.domain.prompt import Sink
 from moot.domain.redaction import Redaction
 from moot.domain.shell import Classify, Level
 from moot.domain.skill import SKILL_FILE
-from moot.tools.exec import held, held_in, printed, result, whose_words
+from moot.tools.exec import held, held_in, printed, result, sinks_of, whose_words
 from moot.tools.sandbox import view
 from moot.tools.sandbox.sandbox import Command, Sandbox
 from moot.tools.sandbox.tape import Tape
@@ -27,6 +28,11 @@ class ScriptRunner:
         self._sandbox = sandbox
         self._classify = classify_script
         self._redact = redact
+
+    @property
+    def sinks(self) -> frozenset[Sink]:
+        """What a script reaches: as much as any other command."""
+        return sinks_of(self._sandbox.config)
 
     async def bind(self, cwd: str) -> Binding:
         """What holds a script in."""

@@ -1,9 +1,11 @@
 """The text of files: what is text at all, lines and their numbers, edits by line, and differences. Pure."""
 
 import difflib
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from moot.domain.errors import BadRequest
+from moot.domain.errors import BadRequest, Conflict, TooLarge
 
 _SNIFFED = 8192
 # Beyond this, comparing two texts line by line takes longer than a person will wait for an approval.
@@ -12,6 +14,9 @@ _MOST_COMPARED_BYTES = 400_000
 _CONTEXT = 3
 # Whoever is asked about a change can see all of what would be written.
 _WHOLE = "the arguments hold all of it"
+# What stands for a secret in whatever is shown.
+SECRET_SHOWN = "[SECRET:"
+_MARK = re.compile(rf"{re.escape(SECRET_SHOWN)}[^\]\n]{{1,100}}\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +73,30 @@ def edited(data: bytes, edit: Edit) -> bytes:
     if not content.endswith(newline) and (after or not replaced or replaced[-1].endswith(b"\n")):
         content += newline
     return b"".join([*before, content, *after])
+
+
+def bytes_of(content: str, most: int) -> bytes:
+    try:
+        data = content.encode()
+    except UnicodeEncodeError:
+        raise BadRequest("the content holds half a character", fix="Send whole Unicode characters.") from None
+    if len(data) > most:
+        raise TooLarge(f"the content has {len(data)} bytes; at most {most} are written", fix="Write it in parts.")
+    return data
+
+
+def check_marks(path: str, before: bytes, content: str, redact: Callable[[str], str]) -> None:
+    """Refuse to put the mark of a secret in the place of the secret: whoever wrote it was shown nothing else."""
+    marks = set(_MARK.findall(content))
+    if not marks:
+        return
+    held = text_of(before)
+    shown = redact(held)
+    if lost := sorted(mark for mark in marks if mark in shown and mark not in held):
+        raise Conflict(
+            f"{path} holds a secret that is only shown as {lost[0]}, and would lose it",
+            fix="Leave the line with the secret alone: change those beside it with fs_edit.",
+        )
 
 
 def difference(path: str, before: bytes | None, after: bytes | None) -> str:

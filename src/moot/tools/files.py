@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -23,19 +24,32 @@ from moot.tools.file_change import (
     remove,
     replace,
 )
-from moot.tools.file_text import Edit, count_lines, difference, edited, is_binary, lines_of, numbered, text_of
+from moot.tools.file_text import (
+    SECRET_SHOWN,
+    Edit,
+    bytes_of,
+    check_marks,
+    count_lines,
+    difference,
+    edited,
+    is_binary,
+    lines_of,
+    numbered,
+    text_of,
+)
 from moot.tools.off_limits import OffLimits
 from moot.tools.threads import in_thread
 
+Redact = Callable[[str], str]
 _SHOWN_PATH = 120
 _PATH = {"type": "string", "description": "A path beneath the working directory."}
 
 
-def tools(*, off_limits: OffLimits, config: FilesConfig | None = None) -> list[Tool]:
-    """The seven file tools. `off_limits` are the folders and files of Moot itself."""
+def tools(*, off_limits: OffLimits, config: FilesConfig | None = None, redact: Redact = str) -> list[Tool]:
+    """The seven file tools. `off_limits` are the folders and files of Moot itself; `redact` makes secrets marks."""
     limits = config or FilesConfig()
     kinds = (FsRead, FsList, FsWrite, FsEdit, FsMkdir, FsDelete, FsStat)
-    return [kind(off_limits, limits) for kind in kinds]
+    return [kind(off_limits, limits, redact) for kind in kinds]
 
 
 def _spec(name: str, safety: Safety, description: str, **parameters: dict[str, Any]) -> ToolSpec:
@@ -54,9 +68,10 @@ class _FileTool:
     spec: ClassVar[ToolSpec]
     verb: ClassVar[str]
 
-    def __init__(self, off_limits: OffLimits, limits: FilesConfig) -> None:
+    def __init__(self, off_limits: OffLimits, limits: FilesConfig, redact: Redact) -> None:
         self._off_limits = off_limits
         self._limits = limits
+        self._redact = redact
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         return await in_thread(self._do, arguments, context.cwd)
@@ -212,26 +227,34 @@ class FsWrite(_FileChange):
         return f"{super().line(arguments)} ({len(str(arguments.get('content', '')))} characters)"
 
     def _change(self, ground: Ground, arguments: dict[str, Any], agreed: Binding | None) -> str:
-        path, data = arguments["path"], _bytes(arguments["content"], self._limits.write_bytes)
+        path, data = arguments["path"], bytes_of(arguments["content"], self._limits.write_bytes)
         if parent := os.path.dirname(ground.relative(path)):
             if agreed is not None:
                 held_to(self._found(ground, path), agreed, path)
             ground.make_folders(parent)
         spot = ground.spot(path)
+        self._before(ground, spot, arguments)
         self._hold(ground, spot, agreed)
         replace(spot, data)
         return f"Wrote {len(data)} bytes to {_in_a_line(path)}."
 
     def _show(self, ground: Ground, arguments: dict[str, Any]) -> str:
-        data = _bytes(arguments["content"], self._limits.write_bytes)
+        data = bytes_of(arguments["content"], self._limits.write_bytes)
         try:
             spot = ground.spot(arguments["path"])
         except NotFound:  # the folder is missing too, and will be made
             return difference(arguments["path"], None, data)
+        return difference(arguments["path"], self._before(ground, spot, arguments, always=True), data)
+
+    def _before(self, ground: Ground, spot: Spot, arguments: dict[str, Any], *, always: bool = False) -> bytes | None:
+        """What is there now, if it may give way to the content; read only where that takes a look."""
         status = spot.status()
         check_writable(spot, status)
-        before = None if status is None else self._read(ground, spot, self._limits.window_bytes)[0]
-        return difference(arguments["path"], before, data)
+        if status is None or not (always or SECRET_SHOWN in arguments["content"]):
+            return None
+        before = self._read(ground, spot, self._limits.window_bytes)[0]
+        check_marks(spot.path, before, arguments["content"], self._redact)
+        return before
 
 
 class FsEdit(_FileChange):
@@ -265,7 +288,8 @@ class FsEdit(_FileChange):
     def _edited(self, ground: Ground, arguments: dict[str, Any]) -> tuple[Spot, bytes, bytes, os.stat_result]:
         spot = ground.spot(arguments["path"])
         before, seen = self._read_text(ground, spot, self._limits.read_bytes)
-        _bytes(arguments["content"], self._limits.write_bytes)
+        bytes_of(arguments["content"], self._limits.write_bytes)
+        check_marks(spot.path, before, arguments["content"], self._redact)
         edit = Edit(start=arguments["startLine"], end=arguments["endLine"], content=arguments["content"])
         return spot, before, edited(before, edit), seen
 
@@ -351,16 +375,6 @@ def _listed(path: str, entry: os.DirEntry[str]) -> dict[str, Any]:
         "modTime": _time(status),
         "mode": stat.filemode(status.st_mode),
     }
-
-
-def _bytes(content: str, most: int) -> bytes:
-    try:
-        data = content.encode()
-    except UnicodeEncodeError:
-        raise BadRequest("the content holds half a character", fix="Send whole Unicode characters.") from None
-    if len(data) > most:
-        raise TooLarge(f"the content has {len(data)} bytes; at most {most} are written", fix="Write it in parts.")
-    return data
 
 
 def _readable(name: str) -> str:

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -13,9 +13,11 @@ from moot.tools.shell import paths, rules
 from moot.tools.shell import programs as _programs  # noqa: F401  its rules join those of `rules`
 from moot.tools.shell.code import carried, foreign, reads_code, seems_code_loader
 from moot.tools.shell.flow import Flow
+from moot.tools.shell.handed import handed, handed_texts
 from moot.tools.shell.languages import LANGUAGES, told
 from moot.tools.shell.settings import runs_index, setting
 from moot.tools.shell.stage import Stage
+from moot.tools.shell.targets import written
 from moot.tools.shell.words import UNKNOWN, Node, Variables, every, text
 from moot.tools.shell.wrappers import assignments, unwrap
 
@@ -110,6 +112,7 @@ class _Reading:
         self._found: list[Verdict] = []
         # Where the script has gone; what it names from there on is named from there.
         self._cwd = ""
+        self._supposing = False
 
     def verdicts(self) -> list[Verdict]:
         if self._depth > _DEEPEST:
@@ -163,20 +166,51 @@ class _Reading:
                 self._run(runner, script, stage)
 
     def _program(self, name: str, arguments: list[str], stage: Stage) -> None:
-        self._say(*rules.judge(name, arguments))
+        self._say(*rules.judge(name, arguments), *written(name, arguments))
         if name in _COUNTING and any(runs_index(word) for word in arguments):
             self._say(rules.danger("it runs a program inside an index"))
         if name == "python" and "-m" in arguments:
-            self._say(*rules.judge("python -m", arguments[arguments.index("-m") + 1 :]))
+            self._module(arguments, stage)
         for inner in [*carried(name, arguments), *self._from_afar(name, arguments)]:
             self._carried(inner, stage)
+        self._fed(name, arguments, stage)
+        self._say(*_floods(name, arguments, stage), *_ends_all(name, stage))
+        if not self._supposing:
+            self._handed_on(name, arguments, stage)
+
+    def _module(self, arguments: list[str], stage: Stage) -> None:
+        self._say(*rules.judge("python -m", arguments[arguments.index("-m") + 1 :]))
+        # Some modules run what they are given.
+        for code in (word for word in arguments if "(" in word):
+            self._run("python", code, stage)
+
+    def _fed(self, name: str, arguments: list[str], stage: Stage) -> None:
+        """What comes in as code, and what goes out to somebody as code."""
         if reads_code(name, arguments):
             self._say(*seems_code_loader(name, stage))
             if stage.input is not None:
                 self._run(name, stage.input, stage)
+        if any(reads_code(inner.name, inner.arguments) for inner in stage.feeds):
+            self._say(rules.danger("feeds a shell through a side door"))
         if name == "exec" and stage.fetches:
             self._say(rules.danger("reads what was fetched or decoded as its commands"))
-        self._say(*_floods(name, arguments, stage), *_ends_all(name, stage))
+
+    def _handed_on(self, name: str, arguments: list[str], stage: Stage) -> None:
+        """A program that is given a dangerous command may run it, whatever it is called."""
+        for words in handed(name, arguments):
+            if self._supposed(self._simple, unwrap(words), stage):
+                told = words[0].replace(UNKNOWN, "command")
+                self._say(rules.danger(f"{name[:40]} is handed a dangerous {told}"))
+        for script in handed_texts(name, arguments):
+            if self._supposed(self._script, script):
+                self._say(rules.doubt(f"{name[:40]} is handed a dangerous command as a text"))
+
+    def _supposed(self, judge: Callable[..., None], *what: Any) -> bool:
+        """Whether it would be dangerous, without saying so."""
+        said, self._found, self._supposing = self._found, [], True
+        judge(*what)
+        found, self._found, self._supposing = self._found, said, False
+        return _worst(found).level is Level.DANGEROUS
 
     def _from_afar(self, name: str, arguments: list[str]) -> Iterator["Verdict | str | list[str]"]:
         """The same words where the script has gone into the home as such or the system."""
@@ -244,6 +278,9 @@ class _Reading:
                 self._say(said)
             else:
                 self._script(said)
+        for script in () if self._supposing else handed_texts("", [value]):
+            if self._supposed(self._script, script):
+                self._say(rules.doubt(f"{name[:40]} holds a dangerous command"))
 
     def _evaluated(self, node: Node) -> None:
         """What the shell reads a second time: a prompt, and an index where a number is looked for."""

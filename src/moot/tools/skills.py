@@ -12,7 +12,7 @@ from moot.domain.approval import Binding
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound
 from moot.domain.front_matter import Broken
 from moot.domain.ports import RunContext, Tool, ToolResult
-from moot.domain.prompt import Safety, ToolSpec
+from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.skill import DESCRIPTION_LENGTH, NAME_LENGTH, SKILL_FILE, RunScript, Skill, SkillType
 from moot.domain.skill_config import SkillConfig
 from moot.tools.beneath import Ground
@@ -28,6 +28,7 @@ _MOST_ARGUMENTS = 64
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 # What holds a script in that is run in a folder.
 HeldIn = Callable[[str], Awaitable[Binding]]
+Sinks = frozenset[Sink]
 
 
 async def _unheld(_cwd: str) -> Binding:
@@ -47,10 +48,11 @@ def tools(*, skills: Skills, off_limits: OffLimits, config: SkillConfig | None =
 class SkillTools:
     """The tools `skill_<name>`, one for each skill; they follow the shelf as it changes."""
 
-    def __init__(self, skills: Skills, run_script: RunScript, *, held_in: HeldIn = _unheld) -> None:
+    def __init__(self, skills: Skills, run_script: RunScript, *, sinks: Sinks, held_in: HeldIn = _unheld) -> None:
         self._skills = skills
         self._run_script = run_script
         self._held_in = held_in
+        self._sinks = sinks
         self._known: list[Skill] = []
         self._tools: list[Tool] = []
 
@@ -65,7 +67,7 @@ class SkillTools:
 
     def _made(self, skill: Skill) -> Tool:
         if skill.type is SkillType.SCRIPT:
-            return ScriptSkill(skill, self._skills, self._run_script, self._held_in)
+            return ScriptSkill(skill, self._skills, self._run_script, self._held_in, self._sinks)
         return TextSkill(skill, self._skills)
 
 
@@ -303,14 +305,14 @@ class TextSkill:
 class ScriptSkill:
     """A skill that is run: its script, by the sandbox."""
 
-    def __init__(self, skill: Skill, skills: Skills, run_script: RunScript, held_in: HeldIn) -> None:
+    def __init__(self, skill: Skill, skills: Skills, run_script: RunScript, held_in: HeldIn, sinks: Sinks) -> None:
         self._skill = skill
         self._skills = skills
         self._run_script = run_script
         self._held_in = held_in
         arguments = {"type": "array", "items": {"type": "string"}, "description": "What the script is called with."}
         parameters = {"type": "object", "properties": {"args": arguments}, "required": []}
-        self.spec = _skill_spec(skill, Safety.DANGEROUS, parameters)
+        self.spec = _skill_spec(skill, Safety.DANGEROUS, parameters, sinks)
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         path = f"{self._skill.folder}/{self._skill.script}"
@@ -355,12 +357,12 @@ def tool_name(skill: str) -> str:
     return f"{name[: _TOOL_NAME_LENGTH - 9]}-{digest}"
 
 
-def _skill_spec(skill: Skill, safety: Safety, parameters: dict[str, Any]) -> ToolSpec:
+def _skill_spec(skill: Skill, safety: Safety, parameters: dict[str, Any], sinks: Sinks = frozenset()) -> ToolSpec:
     # A description stands in every prompt, where no taint can be told: a stranger's is kept out of it.
     unseen = "A skill that holds a stranger's words, or that its owner has not agreed to yet; view_skill shows it."
-    description = unseen if skill.taint else skill.description
+    told = unseen if skill.taint else skill.description
     return ToolSpec(
-        name=tool_name(skill.name), description=description, parameters=parameters, safety=safety, group="skill"
+        name=tool_name(skill.name), description=told, parameters=parameters, safety=safety, sinks=sinks, group="skill"
     )
 
 

@@ -25,6 +25,8 @@ MAX_QUERY = 400
 
 _HTML = ("text/html", "application/xhtml+xml")
 _TEXT = ("application/json", "application/xml", "application/javascript", "application/yaml", "application/x-ndjson")
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
+_SNIFFED = 8192
 _ACCEPT = "text/html,application/xhtml+xml,text/*;q=0.9,application/json;q=0.8,*/*;q=0.1"
 
 
@@ -87,6 +89,8 @@ def _cleaned(text: str, most: int, redact: Redaction) -> str:
 
 async def _read(answer: Answer, mode: str) -> Readable:
     kind = answer.media_type or _guess(answer.body)
+    if _is_data(answer):
+        kind = f"data that calls itself {kind}"
     if kind in _HTML:
         return await read_page(answer.body, url=answer.url, charset=answer.charset, mode=mode)
     if kind.startswith("text/") or kind in _TEXT or kind.endswith(("+json", "+xml")):
@@ -97,6 +101,13 @@ async def _read(answer: Answer, mode: str) -> Readable:
         f"{answer.url} is {kind}, {len(answer.body)} bytes{' or more' if answer.cut else ''}; only text can be read",
         fix="Look for a page that says the same in HTML or text.",
     )
+
+
+def _is_data(answer: Answer) -> bool:
+    """Whether something that is no text was sent under the name of one; only wide characters have zeros in them."""
+    wide = answer.charset.lower().startswith(("utf-16", "utf-32")) or answer.body[:2] in _WIDE
+    is_named_text = answer.media_type.startswith("text/") or answer.media_type in (*_HTML, *_TEXT)
+    return is_named_text and not wide and b"\x00" in answer.body[:_SNIFFED]
 
 
 def _guess(body: bytes) -> str:

@@ -56,6 +56,7 @@ def house(home: Path) -> Any:
         clock=unused,
         facts=Facts(started=0.0),
         sandbox=lambda: SandboxReport(mechanism="none"),
+        tool_flaws=tuple,
     )
 
 

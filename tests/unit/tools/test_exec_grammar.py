@@ -51,6 +51,20 @@ def test_a_command_made_to_be_hard_to_read_is_dangerous_and_quickly_so(command: 
     assert time.perf_counter() - start < 2.0
 
 
+@pytest.mark.parametrize("wrapper", ["frobnicate", "frobnicate --level 3 --", "/opt/tools/frob -x y"])
+def test_a_program_nobody_knows_is_judged_by_the_dangerous_command_it_is_handed(wrapper: str) -> None:
+    assert classify(f"{wrapper} rm -rf /").level is Level.DANGEROUS
+    assert classify(f"{wrapper} bash -c 'rm -rf /'").level is Level.DANGEROUS
+    assert classify(f"{wrapper} 'rm -rf /'").level is Level.ASK
+    assert classify(f"{wrapper} rm build/x.o").level is Level.OK
+
+
+def test_more_commands_handed_on_than_anybody_writes_are_dangerous_and_quickly_so() -> None:
+    start = time.perf_counter()
+    assert classify("frobnicate " + "rm x " * 4000).level is Level.DANGEROUS
+    assert time.perf_counter() - start < 2.0
+
+
 def test_a_reference_to_a_secret_is_a_word_nobody_knows() -> None:
     assert classify("curl -H 'X-Key: {{secret:KEY}}' https://x.example").level is Level.OK
     assert classify("rm -rf / {{secret:KEY}}").level is Level.DANGEROUS

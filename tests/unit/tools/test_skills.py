@@ -45,7 +45,7 @@ class Shop:
         made = skill_tools.tools(skills=self.skills, off_limits=self.off_limits, config=config)
         self.tools: dict[str, Any] = {tool.spec.name: tool for tool in made}
         self.runs: list[tuple[str, list[str]]] = []
-        self.dynamic = SkillTools(self.skills, self._run_script)
+        self.dynamic = SkillTools(self.skills, self._run_script, sinks=frozenset())
         self.taint: frozenset[str] = frozenset()
 
     async def _run_script(self, path: str, args: Sequence[str], context: RunContext) -> str:

@@ -124,6 +124,21 @@ async def test_what_is_not_text_is_named_and_not_given(content_type: str) -> Non
             await fetch(site)
 
 
+@pytest.mark.parametrize("content_type", ["text/plain", "text/html", "application/json"])
+async def test_data_under_the_name_of_text_is_not_given(content_type: str) -> None:
+    body = b"\x7fELF\x02\x01\x01\x00" + bytes(range(256))
+    async with serving(answering(body, content_type=content_type)) as site:
+        with pytest.raises(BadRequest, match="data that calls itself"):
+            await fetch(site)
+
+
+async def test_wide_characters_are_text() -> None:
+    body = "<html><body><p>wide</p></body></html>".encode("utf-16")
+    async with serving(answering(body, content_type="text/html", charset="utf-16")) as site:
+        answer, _ = await fetch(site)
+    assert answer["content"] == "wide"
+
+
 async def test_an_error_page_is_an_error_with_its_status() -> None:
     async with serving(answering("<p>No such tea</p>", status=404)) as site:
         page, failed = await fetch(site)

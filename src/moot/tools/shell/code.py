@@ -7,31 +7,25 @@ from itertools import takewhile
 from moot.domain.shell import Verdict
 from moot.tools.shell import paths
 from moot.tools.shell.carriers import CARRIERS
+from moot.tools.shell.code_options import code_of, option_code, shell_code
 from moot.tools.shell.languages import LANGUAGES, Carried, commands
 from moot.tools.shell.rules import INTERPRETERS, SHELLS, danger, doubt, operands, option_value
 from moot.tools.shell.stage import Stage
 from moot.tools.shell.words import UNKNOWN
 
-_CODE_OPTIONS = {
-    "python": "c",
-    "perl": "eE",
-    "ruby": "e",
-    "node": "ep",
-    "nodejs": "ep",
-    "php": "r",
-    "lua": "e",
-    "bun": "e",
-}
 _QUOTED = re.compile(r"'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"|`([^`]*)`")
 _CALLS_SHELL = re.compile(
     r"\b((?:os|posix)\.(system|popen|execute|exec[lv]p?e?|spawn\w*|posix_spawn\w*)|subprocess|commands\.get|child_process|execSync|spawnSync"
-    r"|shell_exec|passthru|proc_open|popen|IO\.popen|Kernel\.(system|exec)|Open3|pty\.spawn|Deno\.(run|Command))"
-    r"|\b(system|exec|qx)\b\s*[(\"'/{\[<$@|!]|`|%x[^\w\s]"
+    r"|shell_exec|passthru|proc_open|popen|IO\.popen|Kernel\.(system|exec|spawn)|Process\.spawn|Open3|pty\.spawn"
+    r"|create_subprocess_\w+|Bun\.spawn\w*|Deno\.(run|Command))"
+    r"|\b(system|exec|qx|spawn)\b\s*[(\"'/{\[<$@|!]|\b(system|exec)\s+qw\b|`|%x[^\w\s]"
     r"|from\s+(os|posix|pty)\s+import\s[^;\n]*\b(system|popen|exec\w+|spawn\w*|posix_spawn\w*)"
 )
 # Perl opens a program like a file: a bar before, behind or in place of its name.
 _PIPE_OPENED = re.compile(r"\bopen\b[^;\n]*?(?:['\"]\s*\||\|\s*['\"])")
-_SHELL_QUOTED = re.compile(r"(?:%x|\bqx)\s*(?:\((.*?)\)|\{(.*?)\}|\[(.*?)\]|<(.*?)>|([^\w\s({\[<])(.*?)\5)", re.DOTALL)
+_SHELL_QUOTED = re.compile(
+    r"(?:%x|\bq[xw])\s*(?:\((.*?)\)|\{(.*?)\}|\[(.*?)\]|<(.*?)>|([^\w\s({\[<])(.*?)\5)", re.DOTALL
+)
 _ENDS_ALL = re.compile(r"\bkill(?:pg)?\s*\(?\s*(?:-1\b|['\"]?\w+['\"]?\s*(?:,|=>)\s*-1\b)")
 _CONNECTS = re.compile(
     r"\bsocket\b|IO::Socket|TCPSocket|net\.(connect|Socket|createConnection)|fsockopen|dup2|/dev/tcp"
@@ -44,7 +38,8 @@ _DISGUISES = re.compile(
     re.DOTALL,
 )
 _REMOVES = re.compile(
-    r"rmtree|os\.(remove|unlink|rmdir|removedirs)|fs\.(rm|unlink|rmdir)|FileUtils\.rm|unlink|rmSync|remove_tree"
+    r"rmtree|os\.(remove|unlink|rmdir|removedirs|rename|replace|truncate)|shutil\.move|fs\.(rm|unlink|rmdir|rename)"
+    r"|FileUtils\.(rm|mv)|(File|Dir)\.(delete|rmdir|unlink|rename)|unlink|(rm|rmdir|unlink|rename)Sync|remove_tree|FileUtils\.remove|Deno\.remove"
 )
 _OWN_CODE = re.compile(
     r"\b(import|from)\s+(\w+\s*,\s*)*moot\b|(import_module|run_module|run_path|find_spec)\(\s*['\"][^'\"]*\bmoot\b"
@@ -52,11 +47,13 @@ _OWN_CODE = re.compile(
 _OWN_OWNER = "would let Moot be its own owner"
 _PLAIN = re.compile(r"[\w./~*@%+=:-]+")
 _FORKS = re.compile(r"(while|for|loop|until).*\bfork\b|\bfork\b.*\b(while|for)\b", re.DOTALL)
-_FOR_WRITING = re.compile(r"['\"][wax]b?\+?['\"]|write")
-_WRITES = re.compile(r"open\(|write_text|writeFile|File\.write|file_put_contents")
+_FOR_WRITING = re.compile(r"['\"][wax]b?\+?['\"]|write|shutil\.copy|os\.(chmod|symlink|link)")
+_WRITES = re.compile(
+    r"open\(|write_text|writeFile|File\.write|file_put_contents|shutil\.copy\w*|os\.(chmod|symlink|link)"
+)
 _TEXT_OPTIONS = ("-e", "--expression", "--source")
 _AWK_RUNS = re.compile(
-    r'system\s*\(\s*"((?:[^"\\]|\\.)*)"|"((?:[^"\\]|\\.)*)"\s*\|\s*(?:getline|&)|\|\s*"((?:[^"\\]|\\.)*)"'
+    r'system\s*\(\s*"((?:[^"\\]|\\.)*)"(?=\s*([^)\s])?)|"((?:[^"\\]|\\.)*)"\s*\|\s*(?:getline|&)|\|\s*"((?:[^"\\]|\\.)*)"'
 )
 
 
@@ -65,7 +62,7 @@ def reads_code(name: str, arguments: Sequence[str]) -> bool:
     if name in ("source", "."):
         return any(paths.incoming(word) or UNKNOWN in word for word in arguments[:1])
     if name in SHELLS:
-        if _code_option(arguments, "c") is not None:
+        if shell_code(name, arguments) is not None:
             return False
         named = operands(arguments)
         return (
@@ -76,10 +73,11 @@ def reads_code(name: str, arguments: Sequence[str]) -> bool:
         )
     if name in LANGUAGES:
         return True
+    if name == "parallel":
+        return not operands(arguments)
     if name in INTERPRETERS:
-        letters = _CODE_OPTIONS.get(name, "e")
         if (
-            _code_option(arguments, letters) is not None
+            code_of(name, arguments) is not None
             or "-m" in arguments
             or any(w in ("-V", "--version", "-v", "-h", "--help") for w in arguments)
         ):
@@ -105,9 +103,11 @@ def seems_code_loader(name: str, stage: Stage) -> Iterator[Verdict]:
 def carried(name: str, arguments: list[str]) -> Iterator[Carried]:
     """The programs in its words: a text for the shell, the words of a command, or a verdict where it is neither."""
     if name in SHELLS:
-        code = _code_option(arguments, "c")
+        code = shell_code(name, arguments)
         if code is not None:
-            yield code
+            yield _with_words(code, arguments)
+        elif name == "pwsh" and any(re.match(r"-e", word, re.IGNORECASE) for word in arguments):
+            yield danger("pwsh runs a text that is hidden")
         elif any(re.fullmatch(r"-[a-z]*p[a-z]*", word) for word in arguments):
             yield danger(f"{name} keeps another's rights")
     elif name in INTERPRETERS:
@@ -118,8 +118,21 @@ def carried(name: str, arguments: list[str]) -> Iterator[Carried]:
         yield from _CARRIERS[name](arguments)
 
 
+def _with_words(code: str, arguments: list[str]) -> str:
+    """The text with the plain words it is given put in: the first of them is its name, the others are $1 and so on."""
+    given = arguments[arguments.index(code) + 1 :] if code in arguments else []
+    if not given or not all(_PLAIN.fullmatch(word) for word in given):
+        return code
+
+    def word(match: re.Match[str]) -> str:
+        number = match[1] or match[2]
+        return " ".join(given[1:]) if number in "@*" else "".join(given[int(number) : int(number) + 1])
+
+    return re.sub(r"\$(?:([\d@*])|\{([\d@*])\})", word, code)
+
+
 def _interpreted(name: str, arguments: list[str]) -> Iterator[Carried]:
-    code = _code_option(arguments, _CODE_OPTIONS.get(name, "e"))
+    code = code_of(name, arguments)
     if code is not None:
         yield from foreign(name, code)
     elif any(word.rpartition("/")[2] == "moot" for word in operands(arguments)[:1]):
@@ -148,7 +161,7 @@ def foreign(name: str, code: str) -> Iterator[Carried]:
 def _effects(name: str, code: str) -> Iterator[Carried]:
     literals = ["".join(found) for found in _QUOTED.findall(code)]
     literals += [inner for found in _SHELL_QUOTED.findall(code) for inner in (*found[:4], found[5]) if inner]
-    opened = name == "perl" and _PIPE_OPENED.search(code) is not None
+    opened = name in ("perl", "ruby") and _PIPE_OPENED.search(code) is not None
     runs = opened or _CALLS_SHELL.search(code) is not None
     # The bar of an opened program is not a part of the program.
     literals = [literal.strip("| -") if opened else literal for literal in literals]
@@ -179,26 +192,6 @@ def _touched(name: str, code: str, literals: list[str]) -> Iterator[Verdict]:
             yield danger(f"the {name} code writes to {literal[:60]}")
 
 
-def _code_option(arguments: Sequence[str], letters: str) -> str | None:
-    """The word after -c, also when other letters stand with it."""
-    for index, word in enumerate(arguments):
-        if word in ("--command", "--eval", "--print", "--run"):
-            return arguments[index + 1] if index + 1 < len(arguments) else ""
-        if re.fullmatch(rf"-[A-Za-z0-9]*[{letters}]", word):
-            return arguments[index + 1] if index + 1 < len(arguments) else ""
-        if (
-            word.startswith("-")
-            and len(word) > 2
-            and word[1] in letters
-            and letters != "ep"
-            and not word.startswith("--")
-        ):
-            return word[2:]
-        if not word.startswith(("-", "+")):
-            return None
-    return None
-
-
 # ---- the rest of those who carry ---------------------------------------------------------------
 
 
@@ -221,7 +214,8 @@ def _find(arguments: list[str]) -> Iterator[Carried]:
 
 
 def _starts(arguments: list[str]) -> list[str]:
-    before = takewhile(lambda word: not word.startswith(("-", "(", "!")) or word in ("-L", "-H", "-P"), arguments)
+    own = [word for index, word in enumerate(arguments) if "-D" not in (word, *arguments[max(0, index - 1) : index])]
+    before = takewhile(lambda word: not word.startswith(("-", "(", "!")) or re.match(r"-([LHP]|O\d*)$", word), own)
     return [word for word in before if not word.startswith("-")] or ["."]
 
 
@@ -230,8 +224,8 @@ def _awk(arguments: list[str]) -> Iterator[Carried]:
         if UNKNOWN in word:
             yield doubt("a part of the awk code is known only when it runs")
         for groups in _AWK_RUNS.findall(word):
-            run = next((group for group in groups if group), "")
-            yield danger("awk feeds a shell") if groups[2] and _awaits_script(run) else run
+            run = next((group for group in (*groups[:1], *groups[2:]) if group), "") + (UNKNOWN if groups[1] else "")
+            yield danger("awk feeds a shell") if groups[3] and _awaits_script(run) else run
         for target in re.findall(r'>\s*"([^"]+)"', word):
             yield ["touch", target]
         if re.search(r"(?m)^\s*@(load|include)\b", word):
@@ -279,12 +273,13 @@ def _ssh(arguments: list[str]) -> Iterator[Carried]:
 
 
 def _first(arguments: list[str]) -> Iterator[Carried]:
-    if arguments and not arguments[0].startswith("-"):
-        yield arguments[0]
+    words = arguments[1:] if arguments[:1] == ["--"] else arguments
+    if words and (words is not arguments or not words[0].startswith("-")):
+        yield words[0]
 
 
 def _whole(arguments: list[str]) -> Iterator[Carried]:
-    yield " ".join(arguments)
+    yield " ".join(arguments[1:] if arguments[:1] == ["--"] else arguments)
 
 
 def _joined(arguments: list[str]) -> Iterator[Carried]:
@@ -299,7 +294,7 @@ def _aliases(arguments: list[str]) -> Iterator[Carried]:
 
 
 def _script(arguments: list[str]) -> Iterator[Carried]:
-    code = _code_option(arguments, "c")
+    code = option_code(arguments, "c")
     if code is not None:
         yield code
 
@@ -336,7 +331,7 @@ def _container(arguments: list[str]) -> Iterator[Carried]:
 
 
 def _source(arguments: list[str]) -> Iterator[Carried]:
-    for word in arguments[:1]:
+    for word in operands(arguments)[:1] or arguments[:1]:
         if paths.connection(word) or paths.incoming(word):
             yield danger("runs what comes in from elsewhere")
         elif word == UNKNOWN:
@@ -350,6 +345,7 @@ _CARRIERS = {
     "gawk": _awk,
     "mawk": _awk,
     "nawk": _awk,
+    "original-awk": _awk,
     "sed": _sed,
     "gsed": _sed,
     "ssh": _ssh,

@@ -101,7 +101,7 @@ class Flow:
 
     def scripts(self, words: Sequence[str]) -> Iterator[tuple[str, str]]:
         """The texts written here that these words run: the name of what runs them, and the text."""
-        name = posixpath.basename(words[0])
+        name = re.sub(r"(?<=[a-z])[\d.]+$", "", posixpath.basename(words[0]))
         ran = [words[0]] if "/" in words[0] else operands(words[1:])[:1]
         runner = name if name in INTERPRETERS else "sh"
         if "/" in words[0] or name in SHELLS or name in INTERPRETERS or name in ("source", "."):

@@ -24,6 +24,9 @@ _STARTING = (
     "~/bin/*",
     "~/Library/LaunchAgents/*", "~/.npmrc", "~/.pip/pip.conf", "~/.config/pip/pip.conf", "~/.config/moot*",
     "~/.bash_history",
+    "~/.config/environment.d/*", "~/.bash_completion", "~/.local/share/bash-completion/*", "~/.emacs", "~/.emacs.d/*",
+    "~/.config/emacs/*", "~/.condarc", "~/.cargo/config.toml", "~/.screenrc", "~/.gdbinit", "~/.wgetrc", "~/.curlrc",
+    "~/.exrc", "~/.config/starship.toml",
     "~/.zsh_history", "~/.python_history", "~/.tmux.conf", "~/.pythonrc*", "~/.local/share/applications/*",
 )  # fmt: skip
 _SECRET = (

@@ -26,7 +26,9 @@ def _fetching(arguments: Words) -> Iterator[Verdict]:
     target = option_value(arguments, "-o", "--output", "-O", "--output-document", "-P", "--directory-prefix")
     if target:
         yield from writes(target)
-    if has(arguments, "", "--use-askpass") or any(word.startswith("--config=/dev") for word in arguments):
+    if has(arguments, "", "--use-askpass") or any(
+        word.startswith("--config=/dev") or "use_askpass" in word for word in arguments
+    ):
         yield danger("runs what it is told elsewhere")
     for index, word in enumerate(arguments):
         sent = arguments[index + 1] if word in _SENDING and index + 1 < len(arguments) else ""
@@ -162,14 +164,8 @@ def _sysctl(arguments: Words) -> Iterator[Verdict]:
 
 @rule("git")
 def _git(arguments: Words) -> Iterator[Verdict]:
-    words = list(arguments)
-    for index, word in enumerate(words):
-        setting = words[index + 1] if word == "-c" and index + 1 < len(words) else ""
-        if setting and _GIT_RUNS.match(setting.partition("=")[0]) and "=" in setting:
-            yield danger("lets git run a program")
-        if word.startswith(("--upload-pack", "--receive-pack", "--exec=", "ext::", "--exec-path=", "--config-env")):
-            yield danger("lets git run a program")
-    folder, words = _git_place(words)
+    yield from _git_lets(list(arguments))
+    folder, words = _git_place(list(arguments))
     verb, rest = (words[0] if words else ""), words[1:]
     if verb == "config" and any(_GIT_RUNS.match(word) for word in rest) and len(operands(rest)) > 1:
         yield danger("lets git run a program from now on")
@@ -177,8 +173,20 @@ def _git(arguments: Words) -> Iterator[Verdict]:
         yield doubt("throws away what may be nowhere else")
     if verb == "clean" and has(rest, "f", "--force") and any(paths.root_like(w) for w in (folder, *operands(rest))):
         yield danger("throws away what is in the whole home or the system")
+    if verb in ("checkout", "reset", "restore", "apply", "am") and paths.system(folder):
+        yield danger("writes over what belongs to the system")
     if verb in ("reset", "checkout") and "--hard" in rest or verb in ("filter-branch", "filter-repo", "update-ref"):
         yield doubt("throws away what may be nowhere else")
+
+
+def _git_lets(words: list[str]) -> Iterator[Verdict]:
+    for index, word in enumerate(words):
+        setting = words[index + 1] if word == "-c" and index + 1 < len(words) else ""
+        if setting and _GIT_RUNS.match(setting.partition("=")[0]) and "=" in setting:
+            yield danger("lets git run a program")
+        named = word.startswith(("--upload-pack", "--receive-pack", "--exec=", "ext::", "--exec-path=", "--config-env"))
+        if named or word == "-u" and "clone" in words[:index]:
+            yield danger("lets git run a program")
 
 
 def _git_place(words: list[str]) -> tuple[str, list[str]]:
@@ -262,7 +270,7 @@ def _packages(arguments: Words) -> Iterator[Verdict]:
         yield doubt("installs from a place of its own choosing")
 
 
-@rule("awk", "gawk", "mawk", "nawk")
+@rule("awk", "gawk", "mawk", "nawk", "original-awk")
 def _awk(arguments: Words) -> Iterator[Verdict]:
     if any("/inet/" in word for word in arguments):
         yield danger("opens a connection to another machine")
@@ -313,4 +321,5 @@ def _limits(arguments: Words) -> Iterator[Verdict]:
 
 def _after(arguments: Words, option: str) -> str:
     words = list(arguments)
-    return words[words.index(option) + 1] if option in words[:-1] else ""
+    attached = [word[len(option) :] for word in words if word.startswith((f"{option}/", f"{option}~"))]
+    return words[words.index(option) + 1] if option in words[:-1] else "".join(attached[:1])

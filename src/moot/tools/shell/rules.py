@@ -31,7 +31,7 @@ PASSWORDS = (
 
 _ALWAYS = {
     "takes another's rights": "sudo doas su pkexec runuser gosu su-exec sudoedit visudo newgrp sg nsenter unshare "
-    "chroot setcap capsh setpriv systemd-nspawn machinectl",
+    "run0 chroot setcap capsh setpriv systemd-nspawn machinectl",
     "writes to a disk as such": "wipefs blkdiscard fdisk sfdisk cfdisk gdisk sgdisk parted mkswap hdparm cryptsetup "
     "lvremove vgremove pvremove lvcreate badblocks nvme debugfs tune2fs resize2fs e2fsck fsck mke2fs dumpe2fs "
     "partprobe losetup dmsetup zpool zfs mdadm shred srm wipe",
@@ -51,6 +51,7 @@ _ALWAYS = {
 _BY_NAME = {name: reason for reason, names in _ALWAYS.items() for name in names.split()}
 _ASKING = {
     "reaches other machines": "ssh sftp scp ftp tftp telnet nmap masscan tcpdump tshark mosh rclone",
+    "sends mail": "mail mailx sendmail mutt",
     "ends other programs": "killall pkill skill xkill",
     "installs for the whole machine": "apt apt-get dnf yum pacman zypper apk brew snap flatpak dpkg rpm",
     "debugs other programs": "gdb strace ltrace bpftrace perf",
@@ -186,7 +187,7 @@ def _removed(target: str, *, everything: bool) -> Iterator[Verdict]:
 
 def _moving(arguments: Words) -> Iterator[Verdict]:
     named = operands(arguments)
-    for source in named[:-1]:
+    for source in named if _value(arguments, "-t", "--target-directory") else named[:-1]:
         if paths.root_like(source) or paths.system(source) or paths.starting(source):
             yield _danger(f"moves {_shown(source)} away")
     yield from _copying(arguments)

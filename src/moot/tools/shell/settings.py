@@ -11,11 +11,13 @@ _LOADERS = re.compile(
     r"^(LD_(PRELOAD|AUDIT)|DYLD_INSERT_LIBRARIES|BASH_ENV|ENV|PROMPT_COMMAND|GIT_(SSH|SSH_COMMAND|EXTERNAL_DIFF|ASKPASS|PROXY_"
     r"COMMAND|EXEC_PATH|CONFIG_PARAMETERS|CONFIG_KEY_\d+)|SSH_ASKPASS|SUDO_ASKPASS|PERL5OPT|PERL5DB|PYTHONSTARTUP|"
     r"PYTHONBREAKPOINT|RUBYOPT|HISTFILE|HISTSIZE|HISTFILESIZE|SHELLOPTS|PS4|PS0|LESSOPEN|LESSCLOSE|VIMINIT|EXINIT|GCONV_PATH|"
-    r"TAR_OPTIONS|RSYNC_RSH|RSYNC_CONNECT_PROG|CVS_RSH|npm_config_script_shell|NPM_CONFIG_SCRIPT_SHELL|"
+    r"TAR_OPTIONS|RSYNC_RSH|RSYNC_CONNECT_PROG|CVS_RSH|SVN_SSH|GIT_TEMPLATE_DIR|npm_config_script_shell|NPM_CONFIG_SCRIPT_SHELL|"
     r"BASH_FUNC_.*|FCEDIT)$"
 )
 # A command line that another program hands to a shell, or starts.
-_COMMANDS = re.compile(r"^(\w*PAGER|\w*EDITOR|VISUAL|BROWSER|RUSTC(_WORKSPACE)?(_WRAPPER)?|MANROFFOPT|DIFFPROG)$")
+_COMMANDS = re.compile(
+    r"^(\w*PAGER|\w*EDITOR|VISUAL|BROWSER|(CARGO_BUILD_)?RUSTC(_WORKSPACE)?(_WRAPPER)?|MANROFFOPT|DIFFPROG)$"
+)
 _HARMLESS = named(
     "cat less more most bat batcat delta true : vi vim nvim nano emacs code hx helix micro kak subl gedit kate col "
     "sensible-pager sensible-editor sccache rustc firefox chromium xdg-open open emacsclient notepad"

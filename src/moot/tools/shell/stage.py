@@ -20,6 +20,8 @@ class Stage:
     told: list["Stage"] = field(default_factory=list)
     # The files its output goes to.
     outputs: list[str] = field(default_factory=list)
+    # The commands that its output is fed to beside a pipe.
+    feeds: list["Stage"] = field(default_factory=list)
 
     @property
     def fetches(self) -> bool:
@@ -64,6 +66,8 @@ class Stage:
         for redirect in around.children_by_field_name("redirect"):
             for inner in every(redirect, "process_substitution"):
                 self.made_by += names_in(inner, variables)
+                if text(inner).startswith(">"):
+                    self.feeds += [Stage.plain(command, variables) for command in every(inner, "command")]
 
 
 def _parts(node: Node) -> list[Node]:

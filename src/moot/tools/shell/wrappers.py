@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Sequence
 from itertools import dropwhile
 
+from moot.tools.shell.paths import root_like, system
 from moot.tools.shell.words import UNKNOWN
 
 # Options of each that take a value of their own, which must not be mistaken for the command.
@@ -149,6 +150,8 @@ def _text(name: str, words: list[str]) -> str:
 def _inner(name: str, words: list[str]) -> list[str]:
     if text := _text(name, words):
         return ["sh", "-c", text]
+    if name == "coproc" and "{" in words[:2]:
+        return words[words.index("{") + 1 :]
     index, taking = 0, _WRAPPERS[name]
     marker = "{}"
     while index < len(words):
@@ -162,12 +165,37 @@ def _inner(name: str, words: list[str]) -> list[str]:
         elif word == "--":
             index += 1
             break
-        elif word.startswith("-") and len(word) > 1 or name == "env" and _ASSIGNMENT.match(word):
+        elif _own(name, word):
             index += 1
         else:
             break
-    inner = words[index + _OWN.get(name, 0) :]
+    return _left(name, words[:index], words[index + _OWN.get(name, 0) :], marker)
+
+
+def _own(name: str, word: str) -> bool:
+    """Whether the word is still the wrapper's: an option, or a variable that env sets."""
+    if name == "env" and (word == "-" or _ASSIGNMENT.match(word)):
+        return True
+    return word.startswith("-") and len(word) > 1
+
+
+def _left(name: str, own: list[str], inner: list[str], marker: str) -> list[str]:
+    if name == "env" and inner and (folder := _folder(own)):
+        return ["sh", "-c", f"cd {shlex.quote(folder)} && {shlex.join(inner)}"]
+    if name == "watch" and inner and "-x" not in own:
+        # It hands its words to a shell, joined.
+        return ["sh", "-c", " ".join(inner)]
     return _each(name, inner, marker) if name in ("xargs", "parallel") and inner else inner
+
+
+def _folder(words: list[str]) -> str:
+    """Where env goes first, if that is a place where names mean the system."""
+    for index, word in enumerate(words):
+        option, sets, value = word.partition("=")
+        if option in ("-C", "--chdir"):
+            folder = value if sets else "".join(words[index + 1 : index + 2])
+            return folder if root_like(folder) or system(folder) else ""
+    return ""
 
 
 def _each(name: str, inner: list[str], marker: str) -> list[str]:

@@ -1,0 +1,58 @@
+"""Commands that a program nobody here knows is handed in its words: it may well start them. Pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from moot.tools.shell.rules import INTERPRETERS, SHELLS, named
+from moot.tools.shell.words import UNKNOWN
+
+# Their words are texts or names and nothing more, or are looked at one by one elsewhere.
+_TELLING = named(
+    "echo printf grep egrep fgrep zgrep rg ag ack git gh glab hub man info which type whereis whatis apropos help "
+    "tldr test [ [[ export declare local readonly typeset set unset read alias unalias complete compgen hash enable "
+    "basename dirname cut tr wc head tail cat diff cmp file stat du ls tree jq yq sed awk gawk mawk nawk find fd "
+    "fdfind ssh logger notify-send say cowsay figlet toilet apt apt-get dnf yum brew pacman pip npm yarn pnpm cargo "
+    "gem docker podman nerdctl rm rmdir mv cp ln chmod chown chgrp tee touch mkdir kill pkill killall xdg-open code"
+)
+# What can do away with a machine, and what can be told to.
+_GRAVE = named("rm dd mv chmod chown find tee shred truncate") | SHELLS | INTERPRETERS
+_RUNNING = SHELLS | INTERPRETERS
+_GIVEN_CODE = re.compile(r"-[A-Za-z]*[ceEr]|-{1,2}(eval|command|run|print)\b.*|eval")
+# More of them than anybody writes; looking into each would take long.
+_MOST = 32
+
+
+def handed(name: str, arguments: Sequence[str]) -> list[list[str]]:
+    """The ends of its words that read as a command of their own; a word UNKNOWN where there are too many."""
+    if name in _TELLING:
+        return []
+    starts = [(index, _grave(word)) for index, word in enumerate(arguments)]
+    grave = [
+        (index, inner)
+        for index, inner in starts
+        if inner and (inner not in _RUNNING or _runs_code(arguments[index + 1 : index + 7]))
+    ]
+    if len(grave) > _MOST:
+        return [[UNKNOWN]]
+    return [[inner, *arguments[index + 1 :]] for index, inner in grave]
+
+
+def handed_texts(name: str, arguments: Sequence[str]) -> Iterator[str]:
+    """The words that are such a command as a whole."""
+    if name in _TELLING:
+        return
+    for word in arguments[:_MOST]:
+        text = re.sub(r"^-{1,2}[\w-]+=|^-\w(?=\w+ )", "", word).strip()
+        if re.search(r"\s", text) and _grave(text.split()[0]):
+            yield text
+
+
+def _runs_code(words: Sequence[str]) -> bool:
+    return any(_GIVEN_CODE.fullmatch(word) for word in words)
+
+
+def _grave(word: str) -> str:
+    """The name of a grave program, also by its usual places."""
+    bare = re.sub(r"^(?:/usr)?(?:/local)?/s?bin/", "", word) if UNKNOWN not in word else ""
+    known = re.sub(r"^(python|perl|ruby|node|php|lua)[\d.]+$", r"\1", bare)
+    return known if known in _GRAVE else ""

@@ -1,0 +1,94 @@
+"""The files that programs are told to write, however each of them spells that. Pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from moot.domain.shell import Verdict
+from moot.tools.shell import paths
+from moot.tools.shell.rules import danger, doubt, has, named, operands, writes
+
+# Nearly every program means its output by these; whoever means something else by them is below.
+_USUAL = ("-o", "--output", "--output-file", "--out", "-out")
+_OTHERWISE = named(
+    "echo printf grep egrep fgrep zgrep rg ag ack ps ls set shopt find fd fdfind ssh scp sftp mount bash sh zsh ksh "
+    "dash test [ [[ lsof netstat ss id read nm readelf ldd sudo useradd man jq yq column cut paste git"
+)
+_OWN: dict[str, tuple[str, ...]] = {
+    "curl": (
+        *_USUAL, "--output-dir", "-D", "--dump-header", "-c", "--cookie-jar", "--trace", "--trace-ascii", "--stderr",
+        "--libcurl", "--etag-save",
+    ),
+    "wget": (*_USUAL, "-O", "--output-document", "-P", "--directory-prefix", "-a", "--append-output", "--save-cookies"),
+    "tar": ("--one-top-level",),
+    "bsdtar": ("-C",),
+    "cpio": ("-D", "--directory", "-O"),
+    "patch": (*_USUAL, "-d", "--directory"),
+    "aria2c": (*_USUAL, "-d", "--dir"),
+    "unzip": ("-d",),
+}  # fmt: skip
+# They put something else in the place of whatever they are given.
+_REPLACING = named("gzip gunzip bzip2 bunzip2 xz unxz zstd lzma strip ex ed patch")
+_COPYING = named("cp mv install ln")
+_GETTING = named("clone init worktree")
+
+
+def written(name: str, arguments: Sequence[str]) -> Iterator[Verdict]:
+    for target in (*_by_option(name, arguments), *_by_place(name, arguments)):
+        # A name inside the working directory is what it is for.
+        if target.startswith(("/", "~")) or paths.starting(target):
+            yield from writes(target)
+    if name in ("tar", "bsdtar") and _keeps_roots(arguments):
+        yield doubt("unpacks to wherever the archive says")
+    if name == "find" and "-delete" in arguments and any(word.startswith("-files0-from") for word in arguments):
+        yield danger("removes whatever a list says")
+
+
+def _by_option(name: str, arguments: Sequence[str]) -> Iterator[str]:
+    options = _OWN.get(name, () if name in _OTHERWISE else _USUAL)
+    letters = "".join(option[1] for option in options if re.fullmatch(r"-[A-Za-z]", option))
+    for index, word in enumerate(arguments):
+        option, sets, value = word.partition("=")
+        after = "".join(arguments[index + 1 : index + 2])
+        if option in options:
+            yield value if sets else after
+        elif letters and (short := re.fullmatch(rf"-[A-Za-z#]*?[{letters}]([/~].*)?", word)):
+            # Letters are often put together, the one that takes a name last.
+            yield short[1] or after
+
+
+def _by_place(name: str, arguments: Sequence[str]) -> Iterator[str]:
+    given = operands(arguments)
+    if _replaces(name, arguments):
+        yield from given
+    elif name == "uniq":
+        yield from given[1:2]
+    elif name in _COPYING:
+        yield from _cut_short(arguments)
+    elif name == "objcopy" or _made_there(name, given):
+        yield from given[-1:]
+
+
+def _replaces(name: str, arguments: Sequence[str]) -> bool:
+    if name in ("awk", "gawk"):
+        return "inplace" in arguments
+    return name in _REPLACING and not has(arguments, "clt", "--stdout", "--list", "--test", "--dry-run")
+
+
+def _made_there(name: str, given: Sequence[str]) -> bool:
+    """Whether the last word is a folder that is made or filled."""
+    if name == "python":
+        return list(given[:1]) == ["venv"]
+    return name == "git" and bool(given) and given[0] in _GETTING
+
+
+def _cut_short(arguments: Sequence[str]) -> Iterator[str]:
+    """The folder of --target-directory, which may be cut as long as it can be told from other options."""
+    for index, word in enumerate(arguments):
+        if cut := re.fullmatch(r"--ta[a-z-]*(?:=(.*))?", word):
+            yield cut[1] if cut[1] is not None else "".join(arguments[index + 1 : index + 2])
+
+
+def _keeps_roots(arguments: Sequence[str]) -> bool:
+    first = arguments[0] if arguments else ""
+    unpacks = "x" in first and not first.startswith("--") or has(arguments, "x", "--extract", "--get")
+    return unpacks and ("P" in first and "/" not in first or has(arguments, "P", "--absolute-names"))

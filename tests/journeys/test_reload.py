@@ -168,14 +168,14 @@ async def test_an_agent_may_name_its_model(home: Home, provider: Provider) -> No
 
 async def test_what_counts_from_the_next_start_on_is_named(home: Home, tmp_path: Path) -> None:
     text = config_of(home).read_text()
-    changed = text + f'[agent]\nforeignDirs = ["{tmp_path}"]\nmaxDepth = 1\n[knowledge]\nenabled = true\n'
+    changed = text + f'[agent]\nforeignDirs = ["{tmp_path}"]\nmaxDepth = 1\n[vault]\ndecrypted_seconds = 60\n'
     with running(home) as daemon:
         assert daemon.cli_json("reload")["data"]["restart"] == []
         home.write_config(changed)
         done = daemon.cli("reload")
         assert done.returncode == 0
-        assert "From the next start on (moot down, moot up): knowledge.enabled, agent.foreignDirs." in done.stderr
-        assert daemon.cli_json("reload")["data"]["restart"] == ["knowledge.enabled", "agent.foreignDirs"]
+        assert "From the next start on (moot down, moot up): vault.decrypted_seconds, agent.foreignDirs." in done.stderr
+        assert daemon.cli_json("reload")["data"]["restart"] == ["vault.decrypted_seconds", "agent.foreignDirs"]
         # What stands as it stood at the start needs none.
         home.write_config(text)
         assert daemon.cli("reload").stderr == ""

@@ -4,17 +4,17 @@ import asyncio
 import base64
 import json
 import secrets as randomness
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
 from tests.fake_provider import Provider
+from tests.secret_shapes import found_in, half_escaped, printed, spoken
 from tests.talking import Talking
 
 CONFIG = (
@@ -41,50 +41,13 @@ KEY = f"sk-{BODIES['key']}+/="
 WIRES = {"fake": "openai", "claude": "anthropic"}
 
 
-def shapes(value: str) -> list[str]:
-    """A value as it may be written; every shape the promise names."""
-    data = value.encode()
-    return [
-        value,
-        base64.b64encode(data).decode(),
-        base64.b64encode(b"user:" + data).decode(),
-        base64.urlsafe_b64encode(b"x" + data).decode(),
-        data.hex(),
-        data.hex().upper(),
-        quote(value),
-        quote(value, safe=""),
-        json.dumps(value),
-        json.dumps(json.dumps([value])),
-        "".join(f"\\u{ord(each):04x}" for each in value),
-    ]
-
-
-def traces(body: str) -> Iterator[bytes]:
-    """What the middle of a value is in each of those shapes. The redactor's own list is not asked."""
-    raw = body.encode()
-    yield from (raw, raw.hex().encode(), raw.hex().upper().encode())
-    yield "".join(f"\\u{each:04x}" for each in raw).encode()
-    for before in range(3):
-        encoded = base64.b64encode(bytes(before) + raw + bytes(3 - (before + len(raw)) % 3))
-        inner = encoded[4 if before else 0 : -4]
-        yield from (inner, inner.translate(bytes.maketrans(b"+/", b"-_")))
-
-
 def leaks(data: bytes) -> list[str]:
-    """Which of the two can be read in these bytes, and where."""
-    looked = (data, data.replace(b"\n", b""), data.replace(b"\\\\", b"\\"))
-    return [
-        f"{name}: {each[max(0, each.find(trace) - 80) : each.find(trace) + 80]!r}"
-        for name, body in BODIES.items()
-        for trace in traces(body)
-        for each in looked
-        if trace in each
-    ]
+    return found_in(data, BODIES)
 
 
 def test_the_scan_itself_finds_every_shape() -> None:
     for name, value in (("vault", VAULT), ("key", KEY)):
-        for shape in shapes(value):
+        for shape in (*spoken(value), *printed(value)):
             for data in (b".." + shape.encode() + b"..", json.dumps([shape]).encode()):
                 assert {found.partition(":")[0] for found in leaks(data)} == {name}, shape
 
@@ -98,11 +61,6 @@ CHANGES = [
     call(21, "fs_write", path="kept.env", content="nothing\n"),
     call(22, "fs_delete", path="kept.env"),
 ]
-
-
-def escaped(value: str) -> str:
-    """A JSON string that writes each other character as an escape."""
-    return "".join(f"\\u{ord(each):04x}" if at % 2 or each in '"\\' else each for at, each in enumerate(value))
 
 
 class Heard:
@@ -149,7 +107,7 @@ async def turn(talk: Talking, heard: Heard, content: str, cwd: Path) -> list[pb.
 def said(provider: Provider, cwd: Path) -> None:
     """A model that has got hold of both values and does its best to spread them."""
     both = f"{VAULT} {KEY}"
-    everything = "\n".join(shapes(VAULT) + shapes(KEY))
+    everything = "\n".join(spoken(VAULT) + spoken(KEY))
     provider.program(
         {
             "match": "use it",
@@ -161,10 +119,10 @@ def said(provider: Provider, cwd: Path) -> None:
                 call(3, "fs_read", path="planted.txt"),
                 call(4, "fs_read", path=f"no-{both}"),
                 call(5, "memory_agent_save", key="canary", content=both),
-                {"id": "call_canary_0006", "name": "task_create", "arguments": f'{{"title": "{escaped(both)}"}}'},
+                {"id": "call_canary_0006", "name": "task_create", "arguments": f'{{"title": "{half_escaped(both)}"}}'},
                 call(7, "set_title", title=f"About {both}"),
                 call(8, "unknown_tool", value=both),
-                {"id": "call_canary_0009", "name": "task_create", "arguments": f'{{"title": "{escaped(both)}'},
+                {"id": "call_canary_0009", "name": "task_create", "arguments": f'{{"title": "{half_escaped(both)}'},
                 call(10, "observe_add", content=everything),
                 call(11, "secrets_get", name="vault"),
                 call(12, "crypto_encrypt", data="{{secret:vault}}"),
@@ -183,7 +141,7 @@ def said(provider: Provider, cwd: Path) -> None:
         {"match": "change", "text": "Changed."},
         {"match": "summary", "text": f"About {both}. {everything}"},
     )
-    (cwd / "planted.txt").write_text(everything)
+    (cwd / "planted.txt").write_text("\n".join((everything, *printed(VAULT), *printed(KEY))))
 
 
 @pytest.mark.parametrize("model", WIRES)
@@ -198,7 +156,8 @@ async def test_no_byte_of_a_secret_or_a_key_comes_out_of_a_daemon(
     with running(home, CANARY_KEY=KEY) as daemon:
         heard.add(daemon.cli("secrets", "set", "vault", stdin=VAULT).stdout)
         async with daemon.client() as talk, listening(daemon, heard):
-            used = await turn(talk, heard, f"use it: {' '.join(shapes(VAULT))} {' '.join(shapes(KEY))}", cwd)
+            everything = (*spoken(VAULT), *spoken(KEY), *printed(VAULT), *printed(KEY))
+            used = await turn(talk, heard, f"use it: {' '.join(everything)}", cwd)
             assert [event.WhichOneof("event") for event in used].count("tool_result") == 12
             for content in ("fail", "break"):
                 await turn(talk, heard, content, cwd)

@@ -276,7 +276,7 @@ class Daemon:
         for run in await self.store.recover(now=self.clock.now()):
             logger.warning("run %s was interrupted: the daemon stopped while it went on", run.request.id)
         reach("daemon.recovered")
-        await self.approvals.load()
+        await self.approvals.take_up()
         turns, queued = await self.team.teammates.recover(), await self.store.queued_runs()
         # In one go: what is owed to a turn must be kept for it before the turn asks for it.
         self.runs.take_up(turns)

@@ -126,9 +126,10 @@ class Hands:
         self._looked_at = -math.inf
         self.plugins = Plugins(parts.paths.tools, taken=(*self._built_in, *control.names()))
         self.kept = KeptArguments(parts.approvals, self.vault)
+        self._chains = self._new_chains()
         self.gate = Gate(
             tools=self.tools,
-            hooks=self._hooks(config),
+            hooks=self._chain,
             budget=self._shelve(),
             restore=self.kept.restore,
             whose=parts.whose,
@@ -280,8 +281,17 @@ class Hands:
             self._looked_at = -math.inf
         call.context.emit(ToolExecuted(record.call_id, record.tool, record.ok, record.seconds))
 
-    def _hooks(self, config: HandsConfig) -> list[Hook]:
-        """The chain, outermost first. What comes after the tool is wrapped inside out: learning sees a result first."""
+    def _chain(self, call: GateCall | None) -> tuple[Hook, ...]:
+        """What is switched on by now. A call that its owner was asked about waits for the answer all the same."""
+        config, approvals = self._config(), self._parts.approvals
+        was_asked = call is not None and approvals.is_left_open(call.context.run_id, call.id)
+        return self._chains[config.interceptor.enabled or was_asked, config.knowledge.enabled]
+
+    def _new_chains(self) -> dict[tuple[bool, bool], tuple[Hook, ...]]:
+        """The chains there can be, outermost first, with approvals or without, with learning or without.
+
+        What comes after the tool is wrapped inside out: learning sees a result first.
+        """
         parts = self._parts
         security = SecurityFilter(
             classify=classify,
@@ -289,32 +299,35 @@ class Hands:
             redact=parts.redactor.secrets,
             blocked=lambda: self._config().interceptor.blocked_tools,
         )
-        hooks: list[Hook] = [security, AccessControl(parts.admit, refusal=security.refusal)]
-        if config.interceptor.enabled:
-            hooks.append(
-                ApprovalGate(
-                    parts.approvals,
-                    lambda: self._config().interceptor,
-                    kept=self.kept,
-                    refusal=security.refusal,
-                    notes=parts.notes,
-                )
-            )
-        hooks.append(EventPublisher(publish=self._publish, clock=parts.clock))
-        if config.knowledge.enabled:
-            learnings = SqliteLearnings(parts.store)
-            redact = parts.redactor.for_log
-            hooks += [
-                KnowledgeSaver(
-                    learnings=learnings,
-                    config=lambda: self._config().knowledge,
-                    later=parts.later,
-                    clock=parts.clock,
-                    redact=redact,
-                ),
-                LearningObserver(learnings=learnings, later=parts.later, clock=parts.clock, redact=redact),
-            ]
-        return hooks
+        before = (security, AccessControl(parts.admit, refusal=security.refusal))
+        asking = ApprovalGate(
+            parts.approvals,
+            lambda: self._config().interceptor,
+            kept=self.kept,
+            refusal=security.refusal,
+            notes=parts.notes,
+        )
+        publisher = EventPublisher(publish=self._publish, clock=parts.clock)
+        learning = self._learning()
+        return {
+            (asks, learns): (*before, *((asking,) if asks else ()), publisher, *(learning if learns else ()))
+            for asks in (False, True)
+            for learns in (False, True)
+        }
+
+    def _learning(self) -> tuple[Hook, ...]:
+        parts, learnings = self._parts, SqliteLearnings(self._parts.store)
+        redact = parts.redactor.for_log
+        return (
+            KnowledgeSaver(
+                learnings=learnings,
+                config=lambda: self._config().knowledge,
+                later=parts.later,
+                clock=parts.clock,
+                redact=redact,
+            ),
+            LearningObserver(learnings=learnings, later=parts.later, clock=parts.clock, redact=redact),
+        )
 
     def _shelve(self) -> outputs.Shelve:
         return outputs.Shelve(self.shelf, lambda: self._config().outputs, self._parts.clock, self._parts.rng)

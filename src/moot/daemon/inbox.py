@@ -68,9 +68,10 @@ class Inbox:
 
     async def list_hooks(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("see the hooks")
-        before = [hook for hook in self._gate.hooks if hook.phase == "pre-execute"]
+        live = self._gate.hooks(None)
+        before = [hook for hook in live if hook.phase == "pre-execute"]
         # The chain is wrapped around the tool: of those that act after it the innermost is the first.
-        after = [hook for hook in reversed(self._gate.hooks) if hook not in before]
+        after = [hook for hook in reversed(live) if hook not in before]
         hooks = [
             pb.HookInfo(name=hook.name, phase=hook.phase, enabled=True, counts=hook.counts())
             for hook in (*before, *after)

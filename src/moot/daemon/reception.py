@@ -93,7 +93,7 @@ def _roster(daemon: "Daemon") -> Roster:
         registry=daemon.registry,
         config=daemon.config,
         tools=daemon.hands.tools,
-        hooks=daemon.hands.gate.hooks,
+        hooks=lambda: daemon.hands.gate.hooks(None),
         ledger_failures=lambda: daemon.team.mirror.failures,
     )
 

@@ -13,8 +13,6 @@ _AT_START = {
     "outputs.keep_seconds": "hands.outputs.keep_seconds",
     "outputs.max_kept": "hands.outputs.max_kept",
     "outputs.max_characters": "hands.outputs.max_characters",
-    "security.interceptor.enabled": "hands.interceptor.enabled",
-    "knowledge.enabled": "hands.knowledge.enabled",
     "agent.agentsDir": "agent.agents_dir",
     "agent.foreignDirs": "agent.foreign_dirs",
 }

@@ -34,7 +34,7 @@ class Roster:
         registry: Registry,
         config: ConfigFile,
         tools: Callable[[], Mapping[str, Tool]],
-        hooks: Sequence[Hook],
+        hooks: Callable[[], Sequence[Hook]],
         ledger_failures: Callable[[], int] = int,
     ) -> None:
         self._registry = registry
@@ -66,7 +66,7 @@ class Roster:
             teammates=[agent.name for agent in partition.teammates()],
             agents_dir=clean(str(self._registry.folder)),
             foreign_dirs=[clean(str(folder)) for folder in self._registry.foreign_folders],
-            hooks=[hook.name for hook in self._hooks],
+            hooks=[hook.name for hook in self._hooks()],
             flaws=[clean(str(flaw)) for flaw in self._registry.flaws],
             ledger_failures=self._ledger_failures(),
         )

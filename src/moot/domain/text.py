@@ -35,7 +35,7 @@ _LOOKALIKES = str.maketrans(
 )  # fmt: skip
 # A bare <From> may be code, a type in brackets; our own mark always says whose words it holds.
 _OWN_TAG = re.compile(
-    rf"<\s*(?:/\s*(?:{'|'.join(RESERVED_TAGS)})\s*|from\s+agent\b[^<>]{{0,256}}"
+    rf"<\s*(?:/\s*(?:{'|'.join(RESERVED_TAGS)})\s*|from\s+(?:agent|person)\b[^<>]{{0,256}}"
     rf"|(?:{'|'.join(RESERVED_TAGS[1:])})(?:\s[^<>]{{0,256}})?\s*/?)>",
     re.IGNORECASE,
 )

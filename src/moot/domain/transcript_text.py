@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from moot.domain.message import Message, Role, ToolCall
+from moot.domain.message import Message, Role
 from moot.domain.text import defuse
+
+# Around what was done with tools; nobody said it.
+CALL, CALL_END = "<moot-call>", "</moot-call>"
 
 
 def as_text(messages: Sequence[Message], names: dict[str, str] | None = None) -> list[Message]:
@@ -28,19 +31,24 @@ def as_text(messages: Sequence[Message], names: dict[str, str] | None = None) ->
 
 def tell(message: Message, names: dict[str, str]) -> Message | None:
     """One message as text, None if it says nothing. `names` maps call ids to tools and is kept up to date."""
+    done = [f"{CALL}\n{each}\n{CALL_END}" for each in done_in(message, names)]
     if message.role is Role.TOOL:
-        name = names.get(message.tool_call_id, "a tool")
-        verb = "failed" if message.is_error else "answered"
-        body = message.content.strip() or "nothing"
-        return Message(role=Role.USER, content=f"<moot-call>\n[{defuse(name)} {verb}]\n{body}\n</moot-call>")
-    names.update((call.id, call.name) for call in message.tool_calls)
+        return Message(role=Role.USER, content=done[0])
     lines = [message.content] if message.content.strip() else []
-    lines += [_told(call) for call in message.tool_calls]
+    lines += done
     if not lines:
         return None
     return Message(role=message.role, content="\n".join(lines), agent=message.agent)
 
 
-def _told(call: ToolCall) -> str:
-    # A person can type such a line too, but not the mark around it.
-    return f"<moot-call>\n[called {defuse(call.name)} with {defuse(call.arguments)}]\n</moot-call>"
+def done_in(message: Message, names: dict[str, str]) -> list[str]:
+    """What the message calls, or what came of a call, each in words; `names` as above.
+
+    A person can type such words too, but not the mark around them.
+    """
+    if message.role is Role.TOOL:
+        name = names.get(message.tool_call_id, "a tool")
+        verb = "failed" if message.is_error else "answered"
+        return [f"[{defuse(name)} {verb}]\n{message.content.strip() or 'nothing'}"]
+    names.update((call.id, call.name) for call in message.tool_calls)
+    return [f"[called {defuse(call.name)} with {defuse(call.arguments)}]" for call in message.tool_calls]

@@ -23,10 +23,21 @@ class Approvals:
         self._redact = redact
         self._waiting: dict[str, asyncio.Future[AskState]] = {}
         self._rules: list[Rule] = []
+        # Calls of runs that go on where the last daemon stopped, about which somebody was asked.
+        self._left_open: set[tuple[str, str]] = set()
         self._suspended = False
 
     async def load(self) -> None:
         self._rules = await self._store.rules()
+
+    async def take_up(self) -> None:
+        """At a start: what the last daemon has asked and not used."""
+        await self.load()
+        self._left_open = set(await self._store.open_calls())
+
+    def is_left_open(self, run_id: str, call_id: str) -> bool:
+        """Whether the call was put before its owner by an earlier daemon; without a yes it is not made."""
+        return bool(self._left_open) and (run_id, call_id) in self._left_open
 
     def suspend(self) -> None:
         """The daemon stops: what is pending stays pending and is taken up again at the next start."""
@@ -39,6 +50,7 @@ class Approvals:
     async def request(self, approval: Approval, emit: Callable[[Event], None], *, seconds: float) -> AskState:
         """Ask the owner, or take up what was asked before a restart. Returns granted (and used), denied or expired."""
         known = await self._store.of_call(approval.run_id, approval.call_id)
+        self._left_open.discard((approval.run_id, approval.call_id))
         if known is not None and known.digest == approval.digest:
             asked = known
         else:

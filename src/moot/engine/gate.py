@@ -44,6 +44,8 @@ class Budget(Protocol):
     async def __call__(self, call: GateCall, result: ToolResult) -> ToolResult: ...
 
 
+# The chain a call passes, outermost first, as it is at this moment; of no call, the one that is live.
+Chain = Callable[[GateCall | None], Sequence[Hook]]
 # The exact arguments of a call, by the ids of its run and its own, where those at hand are masked. May raise MootError.
 Restore = Callable[[str, str], Awaitable[str]]
 # Where a tool is to be had that is not among those a run has; empty where nowhere.
@@ -61,13 +63,13 @@ class Gate:
         self,
         *,
         tools: Callable[[], Mapping[str, Tool]],
-        hooks: Sequence[Hook],
+        hooks: Chain,
         budget: Budget,
         restore: Restore,
         whose: Whose = nobodys,
     ) -> None:
         self._tools = tools
-        self.hooks = tuple(hooks)
+        self.hooks = hooks
         self._budget = budget
         self.restore = restore
         self.whose = whose
@@ -92,7 +94,7 @@ class Gate:
 
     async def pass_through(self, call: GateCall, deadline: Deadline, at_work: Semaphore) -> ToolResult:
         proceed: Proceed = _Execution(deadline, at_work)
-        for hook in reversed(self.hooks):
+        for hook in reversed(self.hooks(call)):
             proceed = _Link(hook, proceed)
         return await self._budget(call, await proceed(call))
 

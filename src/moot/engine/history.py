@@ -33,6 +33,8 @@ class History:
         # Tokens of the last request as its provider counted them, and how many entries that covered.
         self.counted_tokens = 0
         self.counted_entries = 0
+        # What a speaker is told before all of it, and is not part of it.
+        self._opening: tuple[Message, ...] = ()
         self._transcripts: dict[bool, Transcript] = {}
         # The tools behind the calls a speaker without tools has been told of: results come in a later step.
         self._names: dict[str, str] = {}
@@ -79,11 +81,18 @@ class History:
         for with_tools, transcript in self._transcripts.items():
             self._render_into(transcript, entries, with_tools=with_tools)
 
+    def open_with(self, opening: tuple[Message, ...]) -> None:
+        """From now on transcripts begin with this; it is kept in memory alone."""
+        if opening != self._opening:
+            self._opening = opening
+            self._transcripts.clear()
+            self._names.clear()
+
     def transcript(self, *, with_tools: bool) -> Transcript:
         """What a speaker sees; one without tools sees calls and results told as text."""
         transcript = self._transcripts.get(with_tools)
         if transcript is None:
-            transcript = Transcript()
+            transcript = Transcript(self._opening)
             if self.archive is not None:
                 transcript.extend([summary_message(self.archive)])
             self._render_into(transcript, self.entries, with_tools=with_tools)
@@ -115,8 +124,9 @@ class History:
         """Reported tokens where there are any, and a guess at four bytes a token for the rest."""
         fresh = self.entries[self.counted_entries :]
         guess = sum(len(entry.message.content) // 4 + 4 for entry in fresh)
-        if self.counted_entries == 0 and self.archive is not None:
-            guess += len(self.archive.summary) // 4
+        if self.counted_entries == 0:
+            guess += sum(len(message.content) for message in self._opening) // 4
+            guess += len(self.archive.summary) // 4 if self.archive is not None else 0
         return self.counted_tokens + guess
 
     def last_said_seq(self) -> int:

@@ -88,6 +88,7 @@ class Loop:
 
     async def _sit_down(self, turn: Turn, progress: Progress, deadline: Deadline) -> Sitting:
         briefing = await self._brief(turn)
+        turn.history.open_with(briefing.opening)
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope & briefing.scope)
         progress.is_harmless = toolbox.is_harmless
         return Sitting(

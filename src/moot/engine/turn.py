@@ -135,9 +135,13 @@ class Conduct:
 
 @dataclass(frozen=True, slots=True)
 class Briefing:
-    """What a speaker is told for one run beside its instructions: at their end, and after the history. Not stored."""
+    """What a speaker is told for one run beside its instructions: at their end, before the history and after it.
+
+    Nothing of it is stored. What others have said is no instruction: it goes before the history, and stays the same.
+    """
 
     system: tuple[str, ...] = ()
+    opening: tuple[Message, ...] = ()
     tail: tuple[Message, ...] = ()
     # What it may use at most; its own scope and the request's hold as well.
     scope: Scope = ALL_TOOLS

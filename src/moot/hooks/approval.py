@@ -25,6 +25,7 @@ Refusal = Callable[[GateCall], Awaitable[str]]
 
 class Asks(Protocol):
     def allowed(self, approval: Approval, *, exactly: bool = False) -> bool: ...
+    def is_left_open(self, run_id: str, call_id: str) -> bool: ...
     async def request(self, approval: Approval, emit: Callable[[Event], None], *, seconds: float) -> AskState: ...
 
 
@@ -58,7 +59,7 @@ class ApprovalGate:
     async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
         config = self._config()
         tainted = _tainted(call)
-        reason = "; ".join(filter(None, (tainted, _doubtful(call)))) or _reason(call, config)
+        reason = "; ".join(filter(None, (tainted, _doubtful(call)))) or _reason(call, config) or self._asked(call)
         if not reason or (call.approved and not tainted):
             self._counts["passed"] += 1
             return await proceed(call)
@@ -87,6 +88,11 @@ class ApprovalGate:
                 )
             case _:
                 return _refused(f"Nobody decided on {approval.tool} in time; it was not run.")
+
+    def _asked(self, call: GateCall) -> str:
+        """A call put before somebody is not made without them, whatever would be asked by now."""
+        asked = self._approvals.is_left_open(call.context.run_id, call.id)
+        return "you were asked about it before the daemon stopped" if asked else ""
 
     def _unasked(self, approval: Approval) -> ToolResult:
         """Nobody is there to ask. What is asked is told in the trace by who asks; this is told here."""

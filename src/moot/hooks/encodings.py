@@ -1,4 +1,4 @@
-"""The shapes in which one secret may turn up: as it is, base64, hex, URL-encoded, escaped as in JSON or HTML. Pure."""
+"""The shapes in which one secret may turn up: as it is, base64, base32, hex, URL-encoded, escaped. Pure."""
 
 import base64
 import json
@@ -6,19 +6,34 @@ from collections.abc import Iterator
 from html import escape
 from urllib.parse import quote, quote_plus
 
+from moot.domain.secret import SHORTEST_SECRET
+
 # Parts shorter than this would be found in ordinary text by chance.
 _SHORTEST_PART = 5
 _SHORTEST_LINE = 16
+# Small letters are found by chance sooner than capitals.
+_SHORTEST_SMALL = 8
+_URL_SAFE = str.maketrans("+/", "-_")
 
 
 def encodings(value: str) -> set[str]:
     """Every text that gives the value away. A value of several lines is given away by each of its longer lines."""
     found: set[str] = set()
-    for part in {value, value.strip(), *_telling_lines(value)}:
-        if part:
-            found |= {part, *_escaped(part)}
-            found.update(shape for shape in _encoded(part.encode()) if len(shape) >= _SHORTEST_PART)
+    for part in parts(value):
+        found |= {part, *_escaped(part)}
+        found.update(shape for shape in _encoded(part.encode()) if len(shape) >= _SHORTEST_PART)
     return found
+
+
+def parts(value: str) -> set[str]:
+    """The value, and its longer lines if it has several."""
+    return {value, *(part for part in (value.strip(), *_telling_lines(value)) if len(part) >= SHORTEST_SECRET)}
+
+
+def twice(value: str) -> Iterator[str]:
+    """The value as base64 of base64. Where the first was broken into lines, parts of this are left."""
+    for part in parts(value):
+        yield from _twice(part.encode())
 
 
 def _telling_lines(value: str) -> list[str]:
@@ -53,10 +68,31 @@ def _lower_escapes(text: str) -> str:
 
 
 def _encoded(data: bytes) -> Iterator[str]:
-    yield from (data.hex(), data.hex().upper())
+    digits = data.hex()
+    yield from (digits, digits.upper())
+    # Otherwise set apart they are found by another way, but not where a text comes piece by piece.
+    for apart in (data.hex(" "), data.hex(":"), data.hex(" ", -2), f"{data[:1].hex()} {data[1:].hex(' ', -2)}"):
+        yield from (apart, apart.upper())
+    for once in _once(data):
+        yield from (once, once.translate(_URL_SAFE))
+    yield from _twice(data)
+    for before in range(5):
+        whole = base64.b32encode(bytes(before) + data).decode()[-(-before * 8 // 5) : (before + len(data)) * 8 // 5]
+        yield whole
+        if len(whole) >= _SHORTEST_SMALL:
+            yield whole.lower()
+
+
+def _once(data: bytes) -> Iterator[str]:
+    """The secret may stand anywhere in what was encoded: of each alignment, the characters it alone decides."""
     for before in range(3):
-        # The secret may stand anywhere in what was encoded: of each alignment, the characters it alone decides.
-        text = base64.b64encode(bytes(before) + data).decode().rstrip("=")
-        end = (before + len(data)) * 8 // 6
-        whole = text[(before * 8 + 5) // 6 : end]
-        yield from (whole, whole.replace("+", "-").replace("/", "_"))
+        text = base64.b64encode(bytes(before) + data).decode()
+        yield text[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
+
+
+def _twice(data: bytes) -> Iterator[str]:
+    for once in _once(data):
+        for twice in _once(once.encode()):
+            yield twice
+        for twice in _once(once.translate(_URL_SAFE).encode()):
+            yield twice.translate(_URL_SAFE)

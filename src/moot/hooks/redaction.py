@@ -1,29 +1,26 @@
 """Redaction: secrets Moot holds never leave in clear, personal data only where it may. No I/O."""
 
 import logging
-import re
 from collections.abc import Iterator, Mapping
 
 from moot.domain.secret import SHORTEST_SECRET
-from moot.hooks.encodings import encodings
+from moot.hooks.disguises import Found, hexes, in_encoded, in_escapes, in_hex, in_lines, unbroken, unescaped
+from moot.hooks.encodings import encodings, parts, twice
+from moot.hooks.finder import GRAM, LONG, Finder
 from moot.hooks.personal import replaced
 
 # A shorter key is a placeholder, as local servers take them, and a word that anyone may say.
 _SHORTEST_KEY = 8
-# Text is looked through in pieces of this many characters; a shape at least this long cannot slip between.
-_GRAM = 8
-_LONG = 2 * _GRAM - 1
-_CHUNKS = re.compile(rf".{{1,{_GRAM}}}", re.DOTALL)
-# A longer text is looked at part by part, so that others have a turn between.
+# A longer text is looked at part by part: looking closely takes long, and few parts need it.
 _STRETCH = 32_768
-_BREAKS = str.maketrans("", "", "\r\n")
+# Two lines of a dump: as much as may stand around a secret in one.
+_AROUND = 160
 
 
 class Redactor:
-    """Knows the values that must not be seen, and finds them in every shape of `encodings`.
+    """Knows the values that must not be seen, and finds them in the shapes of `encodings` and the views of `disguises`.
 
-    Looking for nothing must cost next to nothing, however many secrets there are: the text is cut into pieces of eight
-    characters and only a piece that is part of some secret makes it look closer.
+    Values are looked for in bytes: half a pair of surrogates, which no text should hold, goes through as it came.
     """
 
     def __init__(self) -> None:
@@ -33,11 +30,12 @@ class Redactor:
         self.edition = 0
         self._shapes: dict[str, set[str]] = {}
         self._names: dict[str, str] = {}
-        self._grams: frozenset[str] = frozenset()
-        self._short: tuple[str, ...] = ()
+        self._found: dict[bytes, str] = {}
+        self._texts = Finder()
+        self._digits = Finder()
+        self._wide = False
         self._shortest = 0
         self._longest = 0
-        self._compiled: re.Pattern[str] | None = None
         self.heads: dict[str, tuple[str, ...]] = {}
         self.stubs: frozenset[str] = frozenset()
 
@@ -74,87 +72,92 @@ class Redactor:
         for value, name in self._values.items():
             for shape in self._shapes[value]:
                 self._names.setdefault(shape, name)
-                self._names.setdefault(shape.translate(_BREAKS), name)
-        flat = {shape.translate(_BREAKS) for shape in self._names}
-        self._short = tuple(sorted(shape for shape in flat if len(shape) < _LONG))
-        self._shortest = min(map(len, flat), default=0)
-        self._longest = max(map(len, self._names), default=0)
-        # Wherever the text is cut, one of the pieces lies whole in the first fifteen characters of the shape.
-        self._grams = frozenset(
-            shape[at : at + _GRAM] for shape in flat if len(shape) >= _LONG for at in range(_LONG - _GRAM + 1)
-        )
-        # Compiled when first needed: most texts never need it.
-        self._compiled = None
+        self._found = {unbroken(_bytes(shape)): name for shape, name in reversed(self._names.items())}
+        self._wide = any(letter > "\xff" for value in self._values for letter in value)
+        self._shortest = min(map(len, self._names), default=0)
+        self._longest = max(map(len, self._found), default=0)
+        # Broken in its first part, it is whole in the second: a line is longer than both.
+        hints = (_bytes(shape[LONG + 1 :]) for value in self._values for shape in twice(value) if len(shape) > 2 * LONG)
+        self._texts = Finder(self._found, hints)
+        digits = {_bytes(part).hex().encode(): name for value, name in self._values.items() for part in parts(value)}
+        self._digits = Finder(digits)
         heads: dict[str, list[str]] = {}
         for shape in self._names:
-            heads.setdefault(shape[:_GRAM], []).append(shape)
+            heads.setdefault(shape[:GRAM], []).append(shape)
         self.heads = {head: tuple(found) for head, found in heads.items()}
-        self.stubs = frozenset(shape[:end] for shape in self._names for end in range(1, min(_GRAM, len(shape))))
+        self.stubs = frozenset(shape[:end] for shape in self._names for end in range(1, min(GRAM, len(shape))))
 
     # ---- secrets ---------------------------------------------------------------------------------
 
     def secrets(self, text: str) -> str:
         """The text with every known secret as [SECRET:name]."""
-        if len(text) < self._shortest or not self._values or not self._suspicious(text):
+        if len(text) < self._shortest or not self._values:
             return text
-        if len(text) <= 2 * _STRETCH:
-            return self._cleaned(text)
-        return "".join(self._cleaned(part) if self._suspicious(part) else part for part in self._stretches(text))
+        data = _bytes(text)
+        if not self._suspicious(data):
+            return text
+        if len(data) <= 2 * _STRETCH:
+            return _text(self._cleaned(data))
+        return _text(b"".join(self._cleaned(part) if self._suspicious(part) else part for part in self._parted(data)))
 
     __call__ = secrets
 
-    def _stretches(self, text: str) -> Iterator[str]:
-        """A long text in parts, cut where no secret can stand: looking closely takes long, and few parts need it."""
+    def _parted(self, data: bytes) -> Iterator[bytes]:
+        """What is long in parts, cut where no secret can stand."""
         start, beside = 0, self.margin
-        while len(text) - start > 2 * _STRETCH:
+        while len(data) - start > 2 * _STRETCH:
             end = start + _STRETCH
-            while end < len(text) and self._suspicious(text[max(0, end - beside) : end + beside]):
+            while end < len(data) and self._suspicious(data[max(0, end - beside) : end + beside]):
                 end += beside
-            yield text[start:end]
+            yield data[start:end]
             start = end
-        yield text[start:]
+        yield data[start:]
 
-    def _cleaned(self, text: str) -> str:
-        text = self._pattern().sub(lambda match: f"[SECRET:{self._names[match[0]]}]", text)
-        return self._unwrapped(text) if "\n" in text and self._suspicious(text) else text
+    def _cleaned(self, data: bytes) -> bytes:
+        if self._shown(data):
+            data = self._masked(data, in_lines(data, self._texts))
+            if self._shown(data):
+                data = self._masked(data, in_encoded(data, self._texts))
+        if self._escaped(data):
+            data = self._masked(data, in_escapes(data, self._texts))
+        return self._masked(data, in_hex(data, self._digits)) if self._in_digits(data) else data
+
+    def _masked(self, data: bytes, found: list[Found]) -> bytes:
+        pieces: list[bytes] = []
+        done = 0
+        for each in sorted(found, key=lambda one: (one.start, -one.end)):
+            if each.start >= done:
+                pieces += (data[done : each.start], f"[SECRET:{self._found[each.text]}]".encode())
+            # What begins inside another may end after it.
+            done = max(done, each.end)
+        return b"".join((*pieces, data[done:]))
 
     @property
     def margin(self) -> int:
         """A secret broken into lines takes up to twice its room."""
-        return 2 * self._longest
+        return 2 * self._longest + _AROUND if self._longest else 0
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where secrets stand in the text."""
-        return [match.span() for match in self._pattern().finditer(text)] if self._suspicious(text) else []
+        data = _bytes(text)
+        found = in_lines(data, self._texts) if self._shown(data) else []
+        return [(len(_text(data[: each.start])), len(_text(data[: each.end]))) for each in found]
 
-    def _suspicious(self, text: str) -> bool:
-        if "\n" in text or "\r" in text:
-            text = text.translate(_BREAKS)
-        if not self._grams.isdisjoint(_CHUNKS.findall(text)):
-            return True
-        return any(shape in text for shape in self._short)
+    def _suspicious(self, data: bytes) -> bool:
+        return self._shown(data) or self._in_digits(data) or self._escaped(data)
 
-    def _unwrapped(self, text: str) -> str:
-        """Encoded text is often broken into lines, in the middle of a secret: look at it without the breaks."""
-        places = [at for at, character in enumerate(text) if character not in "\r\n"]
-        pieces: list[str] = []
-        done = 0
-        for match in self._pattern().finditer(text.translate(_BREAKS)):
-            start, end = places[match.start()], places[match.end() - 1] + 1
-            pieces += (text[done:start], f"[SECRET:{self._names[match[0]]}]")
-            done = end
-        return "".join((*pieces, text[done:]))
+    def _shown(self, data: bytes) -> bool:
+        return self._texts.suspects(unbroken(data))
 
-    def _pattern(self) -> re.Pattern[str]:
-        if self._compiled is None:
-            shapes = sorted(self._names, key=len, reverse=True)
-            # An empty alternation would match everywhere.
-            self._compiled = re.compile("|".join(map(re.escape, shapes)) or r"(?!)")
-        return self._compiled
+    def _in_digits(self, data: bytes) -> bool:
+        return any(map(self._digits.suspects, hexes(data)))
+
+    def _escaped(self, data: bytes) -> bool:
+        return self._texts.suspects(unescaped(data, wide=self._wide))
 
     def half_said(self, text: str) -> str:
         """The name of the secret of which this is the first half or more; "" where it is none."""
-        shapes = self.heads.get(text[:_GRAM], ()) if len(text) >= _GRAM else ()
+        shapes = self.heads.get(text[:GRAM], ()) if len(text) >= GRAM else ()
         return next((self._names[each] for each in shapes if each.startswith(text) and 2 * len(text) >= len(each)), "")
 
     def in_pieces(self) -> "RedactedStream":
@@ -165,6 +168,14 @@ class Redactor:
     def for_log(self, text: str) -> str:
         """What logs and traces may hold: no secret, no personal data, and no way back."""
         return replaced(self.secrets(text), lambda finding: f"[{finding.kind}]")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
 
 
 class RedactedStream:
@@ -199,13 +210,13 @@ class RedactedStream:
     def _open_from(self, text: str) -> int:
         """Where the first unfinished secret may begin; the end of the text where none does."""
         heads, stubs, end = self._redactor.heads, self._redactor.stubs, len(text)
-        for at in range(max(0, end - _GRAM + 1)):
-            shapes = heads.get(text[at : at + _GRAM])
+        for at in range(max(0, end - GRAM + 1)):
+            shapes = heads.get(text[at : at + GRAM])
             if shapes is not None:
                 rest = text[at:]
                 if any(len(shape) > len(rest) and shape.startswith(rest) for shape in shapes):
                     return at
-        for at in range(max(0, end - _GRAM + 1), end):
+        for at in range(max(0, end - GRAM + 1), end):
             if text[at:] in stubs:
                 return at
         return end

@@ -17,6 +17,7 @@ _COLUMNS = (
     " opened_at, expires_at, digest, sealed, exact, what"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM asks JOIN conversations ON conversations.id = asks.conversation"
+_IS_OPEN = "state IN ('pending', 'granted')"
 _RULE_COLUMNS = "agent, sender, tool, pattern, bound, run, number, created_at, created_by"
 # A rule for one run means nothing once that has ended.
 _OVER = "run IN (SELECT id FROM runs WHERE status = 'ended')"
@@ -62,6 +63,12 @@ class StoredApprovals:
     async def of_call(self, run_id: str, call_id: str) -> Approval | None:
         """What was asked for this call and is still open, or granted and not yet used."""
         return await self._store.read(lambda db: _of_call(db, run_id, call_id))
+
+    async def open_calls(self) -> list[tuple[str, str]]:
+        """The run and the id of each call that is still open, or granted and not yet used."""
+        return await self._store.read(
+            lambda db: [(run, call) for run, call in db.execute(f"SELECT run, call FROM asks WHERE {_IS_OPEN}")]
+        )
 
     async def pending(self) -> list[Approval]:
         return await self._store.read(
@@ -125,7 +132,7 @@ def _find(db: apsw.Connection, ask_id: str) -> Approval | None:
 
 def _of_call(db: apsw.Connection, run_id: str, call_id: str) -> Approval | None:
     row = db.execute(
-        f"{_SELECT} WHERE run = ? AND call = ? AND state IN ('pending', 'granted') ORDER BY attempt DESC LIMIT 1",
+        f"{_SELECT} WHERE run = ? AND call = ? AND {_IS_OPEN} ORDER BY attempt DESC LIMIT 1",
         (run_id, call_id),
     ).fetchone()
     return None if row is None else _approval(row)

@@ -56,7 +56,8 @@ def test_defusing_twice_changes_nothing_more(text: str) -> None:
 
 @given(
     st.lists(
-        st.sampled_from(['<from agent="x">', "</from>", "<", "plain", "<b>", "</peer-message>", " "]), max_size=12
+        st.sampled_from(['<from agent="x">', "<from person>", "</from>", "<", "plain", "<b>", "</peer-message>", " "]),
+        max_size=12,
     ),
     st.integers(min_value=1, max_value=7),
 )
@@ -69,6 +70,7 @@ def test_the_stripper_gives_the_same_however_the_stream_is_cut(parts: list[str],
 
     assert bit_by_bit == at_once
     assert '<from agent="x">' not in at_once
+    assert "<from person>" not in at_once
 
 
 def test_the_stripper_holds_back_only_what_may_become_a_tag() -> None:
@@ -85,6 +87,11 @@ def test_every_reserved_tag_is_stripped_from_a_model() -> None:
         stripper = TagStripper()
         assert stripper.feed(f'x<{name} agent="b">y</{name}>z') + stripper.finish() == "xyz"
         assert stripper.stripped
+
+
+def test_the_mark_of_a_person_is_stripped_too() -> None:
+    stripper = TagStripper()
+    assert stripper.feed("x<from person>y</from>z") + stripper.finish() == "xyz"
 
 
 def test_a_type_in_brackets_is_no_mark() -> None:

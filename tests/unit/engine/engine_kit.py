@@ -192,7 +192,7 @@ async def engine(folder: Path, *rules: Rule, brief: Brief = _unbriefed) -> Async
     compaction = Compaction(store=disk, clock=clock)
     loop = Loop(
         LoopParts(
-            gate=Gate(tools=lambda: tools, hooks=[], budget=_whole, restore=_lost),
+            gate=Gate(tools=lambda: tools, hooks=lambda _: [], budget=_whole, restore=_lost),
             brief=brief,
             asks=Asks(clock=clock),
             compaction=compaction,

@@ -74,7 +74,7 @@ async def call(
     arguments: str, *, scope: Scope = ALL_TOOLS, name: str = "echo", flaw: str = ""
 ) -> tuple[ToolResult, Echo]:
     echo = Echo()
-    toolbox = Gate(tools=lambda: {"echo": echo}, hooks=[], budget=_ten_thousand, restore=_lost).box(scope)
+    toolbox = Gate(tools=lambda: {"echo": echo}, hooks=lambda _: [], budget=_ten_thousand, restore=_lost).box(scope)
     made = ToolCall(id="c", name=name, arguments=arguments)
     return await toolbox.execute(made, flaw, CONTEXT, Deadline(0.05), asyncio.Semaphore(8)), echo
 
@@ -115,7 +115,9 @@ class Strange(Echo):
 )
 async def test_a_schema_may_name_several_types_or_none_that_is_known(kind: Any, arguments: str, complaint: str) -> None:
     strange = Strange(kind)
-    toolbox = Gate(tools=lambda: {"echo": strange}, hooks=[], budget=_ten_thousand, restore=_lost).box(ALL_TOOLS)
+    toolbox = Gate(tools=lambda: {"echo": strange}, hooks=lambda _: [], budget=_ten_thousand, restore=_lost).box(
+        ALL_TOOLS
+    )
     output = await toolbox.execute(
         ToolCall(id="c", name="echo", arguments=arguments), "", CONTEXT, Deadline(30), asyncio.Semaphore(8)
     )
@@ -183,7 +185,9 @@ async def test_a_hook_that_breaks_ends_the_call_and_not_the_run() -> None:
             raise TypeError("inside")
 
     echo = Echo()
-    toolbox = Gate(tools=lambda: {"echo": echo}, hooks=[Broken()], budget=_as_it_is, restore=_lost).box(ALL_TOOLS)
+    toolbox = Gate(tools=lambda: {"echo": echo}, hooks=lambda _: [Broken()], budget=_as_it_is, restore=_lost).box(
+        ALL_TOOLS
+    )
     output = await toolbox.execute(
         ToolCall(id="c", name="echo", arguments='{"text": "ho"}'), "", CONTEXT, Deadline(30), asyncio.Semaphore(8)
     )
@@ -204,7 +208,9 @@ class Outside(Echo):
 
 @pytest.mark.parametrize("text", ["said", "refuse", "break", "hang"])
 async def test_whatever_comes_from_outside_is_tainted_however_the_call_ends(text: str) -> None:
-    toolbox = Gate(tools=lambda: {"echo": Outside()}, hooks=[], budget=_as_it_is, restore=_lost).box(ALL_TOOLS)
+    toolbox = Gate(tools=lambda: {"echo": Outside()}, hooks=lambda _: [], budget=_as_it_is, restore=_lost).box(
+        ALL_TOOLS
+    )
     made = ToolCall(id="c", name="echo", arguments=f'{{"text": "{text}"}}')
     output = await toolbox.execute(made, "", CONTEXT, Deadline(0.05), asyncio.Semaphore(8))
     assert output.is_error == (text != "said")
@@ -232,7 +238,7 @@ async def test_a_run_has_few_tools_at_work_at_a_time_and_another_run_does_not_wa
                 await go.wait()
             return "done"
 
-    toolbox = Gate(tools=lambda: {"echo": Held()}, hooks=[], budget=_as_it_is, restore=_lost).box(ALL_TOOLS)
+    toolbox = Gate(tools=lambda: {"echo": Held()}, hooks=lambda _: [], budget=_as_it_is, restore=_lost).box(ALL_TOOLS)
 
     places = {run: asyncio.Semaphore(AT_ONCE) for run in ("many", "one")}
 

@@ -68,7 +68,7 @@ async def _lost(run_id: str, call_id: str) -> str:
 
 
 async def run(tool: Fetch, *hooks: Mark) -> ToolResult:
-    gate = Gate(tools=lambda: {"fetch": tool}, hooks=hooks, budget=_whole, restore=_lost)
+    gate = Gate(tools=lambda: {"fetch": tool}, hooks=lambda _: hooks, budget=_whole, restore=_lost)
     call = ToolCall(id="c", name="fetch", arguments="{}")
     return await gate.box(ALL_TOOLS).execute(call, "", CONTEXT, Deadline(1.0), asyncio.Semaphore(8))
 

@@ -44,7 +44,7 @@ async def _lost(run_id: str, call_id: str) -> str:
     raise AssertionError((run_id, call_id))
 
 
-GATE = Gate(tools=lambda: {"look": Look(), "mute": Mute()}, hooks=[], budget=_whole, restore=_lost)
+GATE = Gate(tools=lambda: {"look": Look(), "mute": Mute()}, hooks=lambda _: [], budget=_whole, restore=_lost)
 
 
 @pytest.mark.parametrize(

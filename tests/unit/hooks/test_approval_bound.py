@@ -101,7 +101,7 @@ class Desk:
 
         gate = Gate(
             tools=lambda: {self.tool.spec.name: self.tool},
-            hooks=[
+            hooks=lambda _: [
                 security,
                 ApprovalGate(self.approvals, InterceptorConfig, kept=NothingKept(), refusal=security.refusal),
             ],

@@ -102,7 +102,9 @@ async def bench(path: Path, *, hooks: Sequence[Hook] = ()) -> AsyncIterator[Benc
             kept = KeptArguments(approvals, kit.vault)
             asking = ApprovalGate(approvals, InterceptorConfig, kept=kept, refusal=_nothing)
             login = Login()
-            gate = Gate(tools=lambda: {"login": login}, hooks=[*hooks, asking], budget=_whole, restore=kept.restore)
+            gate = Gate(
+                tools=lambda: {"login": login}, hooks=lambda _: [*hooks, asking], budget=_whole, restore=kept.restore
+            )
             yield Bench(rows, gate, approvals, login)
         finally:
             await store.close()
@@ -266,6 +268,9 @@ class Answering:
         command = json.loads(approval.arguments).get("command")
         return command in self._rules if exactly else bool(self._rules)
 
+    def is_left_open(self, run_id: str, call_id: str) -> bool:
+        return False
+
     async def request(self, approval: Approval, emit: object, *, seconds: float) -> AskState:
         self.asked.append(approval)
         return AskState.DENIED
@@ -293,7 +298,7 @@ async def made(tool: Any, arguments: dict[str, Any], answering: Answering, **con
         raise AssertionError((run_id, call_id))
 
     name = tool.spec.name
-    toolbox = Gate(tools=lambda: {name: tool}, hooks=hooks, budget=_whole, restore=lost).box(ALL_TOOLS)
+    toolbox = Gate(tools=lambda: {name: tool}, hooks=lambda _: hooks, budget=_whole, restore=lost).box(ALL_TOOLS)
     return await toolbox.execute(
         ToolCall(id="c", name=name, arguments=json.dumps(arguments)),
         "",

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moot.hooks.redaction import LogRedaction, Redactor
+from tests.secret_shapes import canonical, columns, octal_dump
 
 SECRET = 'p/+w"ö-7f3a9c1e5d2b8460\\x'
 PEM = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIGZ5\nq3v0Zx8Ls1TtQm4Kp7Yw2NcR\n-----END PRIVATE KEY-----\n"
@@ -76,6 +77,78 @@ def test_base64_broken_into_lines_is_found_too() -> None:
     redacted = knowing(key=SECRET).secrets(text)
     assert "[SECRET:key]" in redacted
     assert b"7f3a9c1e5d" not in base64.b64decode(redacted.replace("[SECRET:key]", "").replace("\n", "") + "====")
+
+
+WRITTEN = {
+    "base32": lambda data: base64.b32encode(data).decode(),
+    "small base32": lambda data: base64.b32encode(data).decode().lower(),
+    "base32 in lines": lambda data: "\n".join(re.findall(".{1,20}", base64.b32encode(data).decode())),
+    "base64 twice": lambda data: base64.b64encode(base64.b64encode(data)).decode(),
+    "base64 twice for addresses": lambda data: base64.urlsafe_b64encode(base64.urlsafe_b64encode(data)).decode(),
+    "base64 twice, in lines twice": lambda data: base64.encodebytes(base64.encodebytes(data)).decode(),
+    "base64 twice, in lines the first time": lambda data: base64.b64encode(base64.encodebytes(data)).decode(),
+    "hex with spaces": lambda data: data.hex(" "),
+    "hex with colons": lambda data: data.hex(":").upper(),
+    "hex with hyphens": lambda data: data.hex("-"),
+    "hex of a program": lambda data: ", ".join(f"0x{byte:02X}" for byte in data),
+    "hex of a string": lambda data: "".join(f"\\x{byte:02x}" for byte in data),
+    "hex in lines": lambda data: "\n".join(re.findall(".{1,60}", data.hex())),
+    "od": octal_dump,
+    "xxd": columns,
+    "hexdump": canonical,
+}
+SECRETS = st.text(string.ascii_letters + string.digits + "-_/+=.", min_size=20, max_size=70)
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+@settings(max_examples=60, deadline=None)
+@given(value=SECRETS, before=st.binary(max_size=120), after=st.binary(max_size=120))
+def test_a_secret_is_found_however_its_bytes_are_written(written: str, value: str, before: bytes, after: bytes) -> None:
+    text = WRITTEN[written](before + value.encode() + after)
+    for around in ("", "It printed: ", "It printed:\n"):
+        redacted = knowing(key=value).secrets(f"{around}{text}\nand that was all.")
+        assert "[SECRET:key]" in redacted
+        assert redacted.startswith(around)
+        assert redacted.endswith("\nand that was all.")
+        # Beside a dump the same bytes stand as text; they go with their line.
+        assert not any(piece in redacted for piece in re.findall(".{12}", value) if len(set(piece)) > 4)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), value=st.text(st.characters(min_codepoint=33, max_codepoint=0x4FF), min_size=8, max_size=40))
+def test_a_secret_is_found_whichever_of_its_characters_are_escaped(data: st.DataObject, value: str) -> None:
+    escaped = data.draw(st.lists(st.booleans(), min_size=len(value), max_size=len(value)))
+    # What JSON cannot do without, and any other.
+    text = "".join(
+        f"\\u{ord(each):04x}" if wanted or each in '"\\' else each for each, wanted in zip(value, escaped, strict=True)
+    )
+    assert json.loads(f'"{text}"') == value
+    for shown in (f'{{"v": "{text}"}}', json.dumps(f'{{"v": "{text}"}}', ensure_ascii=False)):
+        assert "[SECRET:key]" in knowing(key=value).secrets(shown)
+
+
+def test_numbers_that_stand_about_are_not_taken_for_bytes() -> None:
+    redactor = knowing(pin="4711", word="swordfish")
+    for text in (
+        "34 chairs, 37 tables and 31 of 31 guests",
+        "3 4371 31",
+        "34\n\n37, then 31, then 31",
+        "7 377 6f7 264",
+    ):
+        assert redactor.secrets(text) == text
+    assert redactor.secrets("so 34 37 31 31.") == "so [SECRET:pin]."
+    assert redactor.secrets("so 34, 37, 31, 31.") == "so [SECRET:pin]."
+
+
+def test_of_a_dump_only_the_lines_go_that_show_a_secret() -> None:
+    redactor = knowing(word="swordfish-of-the-house")
+    shown = columns(b"A first line, sixteen... then swordfish-of-the-house, and one more line after it.")
+    lines = shown.splitlines()
+    assert redactor.secrets(shown).splitlines() == [
+        lines[0],
+        "00000010: 7874 6565 6e2e 2e2e 2074 6865 6e20 [SECRET:word]",
+        *lines[4:],
+    ]
 
 
 def test_each_line_of_a_private_key_is_a_secret_and_its_frame_is_not() -> None:
@@ -159,7 +232,7 @@ def test_a_secret_that_goes_on_as_a_longer_one_is_not_torn() -> None:
     stream = knowing(short="abcdefgh", long="abcdefghijkl").in_pieces()
     assert stream.feed("x abcdefgh") == "x "
     assert stream.feed("ij") == ""
-    assert stream.feed("kl y") == "[SECRET:long] y"
+    assert stream.feed("kl !") == "[SECRET:long] !"
 
 
 def test_a_log_record_loses_secrets_and_personal_data_wherever_they_are() -> None:

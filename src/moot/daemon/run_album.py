@@ -55,7 +55,7 @@ class Album:
         found = {ask.run_id: Asked(ask.id) for ask in reversed(self.asks.all())}
         for approval in reversed(await self.approvals.pending()):
             reason = f"{approval.tool} waits for approval: {approval.reason}"
-            found[approval.run_id] = Asked(approval.id, approval.attempt, reason)
+            found[approval.run_id] = Asked(approval.id, approval.attempt, reason, approval.asked)
         return found
 
     async def info(self, run_id: str, principal: Principal) -> pb.RunInfo:

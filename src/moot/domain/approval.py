@@ -109,9 +109,16 @@ class Approval:
     # The exact arguments, sealed, where some are masked; gone once the approval is not open any more.
     sealed: bytes = field(default=b"", repr=False)
     attempt: int = 1
+    # The attempts before the last decision on it.
+    settled: int = 0
     state: AskState = AskState.PENDING
     opened_at: float = 0.0
     expires_at: float = 0.0
+
+    @property
+    def asked(self) -> int:
+        """How often it was asked since the last decision on it, or since ever."""
+        return self.attempt - self.settled
 
     @property
     def whole(self) -> str:

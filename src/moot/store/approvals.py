@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     "agent, sender, asks.id, run, call, speaker, tool, arguments, subject, line, preview, reason, attempt, state,"
-    " opened_at, expires_at, digest, sealed, exact, what"
+    " opened_at, expires_at, digest, sealed, exact, what, settled"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM asks JOIN conversations ON conversations.id = asks.conversation"
 _RULE_COLUMNS = "agent, sender, tool, pattern, bound, run, number, created_at, created_by"
@@ -106,6 +106,7 @@ def _approval(row: rows.Row) -> Approval:
         sealed=row[17] or b"",
         exact=row[18],
         binding=Binding(what=row[19]),
+        settled=row[20],
     )
 
 
@@ -144,6 +145,8 @@ def _open(db: apsw.Connection, approval: Approval) -> Approval:
         " reason, attempt, state, opened_at, expires_at, sealed, exact, what)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 'pending', ?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET attempt = attempt + 1, state = 'pending', call = excluded.call,"
+        # A decision ends what was asked before it; that nobody decided does not.
+        " settled = CASE WHEN state IN ('granted', 'used', 'denied') THEN attempt ELSE settled END,"
         " arguments = excluded.arguments,"
         " digest = excluded.digest, sealed = excluded.sealed, line = excluded.line, preview = excluded.preview,"
         " reason = excluded.reason, subject = excluded.subject, exact = excluded.exact, what = excluded.what,"

@@ -366,3 +366,28 @@ async def test_an_agent_that_is_not_active_is_no_model(daemon: DaemonProcess, se
             assert "zed" not in [each["id"] for each in (await response.json())["data"]]
         async with chat.client.get(f"{chat.url}/v1/models/zed", headers=chat.headers) as response:
             assert (response.status, (await response.json())["error"]["code"]) == (404, "not_found")
+
+
+async def test_an_agent_whose_file_is_broken_is_unavailable_and_says_what_to_mend(
+    daemon: DaemonProcess, sender: str
+) -> None:
+    path = daemon.home.write_agent("rex")
+    good = path.read_text()
+    path.write_text(good.replace("---\n", "---\nstatus: sleeping\n", 1))
+    async with chatting(daemon, sender) as chat:
+        asked = [chat.body("hello", model="rex"), chat.body("hello", model="rex", stream=True)]
+        for body in (*asked, chat.body("hello", model="ada@rex")):
+            status, answer, headers = await chat.post(body)
+            error = answer["error"]
+            assert (status, error["type"], error["code"]) == (503, "server_error", "bad_config")
+            assert f"{path}:2: " in error["message"]
+            assert "`moot agent validate`" in error["message"]
+            # A file does not mend itself while a client tries again and again.
+            assert headers["x-should-retry"] == "false"
+        async with chat.client.get(f"{chat.url}/v1/models/rex", headers=chat.headers) as response:
+            assert (response.status, (await response.json())["error"]["code"]) == (503, "bad_config")
+        with pytest.raises(NotFound):
+            await chat.history()
+
+        path.write_text(good)
+        assert await chat.say("hello", model="rex") == "You said: hello"

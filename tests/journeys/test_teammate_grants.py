@@ -262,3 +262,18 @@ async def test_who_asks_and_what_for_is_told_in_the_stream_and_in_the_inbox(home
             assert (listed.by, listed.run_id, listed.kind) == (by, run_id, "question")
             await talk.ask(reply_to_ask=pb.ReplyToAsk(agent="moot", content="this"))
             await speech.end()
+
+
+async def test_who_waits_behind_a_turn_is_told_what_a_teammate_of_it_asks(home: Home, tmp_path: Path) -> None:
+    home.write_script(wrote(WRITE) + "\n" + script({"match": "^next", "reply": "Your turn."}))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("moot", "go", cwd=str(tmp_path))
+            ask = await asked(speech)
+            behind = talk.start("moot", "next")
+            queued = await behind.until("queued")
+            assert (queued.position, queued.ask_id, queued.ask_kind) == (1, ask.ask_id, "approval")
+            await decided(talk, ask, "once")
+            assert (await behind.until("queued", count=2)) == pb.QueuedEvent(position=1)
+            await speech.end()
+            assert (await behind.end()).text == "Your turn."

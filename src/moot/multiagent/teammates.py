@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -140,10 +140,9 @@ class Teammates:
             live.run = replace(live.run, granted_tools=(*live.run.granted_tools, tool))
             await self._c.shelf.grant(run_id, live.run.granted_tools)
 
-    async def recent(self, limit: int) -> list[AgentRun]:
-        """The newest runs, those not ended as they stand now."""
-        found = await self._c.shelf.recent(limit=limit)
-        return [self._live[run.id].run if run.id in self._live else run for run in found]
+    async def ended(self, owns: Callable[[str], bool], *, limit: int) -> list[AgentRun]:
+        """Those that ended last, set off by senders that are owned."""
+        return await self._c.shelf.ended(owns, limit=limit)
 
     async def found(self, context: RunContext, run_ids: Sequence[str]) -> list[AgentRun]:
         """Runs of the same tree as the one that asks; others are not there for it."""

@@ -77,6 +77,7 @@ class RunRequests:
             asked.content,
             cwd=asked.cwd,
             limits=limits_of(asked.limits) if asked.HasField("limits") else None,
+            client_message_id=asked.client_message_id,
         )
         self._check_tools(request.speaker, asked.tools)
         wish = Wish(
@@ -85,7 +86,9 @@ class RunRequests:
             allowed_tools=tuple(asked.tools),
             limits=request.limits,
         )
-        run = await self._d.teammates.start(wish, owner=sender, cwd=request.cwd)
+        run = await self._d.teammates.start(
+            wish, owner=sender, cwd=request.cwd, client_message_id=request.client_message_id
+        )
         reply.send(pb.ServerMessage(run=await self._album.info(run.id, principal)))
 
     def _check_tools(self, agent: str, patterns: Sequence[str]) -> None:

@@ -32,7 +32,7 @@ class SqliteAgentRuns:
         self._store = store
 
     async def create(self, run: AgentRun) -> AgentRun:
-        """Keep a new run. The same call of the same parent made before gives the run it made then."""
+        """Keep a new run. The same call of the same parent, or the same start of a client's, gives the one it made."""
         return await self._store.write(lambda db: _create(db, run), "spawn")
 
     async def end(self, run: AgentRun) -> None:
@@ -132,10 +132,8 @@ def ended(db: apsw.Connection, owns: Callable[[str], bool], limit: int) -> list[
 
 
 def _create(db: apsw.Connection, run: AgentRun) -> AgentRun:
-    if run.call:
-        known = _one(db.execute(f"{_SELECT} WHERE parent = ? AND call = ? AND call <> ''", (run.parent, run.call)))
-        if known is not None:
-            return known
+    if (known := _made_before(db, run)) is not None:
+        return known
     parent = run.parent_key or ConversationKey("", "")
     values = (
         run.id,
@@ -160,9 +158,18 @@ def _create(db: apsw.Connection, run: AgentRun) -> AgentRun:
         AgentRunStatus.SPAWNED.value,
         run.delivery.value,
         run.created_at,
+        run.client_key,
     )
-    db.execute(f"INSERT INTO agent_runs ({_GIVEN}) VALUES ({', '.join('?' * len(values))})", values)
+    db.execute(f"INSERT INTO agent_runs ({_GIVEN}, client_key) VALUES ({', '.join('?' * len(values))})", values)
     return run
+
+
+def _made_before(db: apsw.Connection, run: AgentRun) -> AgentRun | None:
+    if run.call:
+        return _one(db.execute(f"{_SELECT} WHERE parent = ? AND call = ? AND call <> ''", (run.parent, run.call)))
+    if run.client_key:
+        return _one(db.execute(f"{_SELECT} WHERE client_key = ? AND client_key <> ''", (run.client_key,)))
+    return None
 
 
 def _end(db: apsw.Connection, run: AgentRun) -> None:

@@ -520,20 +520,22 @@ class ApproveMcpMsg(_message.Message):
     def __init__(self, name: _Optional[str] = ..., tool: _Optional[str] = ...) -> None: ...
 
 class StartRunMsg(_message.Message):
-    __slots__ = ("agent", "content", "sender", "cwd", "tools", "limits")
+    __slots__ = ("agent", "content", "sender", "cwd", "tools", "limits", "client_message_id")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     CWD_FIELD_NUMBER: _ClassVar[int]
     TOOLS_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     agent: str
     content: str
     sender: str
     cwd: str
     tools: _containers.RepeatedScalarFieldContainer[str]
     limits: RunLimits
-    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ...) -> None: ...
+    client_message_id: str
+    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., client_message_id: _Optional[str] = ...) -> None: ...
 
 class ListRunsMsg(_message.Message):
     __slots__ = ("all", "limit")

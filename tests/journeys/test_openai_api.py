@@ -1,5 +1,6 @@
 """Any OpenAI client can talk to an agent: the shapes are OpenAI's, the history is ours."""
 
+import asyncio
 import io
 import json
 import re
@@ -12,6 +13,7 @@ import aiohttp
 import pytest
 
 from moot.domain.errors import NotFound
+from moot.wire import moot_pb2 as pb
 from tests.daemon_process import DaemonProcess
 from tests.raw_client import http_address
 
@@ -23,6 +25,8 @@ script = "script.toml"
 [listen]
 http = "127.0.0.1:0"
 tcp = "off"
+[security.interceptor]
+sensitive_tools = ["set_title"]
 """
 
 SCRIPT = """
@@ -35,6 +39,11 @@ match = "question"
 calls = [{ name = "ask_user", arguments = { questions = [
   { question = "Which colour?", options = [{ label = "red", description = "warm" }, { label = "blue" }] } ] } }]
 after_tool = "You chose {result}."
+
+[[rule]]
+match = "name it"
+calls = [{ name = "set_title", arguments = { title = "Boats" } }]
+after_tool = "Named."
 
 [[rule]]
 match = "think"
@@ -246,6 +255,27 @@ async def test_a_question_is_the_answer_and_the_next_message_answers_it(daemon: 
         ]
 
 
+async def test_behind_an_approval_a_message_waits_and_its_stream_names_the_approval(
+    daemon: DaemonProcess, sender: str
+) -> None:
+    async with chatting(daemon, sender) as chat, daemon.client() as talk:
+        first = talk.start("ada", "name it", sender)
+        asked = await first.until("approval_opened")
+        async with chat.client.post(
+            f"{chat.url}/v1/chat/completions", headers=chat.headers, json=chat.body("hello", stream=True)
+        ) as response:
+            assert response.status == 200, await response.text()
+            named = f": waiting for what `moot inbox show {asked.ask_id}` shows\n"
+            async with asyncio.timeout(30):
+                while (await response.content.readline()).decode() != named:
+                    assert not response.content.at_eof()
+            await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=asked.ask_id, attempt=1, decision="once"))
+            assert "data: [DONE]" in (await response.content.read()).decode()
+        await first.end()
+        *_, words, reply = [content for _, _, content in await chat.history()]
+        assert (words, reply) == ("hello", "You said: hello")
+
+
 async def test_the_same_idempotency_key_is_one_turn(daemon: DaemonProcess, sender: str) -> None:
     async with chatting(daemon, sender) as chat:
         answers = [await chat.post(chat.body("once"), **{"Idempotency-Key": "key-1"}) for _ in range(2)]
@@ -366,3 +396,28 @@ async def test_an_agent_that_is_not_active_is_no_model(daemon: DaemonProcess, se
             assert "zed" not in [each["id"] for each in (await response.json())["data"]]
         async with chat.client.get(f"{chat.url}/v1/models/zed", headers=chat.headers) as response:
             assert (response.status, (await response.json())["error"]["code"]) == (404, "not_found")
+
+
+async def test_an_agent_whose_file_is_broken_is_unavailable_and_says_what_to_mend(
+    daemon: DaemonProcess, sender: str
+) -> None:
+    path = daemon.home.write_agent("rex")
+    good = path.read_text()
+    path.write_text(good.replace("---\n", "---\nstatus: sleeping\n", 1))
+    async with chatting(daemon, sender) as chat:
+        asked = [chat.body("hello", model="rex"), chat.body("hello", model="rex", stream=True)]
+        for body in (*asked, chat.body("hello", model="ada@rex")):
+            status, answer, headers = await chat.post(body)
+            error = answer["error"]
+            assert (status, error["type"], error["code"]) == (503, "server_error", "bad_config")
+            assert f"{path}:2: " in error["message"]
+            assert "`moot agent validate`" in error["message"]
+            # A file does not mend itself while a client tries again and again.
+            assert headers["x-should-retry"] == "false"
+        async with chat.client.get(f"{chat.url}/v1/models/rex", headers=chat.headers) as response:
+            assert (response.status, (await response.json())["error"]["code"]) == (503, "bad_config")
+        with pytest.raises(NotFound):
+            await chat.history()
+
+        path.write_text(good)
+        assert await chat.say("hello", model="rex") == "You said: hello"

@@ -151,6 +151,42 @@ async def test_a_grant_that_waits_is_there_after_a_restart_with_its_id(home: Hom
     assert (tmp_path / "made.txt").read_text() == "made"
 
 
+async def test_what_was_asked_before_a_no_is_not_counted_after_a_restart_either(home: Home, tmp_path: Path) -> None:
+    home.write_script(
+        script(
+            lead("^go", spawn("work", allowed_tools=["fs_read"]), say("Begun.")),
+            ANY,
+            lead("has ended", say("Heard.")),
+            mate("^work", WRITE, WRITE, WRITE, say("I heard: {result}")),
+        )
+    )
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = await talk.say("moot", "go", cwd=str(tmp_path))
+            run_id = results(speech, "agent_spawn")[0]["agent_id"]
+            ask = await waiting(talk, 1)
+            assert await decided(talk, ask, "deny") == "denied"
+            await waiting(talk, 2)
+        daemon.kill_9()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            # What waited when the daemon stopped waits as it did: asked once since the no.
+            again = await waiting(talk, 2)
+            assert await attempts(talk, run_id) == (2, 1)
+            assert await decided(talk, again, "deny") == "denied"
+            # And what is asked after another no is asked for the first time since that.
+            await waiting(talk, 3)
+            assert await attempts(talk, run_id) == (3, 1)
+            blocked = await called(talk, "", "agent_wait", agent_id=run_id, timeout=0)
+            assert (blocked["grant_request_id"], blocked["grant_attempt"]) == (ask.ask_id, 1)
+
+
+async def attempts(talk: Talking, run_id: str) -> tuple[int, int]:
+    """What a decision must name, and how often was asked since the last one."""
+    info = (await talk.ask(get_run=pb.GetRunMsg(run_id=run_id))).run
+    return info.attempt, info.grant_attempt
+
+
 async def test_a_tool_that_is_blocked_while_its_grant_waits_is_not_run(home: Home, tmp_path: Path) -> None:
     home.write_script(wrote(WRITE))
     with running(home) as daemon:
@@ -226,3 +262,18 @@ async def test_who_asks_and_what_for_is_told_in_the_stream_and_in_the_inbox(home
             assert (listed.by, listed.run_id, listed.kind) == (by, run_id, "question")
             await talk.ask(reply_to_ask=pb.ReplyToAsk(agent="moot", content="this"))
             await speech.end()
+
+
+async def test_who_waits_behind_a_turn_is_told_what_a_teammate_of_it_asks(home: Home, tmp_path: Path) -> None:
+    home.write_script(wrote(WRITE) + "\n" + script({"match": "^next", "reply": "Your turn."}))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("moot", "go", cwd=str(tmp_path))
+            ask = await asked(speech)
+            behind = talk.start("moot", "next")
+            queued = await behind.until("queued")
+            assert (queued.position, queued.ask_id, queued.ask_kind) == (1, ask.ask_id, "approval")
+            await decided(talk, ask, "once")
+            assert (await behind.until("queued", count=2)) == pb.QueuedEvent(position=1)
+            await speech.end()
+            assert (await behind.end()).text == "Your turn."

@@ -7,8 +7,11 @@ import subprocess
 import sys
 from typing import Any
 
+from moot.wire import moot_pb2 as pb
+from moot.wire.codec import encode_frame
 from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
 from tests.fake_provider import Provider
+from tests.raw_client import raw
 from tests.terminal import terminal
 
 CONFIG = (
@@ -110,11 +113,12 @@ async def test_at_a_terminal_it_says_what_holds_it_up_and_goes_on_when_that_is_d
     daemon: DaemonProcess, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "name it", **NAMING}, {"match": "name it", "text": "Named."})
-    provider.program({"match": "me too", "text": "Yes, you."})
+    # What others left in line says something else, and takes no answer away.
+    provider.program({"match": "here I am", "text": "Yes, you."})
     async with daemon.client() as talk:
         first = talk.start("ada", "name it", sender)
         asked = await first.until("approval_opened")
-        with terminal(daemon.home, "ask", "ada", "me too", "--as", sender, columns=200) as person:
+        with terminal(daemon.home, "ask", "ada", "here I am", "--as", sender, columns=200) as person:
             await asyncio.to_thread(person.wait_for, "The run in front waits:")
             await asyncio.to_thread(person.wait_for, f"Decide with: moot inbox approve {asked.ask_id}")
             decided = await asyncio.to_thread(daemon.cli, "inbox", "deny", asked.ask_id)
@@ -187,3 +191,48 @@ async def test_who_comes_with_a_token_is_told_that_the_owner_decides(home: Home,
             assert "The owner decides, on the machine of the daemon, with: moot inbox approve ask-" in asked.stderr
         async with daemon.client() as talk:
             await talk.kill("ada", "bot")
+
+
+async def test_who_sends_and_wants_to_know_is_told_of_what_the_run_in_front_waits_for(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    provider.program({"match": "name it", "hold": True, **NAMING}, {"match": "name it", "text": "Named."})
+    provider.program({"match": "so am I", "text": "Yes, you."})
+    message = pb.SendMsg(agent="ada", content="so am I", sender=sender, tell_queued=True)
+    async with daemon.client() as talk, raw(daemon) as other:
+        first = talk.start("ada", "name it", sender)
+        await first.until("start")
+        told = await other.ask(pb.ClientMessage(send=message, request_id=7))
+        assert (told.request_id, told.stream.queued) == (7, pb.QueuedEvent(position=1))
+        provider.release()
+        asked = await first.until("approval_opened")
+        queued = (await other.receive()).stream.queued
+        assert queued == pb.QueuedEvent(position=1, ask_id=asked.ask_id, ask_kind="approval")
+        await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=asked.ask_id, attempt=1, decision="once"))
+        assert (await other.receive()).stream.queued == pb.QueuedEvent(position=1)
+        answer = await other.receive()
+        assert (answer.request_id, answer.response.content, answer.response.outcome) == (7, "Yes, you.", "completed")
+        await first.end()
+
+
+async def test_who_sends_behind_a_question_is_told_which_and_who_did_not_ask_is_told_nothing(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    provider.program({"match": "paint", **ASKING}, {"match": "paint", "text": "Painted."})
+    async with daemon.client() as talk, raw(daemon) as other, raw(daemon) as silent:
+        first = talk.start("ada", "paint", sender)
+        question = await first.until("ask_user")
+        message = pb.SendMsg(agent="ada", content="so am I", sender=sender, tell_queued=True)
+        told = await other.ask(pb.ClientMessage(send=message))
+        assert told.stream.queued == pb.QueuedEvent(position=1, ask_id=question.ask_id, ask_kind="question")
+        silent.writer.write(
+            encode_frame(pb.ClientMessage(send=pb.SendMsg(agent="ada", content="and I", sender=sender)))
+        )
+
+        async def in_line() -> bool:
+            return list((await talk.history("ada", sender)).queued) == ["so am I", "and I"]
+
+        await eventually(in_line)
+        await talk.reply("ada", "red", sender)
+        assert (await silent.receive()).HasField("response")
+        await first.end()

@@ -20,13 +20,22 @@ _HOME, _REST, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
 @click.command()
-@click.option("-a", "--all", "everything", is_flag=True, help="Also those that have ended, the newest.")
-@click.option("-n", "last", type=click.IntRange(1, 500), default=None, help="With -a: at most N that have ended.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Also those that have ended, turns included.")
+@click.option(
+    "-n",
+    "--limit",
+    "last",
+    type=click.IntRange(1, 500),
+    default=None,
+    help="Like -a: at most N that have ended, those that ended last. Default: 50.",
+)
 @click.option("--tree", is_flag=True, help="Each below the one that spawned it.")
 @click.option("--watch", is_flag=True, help="Draw it again every second, until Ctrl-C. Each below its parent.")
 @output.json_option
 def ps(everything: bool, last: int | None, tree: bool, watch: bool) -> None:
     """List the runs that go on: your turns, teammates, and work in the background.
+
+    With -a also those that have ended, each in the place of when it was asked for, the newest last.
 
     For each: how it stands, what it did last and when, how long it has worked, steps, tokens and cost, and what it
     waits for. An id may be given shortened wherever one is asked for.
@@ -37,7 +46,8 @@ def ps(everything: bool, last: int | None, tree: bool, watch: bool) -> None:
             raise BadRequest("--watch draws on a terminal", fix="Leave it out; `moot events` tells what happens.")
         asyncio.run(_watch(message))
         return
-    infos = list(ask_daemon(pb.ClientMessage(list_runs=message)).run_list.runs)
+    answer = ask_daemon(pb.ClientMessage(list_runs=message)).run_list
+    infos = list(answer.runs)
 
     def render(_: Any) -> str:
         width = output.terminal_width()
@@ -48,6 +58,8 @@ def ps(everything: bool, last: int | None, tree: bool, watch: bool) -> None:
         return "\n".join([*run_lines.Tree(infos, width, nested=tree).rows(), "", run_lines.summary(infos)])
 
     output.emit(_nested(infos) if tree else [shapes.run(info) for info in infos], render=render)
+    if answer.more and not output.wants_json():
+        output.note("Older ones are not shown; --limit N shows more of them.")
 
 
 def _nested(infos: list[pb.RunInfo]) -> list[dict[str, Any]]:

@@ -3,7 +3,9 @@
 import asyncio
 import sys
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from typing import Any
+from uuid import uuid4
 
 import click
 
@@ -14,6 +16,8 @@ from moot.cli.exits import Exit
 from moot.cli.following import Following, Target
 from moot.cli.options import sender_option
 from moot.cli.stdin import stdin_text
+from moot.client.connection import Connection
+from moot.client.errors import Unreachable
 from moot.wire import moot_pb2 as pb
 
 
@@ -29,6 +33,7 @@ from moot.wire import moot_pb2 as pb
     help="Only these tools, by names or patterns with commas between them; any other of the agent's asks first.",
 )
 @click.option("--cwd", default="", metavar="DIR", help="Working directory of the run. Default: yours.")
+@click.option("--message-id", default="", metavar="ID", help="Makes a retry safe: the same ID is one run.")
 @limit("--max-steps", "steps", click.IntRange(min=1), "Model calls it may make.")
 @limit(
     "--max-seconds --timeout",
@@ -58,9 +63,12 @@ def run(text: str | None, background: bool, no_stream: bool, **options: Any) -> 
     return asyncio.run(_run(message, background=background, streaming=streaming))
 
 
-def _request(content: str, *, agent: str, sender: str, tools: Sequence[str], cwd: str, **limits: Any) -> pb.StartRunMsg:
+def _request(
+    content: str, *, agent: str, sender: str, tools: Sequence[str], cwd: str, message_id: str, **limits: Any
+) -> pb.StartRunMsg:
     named = [each.strip() for given in tools for each in given.split(",") if each.strip()]
     message = pb.StartRunMsg(agent=agent, content=content, sender=sender, tools=named, cwd=working_folder(cwd))
+    message.client_message_id = message_id or f"run-{uuid4().hex}"
     chosen = {name: value for name, value in limits.items() if value is not None}
     if chosen:
         message.limits.CopyFrom(pb.RunLimits(**chosen))
@@ -68,8 +76,8 @@ def _request(content: str, *, agent: str, sender: str, tools: Sequence[str], cwd
 
 
 async def _run(message: pb.StartRunMsg, *, background: bool, streaming: bool) -> int:
-    async with daemon_client() as connection:
-        info = (await connection.request(pb.ClientMessage(start_run=message))).run
+    async with AsyncExitStack() as connections:
+        connection, info = await _start(message, connections)
         if background:
             output.emit(shapes.run(info), render=lambda _: safe.line(info.run_id))
             return int(Exit.OK)
@@ -82,3 +90,13 @@ async def _run(message: pb.StartRunMsg, *, background: bool, streaming: bool) ->
             shape={"run_id": info.run_id},
         )
         return await Following(pb.AttachRunMsg(run_id=info.run_id), target, streaming=streaming).on(connection)
+
+
+async def _start(message: pb.StartRunMsg, connections: AsyncExitStack) -> tuple[Connection, pb.RunInfo]:
+    """Start the run, and look once more where the daemon was gone before it answered: its id makes it one run."""
+    connection = await connections.enter_async_context(daemon_client())
+    try:
+        return connection, (await connection.request(pb.ClientMessage(start_run=message))).run
+    except Unreachable:
+        connection = await connections.enter_async_context(daemon_client())
+        return connection, (await connection.request(pb.ClientMessage(start_run=message))).run

@@ -11,7 +11,7 @@ from moot.daemon.address import show
 from moot.daemon.connection import revocation
 from moot.daemon.gathering import NotAgain
 from moot.daemon.principal import Principal, Principals
-from moot.domain.errors import BadRequest, Forbidden, MootError, NotFound, TooLarge, Unauthorized
+from moot.domain.errors import BadRequest, ConfigError, Forbidden, MootError, NotFound, TooLarge, Unauthorized
 from moot.wire.codec import MAX_FRAME
 
 logger = logging.getLogger(__name__)
@@ -156,8 +156,8 @@ def error_response(request: web.Request, error: MootError) -> web.Response:
     response = web.Response(status=error.code, body=msgspec.json.encode(body), content_type="application/json")
     if isinstance(error, Unauthorized):
         response.headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(error, NotAgain):
-        # OpenAI's own clients send a failed request again unless they are told not to.
+    if isinstance(error, NotAgain) or error.type == ConfigError.type:
+        # OpenAI's own clients send a failed request again unless they are told not to. A file does not mend itself.
         response.headers["x-should-retry"] = "false"
     return response
 

@@ -201,8 +201,11 @@ class House:
 
     def _no_agent(self, name: str, principal: Principal) -> MootError:
         flaw = next((flaw for flaw in self._registry.flaws if Path(flaw.path).parent.name == name), None)
-        if flaw is not None and principal.is_owner:
-            return ConfigError(f"the agent {name!r} cannot be used: {clean(str(flaw))}", fix="Mend the file.")
+        if flaw is not None:
+            # Where the owner keeps files is for the owner.
+            why = clean(str(flaw)) if principal.is_owner else "its file is broken"
+            fix = "Mend the file; `moot agent validate` says where."
+            return ConfigError(f"the agent {name!r} cannot be used: {why}", fix=fix)
         return NotFound(f"there is no agent {name!r}", fix="See which there are: `moot agents`.")
 
     def _agent(self, agent: Agent, principal: Principal) -> pb.AgentInfo:

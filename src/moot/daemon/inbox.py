@@ -51,8 +51,8 @@ class Inbox:
         decided = await self._approvals.decide(
             asked.ask_id, attempt=asked.attempt, decision=decision, by=principal.name, whole=asked.whole_tool
         )
-        rule = decided.rule(decision, whole=asked.whole_tool)
-        answer = pb.AskDecided(ask_id=decided.id, state=decided.state, rule=str(rule) if rule else "")
+        rule = decided.rule_words(decision, whole=asked.whole_tool)
+        answer = pb.AskDecided(ask_id=decided.id, state=decided.state, rule=rule)
         reply.send(pb.ServerMessage(ask_decided=answer))
 
     async def list_rules(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

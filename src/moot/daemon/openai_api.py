@@ -29,6 +29,7 @@ from moot.daemon.principal import Principal
 from moot.domain.agent import AgentStatus
 from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.events import (
+    ApprovalOpened,
     AskClosed,
     AskOpened,
     Event,
@@ -72,7 +73,9 @@ class Over:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Nothing to say yet: the message is queued, or the agent is at work."""
+    """Nothing to say yet: the message is queued, the agent is at work, or an approval is waited for."""
+
+    ask_id: str = ""
 
 
 Piece = Said | Segment | TakenBack | Over | Waiting
@@ -131,7 +134,8 @@ class ChatCompletions:
         """The oldest question this conversation waits on; what the user says next answers it."""
         answered = await ask_once(self._serving, pb.ClientMessage(list_asks=pb.ListAsksMsg()), principal)
         for ask in answered.ask_list.asks:
-            if (ask.agent, ask.sender) == (agent, sender):
+            # Words never approve anything: behind an approval they wait for their turn.
+            if ask.kind == "question" and (ask.agent, ask.sender) == (agent, sender):
                 return str(ask.ask_id)
         return ""
 
@@ -251,7 +255,17 @@ def _told(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
             over = Over(finish_reason(end), end.usage)
             # A turn that was over before we came has its whole answer in its end.
             return (over,) if spoke or not end.content else (Said(text=end.content), over)
-        case RunQueued() | RunStarted():
+        case _:
+            return _quiet(event)
+
+
+def _quiet(event: Event) -> tuple[Piece, ...]:
+    match event:
+        case RunQueued(_, ask_id):
+            return (Waiting(ask_id),)
+        case ApprovalOpened(approval):
+            return (Waiting(approval.id),)
+        case RunStarted():
             return (Waiting(),)
         case _:
             return ()
@@ -262,7 +276,9 @@ async def ask_once(serving: Serving, message: pb.ClientMessage, principal: Princ
     gathered = GatheringReply(serving.max_unsent)
     await answer(serving.handlers, message, principal, gathered)
     item = await gathered.take()
-    assert isinstance(item, pb.ServerMessage)
+    while not isinstance(item, pb.ServerMessage):
+        # What comes before it, as of the line a message waits in, has no place in the one document of an answer.
+        item = await gathered.take()
     if item.HasField("error"):
         raise error_from(item.error)
     return item
@@ -325,8 +341,9 @@ async def _write_piece(
                 await _write(response, completion.usage_chunk(usage))
         case TakenBack():
             await response.write(b": what was said since the last step is not kept\n\n")
-        case Waiting():
-            await response.write(b": waiting\n\n")
+        case Waiting(ask_id):
+            why = f" for what `moot inbox show {ask_id}` shows" if ask_id.isprintable() and ask_id else ""
+            await response.write(f": waiting{why}\n\n".encode())
 
 
 async def _write(response: web.StreamResponse, document: dict[str, Any]) -> None:

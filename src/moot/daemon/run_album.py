@@ -55,7 +55,7 @@ class Album:
         found = {ask.run_id: Asked(ask.id) for ask in reversed(self.asks.all())}
         for approval in reversed(await self.approvals.pending()):
             reason = f"{approval.tool} waits for approval: {approval.reason}"
-            found[approval.run_id] = Asked(approval.id, approval.attempt, reason)
+            found[approval.run_id] = Asked(approval.id, approval.attempt, reason, approval.asked)
         return found
 
     async def info(self, run_id: str, principal: Principal) -> pb.RunInfo:
@@ -103,9 +103,11 @@ class Album:
         return None
 
     async def ended(self, principal: Principal, limit: int) -> dict[str, pb.RunInfo]:
-        recent = await self.teammates.recent(MOST_ENDED)
-        infos = [ended_info(run) for run in recent if run.end is not None]
-        return {info.run_id: info for info in [each for each in infos if sees(principal, each)][:limit]}
+        """What ended last, be it a turn, a teammate or work in the background."""
+        infos = [ended_info(run) for run in await self.teammates.ended(principal.owns, limit=limit)]
+        infos += [ended_turn_info(run) for run in await self.store.ended_turns(principal.owns, limit=limit)]
+        infos.sort(key=lambda info: info.ended_at, reverse=True)
+        return {info.run_id: info for info in infos[:limit]}
 
     async def add_origins(self, infos: dict[str, pb.RunInfo]) -> None:
         """The runs above those that are shown, so that nobody hangs in the air."""

@@ -27,6 +27,8 @@ class Asked:
     id: str
     attempt: int = 0
     reason: str = ""
+    # How often since the last decision on it.
+    times: int = 0
 
 
 def turn_info(ticket: Ticket, at: Moment, *, position: int, asked: Asked | None) -> pb.RunInfo:
@@ -182,7 +184,7 @@ def _add_asked(info: pb.RunInfo, asked: Asked | None, is_question: bool) -> None
     info.reason = asked.reason or "a question to the person is open"
     info.condition = Condition.ASKING if is_question else Condition.BLOCKED
     if not is_question:
-        info.grant_state, info.grant_request_id, info.grant_attempt = GrantState.PENDING, asked.id, asked.attempt
+        info.grant_state, info.grant_request_id, info.grant_attempt = GrantState.PENDING, asked.id, asked.times
 
 
 def _waited_for(ticket: Ticket) -> list[str]:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from moot.daemon.connection import Reply
 from moot.daemon.principal import Principal
@@ -76,6 +77,7 @@ class RunRequests:
             asked.content,
             cwd=asked.cwd,
             limits=limits_of(asked.limits) if asked.HasField("limits") else None,
+            client_message_id=asked.client_message_id,
         )
         self._check_tools(request.speaker, asked.tools)
         wish = Wish(
@@ -84,7 +86,9 @@ class RunRequests:
             allowed_tools=tuple(asked.tools),
             limits=request.limits,
         )
-        run = await self._d.teammates.start(wish, owner=sender, cwd=request.cwd)
+        run = await self._d.teammates.start(
+            wish, owner=sender, cwd=request.cwd, client_message_id=request.client_message_id
+        )
         reply.send(pb.ServerMessage(run=await self._album.info(run.id, principal)))
 
     def _check_tools(self, agent: str, patterns: Sequence[str]) -> None:
@@ -102,12 +106,14 @@ class RunRequests:
     async def list_runs(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.list_runs
         infos = {run_id: info for run_id, info in (await self._album.picture()).items() if sees(principal, info)}
+        most, more = min(asked.limit or _ENDED, MOST_ENDED), False
         if asked.all:
-            ended = await self._album.ended(principal, min(asked.limit or _ENDED, MOST_ENDED))
-            infos = {**ended, **infos}
+            ended = await self._album.ended(principal, most + 1)
+            more = len(ended) > most
+            infos = {**dict(islice(ended.items(), most)), **infos}
         await self._album.add_origins(infos)
         runs = [shortened(info, _LISTED_TEXT) for info in in_order(infos.values())]
-        reply.send(pb.ServerMessage(run_list=pb.RunList(runs=runs)))
+        reply.send(pb.ServerMessage(run_list=pb.RunList(runs=runs, more=more)))
 
     async def get_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         reply.send(pb.ServerMessage(run=await self._album.info(message.get_run.run_id, principal)))

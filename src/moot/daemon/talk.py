@@ -7,7 +7,7 @@ from moot.daemon.connection import Reply
 from moot.daemon.principal import Principal
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, NotFound
-from moot.domain.events import ApprovalClosed, ApprovalOpened, AskClosed, AskOpened, Event, RunEnded
+from moot.domain.events import ApprovalClosed, ApprovalOpened, AskClosed, AskOpened, Event, RunEnded, RunQueued
 from moot.domain.ports import Clock
 from moot.domain.run import Limits, RunEnd, RunRequest
 from moot.engine.asks import Asks
@@ -40,7 +40,8 @@ class Talk:
 
     async def send(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = self._request(message.send, principal)
-        end = await _ended(await self._runs.submit(request), reply)
+        feed = await self._runs.submit(request)
+        end = await _ended(feed, reply, self._encode if message.send.tell_queued else None)
         if isinstance(end, RunEnd):
             reply.send(pb.ServerMessage(response=send_response(request.speaker, end)))
 
@@ -115,7 +116,8 @@ class Talk:
         await _until(feed, follower, reply, over)
 
 
-async def _ended(feed: Feed, reply: Reply) -> RunEnd | None:
+async def _ended(feed: Feed, reply: Reply, encode: EncodeOnce | None) -> RunEnd | None:
+    """How the run ended, once it has. Who wants to know is told of the line before it, encoded."""
     over = asyncio.Event()
     ends: list[RunEnd | MootError] = []
 
@@ -126,6 +128,8 @@ async def _ended(feed: Feed, reply: Reply) -> RunEnd | None:
         elif isinstance(item, MootError):
             ends.append(item)
             over.set()
+        elif encode is not None and isinstance(item, RunQueued):
+            reply.event(encode(item))
 
     await _until(feed, follower, reply, over)
     end = ends[0] if ends else None

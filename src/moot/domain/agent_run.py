@@ -77,6 +77,8 @@ class AgentRun:
     parent: str = ""
     parent_key: ConversationKey | None = None
     call: str = ""
+    # Who started it and under which id of theirs, hashed; nothing where they gave none.
+    client_key: str = ""
     # The turn of a person's that set it all off, whose budget it spends from; and the step of its parent it came from.
     origin: str = ""
     step: int = 0

@@ -6,7 +6,7 @@ from enum import StrEnum
 from hashlib import sha256
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.senders import owner_of
+from moot.domain.senders import is_grant, owner_of
 
 # Tools whose calls are a command: a rule can be about the command in its folder. Of others it is about the arguments.
 COMMANDS = ("exec", "exec_bg")
@@ -63,7 +63,13 @@ class Rule:
 
     def allows(self, approval: "Approval", *, exactly: bool = False) -> bool:
         """Whether it says yes; `exactly` counts only a rule that was written for this very call."""
-        bounds = (approval.exact,) if exactly else (approval.exact, approval.whole)
+        return self._holds(approval, (approval.exact,) if exactly else (approval.exact, approval.whole))
+
+    def grants(self, approval: "Approval") -> bool:
+        """Whether it gives the tool to who asks for it. That approves no call."""
+        return self._holds(approval, (approval.giving,))
+
+    def _holds(self, approval: "Approval", bounds: tuple[str, ...]) -> bool:
         return (
             (self.agent, self.sender) == (approval.key.agent, owner_of(approval.key.sender))
             and self.tool == approval.tool
@@ -103,34 +109,50 @@ class Approval:
     # The exact arguments, sealed, where some are masked; gone once the approval is not open any more.
     sealed: bytes = field(default=b"", repr=False)
     attempt: int = 1
+    # The attempts before the last decision on it.
+    settled: int = 0
     state: AskState = AskState.PENDING
     opened_at: float = 0.0
     expires_at: float = 0.0
+
+    @property
+    def asked(self) -> int:
+        """How often it was asked since the last decision on it, or since ever."""
+        return self.attempt - self.settled
 
     @property
     def whole(self) -> str:
         """What a rule for any call of the tool is bound to."""
         return digest("any", self.tool, self.binding.what)
 
-    def rule(self, decision: Decision, *, whole: bool = False) -> Rule | None:
-        """The rule a decision writes beside deciding, if any; `whole` makes it one for any call of the tool."""
-        bound = self.whole if whole else self.exact
-        if decision not in (Decision.RUN, Decision.ALWAYS) or not bound:
-            return None
-        what = f", {self.binding.what}" if self.binding.what else ""
-        return Rule(
-            agent=self.key.agent,
-            # A background run has a sender of its own, which would never come again.
-            sender=owner_of(self.key.sender),
-            tool=self.tool,
-            pattern=f"any {self.tool}{what}" if whole else f"{self.tool}: {self.subject}",
-            bound=bound,
-            run=self.run_id if decision is Decision.RUN else "",
-        )
+    @property
+    def giving(self) -> str:
+        """What a rule is bound to that gives the tool to this agent wherever a run of it was not given it."""
+        return digest("grant", self.speaker, self.tool, self.binding.what)
 
-    def rule_words(self, *, whole: bool = False) -> str:
-        """The rule that "always" would write, as it would be listed; nothing where none can be."""
-        return str(self.rule(Decision.ALWAYS, whole=whole) or "")
+    def rules(self, decision: Decision, *, whole: bool = False) -> tuple[Rule, ...]:
+        """The rules a decision writes beside deciding; `whole` makes the one about the call one for any of the tool.
+
+        "Always" said to a grant writes another before it, which gives the tool. One for this run needs no rule.
+        """
+        run = self.run_id if decision is Decision.RUN else ""
+        what = f", {self.binding.what}" if self.binding.what else ""
+        written: list[Rule] = []
+        if decision is Decision.ALWAYS and is_grant(self.id):
+            written.append(self._rule(f"{self.speaker} to be given {self.tool}{what}", self.giving, run))
+        if decision in (Decision.RUN, Decision.ALWAYS) and (bound := self.whole if whole else self.exact):
+            pattern = f"any {self.tool}{what}" if whole else f"{self.tool}: {self.subject}"
+            written.append(self._rule(pattern, bound, run))
+        return tuple(written)
+
+    def _rule(self, pattern: str, bound: str, run: str) -> Rule:
+        # A background run has a sender of its own, which would never come again.
+        sender = owner_of(self.key.sender)
+        return Rule(agent=self.key.agent, sender=sender, tool=self.tool, pattern=pattern, bound=bound, run=run)
+
+    def rule_words(self, decision: Decision = Decision.ALWAYS, *, whole: bool = False) -> str:
+        """The rules that a decision would write, as they would be listed; nothing where none can be."""
+        return "; and ".join(map(str, self.rules(decision, whole=whole)))
 
 
 def digest(*parts: str) -> str:

@@ -9,7 +9,7 @@ MootError
 ├── Conflict         409  true a moment ago, not now
 ├── Busy             429  try again later
 ├── Unavailable      503  something we need is missing or off
-├── ConfigError      500  a file a person wrote is wrong
+├── ConfigError      503  a file a person wrote is wrong
 ├── ModelError       502  the model did not answer properly
 └── StoreError       507  the disk refused; nothing was acknowledged
 """
@@ -71,6 +71,7 @@ class Unavailable(MootError):
 
 
 class ConfigError(MootError):
+    code = 503
     type = "bad_config"
 
 

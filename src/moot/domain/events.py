@@ -12,9 +12,14 @@ from moot.domain.run import RunEnd
 
 @dataclass(frozen=True, slots=True)
 class RunQueued:
-    """The message is stored and waits; `position` 1 is next."""
+    """The message is stored and waits; `position` 1 is next.
+
+    Where the run in front waits for a person, `ask_id` is what for, and `ask_kind` approval or question.
+    """
 
     position: int
+    ask_id: str = ""
+    ask_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

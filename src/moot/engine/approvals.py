@@ -47,6 +47,10 @@ class Approvals:
         """Whether a rule already says yes; `exactly` counts only rules written for this very subject."""
         return any(rule.allows(approval, exactly=exactly) for rule in self._rules)
 
+    def granted(self, approval: Approval) -> bool:
+        """Whether a rule gives the tool that is asked for."""
+        return any(rule.grants(approval) for rule in self._rules)
+
     async def request(self, approval: Approval, emit: Callable[[Event], None], *, seconds: float) -> AskState:
         """Ask the owner, or take up what was asked before a restart. Returns granted (and used), denied or expired."""
         known = await self._store.of_call(approval.run_id, approval.call_id)
@@ -74,10 +78,10 @@ class Approvals:
         return state
 
     async def decide(self, ask_id: str, *, attempt: int, decision: Decision, by: str, whole: bool = False) -> Approval:
-        """Settle it; `whole` makes the rule, where one is written, one for any call of the tool."""
+        """Settle it; `whole` makes the rule about the call, where one is written, one for any call."""
         now = self._clock.now()
         decided = await self._store.decide(ask_id, attempt=attempt, decision=decision, by=by, now=now, whole=whole)
-        if decided.rule(decision, whole=whole) is not None:
+        if decided.rules(decision, whole=whole):
             await self.load()
         future = self._waiting.get(ask_id)
         if future is not None and not future.done():

@@ -72,7 +72,8 @@ class Doors:
     def _no_agent(self, name: str, *, role: str = "") -> MootError:
         flaw = self._flaw(name)
         if flaw:
-            return ConfigError(f"the agent {name!r} cannot be used: {flaw}", fix="Mend the file, then ask again.")
+            fix = "Mend the file, see `moot agent validate`, then ask again."
+            return ConfigError(f"the agent {name!r} cannot be used: {flaw}", fix=fix)
         return NotFound(f"there is no agent {name!r}{role}", fix="See which there are with `moot agents`.")
 
     def _check_guest(self, primary: str, guest: str) -> None:

@@ -31,6 +31,10 @@ def _ignored(_event: Event) -> None:
     return
 
 
+def _nothing() -> None:
+    return
+
+
 class _Chunks:
     """Neighbouring chunks of one kind, joined only when a late follower asks: a long reply has many thousands."""
 
@@ -51,7 +55,7 @@ class _Chunks:
 class Feed:
     """Hands each event to every follower at once, and keeps what a late one needs to catch up."""
 
-    __slots__ = ("_followers", "_log", "asks_in", "closed", "key", "run_id", "speaker")
+    __slots__ = ("_followers", "_log", "asks_in", "closed", "key", "on_asks", "run_id", "speaker")
 
     def __init__(
         self, key: ConversationKey, *, speaker: str, run_id: str = "", asks_in: ConversationKey | None = None
@@ -63,6 +67,8 @@ class Feed:
         self.asks_in = asks_in or key
         self._followers: list[Follower] = []
         self._log: list[Event | MootError | _Chunks] = []
+        # Called when something is asked or settled here, be it by a teammate.
+        self.on_asks: Callable[[], None] = _nothing
         self.closed = False
 
     def emit(self, event: Event) -> None:
@@ -91,6 +97,13 @@ class Feed:
                 self._followers.remove(follower)
 
         return leave
+
+    def asked(self) -> tuple[str, str]:
+        """The id and the kind of what is open here, the oldest; two empty texts where nothing is."""
+        for item in self._log:
+            if ask_id := _asked(item):
+                return ask_id, "question" if isinstance(item, AskOpened) else "approval"
+        return "", ""
 
     async def followed(self, note: Callable[[Event], None] = _ignored) -> RunEnd:
         """Wait for the run's end, told of all that comes before it; raises where the run could not begin."""
@@ -124,8 +137,11 @@ class Feed:
         elif isinstance(event, ApprovalClosed | AskClosed):
             # Whoever joins late is not asked what is settled.
             self._log = [item for item in self._log if _asked(item) != event.ask_id]
+            self.on_asks()
         else:
             self._log.append(event)
+            if isinstance(event, ApprovalOpened | AskOpened):
+                self.on_asks()
 
     def _forget_text(self) -> None:
         """Drop what was taken back: a late follower need not see the text of the step in flight."""

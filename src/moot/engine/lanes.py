@@ -68,8 +68,6 @@ class Ticket:
     calls: dict[str, ToolCall] = field(default_factory=dict)
     asking: int = 0
     approving: int = 0
-    # Tells those who wait behind it that it waits for a person.
-    announce: Callable[[], None] = lambda: None
 
     def halt(self, outcome: Outcome) -> None:
         """Stop the work at once. The first to stop it decides how it ended."""
@@ -98,12 +96,10 @@ class Ticket:
                 self.calls.pop(call_id, None)
             case AskOpened():
                 self.asking += 1
-                self.announce()
             case AskClosed():
                 self.asking -= 1
             case ApprovalOpened():
                 self.approving += 1
-                self.announce()
             case ApprovalClosed():
                 self.approving -= 1
             case _:
@@ -151,9 +147,14 @@ class Lane:
         return self.key.sender.startswith((CHILD_SENDER, BACKGROUND_SENDER))
 
     def announce_positions(self) -> None:
-        for index, ticket in enumerate(self.waiting):
+        for ticket in self.waiting:
             if ticket.stored is not None and ticket.stored.done():
-                ticket.feed.emit(RunQueued(index + 1))
+                ticket.feed.emit(self.place(ticket))
+
+    def place(self, ticket: Ticket) -> RunQueued:
+        """Where in line a ticket stands, and what the run in front waits for a person with."""
+        asked = self.active.feed.asked() if self.active is not None else ("", "")
+        return RunQueued(self.waiting.index(ticket) + 1, *asked)
 
 
 class Lanes:
@@ -205,7 +206,7 @@ class Lanes:
             raise error if isinstance(error, MootError) else StoreError(f"the message could not be stored: {error}")
         if waits and lane is not None:
             reach("queued.before")
-            ticket.feed.emit(RunQueued(lane.waiting.index(ticket) + 1))
+            ticket.feed.emit(lane.place(ticket))
             reach("queued.sent")
 
     async def stop(self, *, grace: float) -> None:
@@ -248,7 +249,8 @@ class Lanes:
             while lane.waiting and not self.closing:
                 ticket = lane.active = lane.waiting.popleft()
                 ticket.started = ticket.last_at = self._clock.monotonic()
-                ticket.announce = lane.announce_positions
+                # Those behind it are told when it waits for a person, and when it does no more.
+                ticket.feed.on_asks = lane.announce_positions
                 lane.announce_positions()
                 try:
                     await ticket.work(ticket)

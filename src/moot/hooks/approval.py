@@ -58,7 +58,7 @@ class ApprovalGate:
 
     async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
         config = self._config()
-        tainted = _tainted(call)
+        tainted = tainted_by(call)
         reason = "; ".join(filter(None, (tainted, _doubtful(call)))) or _reason(call, config) or self._asked(call)
         if not reason or (call.approved and not tainted):
             self._counts["passed"] += 1
@@ -125,7 +125,8 @@ def _refused(sentence: str) -> ToolResult:
     return ToolResult(content=sentence, is_error=True)
 
 
-def _tainted(call: GateCall) -> str:
+def tainted_by(call: GateCall) -> str:
+    """Why no rule and no exemption lets the call through: whose words it could carry out, and where to."""
     sinks, strangers = call.tool.spec.sinks, call.context.taint
     if strangers and references(msgspec.json.encode(call.arguments).decode()):
         sinks |= {Sink.SECRETS}

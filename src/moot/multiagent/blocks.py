@@ -26,8 +26,6 @@ class Blocks:
     _open: dict[str, Block] = field(default_factory=dict)
     # The runs that are waited for, by the call that waits.
     _waits: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    # Attempts before the last decision on a grant: what is asked after it counts from one again.
-    _before: dict[str, int] = field(default_factory=dict)
 
     def after(self, event: Event) -> Block | None:
         """What holds the run up from this event on; None where the event changes nothing about that."""
@@ -67,14 +65,11 @@ class Blocks:
             condition=Condition.BLOCKED,
             reason=f"{approval.tool} waits for approval: {approval.reason}",
             request_id=approval.id,
-            attempt=max(1, approval.attempt - self._before.get(approval.id, 0)),
+            attempt=approval.asked,
             state=GrantState.PENDING,
         )
 
     def _closed(self, ask_id: str, state: AskState) -> Block:
         """A decision on a grant is told on; an approval is about one call, which goes on or does not."""
-        closed = self._open.pop(ask_id)
-        if not is_grant(ask_id) or state not in _DECIDED:
-            return Block()
-        self._before[ask_id] = self._before.get(ask_id, 0) + closed.attempt
-        return Block(state=_DECIDED[state])
+        del self._open[ask_id]
+        return Block(state=_DECIDED[state]) if is_grant(ask_id) and state in _DECIDED else Block()

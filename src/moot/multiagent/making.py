@@ -3,7 +3,9 @@
 from dataclasses import replace
 
 from moot.domain.agent_run import AgentRun, AgentRunStatus, Delivery
+from moot.domain.approval import digest
 from moot.domain.conversation import ConversationKey
+from moot.domain.errors import Conflict
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.scope import ALL_TOOLS
@@ -39,7 +41,7 @@ def spawned(context: RunContext, wish: Wish, *, run_id: str, chain: tuple[str, .
     )
 
 
-def in_background(wish: Wish, *, run_id: str, owner: str, cwd: str) -> AgentRun:
+def in_background(wish: Wish, *, run_id: str, owner: str, cwd: str, client_message_id: str = "") -> AgentRun:
     """A run that a person asks for and does not sit before."""
     key = ConversationKey(wish.agent, f"{BACKGROUND_SENDER}{run_id}:{owner}")
     return AgentRun(
@@ -48,12 +50,27 @@ def in_background(wish: Wish, *, run_id: str, owner: str, cwd: str) -> AgentRun:
         instruction=wish.instruction,
         key=key,
         root=key,
+        client_key=digest(owner, client_message_id) if client_message_id else "",
         spawn_reason=wish.reason,
         allowed_tools=wish.allowed_tools,
         cwd=cwd,
         limits=wish.limits,
         delivery=Delivery.NONE,
     )
+
+
+def check_same(run: AgentRun, wish: Wish, client_message_id: str) -> AgentRun:
+    """The run that a start found, if it is what the start asks for: one id is one start."""
+    # What it was asked is not kept for ever.
+    if run.instruction and (run.agent, run.instruction, run.allowed_tools) != (
+        wish.agent,
+        wish.instruction,
+        wish.allowed_tools,
+    ):
+        raise Conflict(
+            f"another run was started under the id {client_message_id!r}", fix="Give every new run its own id."
+        )
+    return run
 
 
 def request_of(run: AgentRun, partition: Partition, *, is_first: bool) -> RunRequest:

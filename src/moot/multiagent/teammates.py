@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ from moot.multiagent.crew import DEFAULT_SECONDS, Crew, Live, Wish
 from moot.multiagent.delegation import Delegations, check_chain, check_not_done, check_not_given
 from moot.multiagent.delivery import Deliveries
 from moot.multiagent.fates import fate, going_on, never_went_on
-from moot.multiagent.making import in_background, request_of, spawned, taken_back
+from moot.multiagent.making import check_same, in_background, request_of, spawned, taken_back
 from moot.multiagent.muster import Muster
 from moot.multiagent.places import Places
 
@@ -66,11 +66,12 @@ class Teammates:
         parent_seq = history.last_said_seq() if history is not None else 0
         return await self._keep(spawned(context, wish, run_id=self._new_id(), chain=chain, parent_seq=parent_seq))
 
-    async def start(self, wish: Wish, *, owner: str, cwd: str) -> AgentRun:
-        """Put a task into the background for a person."""
+    async def start(self, wish: Wish, *, owner: str, cwd: str, client_message_id: str = "") -> AgentRun:
+        """Put a task into the background for a person. The same start made again gives the run it made before."""
         if self._closing:
             raise Unavailable("the daemon is shutting down", fix="Try again once the daemon is back.")
-        return await self._keep(in_background(wish, run_id=self._new_id(), owner=owner, cwd=cwd))
+        made = in_background(wish, run_id=self._new_id(), owner=owner, cwd=cwd, client_message_id=client_message_id)
+        return check_same(await self._keep(made), wish, client_message_id)
 
     async def recover(self) -> list[Run]:
         """Look at all that the last daemon left, before any of it goes on: a run may meet those it spawned.
@@ -140,10 +141,9 @@ class Teammates:
             live.run = replace(live.run, granted_tools=(*live.run.granted_tools, tool))
             await self._c.shelf.grant(run_id, live.run.granted_tools)
 
-    async def recent(self, limit: int) -> list[AgentRun]:
-        """The newest runs, those not ended as they stand now."""
-        found = await self._c.shelf.recent(limit=limit)
-        return [self._live[run.id].run if run.id in self._live else run for run in found]
+    async def ended(self, owns: Callable[[str], bool], *, limit: int) -> list[AgentRun]:
+        """Those that ended last, set off by senders that are owned."""
+        return await self._c.shelf.ended(owns, limit=limit)
 
     async def found(self, context: RunContext, run_ids: Sequence[str]) -> list[AgentRun]:
         """Runs of the same tree as the one that asks; others are not there for it."""

@@ -1,7 +1,8 @@
 """Spawned and background runs. What is asked for often, those not ended and those owed, has an index of its own."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import apsw
@@ -31,7 +32,7 @@ class SqliteAgentRuns:
         self._store = store
 
     async def create(self, run: AgentRun) -> AgentRun:
-        """Keep a new run. The same call of the same parent made before gives the run it made then."""
+        """Keep a new run. The same call of the same parent, or the same start of a client's, gives the one it made."""
         return await self._store.write(lambda db: _create(db, run), "spawn")
 
     async def end(self, run: AgentRun) -> None:
@@ -77,12 +78,9 @@ class SqliteAgentRuns:
             lambda db: _all(db.execute(f"{_SELECT} WHERE origin = ? ORDER BY number", (origin,)))
         )
 
-    async def recent(self, *, limit: int, root: ConversationKey | None = None) -> list[AgentRun]:
-        """The newest runs first."""
-        where, values = ("WHERE root_agent = ? AND root_sender = ?", tuple(root)) if root is not None else ("", ())
-        return await self._store.read(
-            lambda db: _all(db.execute(f"{_SELECT} {where} ORDER BY number DESC LIMIT ?", (*values, limit)))
-        )
+    async def ended(self, owns: Callable[[str], bool], *, limit: int) -> list[AgentRun]:
+        """Those that ended last, the newest first, set off by senders that `owns` says yes to."""
+        return await self._store.read(lambda db: ended(db, owns, limit))
 
     async def roots(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
         """The conversations that runs were spawned for, by the runs' ids."""
@@ -122,11 +120,20 @@ def _spend(db: apsw.Connection, agent: str, sender: str) -> list[Spend]:
     ]
 
 
+def ended(db: apsw.Connection, owns: Callable[[str], bool], limit: int) -> list[AgentRun]:
+    # Worded as the index that keeps them in this order; of one that is not kept any more there is nothing to show.
+    found = db.execute(
+        "SELECT number, root_sender FROM agent_runs WHERE status <> 'spawned' AND is_kept = 1"
+        " ORDER BY ended_at DESC, number DESC"
+    )
+    numbers = list(islice((number for number, sender in found if owns(sender)), limit))
+    chosen = f"{_SELECT} WHERE number IN (SELECT value FROM json_each(?)) ORDER BY ended_at DESC, number DESC"
+    return _all(db.execute(chosen, (json.dumps(numbers),)))
+
+
 def _create(db: apsw.Connection, run: AgentRun) -> AgentRun:
-    if run.call:
-        known = _one(db.execute(f"{_SELECT} WHERE parent = ? AND call = ? AND call <> ''", (run.parent, run.call)))
-        if known is not None:
-            return known
+    if (known := _made_before(db, run)) is not None:
+        return known
     parent = run.parent_key or ConversationKey("", "")
     values = (
         run.id,
@@ -151,9 +158,18 @@ def _create(db: apsw.Connection, run: AgentRun) -> AgentRun:
         AgentRunStatus.SPAWNED.value,
         run.delivery.value,
         run.created_at,
+        run.client_key,
     )
-    db.execute(f"INSERT INTO agent_runs ({_GIVEN}) VALUES ({', '.join('?' * len(values))})", values)
+    db.execute(f"INSERT INTO agent_runs ({_GIVEN}, client_key) VALUES ({', '.join('?' * len(values))})", values)
     return run
+
+
+def _made_before(db: apsw.Connection, run: AgentRun) -> AgentRun | None:
+    if run.call:
+        return _one(db.execute(f"{_SELECT} WHERE parent = ? AND call = ? AND call <> ''", (run.parent, run.call)))
+    if run.client_key:
+        return _one(db.execute(f"{_SELECT} WHERE client_key = ? AND client_key <> ''", (run.client_key,)))
+    return None
 
 
 def _end(db: apsw.Connection, run: AgentRun) -> None:

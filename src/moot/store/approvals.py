@@ -1,5 +1,6 @@
 """Approvals and the rules decided with them. An approval that is used is used up in the transaction that says so."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import apsw
@@ -7,6 +8,7 @@ import apsw
 from moot.domain.approval import Approval, AskState, Binding, Decision, Rule
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
+from moot.domain.senders import is_grant
 from moot.store import rows
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     "agent, sender, asks.id, run, call, speaker, tool, arguments, subject, line, preview, reason, attempt, state,"
-    " opened_at, expires_at, digest, sealed, exact, what"
+    " opened_at, expires_at, digest, sealed, exact, what, settled"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM asks JOIN conversations ON conversations.id = asks.conversation"
 _IS_OPEN = "state IN ('pending', 'granted')"
@@ -36,10 +38,14 @@ class StoredApprovals:
     ) -> Approval:
         def settle(db: apsw.Connection) -> Approval:
             approval = _open_at(db, ask_id, attempt, now)
-            rule = approval.rule(decision, whole=whole)
-            if rule is None and decision in (Decision.RUN, Decision.ALWAYS):
+            rules = approval.rules(decision, whole=whole)
+            # A grant is for the run anyway.
+            held = is_grant(ask_id) and decision is Decision.RUN
+            if not rules and not held and decision in (Decision.RUN, Decision.ALWAYS):
                 raise Conflict(f"no rule can be made for the call of {ask_id}", fix="Allow it once.")
-            return _decide(db, approval, decision, rule, by, now)
+            decided = _decide(db, approval, decision, by, now)
+            _write(db, rules, by, now)
+            return decided
 
         return await self._store.write(settle, "decide")
 
@@ -107,6 +113,7 @@ def _approval(row: rows.Row) -> Approval:
         sealed=row[17] or b"",
         exact=row[18],
         binding=Binding(what=row[19]),
+        settled=row[20],
     )
 
 
@@ -145,6 +152,8 @@ def _open(db: apsw.Connection, approval: Approval) -> Approval:
         " reason, attempt, state, opened_at, expires_at, sealed, exact, what)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 'pending', ?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET attempt = attempt + 1, state = 'pending', call = excluded.call,"
+        # A decision ends what was asked before it; that nobody decided does not.
+        " settled = CASE WHEN state IN ('granted', 'used', 'denied') THEN attempt ELSE settled END,"
         " arguments = excluded.arguments,"
         " digest = excluded.digest, sealed = excluded.sealed, line = excluded.line, preview = excluded.preview,"
         " reason = excluded.reason, subject = excluded.subject, exact = excluded.exact, what = excluded.what,"
@@ -190,24 +199,32 @@ def _open_at(db: apsw.Connection, ask_id: str, attempt: int, now: float) -> Appr
     return approval
 
 
-def _decide(
-    db: apsw.Connection, approval: Approval, decision: Decision, rule: Rule | None, by: str, now: float
-) -> Approval:
+def _decide(db: apsw.Connection, approval: Approval, decision: Decision, by: str, now: float) -> Approval:
     ask_id = approval.id
     state = AskState.DENIED if decision is Decision.DENY else AskState.GRANTED
     db.execute("UPDATE asks SET state = ?, decided_at = ?, decided_by = ? WHERE id = ?", (state.value, now, by, ask_id))
     if state is AskState.DENIED:
         db.execute("UPDATE asks SET sealed = NULL WHERE id = ?", (ask_id,))
-    if rule is not None:
-        db.execute(f"DELETE FROM rules WHERE {_OVER}")
-        db.execute(
-            "INSERT INTO rules (agent, sender, tool, pattern, bound, run, created_at, created_by)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (rule.agent, rule.sender, rule.tool, rule.pattern, rule.bound, rule.run, now, by),
-        )
     decided = _find(db, ask_id)
     assert decided is not None
     return decided
+
+
+def _write(db: apsw.Connection, rules: Sequence[Rule], by: str, now: float) -> None:
+    """One that is there already is not written twice: taking it back is to be enough."""
+    if rules:
+        db.execute(f"DELETE FROM rules WHERE {_OVER}")
+    for rule in rules:
+        bounds = rule.agent, rule.sender, rule.tool, rule.bound, rule.run
+        if db.execute(
+            "SELECT 1 FROM rules WHERE agent = ? AND sender = ? AND tool = ? AND bound = ? AND run = ?", bounds
+        ).fetchone():
+            continue
+        db.execute(
+            "INSERT INTO rules (agent, sender, tool, bound, run, pattern, created_at, created_by)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (*bounds, rule.pattern, now, by),
+        )
 
 
 def _use(db: apsw.Connection, approval: Approval, now: float) -> None:

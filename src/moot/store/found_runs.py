@@ -1,6 +1,7 @@
 """Runs as they are read back: by id, by a client's id, of a conversation, waiting."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable
 
 import apsw
 
@@ -20,6 +21,17 @@ _SELECT = (
     f"SELECT {_COLUMNS} FROM runs JOIN conversations ON conversations.id = runs.conversation"
     " LEFT JOIN messages ON user_seq > 0 AND messages.id = (runs.conversation << 32) + user_seq"
     " LEFT JOIN messages AS replies ON reply_seq > 0 AND replies.id = (runs.conversation << 32) + reply_seq"
+)
+# What was said and answered, cut: many of them are read at once, and nobody reads them whole.
+_LISTED_TEXT = 4_001
+_LISTED = _SELECT.replace(
+    "coalesce(messages.content, runs.content, '')",
+    f"substr(coalesce(messages.content, runs.content, ''), 1, {_LISTED_TEXT})",
+).replace("coalesce(replies.content, reply)", f"substr(coalesce(replies.content, reply), 1, {_LISTED_TEXT})")
+# Worded as the index that keeps them in this order.
+_ENDED_TURNS = (
+    "SELECT number, conversation FROM runs WHERE status = 'ended' AND substr(id, 1, 5) <> 'arun-'"
+    " ORDER BY ended_at DESC, number DESC"
 )
 
 
@@ -78,6 +90,21 @@ def ids_from(db: apsw.Connection, start: str, limit: int) -> list[str]:
         "SELECT id FROM runs WHERE id >= ?1 AND id < ?1 || x'7f' ORDER BY id DESC LIMIT ?2", (start, limit)
     )
     return [str(run_id) for (run_id,) in found]
+
+
+def ended_turns(db: apsw.Connection, owns: Callable[[str], bool], limit: int) -> list[Run]:
+    """The turns that ended last, the newest first, of conversations with senders that `owns` says yes to."""
+    seen: dict[int, bool] = {}
+    numbers: list[int] = []
+    for number, conversation in db.execute(_ENDED_TURNS):
+        if conversation not in seen:
+            seen[conversation] = owns(db.execute("SELECT sender FROM conversations WHERE id = ?", (conversation,)).get)
+        if seen[conversation]:
+            numbers.append(number)
+        if len(numbers) >= limit:
+            break
+    chosen = f"{_LISTED} WHERE number IN (SELECT value FROM json_each(?)) ORDER BY ended_at DESC, number DESC"
+    return _read(db.execute(chosen, (json.dumps(numbers),)))
 
 
 def find(db: apsw.Connection, key: ConversationKey, client_message_id: str) -> Run | None:

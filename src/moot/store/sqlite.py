@@ -1,7 +1,7 @@
 """The embedded store: SQLite behind the Store port."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -111,6 +111,9 @@ class SqliteStore:
 
     async def run_ids(self, start: str, *, limit: int) -> list[str]:
         return await self._read(lambda db: found_runs.ids_from(db, start, limit))
+
+    async def ended_turns(self, owns: Callable[[str], bool], *, limit: int) -> list[Run]:
+        return await self._read(lambda db: found_runs.ended_turns(db, owns, limit))
 
     async def waiting_runs(self) -> list[Run]:
         return await self._read(found_runs.waiting)

@@ -159,8 +159,8 @@ def _fill_rare(out: pb.StreamEvent, event: _Rare) -> None:  # noqa: C901, PLR091
     match event:
         case RunStarted(agent, user_seq):
             out.start.CopyFrom(pb.StreamStart(agent=agent, user_seq=user_seq))
-        case RunQueued(position):
-            out.queued.CopyFrom(pb.QueuedEvent(position=position))
+        case RunQueued(position, ask_id, ask_kind):
+            out.queued.CopyFrom(pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind))
         case ToolsStarted():
             out.tool_start.CopyFrom(pb.ToolStartEvent(calls=[tool_call(*told) for told in event.told()]))
         case ToolFinished():

@@ -164,7 +164,7 @@ class ClientMessage(_message.Message):
     def __init__(self, request_id: _Optional[int] = ..., send: _Optional[_Union[SendMsg, _Mapping]] = ..., stream: _Optional[_Union[StreamMsg, _Mapping]] = ..., reply_to_ask: _Optional[_Union[ReplyToAsk, _Mapping]] = ..., list_active_conversations: _Optional[_Union[ListActiveConversationsMsg, _Mapping]] = ..., kill: _Optional[_Union[KillMsg, _Mapping]] = ..., compact: _Optional[_Union[CompactMsg, _Mapping]] = ..., list_conversations: _Optional[_Union[ListConversationsMsg, _Mapping]] = ..., list_agents: _Optional[_Union[ListAgentsMsg, _Mapping]] = ..., get_agent: _Optional[_Union[GetAgentMsg, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., reload: _Optional[_Union[ReloadMsg, _Mapping]] = ..., get_stats: _Optional[_Union[GetStats, _Mapping]] = ..., subscribe_events: _Optional[_Union[SubscribeEvents, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., get_history: _Optional[_Union[GetHistoryMsg, _Mapping]] = ..., list_archives: _Optional[_Union[ListArchivesMsg, _Mapping]] = ..., get_archive: _Optional[_Union[GetArchiveMsg, _Mapping]] = ..., export: _Optional[_Union[ExportMsg, _Mapping]] = ..., delete: _Optional[_Union[DeleteMsg, _Mapping]] = ..., get_usage: _Optional[_Union[GetUsageMsg, _Mapping]] = ..., recall: _Optional[_Union[RecallMsg, _Mapping]] = ..., list_tokens: _Optional[_Union[ListTokensMsg, _Mapping]] = ..., new_token: _Optional[_Union[NewTokenMsg, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeTokenMsg, _Mapping]] = ..., list_models: _Optional[_Union[ListModelsMsg, _Mapping]] = ..., test_model: _Optional[_Union[TestModelMsg, _Mapping]] = ..., backup: _Optional[_Union[BackupMsg, _Mapping]] = ..., attach: _Optional[_Union[AttachMsg, _Mapping]] = ..., list_asks: _Optional[_Union[ListAsksMsg, _Mapping]] = ..., check: _Optional[_Union[CheckMsg, _Mapping]] = ..., decide_ask: _Optional[_Union[DecideAskMsg, _Mapping]] = ..., list_rules: _Optional[_Union[ListRulesMsg, _Mapping]] = ..., delete_rule: _Optional[_Union[DeleteRuleMsg, _Mapping]] = ..., list_hooks: _Optional[_Union[ListHooksMsg, _Mapping]] = ..., trust: _Optional[_Union[TrustMsg, _Mapping]] = ..., set_secret: _Optional[_Union[SetSecretMsg, _Mapping]] = ..., list_secrets: _Optional[_Union[ListSecretsMsg, _Mapping]] = ..., remove_secret: _Optional[_Union[RemoveSecretMsg, _Mapping]] = ..., audit_secrets: _Optional[_Union[AuditSecretsMsg, _Mapping]] = ..., list_mcp: _Optional[_Union[ListMcpMsg, _Mapping]] = ..., approve_mcp: _Optional[_Union[ApproveMcpMsg, _Mapping]] = ..., get_agent_status: _Optional[_Union[GetAgentStatusMsg, _Mapping]] = ..., list_agent_tools: _Optional[_Union[ListAgentToolsMsg, _Mapping]] = ..., start_run: _Optional[_Union[StartRunMsg, _Mapping]] = ..., list_runs: _Optional[_Union[ListRunsMsg, _Mapping]] = ..., get_run: _Optional[_Union[GetRunMsg, _Mapping]] = ..., attach_run: _Optional[_Union[AttachRunMsg, _Mapping]] = ..., wait_runs: _Optional[_Union[WaitRunsMsg, _Mapping]] = ..., stop_run: _Optional[_Union[StopRunMsg, _Mapping]] = ..., get_run_history: _Optional[_Union[GetRunHistoryMsg, _Mapping]] = ..., list_traces: _Optional[_Union[ListTracesMsg, _Mapping]] = ..., get_trace: _Optional[_Union[GetTraceMsg, _Mapping]] = ..., get_trace_health: _Optional[_Union[GetTraceHealthMsg, _Mapping]] = ..., **kwargs) -> None: ...
 
 class SendMsg(_message.Message):
-    __slots__ = ("agent", "content", "sender", "cwd", "guest", "client_message_id", "limits")
+    __slots__ = ("agent", "content", "sender", "cwd", "guest", "client_message_id", "limits", "tell_queued")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
@@ -172,6 +172,7 @@ class SendMsg(_message.Message):
     GUEST_FIELD_NUMBER: _ClassVar[int]
     CLIENT_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
+    TELL_QUEUED_FIELD_NUMBER: _ClassVar[int]
     agent: str
     content: str
     sender: str
@@ -179,7 +180,8 @@ class SendMsg(_message.Message):
     guest: str
     client_message_id: str
     limits: RunLimits
-    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., guest: _Optional[str] = ..., client_message_id: _Optional[str] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ...) -> None: ...
+    tell_queued: bool
+    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., guest: _Optional[str] = ..., client_message_id: _Optional[str] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., tell_queued: _Optional[bool] = ...) -> None: ...
 
 class StreamMsg(_message.Message):
     __slots__ = ("agent", "content", "sender", "cwd", "guest", "client_message_id", "limits")
@@ -518,20 +520,22 @@ class ApproveMcpMsg(_message.Message):
     def __init__(self, name: _Optional[str] = ..., tool: _Optional[str] = ...) -> None: ...
 
 class StartRunMsg(_message.Message):
-    __slots__ = ("agent", "content", "sender", "cwd", "tools", "limits")
+    __slots__ = ("agent", "content", "sender", "cwd", "tools", "limits", "client_message_id")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     CWD_FIELD_NUMBER: _ClassVar[int]
     TOOLS_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     agent: str
     content: str
     sender: str
     cwd: str
     tools: _containers.RepeatedScalarFieldContainer[str]
     limits: RunLimits
-    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ...) -> None: ...
+    client_message_id: str
+    def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., client_message_id: _Optional[str] = ...) -> None: ...
 
 class ListRunsMsg(_message.Message):
     __slots__ = ("all", "limit")
@@ -942,10 +946,14 @@ class ThinkingEndEvent(_message.Message):
     def __init__(self, agent: _Optional[str] = ...) -> None: ...
 
 class QueuedEvent(_message.Message):
-    __slots__ = ("position",)
+    __slots__ = ("position", "ask_id", "ask_kind")
     POSITION_FIELD_NUMBER: _ClassVar[int]
+    ASK_ID_FIELD_NUMBER: _ClassVar[int]
+    ASK_KIND_FIELD_NUMBER: _ClassVar[int]
     position: int
-    def __init__(self, position: _Optional[int] = ...) -> None: ...
+    ask_id: str
+    ask_kind: str
+    def __init__(self, position: _Optional[int] = ..., ask_id: _Optional[str] = ..., ask_kind: _Optional[str] = ...) -> None: ...
 
 class RetryingEvent(_message.Message):
     __slots__ = ("attempt", "delay_ms", "reason")
@@ -1842,12 +1850,14 @@ class RunInfo(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., kind: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., parent: _Optional[str] = ..., root_agent: _Optional[str] = ..., root_sender: _Optional[str] = ..., status: _Optional[str] = ..., condition: _Optional[str] = ..., reason: _Optional[str] = ..., ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., grant_state: _Optional[str] = ..., waiting_on: _Optional[_Iterable[str]] = ..., needs_person: _Optional[bool] = ..., last_action: _Optional[str] = ..., idle_seconds: _Optional[float] = ..., seconds: _Optional[float] = ..., steps: _Optional[int] = ..., tokens: _Optional[int] = ..., cost: _Optional[float] = ..., instruction: _Optional[str] = ..., spawn_reason: _Optional[str] = ..., allowed_tools: _Optional[_Iterable[str]] = ..., granted_tools: _Optional[_Iterable[str]] = ..., cwd: _Optional[str] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., created_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., limit: _Optional[str] = ..., result: _Optional[str] = ..., delivery: _Optional[str] = ..., position: _Optional[int] = ..., chain: _Optional[_Iterable[str]] = ..., grant_request_id: _Optional[str] = ..., grant_attempt: _Optional[int] = ...) -> None: ...
 
 class RunList(_message.Message):
-    __slots__ = ("runs", "timed_out")
+    __slots__ = ("runs", "timed_out", "more")
     RUNS_FIELD_NUMBER: _ClassVar[int]
     TIMED_OUT_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     runs: _containers.RepeatedCompositeFieldContainer[RunInfo]
     timed_out: bool
-    def __init__(self, runs: _Optional[_Iterable[_Union[RunInfo, _Mapping]]] = ..., timed_out: _Optional[bool] = ...) -> None: ...
+    more: bool
+    def __init__(self, runs: _Optional[_Iterable[_Union[RunInfo, _Mapping]]] = ..., timed_out: _Optional[bool] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class TraceEventInfo(_message.Message):
     __slots__ = ("seq", "at", "kind", "agent", "payload", "truncated", "run_id")

@@ -200,7 +200,7 @@ async def test_events_are_followed_once_the_daemon_confirmed(tmp_path: Path) -> 
     [
         (403, "forbidden", Forbidden),
         (429, "fell_behind", Busy),
-        (500, "bad_config", ConfigError),
+        (503, "bad_config", ConfigError),
         (500, "internal_error", MootError),
         (599, "of tomorrow", MootError),
     ],

@@ -220,7 +220,7 @@ async def test_a_vault_that_is_closed_keeps_nobody_from_deciding(tmp_path: Path)
         kept = await KeptArguments(desk.approvals, Closed()).close(approval, {"pin": 1})
     # No rule can be made for it: the value it would be about cannot be told.
     assert kept == replace(approval, exact="")
-    assert (kept.rule(Decision.ALWAYS), kept.rule_words()) == (None, "")
+    assert (kept.rules(Decision.ALWAYS), kept.rule_words()) == ((), "")
 
 
 @pytest.mark.parametrize(

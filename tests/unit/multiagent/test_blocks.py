@@ -11,7 +11,7 @@ from tests.unit.shelves import ADA
 EXEC = grant_id("arun-1", "exec")
 
 
-def asked(ask_id: str = EXEC, *, attempt: int = 1, tool: str = "exec") -> ApprovalOpened:
+def asked(ask_id: str = EXEC, *, attempt: int = 1, settled: int = 0, tool: str = "exec") -> ApprovalOpened:
     return ApprovalOpened(
         Approval(
             id=ask_id,
@@ -26,6 +26,7 @@ def asked(ask_id: str = EXEC, *, attempt: int = 1, tool: str = "exec") -> Approv
             preview="",
             reason="it is dangerous",
             attempt=attempt,
+            settled=settled,
         )
     )
 
@@ -53,7 +54,7 @@ def test_a_decision_ends_the_cycle_and_the_next_one_counts_from_one() -> None:
     blocks = Blocks("arun-1")
     blocks.after(asked())
     assert blocks.after(ApprovalClosed(EXEC, AskState.DENIED)) == Block(state=GrantState.DENIED)
-    again = blocks.after(asked(attempt=2))
+    again = blocks.after(asked(attempt=2, settled=1))
     assert again is not None
     assert (again.request_id, again.attempt) == (EXEC, 1)
     assert blocks.after(ApprovalClosed(EXEC, AskState.GRANTED)) == Block(state=GrantState.GRANTED)

@@ -82,7 +82,7 @@ async def test_what_is_kept_for_one_that_was_stopped_meanwhile_is_ended_and_neve
         assert starting.cancelled()
 
         async def ended() -> bool:
-            kept = await shelf.recent(limit=1)
+            kept = await shelf.ended(lambda _sender: True, limit=1)
             return [(run.status, run.delivery) for run in kept] == [(AgentRunStatus.CANCELLED, Delivery.NONE)]
 
         await eventually(ended)

@@ -10,6 +10,7 @@ from typing import Any
 
 from moot.daemon.app import running
 from moot.daemon.paths import Paths
+from moot.domain.ports import Tool
 from moot.domain.prompt import ToolSpec
 from moot.hooks.redaction import Redactor
 
@@ -43,9 +44,13 @@ Your own are [one function each](writing-a-tool.md).
 
 async def live(home: Path) -> list[ToolSpec]:
     """What the tools of a daemon in this home say of themselves."""
+    return [tool.spec for tool in await tools(home)]
+
+
+async def tools(home: Path) -> list[Tool]:
     _furnish(home)
     async with running(Paths.under(home), Redactor()) as daemon:
-        return [tool.spec for tool in daemon.hands.tools().values()]
+        return list(daemon.hands.tools().values())
 
 
 def _furnish(home: Path) -> None:

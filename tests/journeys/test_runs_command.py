@@ -331,7 +331,7 @@ def test_logs_show_who_said_what_and_the_calls_between(daemon: DaemonProcess, se
 def test_logs_follow_a_run_to_its_end(daemon: DaemonProcess) -> None:
     run_id = start(daemon, "name it", "--agent", "ada")
     with terminal(daemon.home, "logs", "-f", run_id) as person:
-        person.wait_for("⚒ set_title")
+        person.wait_for("⚒ title the conversation")
         (ask,) = [ask for ask in daemon.cli_json("inbox")["data"] if run_id in ask["ask_id"]]
         assert daemon.cli("inbox", "approve", ask["ask_id"]).returncode == 0
         person.wait_for("ada › Came of it:")

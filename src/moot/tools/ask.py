@@ -60,6 +60,11 @@ class AskUser:
         },
     )
 
+    def line(self, arguments: dict[str, Any]) -> str:
+        given = arguments.get("questions")
+        asked = [str(each.get("question", "")) for each in given or () if isinstance(each, dict)]
+        return f"ask: {' / '.join(asked)}"
+
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         try:
             asked = msgspec.convert(arguments["questions"], list[_Question])

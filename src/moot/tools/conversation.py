@@ -31,6 +31,9 @@ class SetTitle:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"title the conversation {arguments.get('title', '')}"
+
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         title = " ".join(str(arguments["title"]).split())
         if not title:
@@ -65,6 +68,9 @@ class Recall:
         self._store = store
         self._clock = clock
         self._redact = redact
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"recall {arguments.get('query', '')}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str | ToolResult:
         limit = max(1, min(20, int(arguments.get("limit") or _FOUND)))

@@ -119,6 +119,13 @@ class FunctionTool:
         """The line its definition begins on."""
         return _line(self._function)
 
+    def line(self, arguments: dict[str, Any]) -> str:
+        given = (
+            f"{name} {value if isinstance(value, str) else msgspec.json.encode(value).decode()}"
+            for name, value in arguments.items()
+        )
+        return f"{self.spec.name}: {', '.join(given)}" if arguments else self.spec.name
+
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str | ToolResult:
         try:
             values = msgspec.structs.asdict(msgspec.convert(arguments, self._arguments))

@@ -200,3 +200,24 @@ def test_a_sandbox_that_was_chosen_away_is_a_warning_with_and_without_a_daemon(h
         during = examine(home)
     for code, findings in (without, during):
         assert (code, bad(findings)) == (0, [("warning", "sandbox")])
+
+
+def test_a_key_nobody_knows_in_an_agents_file_is_a_warning_with_the_line_and_the_way_out(home: Home) -> None:
+    os.chmod(home.path, 0o700)
+    path = home.write_agent("ada")
+    good = path.read_text()
+    path.write_text(good.replace("---\n", "---\nkeyword: [boats]\nstatus: draft\n", 1))
+    told = run_cli(home, "agent", "validate", str(path)).stdout
+    with running(home):
+        during = examine(home)
+    for code, findings in (during, examine(home)):
+        # It works as it is, so the home is healthy.
+        assert (code, bad(findings)) == (0, [("warning", "agents")])
+        (found,) = [finding for finding in findings if finding["level"] == "warning"]
+        assert found["message"] == f"{path}:2: unknown key `keyword`, ignored; did you mean `keywords`?"
+        assert found["message"] in told
+        assert found["fix"].startswith("Correct or remove that line")
+    shown = run_cli(home, "doctor")
+    assert "Nothing is broken; 1 to look at." in shown.stdout
+    path.write_text(good)
+    assert bad(examine(home)[1]) == []

@@ -222,12 +222,30 @@ def test_a_tool_that_takes_the_name_of_one_that_directs_teammates_is_named(home:
 def test_a_setting_that_waits_for_the_next_start_is_told(home: Home) -> None:
     os.chmod(home.path, 0o700)
     config = (home.path / "config.toml").read_text()
-    home.write_config(config + "\n[security.interceptor]\nenabled = false\n")
     with running(home) as daemon:
-        home.write_config(config + "\n[security.interceptor]\nenabled = true\n")
+        home.write_config(config + "\n[outputs]\nmax_kept = 7\n")
         daemon.cli("reload")
         _, findings = examine(home)
     assert bad(findings) == [("warning", "daemon")]
-    assert any(
-        "Not in force until the next start: security.interceptor.enabled." in each["message"] for each in findings
-    )
+    assert any("Not in force until the next start: outputs.max_kept." in each["message"] for each in findings)
+
+
+def test_a_key_nobody_knows_in_an_agents_file_is_a_warning_with_the_line_and_the_way_out(home: Home) -> None:
+    os.chmod(home.path, 0o700)
+    path = home.write_agent("ada")
+    good = path.read_text()
+    path.write_text(good.replace("---\n", "---\nkeyword: [boats]\nstatus: draft\n", 1))
+    told = run_cli(home, "agent", "validate", str(path)).stdout
+    with running(home):
+        during = examine(home)
+    for code, findings in (during, examine(home)):
+        # It works as it is, so the home is healthy.
+        assert (code, bad(findings)) == (0, [("warning", "agents")])
+        (found,) = [finding for finding in findings if finding["level"] == "warning"]
+        assert found["message"] == f"{path}:2: unknown key `keyword`, ignored; did you mean `keywords`?"
+        assert found["message"] in told
+        assert found["fix"].startswith("Correct or remove that line")
+    shown = run_cli(home, "doctor")
+    assert "Nothing is broken; 1 to look at." in shown.stdout
+    path.write_text(good)
+    assert bad(examine(home)[1]) == []

@@ -1,19 +1,25 @@
 """Commands that look: history, conversations, archives, recall, usage."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 
 import click
 
 from moot.cli import calls, folding, mates, output, safe, shapes, voices
-from moot.cli.connect import ask_daemon, utf8
+from moot.cli.connect import ask_daemon, call, utf8
 from moot.cli.options import conversation, sender_option
+from moot.client.connection import Connection
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
 
 # What a person wants to see of a tool's output in a history; --json has all of it.
 _TOOL_COLUMNS = 75
+# So many conversations are asked for at a time.
+_PAGE = 1_000
+
+_Listed = dict[tuple[str, str], pb.ConversationInfo]
 
 
 def when(timestamp: float) -> str:
@@ -106,9 +112,9 @@ def list_conversations(agent: str, sender: str, everything: bool) -> None:
 
 
 def _list_conversations(agent: str, sender: str, everything: bool) -> None:
-    request = pb.ListConversationsMsg(agent=agent, sender=sender, all=everything)
-    answer = ask_daemon(pb.ClientMessage(list_conversations=request)).conversation_list
-    found = sorted(answer.conversations, key=lambda info: info.updated_at, reverse=True)
+    request = pb.ListConversationsMsg(agent=agent, sender=sender, all=everything, limit=_PAGE)
+    listed = call(lambda connection: _every_conversation(connection, request))
+    found = sorted(listed, key=lambda info: info.updated_at, reverse=True)
 
     def render(_: Any) -> str:
         rows = [
@@ -127,6 +133,31 @@ def _list_conversations(agent: str, sender: str, everything: bool) -> None:
         return output.table(headers, rows) or 'No conversation yet. Start one: moot ask moot "Hello"'
 
     output.emit([shapes.conversation(info) for info in found], render=render)
+
+
+async def _every_conversation(connection: Connection, request: pb.ListConversationsMsg) -> list[pb.ConversationInfo]:
+    """All pages of the list. What is used while they are read moves to the front, which is looked at again."""
+    found: _Listed = {}
+    async with aclosing(_pages(connection, request)) as pages:
+        async for page in pages:
+            found |= page
+    if len(found) > request.limit:
+        async with aclosing(_pages(connection, request)) as pages:
+            async for page in pages:
+                if all(found.get(key) == info for key, info in page.items()):
+                    break
+                found |= page
+    return list(found.values())
+
+
+async def _pages(connection: Connection, request: pb.ListConversationsMsg) -> AsyncGenerator[_Listed, None]:
+    asked = pb.ClientMessage(list_conversations=request)
+    while True:
+        answer = (await connection.request(asked)).conversation_list
+        yield {(info.agent, info.sender): info for info in answer.conversations}
+        if not answer.next_cursor:
+            return
+        asked.list_conversations.cursor = answer.next_cursor
 
 
 @click.command()
@@ -222,7 +253,7 @@ def usage(agent: str, sender: str, everything: bool) -> None:
 
 def _demand_conversation(agent: str, sender: str) -> None:
     """Raise unless there is a conversation with the agent; one that has used nothing yet is fine."""
-    request = pb.ListConversationsMsg(agent=agent, sender=sender)
+    request = pb.ListConversationsMsg(agent=agent, sender=sender, limit=1)
     if not ask_daemon(pb.ClientMessage(list_conversations=request)).conversation_list.conversations:
         raise NotFound(
             f"there is no conversation with {safe.line(agent)}" + (f" as {safe.line(sender)}" if sender else ""),

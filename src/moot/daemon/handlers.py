@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from moot.daemon.connection import Reply
+from moot.daemon.conversations import Conversations
 from moot.daemon.house import House
 from moot.daemon.inbox import Inbox
 from moot.daemon.mcp import McpRequests
@@ -24,6 +25,7 @@ class Handlers:
         self,
         *,
         talk: Talk,
+        conversations: Conversations,
         records: Records,
         house: House,
         inbox: Inbox,
@@ -41,8 +43,8 @@ class Handlers:
             "compact": talk.compact,
             "reply_to_ask": talk.reply_to_ask,
             "subscribe_events": talk.subscribe_events,
-            "list_conversations": records.list_conversations,
-            "list_active_conversations": records.list_active_conversations,
+            "list_conversations": conversations.list_conversations,
+            "list_active_conversations": conversations.list_active_conversations,
             "get_history": records.get_history,
             "list_archives": records.list_archives,
             "get_archive": records.get_archive,

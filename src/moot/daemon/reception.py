@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from moot.daemon.connection import Serving
+from moot.daemon.conversations import Conversations
 from moot.daemon.handlers import Handlers
 from moot.daemon.house import House
 from moot.daemon.inbox import Inbox
@@ -35,6 +36,7 @@ def serving_of(daemon: "Daemon") -> Serving:
     records = _records(daemon, doors)
     handlers = Handlers(
         talk=talk,
+        conversations=Conversations(store=daemon.store, runs=daemon.runs, clock=daemon.clock, mates=daemon.team.shelf),
         records=records,
         house=_house(daemon),
         inbox=Inbox(

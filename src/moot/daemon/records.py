@@ -4,7 +4,6 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from typing import Protocol
 
 from moot.daemon.connection import Reply
@@ -12,14 +11,13 @@ from moot.daemon.pages import page
 from moot.daemon.principal import Principal
 from moot.daemon.workspaces import Workspaces
 from moot.domain.agent_run import AgentRun
-from moot.domain.conversation import Archive, Conversation, ConversationKey
+from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.doomed import Doomed
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.masks import changed_json
 from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports import Clock, Store
 from moot.domain.run import Run
-from moot.domain.senders import CHILD_SENDER
 from moot.domain.usage import Spend
 from moot.engine.doors import Doors
 from moot.engine.lanes import Ticket
@@ -37,9 +35,8 @@ _IMPORTED = "import"
 
 
 class Mates(Protocol):
-    """What is known of teammates: whom they worked for, and what that took."""
+    """What is known of teammates: what they took, and which are at work."""
 
-    async def roots(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]: ...
     async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]: ...
     async def not_ended(self) -> list[AgentRun]: ...
 
@@ -66,27 +63,6 @@ class Records:
         self._doors = doors
         self._clock = clock
         self._beside = beside
-
-    async def list_conversations(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.list_conversations
-        found = await self._store.conversations(agent=asked.agent, sender=asked.sender, teammates=asked.all)
-        theirs = await self._theirs([each.key for each in found], principal)
-        infos = [self._conversation(each) for each in found if each.key in theirs]
-        reply.send(pb.ServerMessage(conversation_list=pb.ConversationList(conversations=infos)))
-
-    async def list_active_conversations(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.list_active_conversations
-        keys = [
-            lane.key
-            for lane in self._runs.lanes()
-            if asked.agent in ("", lane.key.agent)
-            and asked.sender in ("", lane.key.sender)
-            and (asked.all or not lane.key.sender.startswith(CHILD_SENDER))
-        ]
-        theirs = await self._theirs(keys, principal)
-        infos = [await self._active(key) for key in keys if key in theirs]
-        found = pb.ActiveConversationList(conversations=[info for info in infos if info is not None])
-        reply.send(pb.ServerMessage(active_conversations=found))
 
     async def get_history(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.get_history
@@ -261,50 +237,10 @@ class Records:
         ]
         reply.send(pb.ServerMessage(usage=pb.UsageList(usage=infos)))
 
-    async def _theirs(self, keys: Sequence[ConversationKey], principal: Principal) -> set[ConversationKey]:
-        """Which of the conversations a principal may see: a teammate's is with whom its root is."""
-        run_ids = [key.sender.removeprefix(CHILD_SENDER) for key in keys if key.sender.startswith(CHILD_SENDER)]
-        roots = await self._beside.mates.roots(run_ids) if run_ids else {}
-        senders = {f"{CHILD_SENDER}{run_id}": root.sender for run_id, root in roots.items()}
-        return {key for key in keys if principal.owns(senders.get(key.sender, key.sender))}
-
     async def _known(self, key: ConversationKey) -> ConversationKey:
         if not await self._store.conversations(agent=key.agent, sender=key.sender):
             raise _no_conversation(key)
         return key
-
-    async def _active(self, key: ConversationKey) -> pb.ActiveConversationInfo | None:
-        found = await self._store.conversations(agent=key.agent, sender=key.sender)
-        lane = next((lane for lane in self._runs.lanes() if lane.key == key), None)
-        if lane is None:
-            return None
-        info = pb.ActiveConversationInfo(agent=key.agent, sender=key.sender, queued=len(lane.waiting))
-        if found:
-            info.message_count, info.title = found[0].message_count, found[0].title
-        if lane.active is not None:
-            now = self._clock.monotonic()
-            info.alive_secs = int(now - lane.active.started)
-            info.idle_secs = int(now - lane.active.last_at)
-            info.last_action = lane.active.last_action
-            info.waiting = lane.active.is_asking
-            info.speaker = lane.active.request.speaker if lane.active.request is not None else key.agent
-        return info
-
-    def _conversation(self, conversation: Conversation) -> pb.ConversationInfo:
-        return pb.ConversationInfo(
-            agent=conversation.key.agent,
-            sender=conversation.key.sender,
-            seq=conversation.last_seq,
-            title=conversation.title,
-            message_count=conversation.message_count,
-            date=_date(conversation.updated_at),
-            created_at=conversation.created_at,
-            updated_at=conversation.updated_at,
-            cwd=conversation.cwd,
-            archives=conversation.archive_count,
-            running=self._runs.busy(conversation.key),
-            taint=",".join(sorted(conversation.taint)),
-        )
 
     def _queued(self, key: ConversationKey) -> list[str]:
         lane = next((lane for lane in self._runs.lanes() if lane.key == key), None)
@@ -335,14 +271,6 @@ def _file_text(path: str) -> str:
         raise BadRequest(f"{path} is not UTF-8 text", fix="Give a file that `moot export` wrote.") from None
     except OSError as error:
         raise BadRequest(f"{path} cannot be read: {error.strerror}", fix="Check the path.") from None
-
-
-def _date(seconds: float) -> str:
-    """The day in UTC; empty for a time no calendar has: one odd conversation must not hide the others."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
-    except (ValueError, OverflowError, OSError):
-        return ""
 
 
 def _no_conversation(key: ConversationKey) -> NotFound:

@@ -17,6 +17,10 @@ class ConversationKey(NamedTuple):
         return f"{self.agent} ⇄ {self.sender}"
 
 
+# When a conversation was last used, and what tells it from others of the same moment: the order of lists.
+Place = tuple[float, int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
     key: ConversationKey
@@ -29,8 +33,9 @@ class Conversation:
     archive_count: int = 0
     # Up to here the owner has taken what was said as trusted.
     trusted_seq: int = 0
-    # In a list of conversations: the strangers whose words the agent sees there.
+    # In a list of conversations: the strangers whose words the agent sees there, and where in the list it stands.
     taint: frozenset[str] = frozenset()
+    place: Place = field(default=(0.0, 0), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

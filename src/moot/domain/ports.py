@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from moot.domain.approval import Approval, AskState, Binding, Decision, Rule
 from moot.domain.ask import Question
-from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Recollection
+from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Place, Recollection
 from moot.domain.doomed import Doomed
 from moot.domain.events import Event
 from moot.domain.message import Entry, Message, Thinking, ToolCall
@@ -254,8 +254,19 @@ class Store(Protocol):
     """Durable truth. A method that changes anything returns once the change is on disk (fsync)."""
 
     async def load(self, key: ConversationKey) -> Loaded | None: ...
-    async def conversations(self, *, agent: str = "", sender: str = "", teammates: bool = False) -> list[Conversation]:
-        """Empty names match all. Those that teammates have to themselves come only where they are wanted or named."""
+    async def conversations(
+        self,
+        *,
+        agent: str = "",
+        sender: str = "",
+        teammates: bool = False,
+        after: Place | None = None,
+        limit: int | None = None,
+    ) -> list[Conversation]:
+        """The last used first, from the place after `after` on. Empty names match all.
+
+        Those that teammates have to themselves come only where they are wanted or named.
+        """
         ...
 
     async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:

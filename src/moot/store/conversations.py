@@ -1,11 +1,11 @@
 """Conversations and their messages: load, list, name, import."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import apsw
 
-from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded
+from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Place
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.message import Entry, Message
 from moot.domain.senders import CHILD_SENDER
@@ -50,15 +50,42 @@ def load(db: apsw.Connection, key: ConversationKey) -> Loaded | None:
     )
 
 
-def listed(db: apsw.Connection, agent: str, sender: str, *, teammates: bool) -> list[Conversation]:
-    """Conversations, the last used first; an empty agent or sender matches all but what teammates have alone."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which conversations: an empty agent or sender matches all but what teammates have alone."""
+
+    agent: str = ""
+    sender: str = ""
+    teammates: bool = False
+    after: Place | None = None
+    # None is all of them.
+    limit: int | None = None
+
+    def where(self) -> tuple[str, list[object]]:
+        """As SQL with what is bound in it. Only what is asked for stands there, so that an index can be used."""
+        terms: list[tuple[str, tuple[object, ...]]] = []
+        if self.agent:
+            terms.append(("agent = ?", (self.agent,)))
+        if self.sender:
+            terms.append(("sender = ?", (self.sender,)))
+        elif not self.teammates:
+            terms.append(("substr(sender, 1, length(?)) <> ?", (CHILD_SENDER, CHILD_SENDER)))
+        if self.after is not None:
+            terms.append(("(updated_at, id) < (?, ?)", self.after))
+        written = " AND ".join(term for term, _ in terms)
+        return f"WHERE {written}" if written else "", [value for _, values in terms for value in values]
+
+
+def listed(db: apsw.Connection, wanted: Wanted) -> list[Conversation]:
+    """Conversations, the last used first."""
+    where, values = wanted.where()
     found = db.execute(
-        f"SELECT {rows.CONVERSATION_COLUMNS}, {_TAINT} FROM conversations"
-        " WHERE (?1 = '' OR agent = ?1) AND (?2 = '' OR sender = ?2)"
-        " AND (?2 <> '' OR ?3 OR substr(sender, 1, length(?4)) <> ?4) ORDER BY updated_at DESC, id DESC",
-        (agent, sender, teammates, CHILD_SENDER),
+        f"SELECT {rows.CONVERSATION_COLUMNS}, {_TAINT}, id FROM conversations {where}"
+        " ORDER BY updated_at DESC, id DESC LIMIT ?",
+        (*values, -1 if wanted.limit is None else wanted.limit),
     )
-    return [replace(rows.conversation(row[:-1]), taint=rows.strangers(row[-1])) for row in found]
+    read = ((rows.conversation(row[:-2]), row[-2], row[-1]) for row in found)
+    return [replace(each, taint=rows.strangers(taint), place=(each.updated_at, id_)) for each, taint, id_ in read]
 
 
 def entries(db: apsw.Connection, key: ConversationKey, first: int, last: int) -> list[Entry]:

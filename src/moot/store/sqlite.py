@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Recollection
+from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Place, Recollection
 from moot.domain.doomed import Doomed
 from moot.domain.errors import StoreError
 from moot.domain.message import Entry, Message
@@ -67,8 +67,17 @@ class SqliteStore:
     async def load(self, key: ConversationKey) -> Loaded | None:
         return await self._read(lambda db: conversations.load(db, key))
 
-    async def conversations(self, *, agent: str = "", sender: str = "", teammates: bool = False) -> list[Conversation]:
-        return await self._read(lambda db: conversations.listed(db, agent, sender, teammates=teammates))
+    async def conversations(
+        self,
+        *,
+        agent: str = "",
+        sender: str = "",
+        teammates: bool = False,
+        after: Place | None = None,
+        limit: int | None = None,
+    ) -> list[Conversation]:
+        wanted = conversations.Wanted(agent=agent, sender=sender, teammates=teammates, after=after, limit=limit)
+        return await self._read(lambda db: conversations.listed(db, wanted))
 
     async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
         return await self._read(lambda db: conversations.entries(db, key, first, last))

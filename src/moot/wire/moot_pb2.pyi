@@ -250,14 +250,18 @@ class ListActiveConversationsMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., all: _Optional[bool] = ...) -> None: ...
 
 class ListConversationsMsg(_message.Message):
-    __slots__ = ("agent", "sender", "all")
+    __slots__ = ("agent", "sender", "all", "limit", "cursor")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     ALL_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     all: bool
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., all: _Optional[bool] = ...) -> None: ...
+    limit: int
+    cursor: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., all: _Optional[bool] = ..., limit: _Optional[int] = ..., cursor: _Optional[str] = ...) -> None: ...
 
 class ListAgentsMsg(_message.Message):
     __slots__ = ()
@@ -1100,10 +1104,12 @@ class ConversationInfo(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., seq: _Optional[int] = ..., title: _Optional[str] = ..., message_count: _Optional[int] = ..., alive_secs: _Optional[int] = ..., date: _Optional[str] = ..., created_at: _Optional[float] = ..., updated_at: _Optional[float] = ..., cwd: _Optional[str] = ..., archives: _Optional[int] = ..., running: _Optional[bool] = ..., taint: _Optional[str] = ...) -> None: ...
 
 class ConversationList(_message.Message):
-    __slots__ = ("conversations",)
+    __slots__ = ("conversations", "next_cursor")
     CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_CURSOR_FIELD_NUMBER: _ClassVar[int]
     conversations: _containers.RepeatedCompositeFieldContainer[ConversationInfo]
-    def __init__(self, conversations: _Optional[_Iterable[_Union[ConversationInfo, _Mapping]]] = ...) -> None: ...
+    next_cursor: str
+    def __init__(self, conversations: _Optional[_Iterable[_Union[ConversationInfo, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
 
 class AgentInfo(_message.Message):
     __slots__ = ("name", "description", "model", "source", "path", "instruction", "flaw", "status", "priority", "prefixes", "all_tools", "keywords", "capabilities", "accepts", "returns", "cannot_do", "always_include", "session_isolation", "denied", "warnings")

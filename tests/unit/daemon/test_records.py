@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from moot.daemon.conversations import Conversations
 from moot.daemon.pages import PAGE_BYTES, page
 from moot.daemon.principal import OWNER
 from moot.daemon.records import Records, _messages
@@ -23,7 +24,7 @@ class Kept:
     def __init__(self, *updated: float) -> None:
         self._conversations = [Conversation(key=KEY, updated_at=each) for each in updated]
 
-    async def conversations(self, *, agent: str = "", sender: str = "", teammates: bool = False) -> list[Conversation]:
+    async def conversations(self, **_wanted: Any) -> list[Conversation]:
         return self._conversations
 
     async def recall(self, key: ConversationKey, query: str, *, limit: int, now: float) -> list[object]:
@@ -59,7 +60,9 @@ def records(store: Kept) -> Any:
 async def test_a_time_no_calendar_has_does_not_hide_the_other_conversations() -> None:
     sent = Sent()
 
-    await records(Kept(1e18, float("nan"), 0.0)).list_conversations(pb.ClientMessage(), OWNER, sent)
+    idle = cast(Any, Idle())
+    lists = Conversations(store=cast(Any, Kept(1e18, float("nan"), 0.0)), runs=idle, clock=idle, mates=idle)
+    await lists.list_conversations(pb.ClientMessage(), OWNER, cast(Any, sent))
 
     assert [each.date for each in sent.messages[0].conversation_list.conversations] == ["", "", "1970-01-01"]
 

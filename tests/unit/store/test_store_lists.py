@@ -10,7 +10,7 @@ from moot.domain.agent_run import AgentRunStatus, Delivery
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import assistant
 from moot.domain.run import Outcome, RunEnd, RunRequest
-from moot.store import agent_runs, found_runs
+from moot.store import agent_runs, conversations, found_runs
 from moot.store.agent_runs import SqliteAgentRuns
 from moot.store.sqlite import SqliteStore
 from tests.unit.shelves import ADA, ADA_WITH_EVE, stored
@@ -29,7 +29,7 @@ async def turn(store: SqliteStore, run_id: str, key: ConversationKey = ADA, *, a
 
 
 def plans(function: Callable[[apsw.Connection], Any]) -> Callable[[apsw.Connection], list[str]]:
-    """How the store would answer what a function asks of it."""
+    """How the store would answer what a function asks of it, but for what is looked up for each row."""
 
     def look(db: apsw.Connection) -> list[str]:
         asked: list[tuple[str, Any]] = []
@@ -43,7 +43,8 @@ def plans(function: Callable[[apsw.Connection], Any]) -> Callable[[apsw.Connecti
             function(db)
         finally:
             db.exec_trace = None
-        return [row[3] for sql, bindings in asked for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
+        told = [row for sql, bindings in asked for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
+        return [detail for _, parent, _, detail in told if parent == 0]
 
     return look
 
@@ -88,3 +89,27 @@ async def test_what_ended_last_is_found_by_an_index_and_nothing_is_sorted(store:
     assert turns[:2] == ["SCAN runs USING INDEX runs_turns_by_end", SENDER]
     assert spawned[0] == "SCAN agent_runs USING INDEX agent_runs_by_end"
     assert not spawned[1].startswith("USE TEMP B-TREE")
+
+
+@stored
+async def test_a_page_of_conversations_goes_on_where_the_one_before_ended(store: SqliteStore) -> None:
+    for number in range(5):
+        await turn(store, f"run-{number}", ConversationKey("ada", str(number)), at=float(number // 2))
+    whole = await store.conversations()
+    first = await store.conversations(limit=2)
+    rest = await store.conversations(after=first[-1].place)
+    assert [each.key.sender for each in whole] == ["4", "3", "2", "1", "0"]
+    assert [*first, *rest] == whole
+    assert await store.conversations(after=whole[-1].place) == []
+
+
+@stored
+async def test_a_page_of_conversations_is_found_by_an_index_and_nothing_is_sorted(store: SqliteStore) -> None:
+    for after, expected in (
+        (None, "SCAN conversations USING INDEX conversations_by_use"),
+        ((5.0, 3), "SEARCH conversations USING INDEX conversations_by_use (updated_at<?)"),
+    ):
+        wanted = conversations.Wanted(after=after, limit=2)
+        told = await store.read(plans(lambda db, wanted=wanted: conversations.listed(db, wanted)))
+        assert told[0] == expected
+        assert "USE TEMP B-TREE FOR ORDER BY" not in told

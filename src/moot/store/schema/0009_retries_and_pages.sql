@@ -10,3 +10,6 @@ CREATE INDEX runs_turns_by_end ON runs (ended_at) WHERE status = 'ended' AND sub
 -- Who started it and under which id of theirs, hashed: the same start made again finds the run it made before.
 ALTER TABLE agent_runs ADD COLUMN client_key TEXT NOT NULL DEFAULT '';
 CREATE UNIQUE INDEX agent_runs_by_client ON agent_runs (client_key) WHERE client_key <> '';
+
+-- Lists of conversations begin with those used last, and go on where the page before ended.
+CREATE INDEX conversations_by_use ON conversations (updated_at);

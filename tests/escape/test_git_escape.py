@@ -123,6 +123,49 @@ async def test_a_lent_folder_in_the_working_directory_cannot_be_replaced_or_writ
     assert (bench.work / "y").exists()
 
 
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("git config user.name Eve", ".git/config"),
+        ("git remote add origin https://example.org/x", ".git/config"),
+        ("git checkout -q -b new --track master; true", ".git/config"),
+        ("git worktree add -q beside", ".git/worktrees"),
+        ("echo id > .git/hooks/pre-commit", ".git/hooks"),
+        ("cd .git && mv config x", "config"),
+        ("mv .git elsewhere", ".git"),
+    ],
+)
+async def test_who_fails_at_what_git_obeys_is_told_why(bench: Bench, command: str, name: str) -> None:
+    repository(bench.work)
+    git(bench.work, "branch", "-M", "master")
+    shown = await bench.say(f"export LC_ALL=C; {command}")
+    if name == "config":
+        # From inside it has another name; then nothing is said, rather than something wrong.
+        assert "The sandbox" not in shown
+    else:
+        assert f"The sandbox keeps commands from changing {name}: git obeys" in shown
+
+
+async def test_who_fails_at_something_else_is_told_nothing_of_it(bench: Bench) -> None:
+    repository(bench.work)
+    for command in (
+        "export LC_ALL=C; cat .git/hooks/nothing; cat .git/config; git config --get no.name",
+        "echo x > /usr/x; mkdir /usr/.git",
+        "git -c user.name=Ada -c user.email=a@example.org commit -q --allow-empty -m second",
+        "mkdir own && git init -q own && git -C own config a.b c",
+    ):
+        assert "The sandbox keeps" not in await bench.say(command)
+
+
+async def test_a_background_command_is_told_why_too(bench: Bench) -> None:
+    repository(bench.work)
+    started = await bench.tool("exec_bg")({"command": "LC_ALL=C git config a.b c"}, bench.context())
+    job = bench.jobs.find(bench.context().key, str(started))
+    await asyncio.wait_for(job.process.over(), 30)
+    told = await bench.tool("exec_status")({"id": str(started)}, bench.context())
+    assert "The sandbox keeps commands from changing .git/config" in str(told)
+
+
 @pytest.mark.parametrize("name", [".git", ".git/config", ".git/hooks"])
 async def test_names_that_flip_all_the_time_lead_to_nothing_but_plain_refusals(
     bench: Bench, tmp_path: Path, name: str

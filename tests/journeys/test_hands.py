@@ -91,6 +91,21 @@ async def test_a_command_runs_in_the_sandbox_with_no_network_and_no_sight_of_moo
     assert "moot.db" not in output
 
 
+async def test_a_command_that_fails_at_what_git_obeys_is_told_why(
+    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    provider.program({"calls": [call("exec", command="git init -q . && ls -A")]}, {"text": "Made."})
+    provider.program({"calls": [call("exec", command="LC_ALL=C git config user.name Ada")]}, {"text": "No."})
+    async with daemon.client() as talk:
+        for said in ("make a repository", "set my name"):
+            speech = talk.start("ada", said, sender, cwd=str(tmp_path))
+            await approved(talk, speech)
+    (output,) = results(speech)
+    assert "The sandbox keeps commands from changing .git/config" in output
+    assert "user" not in (tmp_path / ".git" / "config").read_text()
+    assert provider.faults() == []
+
+
 async def test_a_dangerous_command_is_refused_before_anyone_is_asked(
     daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
 ) -> None:

@@ -48,6 +48,8 @@ class Tally:
 
     def __init__(self) -> None:
         self.reading = asyncio.Lock()
+        # The runs that go on and delegate.
+        self.users: set[str] = set()
         self.is_read = False
         # Steps that spawned, and the calls they did it with.
         self._rounds: set[tuple[str, int]] = set()
@@ -128,14 +130,19 @@ class Kept(Protocol):
 
 
 class Delegations:
-    """The tallies of the turns that go on."""
+    """The tallies of the turns that go on. One that is nobody's any more can be made again from what was kept."""
 
     def __init__(self, shelf: Kept) -> None:
         self._shelf = shelf
         self._tallies: dict[str, Tally] = {}
 
-    async def of(self, origin: str) -> Tally:
+    async def of(self, origin: str, *, user: str) -> Tally:
+        """The tally of a turn for a run of it that goes on: it is there for as long as one of them does.
+
+        Teammates outlive the turn they came of, and so do turns on what they report.
+        """
         tally = self._tallies.setdefault(origin, Tally())
+        tally.users.add(user)
         if not tally.is_read:
             async with tally.reading:
                 if not tally.is_read:
@@ -149,5 +156,10 @@ class Delegations:
     def streak(self, origin: str) -> int:
         return self._tallies[origin].streak if origin in self._tallies else 0
 
-    def forget(self, origin: str) -> None:
-        self._tallies.pop(origin, None)
+    def left(self, origin: str, user: str) -> None:
+        """A run of the turn is over."""
+        tally = self._tallies.get(origin)
+        if tally is not None:
+            tally.users.discard(user)
+            if not tally.users:
+                del self._tallies[origin]

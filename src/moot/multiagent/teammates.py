@@ -180,7 +180,7 @@ class Teammates:
 
     async def done_before(self, run: AgentRun) -> AgentRun | None:
         """Who completed the same task before, in the turn the run belongs to."""
-        tally = await self._delegations.of(run.origin)
+        tally = await self._delegations.of(run.origin, user=run.parent)
         return next(iter(tally.done(run.agent, run.instruction, parent=run.parent, step=run.step)), None)
 
     def streak(self, run: AgentRun) -> int:
@@ -223,7 +223,7 @@ class Teammates:
 
     def parent_ended(self, request: RunRequest, end: RunEnd) -> None:
         """A run that may have spawned others is over: those it leaves go on, unless it was killed."""
-        self._delegations.forget(request.id)
+        self._delegations.left(request.origin or request.id, request.id)
         if end.outcome is Outcome.CANCELLED:
             for run in self.under(request.id):
                 if not run.outlives:
@@ -260,7 +260,7 @@ class Teammates:
     # ---- guards -------------------------------------------------------------------------------
 
     async def _count(self, context: RunContext, wish: Wish) -> None:
-        tally = await self._delegations.of(context.origin or context.run_id)
+        tally = await self._delegations.of(context.origin or context.run_id, user=context.run_id)
         try:
             done = tally.done(wish.agent, wish.instruction, parent=context.run_id, step=context.step)
             check_not_done(wish.agent, done)

@@ -170,7 +170,7 @@ class Exec:
         process, redact = await self._shell.start(arguments["command"], context, tool="exec", ring=False)
         process.limit(seconds)
         ending = await process.over()
-        return result(ending, await printed(process.tape, redact), seconds)
+        return result(ending, await printed(process, redact), seconds)
 
 
 class ExecBackground:
@@ -264,18 +264,22 @@ async def _status(job: Job) -> ToolResult:
             "done": ending is not None,
             "exitCode": ending.exit_code if ending is not None else None,
             "error": ending.reason if ending is not None else "",
-            "output": await printed(job.process.tape, job.redact),
+            "output": await printed(job.process, job.redact),
             "startTime": job.start_time,
         }
     ).decode()
     return ToolResult(content=content, taint=frozenset({job.taint} - {""}))
 
 
-async def printed(tape: Tape, redact: Redaction) -> str:
-    def read() -> str:
-        return tape.text(redact)
+async def printed(process: Process, redact: Redaction) -> str:
+    """What it has printed, and why something in it was refused where the sandbox knows."""
 
-    return await asyncio.to_thread(read) if tape.total > _LONG else read()
+    def read() -> str:
+        text = process.tape.text(redact)
+        why = process.held.why(text)
+        return f"{text.rstrip()}\n{why}\n" if why else text
+
+    return await asyncio.to_thread(read) if process.tape.total > _LONG else read()
 
 
 def result(ending: Ending, printed: str, seconds: float) -> ToolResult:

@@ -52,7 +52,7 @@ class ScriptRunner:
         wanted = Command(argv=argv, cwd=context.cwd, lent=str(folder), held=held(context.agreed))
         process = await self._sandbox.start(wanted, tape=tape)
         process.limit(seconds)
-        said = result(await process.over(), await printed(process.tape, self._redact), seconds)
+        said = result(await process.over(), await printed(process, self._redact), seconds)
         return replace(said, taint=said.taint | ({whose_words(self._sandbox.config)} - {""}))
 
 

@@ -87,8 +87,8 @@ def test_failures_count_against_who_failed_and_success_ends_a_streak() -> None:
 async def test_what_was_counted_before_a_restart_is_read_back_once() -> None:
     shelf = Shelf(run(1, "a", Outcome.TIMEOUT, step=1), run(2, "a", Outcome.TIMEOUT, step=2), run(3, "b", None, step=2))
     delegations = Delegations(shelf)
-    tally = await delegations.of("root")
-    assert await delegations.of("root") is tally
+    tally = await delegations.of("root", user="root")
+    assert await delegations.of("root", user="root") is tally
     assert (shelf.reads, tally.failures["a"], delegations.streak("root")) == (1, 2, 2)
     # A call that is made again is the one that was counted; a new one is not.
     tally.count(context(2, "call-2"), "a", most=2)
@@ -99,8 +99,25 @@ async def test_what_was_counted_before_a_restart_is_read_back_once() -> None:
         tally.count(context(3, "call-9"), "b", most=2)
     delegations.ended(run(3, "b", Outcome.COMPLETED))
     assert delegations.streak("root") == 0
-    delegations.forget("root")
+    delegations.left("root", "root")
     assert delegations.streak("root") == 0
+
+
+async def test_a_tally_is_kept_until_the_last_of_those_that_delegate_is_over() -> None:
+    shelf = Shelf(run(1, "a", Outcome.TIMEOUT))
+    delegations = Delegations(shelf)
+    tally = await delegations.of("root", user="root")
+    # Set to work by the turn, it delegates on when the turn is over.
+    assert await delegations.of("root", user="arun-2") is tally
+    delegations.left("root", "root")
+    delegations.left("root", "arun-who-never-delegated")
+    assert delegations.streak("root") == 1
+    delegations.left("root", "arun-2")
+    assert (delegations.streak("root"), delegations._tallies) == (0, {})
+    # Somebody answers what was reported later: what was counted is read again, and goes with the answer.
+    assert (await delegations.of("root", user="run-report")).failures["a"] == 1
+    delegations.left("root", "run-report")
+    assert (shelf.reads, delegations._tallies) == (2, {})
 
 
 def test_a_task_done_in_two_steps_is_refused_in_a_third_and_several_at_once_count_once() -> None:

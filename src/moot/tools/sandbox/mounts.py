@@ -21,6 +21,8 @@ class Mounts:
         # What must be mounted where; None for something that hides. Others may be changing the folder these lie in, and
         # bubblewrap makes names of descriptors again: it could be led astray.
         self.nested: dict[str, Identity | None] = {}
+        # What of a repository can be neither written nor moved.
+        self.pinned: list[str] = []
 
     def add(self, *words: str) -> None:
         self.words += words

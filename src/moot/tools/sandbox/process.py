@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
+from moot.tools.sandbox.explained import Held
 from moot.tools.sandbox.tape import Tape
 
 _KILL_SECONDS = 0.9
@@ -27,6 +28,8 @@ class Process(asyncio.SubprocessProtocol):
 
     def __init__(self, tape: Tape, *, flood: int, guarded: bool) -> None:
         self.tape = tape
+        # What it cannot change of the repository it works in.
+        self.held = Held()
         # Without a process namespace there is a guard that knows the descendants, and must be let do its work.
         self._guarded = guarded
         self._flood = flood

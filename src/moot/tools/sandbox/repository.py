@@ -65,6 +65,7 @@ class Repository:
             self._pin_folder(git, os.path.join(self._path, GIT))
         elif stat.S_ISREG(kind):
             self._mounts.bind(git, os.path.join(self._path, GIT), writable=False, nested=True)
+            self._mounts.pinned.append(os.path.join(self._path, GIT))
             self._follow(_words(git).removeprefix(b"gitdir:"), self._path)
         else:
             raise Forbidden(f"{self._path}/{GIT} is neither a folder nor a file", fix="Remove it.")
@@ -119,6 +120,7 @@ class Repository:
             pins = self._pins(git)
         except Linked:
             # A link cannot be held by a mount; so nothing at all is written in this repository.
+            self._mounts.pinned.append(path)
             if is_top:
                 self._mounts.add("--remount-ro", path)
             else:
@@ -130,6 +132,9 @@ class Repository:
             self._mounts.bind(git, path, writable=True, nested=True)
         for name, pin in pins.items():
             self._mounts.bind(pin, os.path.join(path, name), writable=name == "info", nested=True)
+            self._mounts.pinned.append(os.path.join(path, name))
+        if not is_top:
+            self._mounts.pinned.append(path)
 
     def _pins(self, git: int) -> dict[str, int]:
         hold = self._hold(git)

@@ -18,6 +18,7 @@ from moot.domain.sandbox import SandboxReport
 from moot.domain.sandbox_config import SandboxConfig
 from moot.tools.off_limits import Identity
 from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
+from moot.tools.sandbox.explained import Held
 from moot.tools.sandbox.process import Process
 from moot.tools.sandbox.starting import SECONDS as _START_SECONDS
 from moot.tools.sandbox.starting import whole
@@ -58,6 +59,20 @@ class Plan:
     nested: dict[str, Identity | None] = field(default_factory=dict)
     told: int = -1
     release: Callable[[], None] = lambda: None
+    # What cannot be changed of the repository there.
+    held: Held = Held()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Farewell:
+    """To be called when a command is over."""
+
+    bound: cgroup.ProcessBound | None
+    plan: Plan
+
+    def __call__(self) -> None:
+        _remove(self.bound)
+        self.plan.release()
 
 
 class NotStarted(Unavailable):
@@ -105,7 +120,9 @@ class Sandbox:
             return process.pid
 
         try:
-            process.when_over(await self.launch(command, spawn))
+            farewell = await self.launch(command, spawn)
+            process.held = farewell.plan.held
+            process.when_over(farewell)
         except BaseException as error:
             if process.pid:
                 await process.end()
@@ -115,7 +132,7 @@ class Sandbox:
             raise
         return process
 
-    async def launch(self, command: Command, spawn: Spawn) -> Callable[[], None]:
+    async def launch(self, command: Command, spawn: Spawn) -> Farewell:
         """Have a command started by `spawn`, bound it and let it go. What is returned is to be called when it is over.
 
         Whatever this raises, ending what was started is for the caller.
@@ -136,12 +153,7 @@ class Sandbox:
             except BaseException:
                 plan.release()
                 raise
-
-        def farewell() -> None:
-            _remove(bound)
-            plan.release()
-
-        return farewell
+        return Farewell(bound=bound, plan=plan)
 
     async def _release(
         self, pid: int, ours: socket.socket, report: SandboxReport, plan: Plan
@@ -216,8 +228,9 @@ class Sandbox:
         except BaseException:
             held()
             raise
+        pinned = Held(place=standing.path, paths=made.pinned)
         argv = [report.path, "--args", str(kept[-1]), "--", python, "-I", "-S", view.INSIDE, *words]
-        return Plan(argv=argv, kept=kept, place=standing.path, nested=made.nested, told=told, release=held)
+        return Plan(argv=argv, kept=kept, place=standing.path, nested=made.nested, told=told, release=held, held=pinned)
 
     def _namespaces(self) -> list[str]:
         """Everything of its own, nothing to gain, and gone when the daemon is."""

@@ -56,6 +56,13 @@ def call(request: dict[str, Any]) -> None:
         time.sleep(600)
     elif name == "die":
         os._exit(3)
+    elif name == "stumble":
+        # Falls the first time it is called, and stands the second.
+        fallen = STATE.with_name("fallen")
+        if not fallen.exists():
+            fallen.touch()
+            os._exit(3)
+        result(request, text("standing"))
     elif name == "flood":
         while True:
             sys.stdout.write("x" * 65536)

@@ -184,6 +184,22 @@ async def test_a_server_that_dies_at_work_is_an_error_to_the_model_and_started_a
     assert "broke off" in told[0]["content"]
 
 
+@pytest.mark.parametrize(("safety", "told"), [("safe", "standing"), ("moderate", "not known")])
+async def test_a_call_that_lost_its_server_is_made_once_more_where_that_is_safe(
+    home: Home, provider: Provider, tmp_path: Path, safety: str, told: str
+) -> None:
+    write_state(tmp_path, tool("stumble"))
+    configure(home, stdio(tmp_path, safety='"dangerous"', tools=f'{{ stumble = "{safety}" }}'))
+    provider.program({"calls": [call("mcp__box__stumble")]}, {"text": "So it is."})
+    with running(home) as daemon:
+        await ready(daemon, "box")
+        async with daemon.client() as talk:
+            speech = await talk.say("ada", "walk")
+    (walked,) = speech.of("tool_result")
+    assert told in walked.output
+    assert walked.is_error == (safety != "safe")
+
+
 async def test_a_program_does_not_outlive_the_daemon(home: Home, provider: Provider, tmp_path: Path) -> None:
     write_state(tmp_path, tool("echo"))
     configure(home, stdio(tmp_path))

@@ -125,6 +125,10 @@ class Approval:
         """What a rule for any call of the tool is bound to."""
         return digest("any", self.tool, self.binding.what)
 
+    def is_stale(self, now: float) -> bool:
+        """Whether it was granted and not used in its time: the daemon was away, and much may have changed."""
+        return self.state is AskState.GRANTED and now > self.expires_at
+
     @property
     def giving(self) -> str:
         """What a rule is bound to that gives the tool to this agent wherever a run of it was not given it."""

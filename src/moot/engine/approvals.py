@@ -55,10 +55,10 @@ class Approvals:
         """Ask the owner, or take up what was asked before a restart. Returns granted (and used), denied or expired."""
         known = await self._store.of_call(approval.run_id, approval.call_id)
         self._left_open.discard((approval.run_id, approval.call_id))
-        if known is not None and known.digest == approval.digest:
+        now = self._clock.now()
+        if known is not None and known.digest == approval.digest and not known.is_stale(now):
             asked = known
         else:
-            now = self._clock.now()
             fitted = await asyncio.to_thread(fit, approval, self._redact)
             asked = await self._store.open(replace(fitted, opened_at=now, expires_at=now + seconds))
         state = AskState.CANCELLED

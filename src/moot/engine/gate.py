@@ -138,12 +138,11 @@ class _Execution:
     async def _tried(self, call: GateCall) -> ToolResult:
         try:
             return await _run(call)
-        except MootError:
-            raise
         except Exception as error:
-            if isinstance(call.tool, Recovers) and await call.tool.recover(error):
-                return await _run(call)
-            raise
+            if not (isinstance(call.tool, Recovers) and await call.tool.recover(error)):
+                raise
+            logger.info("tool %s was put right and is called once more", call.tool.spec.name)
+            return await _run(call)
 
 
 async def _run(call: GateCall) -> ToolResult:

@@ -120,7 +120,11 @@ class Ground:
 
     def make_folders(self, path: str) -> None:
         """Make a folder and those above it, as far as they are not there."""
-        parts = self.relative(path).split("/")
+        relative = self.relative(path)
+        # Refused as a whole, before the first folder on the way is made.
+        if os.path.normpath(relative).split("/")[0] == "..":
+            raise _outside(path)
+        parts = relative.split("/")
         for count in range(1, len(parts) + 1):
             with self.passing():
                 self._make_folder(self.spot("/".join(parts[:count])))

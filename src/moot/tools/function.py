@@ -50,20 +50,21 @@ class BadTool(ConfigError):
 def tool(function: _F, /) -> _F: ...
 @typing.overload
 def tool(
-    *, safety: Safety | str = ..., sinks: Iterable[Sink | str] = ..., taint: str = ..., group: str = ...
+    *, safety: Safety | str = ..., sinks: Iterable[Sink | str] | None = ..., taint: str = ..., group: str = ...
 ) -> Callable[[_F], _F]: ...
 def tool(
     function: _F | None = None,
     /,
     *,
     safety: Safety | str = Safety.DANGEROUS,
-    sinks: Iterable[Sink | str] = (),
+    sinks: Iterable[Sink | str] | None = None,
     taint: str = "",
     group: str = "plugin",
 ) -> _F | Callable[[_F], _F]:
     """Mark a function as a tool. It is dangerous unless it says otherwise.
 
-    `sinks` are what it could carry a stranger's words into; `taint` names the stranger whose words it returns.
+    `sinks` are what it could carry a stranger's words into: the network, unless it is safe or says otherwise. `taint`
+    names the stranger whose words it returns.
     """
 
     def mark(marked: _F) -> _F:
@@ -87,7 +88,7 @@ class FunctionTool:
         function: Callable[..., Any],
         *,
         safety: Safety | str,
-        sinks: Iterable[Sink | str],
+        sinks: Iterable[Sink | str] | None,
         taint: str,
         group: str,
     ) -> None:
@@ -100,11 +101,15 @@ class FunctionTool:
         self._threads = 0
         signature = _Signature(function)
         self._arguments, self._context = signature.arguments, signature.context
+        harm = _word(function, Safety, safety, "safety")
+        if sinks is None:
+            # It runs with all the rights of the daemon, and where it could reach is not known.
+            sinks = () if harm is Safety.SAFE else (Sink.EGRESS,)
         self.spec = ToolSpec(
             name=_name(function),
             description=signature.doc.description,
             parameters=signature.schema(),
-            safety=_word(function, Safety, safety, "safety"),
+            safety=harm,
             sinks=frozenset(_word(function, Sink, sink, "sinks") for sink in sinks),
             taint=_taint(function, taint),
             group=group,

@@ -7,7 +7,7 @@ import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
@@ -177,6 +177,9 @@ class Skills:
             raise BadRequest(
                 f"{SKILL_FILE}:{broken.line}: {broken.reason}", fix="Mend the file, then try again."
             ) from broken
+        for path in members:
+            if any(str(folder) in members for folder in PurePosixPath(path).parents):
+                raise BadRequest(f"{path} lies in what is a file of the same name", fix="Pack the skill anew.")
         if skill.script and skill.script not in members:
             raise BadRequest(f"the script {skill.script} is not among its files", fix="Add it.")
         if os.path.lexists(self.folder / skill.name):

@@ -1,6 +1,7 @@
 """A decision is never lost, also when it comes between reading what was asked and waiting for it."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 from moot.domain.approval import Approval, AskState, Decision
@@ -33,6 +34,30 @@ def asked_for() -> Approval:
         arguments="{}", subject="true", line="true", preview="", reason="it is dangerous", digest="d",
         opened_at=0.0, expires_at=1e12,
     )  # fmt: skip
+
+
+async def test_what_was_granted_and_not_used_in_its_time_is_asked_again(tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "moot.db")
+    try:
+        await talk(store)
+        rows = StoredApprovals(store)
+        clock = SetClock()
+        await rows.open(replace(asked_for(), expires_at=clock.now() + 60))
+        await rows.decide("ask-run-1-c1", attempt=1, decision=Decision.ONCE, by="owner", now=clock.now())
+        # The daemon was away for longer than the question would have stood.
+        clock.at += 61
+        asked = asyncio.Event()
+        approvals = Approvals(store=rows, clock=clock, redact=str)
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+            waits = group.create_task(approvals.request(asked_for(), lambda _: asked.set(), seconds=1e9))
+            await asked.wait()
+            assert not waits.done()
+            (again,) = await rows.pending()
+            assert (again.id, again.attempt) == ("ask-run-1-c1", 2)
+            await approvals.decide("ask-run-1-c1", attempt=2, decision=Decision.DENY, by="owner")
+        assert waits.result() is AskState.DENIED
+    finally:
+        await store.close()
 
 
 def unheard(_event: Event) -> None:

@@ -267,6 +267,16 @@ async def test_folders_are_made_with_those_above_and_twice_is_no_error(hands: Ha
         await hands("fs_mkdir", path="file/sub")
 
 
+@pytest.mark.parametrize("path", ["new/../../out", "new/deep/../../../out", "../out"])
+async def test_a_path_that_leads_out_makes_no_folder_on_the_way(hands: Hands, path: str) -> None:
+    with pytest.raises(Forbidden):
+        await hands("fs_mkdir", path=path)
+    with pytest.raises(Forbidden):
+        await hands("fs_write", path=f"{path}/file", content="x")
+    assert not (hands.cwd / "new").exists()
+    assert not (hands.cwd.parent / "out").exists()
+
+
 async def test_a_write_is_shown_as_a_diff_before_it_happens(hands: Hands) -> None:
     (hands.cwd / "f").write_text("1\n2\n")
     shown = await hands.preview("fs_write", path="f", content="1\ntwo\n")

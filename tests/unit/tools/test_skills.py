@@ -393,6 +393,13 @@ async def test_an_archive_with_its_skill_at_the_top_is_imported(shop: Shop) -> N
     assert (await shop.json("import_skill", url="s.zip"))["skills"] == ["greet"]
 
 
+async def test_an_archive_with_a_file_and_a_folder_of_one_name_is_refused(shop: Shop) -> None:
+    (shop.cwd / "s.zip").write_bytes(zipped({"job/SKILL.md": GREET, "job/x": "a file", "job/x/y": "in it"}))
+    with pytest.raises(BadRequest, match="x/y lies in what is a file of the same name"):
+        await shop.result("import_skill", url="s.zip")
+    assert not shop.folder.exists()
+
+
 async def test_a_script_skill_without_its_script_is_refused(shop: Shop) -> None:
     text = "---\nname: job\ndescription: d\nmetadata: {type: script, script: scripts/run.sh}\n---\nRun it.\n"
     (shop.cwd / "s.zip").write_bytes(zipped({"job/SKILL.md": text}))

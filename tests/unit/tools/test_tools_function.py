@@ -131,13 +131,31 @@ def test_a_tool_is_described_by_its_signature_and_docstring() -> None:
     }  # fmt: skip
 
 
-def test_a_tool_that_does_not_say_is_dangerous() -> None:
+def test_a_tool_that_does_not_say_is_dangerous_and_could_reach_anywhere() -> None:
     spec = made(plain).spec
 
     assert spec.safety is Safety.DANGEROUS
-    assert spec.sinks == frozenset()
+    assert spec.sinks == frozenset({Sink.EGRESS})
     assert spec.parameters["properties"]["times"]["description"] == "How often, at most."
     assert spec.parameters["required"] == ["text"]
+
+
+@pytest.mark.parametrize(
+    ("said", "sinks"),
+    [
+        ({"safety": "moderate"}, {Sink.EGRESS}),
+        ({"safety": "moderate", "sinks": []}, set()),
+        ({"sinks": []}, set()),
+        ({"safety": "safe"}, set()),
+        ({"safety": "safe", "sinks": ["shell"]}, {Sink.SHELL}),
+    ],
+)
+def test_what_is_safe_or_says_so_reaches_nowhere(said: dict[str, Any], sinks: set[Sink]) -> None:
+    def echo(text: str) -> str:
+        """Say it again."""
+        return text
+
+    assert made(tool(**said)(echo)).spec.sinks == sinks
 
 
 def test_a_marked_function_can_still_be_called_as_itself() -> None:

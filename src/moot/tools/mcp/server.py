@@ -26,6 +26,7 @@ Start = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 _CLOSE_SECONDS = 5.0
+_LATER = "Try again later, or do without it."
 _IN_THE_BOX = (
     " (It runs in the sandbox: `readable` and `cwd` give it folders, `network = true` the network, and"
     ' `sandbox = "off"` runs it without.)'
@@ -39,6 +40,10 @@ class _Call:
     context: RunContext
     deadline: asyncio.Timeout
     seconds: float
+
+
+class BrokeOff(Unavailable):
+    """The server was lost with a call under way."""
 
 
 _CURRENT: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("mcp_call", default=None)
@@ -163,10 +168,13 @@ class McpServer:
             # The server itself said no; that is an answer.
             return ToolResult(content=self._needs.redact(str(error))[:2000], is_error=True)
         link.drop()
-        raise self._unavailable("broke off while it was at work; whether it did anything is not known") from error
+        raise BrokeOff(
+            f"the MCP server {self.config.name} broke off while it was at work; whether it did anything is not known",
+            fix=_LATER,
+        ) from error
 
     def _unavailable(self, what: str) -> Unavailable:
-        return Unavailable(f"the MCP server {self.config.name} {what}", fix="Try again later, or do without it.")
+        return Unavailable(f"the MCP server {self.config.name} {what}", fix=_LATER)
 
     # ---- connecting -------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ from moot.domain.approval import Binding, digest
 from moot.domain.errors import MootError, NotFound
 from moot.domain.mcp import McpConfig, Offer, OfferState
 from moot.domain.ports import RunContext, Tool, ToolResult
-from moot.domain.prompt import ToolSpec
-from moot.tools.mcp.server import McpServer, Needs
+from moot.domain.prompt import Safety, ToolSpec
+from moot.tools.mcp.server import BrokeOff, McpServer, Needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,17 @@ class McpTool:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         return await self._server.call(self._offer.tool, arguments, context)
+
+    async def recover(self, error: Exception) -> bool:
+        """After its server was lost: whether it is back, and nothing speaks against a second call."""
+        if not isinstance(error, BrokeOff) or self.spec.safety is not Safety.SAFE:
+            return False
+        try:
+            await self._server.refresh(again=True)
+        except MootError:
+            # `problem` says it to whoever asks.
+            return False
+        return True
 
 
 class McpServers:

@@ -1,13 +1,11 @@
-"""Conversations and their messages: load, list, name, import."""
+"""Conversations and their messages: load, list, name."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import apsw
 
-from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded
-from moot.domain.errors import BadRequest, Conflict
-from moot.domain.message import Entry, Message
+from moot.domain.conversation import Conversation, ConversationKey, Loaded
+from moot.domain.message import Entry
 from moot.domain.senders import CHILD_SENDER
 from moot.store import archives as archives_
 from moot.store import rows
@@ -54,7 +52,8 @@ def listed(db: apsw.Connection, agent: str, sender: str, *, teammates: bool) -> 
     """Conversations, the last used first; an empty agent or sender matches all but what teammates have alone."""
     found = db.execute(
         f"SELECT {rows.CONVERSATION_COLUMNS}, {_TAINT} FROM conversations"
-        " WHERE (?1 = '' OR agent = ?1) AND (?2 = '' OR sender = ?2)"
+        # One without an agent is being imported and not there yet.
+        " WHERE agent <> '' AND (?1 = '' OR agent = ?1) AND (?2 = '' OR sender = ?2)"
         " AND (?2 <> '' OR ?3 OR substr(sender, 1, length(?4)) <> ?4) ORDER BY updated_at DESC, id DESC",
         (agent, sender, teammates, CHILD_SENDER),
     )
@@ -76,24 +75,3 @@ def trust(db: apsw.Connection, key: ConversationKey) -> None:
 def set_title(db: apsw.Connection, key: ConversationKey, title: str) -> None:
     number = rows.require_conversation(db, key)
     db.execute("UPDATE conversations SET title = ? WHERE id = ?", (title, number))
-
-
-def restore(
-    db: apsw.Connection,
-    conversation: Conversation,
-    messages: Sequence[tuple[Message, float]],
-    archives: Sequence[Archive],
-) -> None:
-    """Write an imported conversation whole; what it says of its own counts is not believed."""
-    number, _, created = create(db, conversation.key, conversation.created_at)
-    if not created:
-        raise Conflict(f"{conversation.key} exists", fix="Import it under another sender, or delete that one first.")
-    rows.insert_messages(db, number, 0, ((message, "", at) for message, at in messages))
-    db.execute(
-        "UPDATE conversations SET title = ?, cwd = ?, updated_at = ?, last_seq = ? WHERE id = ?",
-        (conversation.title, conversation.cwd, conversation.updated_at, len(messages), number),
-    )
-    for expected, archive in enumerate(archives, start=1):
-        if archive.number not in (0, expected):
-            raise BadRequest(f"archive {archive.number} stands where {expected} belongs", fix="Export it again.")
-        archives_.add(db, conversation.key, archive)

@@ -196,7 +196,8 @@ ACTS: dict[str, Act] = {
 _ACT_OF = {
     "append": "tools", "enqueue": "burst", "queued": "burst", "rerun": "again",
     "archive": "compact", "compaction": "compact", "title": "title", "delete": "bring", "import": "bring",
-    "checkpoint": "flood", "backup": "backup", "tool": "tools", "tools": "tools", "ask": "ask", "kill": "kill",
+    "part": "flood", "checkpoint": "flood", "backup": "backup", "tool": "tools", "tools": "tools", "ask": "ask",
+    "kill": "kill",
 }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """What every store promises of crashes, archives, imports, spending and tokens, through the Store port."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -151,6 +152,69 @@ async def test_an_import_never_overwrites_and_a_bad_one_leaves_nothing(store: St
         with pytest.raises((BadRequest, Conflict)):
             await store.restore_conversation(Conversation(key=OTHER), [(user("x"), 1.0)], archives)
         assert await store.load(OTHER) is None
+
+
+def long_past(count: int = 3_000) -> list[tuple[Message, float]]:
+    """More than is written in one go."""
+    return [(user(f"message {number} of boats " + "x" * 600), float(number)) for number in range(count)]
+
+
+@stored
+async def test_an_import_is_seen_whole_or_not_at_all_and_others_write_meanwhile(store: Store) -> None:
+    messages, archives = long_past(), [archived(700, number=1), archived(1_200, number=2)]
+    importing = asyncio.ensure_future(
+        store.restore_conversation(Conversation(key=KEY, title="Old"), messages, archives)
+    )
+    seen, turns = set(), 0
+    while not importing.done():
+        turns += 1
+        await store.begin(request(f"r{turns}", "hi", OTHER), now=1.0)
+        seen.add(len(await store.entries(KEY)))
+        assert {conversation.key for conversation in await store.conversations()} <= {KEY, OTHER}
+    await importing
+    # One turn at most would have come in beside a single transaction.
+    assert turns > 4
+    assert seen <= {0, len(messages)}
+    assert [(entry.message, entry.created_at) for entry in await store.entries(KEY)] == messages
+    assert [archive.last_seq for archive in await store.archives(KEY)] == [700, 1_200]
+    assert len(await store.recall(KEY, "boats", limit=9, now=9.0)) == 2
+    assert await store.check() == []
+
+
+@stored
+async def test_a_message_that_came_during_an_import_waits_behind_what_was_imported(store: Store) -> None:
+    importing = asyncio.ensure_future(store.restore_conversation(Conversation(key=KEY), long_past(), []))
+    await asyncio.sleep(0)
+    await store.enqueue(request("late", "and me?"), now=5.0)
+    assert not importing.done()
+    await importing
+    assert [run.request.id for run in await store.queued_runs()] == ["late"]
+    assert (await store.begin(request("late", "and me?"), now=6.0)).entry.seq == 3_001
+    assert len(await store.conversations()) == 1
+    assert await store.check() == []
+
+
+@stored
+async def test_an_import_that_is_stopped_leaves_nothing(store: Store) -> None:
+    importing = asyncio.ensure_future(store.restore_conversation(Conversation(key=KEY), long_past(), [archived(900)]))
+    # Some of it is on disk by then.
+    for turns in range(3):
+        await store.begin(request(f"r{turns}", "hi", OTHER), now=1.0)
+    importing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await importing
+    assert [conversation.key for conversation in await store.conversations()] == [OTHER]
+    assert await store.load(KEY) is None
+    assert await store.check() == []
+    await store.restore_conversation(Conversation(key=KEY), long_past(), [archived(900)])
+    assert len(await store.recall(KEY, "boats", limit=9, now=9.0)) == 1
+
+
+@stored
+async def test_an_empty_import_is_an_empty_conversation(store: Store) -> None:
+    await store.restore_conversation(Conversation(key=KEY, title="Nothing"), [], [])
+    (found,) = await store.conversations()
+    assert (found.key, found.title, found.last_seq) == (KEY, "Nothing", 0)
 
 
 # ---- spending -----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from moot.daemon.connection import Reply
@@ -159,7 +160,9 @@ class Records:
         conversation = replace(imported.conversation, key=key)
         # Whoever wrote the file is a stranger: it may leave out whose words it holds.
         unmarked = frozenset[str]() if asked.trust else frozenset({_IMPORTED})
-        messages = [(_masked(each, self._beside.redact, unmarked), at) for each, at in imported.messages]
+        masked = partial(_masked, redact=self._beside.redact, unmarked=unmarked)
+        # There may be much of it, and nobody else is to wait.
+        messages = await asyncio.to_thread(lambda: [(masked(each), at) for each, at in imported.messages])
         archives = [replace(each, taint=each.taint or unmarked) for each in imported.archives]
 
         async def write(_ticket: Ticket) -> None:

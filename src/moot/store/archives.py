@@ -12,6 +12,13 @@ from moot.store import rows
 def add(db: apsw.Connection, key: ConversationKey, archive: Archive) -> Archive:
     """Archive what is active up to archive.last_seq. The messages stay where they are."""
     conversation = rows.require_conversation(db, key)
+    added = insert(db, conversation, archive)
+    index_messages(db, conversation, added.first_seq, added.last_seq)
+    return added
+
+
+def insert(db: apsw.Connection, conversation: int, archive: Archive) -> Archive:
+    """The same, without the messages it holds being found by their words."""
     last_seq, archived_seq, count = rows.one(
         db.execute("SELECT last_seq, archived_seq, archives FROM conversations WHERE id = ?", (conversation,))
     )
@@ -43,18 +50,17 @@ def add(db: apsw.Connection, key: ConversationKey, archive: Archive) -> Archive:
         "UPDATE conversations SET archived_seq = ?, archives = ? WHERE id = ?",
         (added.last_seq, added.number, conversation),
     )
-    _index(db, conversation, added)
+    db.execute(
+        "INSERT INTO summary_index (rowid, title, summary) VALUES (?, ?, ?)",
+        (rows.message_id(conversation, added.number), added.title, added.summary),
+    )
     return added
 
 
-def _index(db: apsw.Connection, conversation: int, archive: Archive) -> None:
+def index_messages(db: apsw.Connection, conversation: int, first: int, last: int) -> None:
     db.execute(
         "INSERT INTO message_index (rowid, content) SELECT id, content FROM messages WHERE id BETWEEN ? AND ?",
-        (rows.message_id(conversation, archive.first_seq), rows.message_id(conversation, archive.last_seq)),
-    )
-    db.execute(
-        "INSERT INTO summary_index (rowid, title, summary) VALUES (?, ?, ?)",
-        (rows.message_id(conversation, archive.number), archive.title, archive.summary),
+        (rows.message_id(conversation, first), rows.message_id(conversation, last)),
     )
 
 

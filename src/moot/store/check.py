@@ -80,7 +80,8 @@ def _message_index(db: apsw.Connection) -> Iterator[str]:
             " WHERE seq <= archived_seq AND messages.id NOT IN (SELECT id FROM message_index_docsize)),"
             " (SELECT count(*) FROM message_index_docsize LEFT JOIN conversations"
             " ON conversations.id = message_index_docsize.id >> 32"
-            " WHERE archived_seq IS NULL OR (message_index_docsize.id & 0xffffffff) > archived_seq)"
+            # Of what is being imported messages come first, and then the archives that hold them.
+            " WHERE archived_seq IS NULL OR agent <> '' AND (message_index_docsize.id & 0xffffffff) > archived_seq)"
         )
     )
     if missing or extra:

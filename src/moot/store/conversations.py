@@ -1,13 +1,11 @@
-"""Conversations and their messages: load, list, name, import."""
+"""Conversations and their messages: load, list, name."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import apsw
 
-from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Place
-from moot.domain.errors import BadRequest, Conflict
-from moot.domain.message import Entry, Message
+from moot.domain.conversation import Conversation, ConversationKey, Loaded, Place
+from moot.domain.message import Entry
 from moot.domain.senders import CHILD_SENDER
 from moot.store import archives as archives_
 from moot.store import rows
@@ -63,9 +61,10 @@ class Wanted:
 
     def where(self) -> tuple[str, list[object]]:
         """As SQL with what is bound in it. Only what is asked for stands there, so that an index can be used."""
-        terms: list[tuple[str, tuple[object, ...]]] = []
-        if self.agent:
-            terms.append(("agent = ?", (self.agent,)))
+        # One without an agent is being imported and not there yet.
+        terms: list[tuple[str, tuple[object, ...]]] = [
+            ("agent = ?", (self.agent,)) if self.agent else ("agent <> ''", ())
+        ]
         if self.sender:
             terms.append(("sender = ?", (self.sender,)))
         elif not self.teammates:
@@ -73,14 +72,14 @@ class Wanted:
         if self.after is not None:
             terms.append(("(updated_at, id) < (?, ?)", self.after))
         written = " AND ".join(term for term, _ in terms)
-        return f"WHERE {written}" if written else "", [value for _, values in terms for value in values]
+        return written, [value for _, values in terms for value in values]
 
 
 def listed(db: apsw.Connection, wanted: Wanted) -> list[Conversation]:
     """Conversations, the last used first."""
     where, values = wanted.where()
     found = db.execute(
-        f"SELECT {rows.CONVERSATION_COLUMNS}, {_TAINT}, id FROM conversations {where}"
+        f"SELECT {rows.CONVERSATION_COLUMNS}, {_TAINT}, id FROM conversations WHERE {where}"
         " ORDER BY updated_at DESC, id DESC LIMIT ?",
         (*values, -1 if wanted.limit is None else wanted.limit),
     )
@@ -103,24 +102,3 @@ def trust(db: apsw.Connection, key: ConversationKey) -> None:
 def set_title(db: apsw.Connection, key: ConversationKey, title: str) -> None:
     number = rows.require_conversation(db, key)
     db.execute("UPDATE conversations SET title = ? WHERE id = ?", (title, number))
-
-
-def restore(
-    db: apsw.Connection,
-    conversation: Conversation,
-    messages: Sequence[tuple[Message, float]],
-    archives: Sequence[Archive],
-) -> None:
-    """Write an imported conversation whole; what it says of its own counts is not believed."""
-    number, _, created = create(db, conversation.key, conversation.created_at)
-    if not created:
-        raise Conflict(f"{conversation.key} exists", fix="Import it under another sender, or delete that one first.")
-    rows.insert_messages(db, number, 0, ((message, "", at) for message, at in messages))
-    db.execute(
-        "UPDATE conversations SET title = ?, cwd = ?, updated_at = ?, last_seq = ? WHERE id = ?",
-        (conversation.title, conversation.cwd, conversation.updated_at, len(messages), number),
-    )
-    for expected, archive in enumerate(archives, start=1):
-        if archive.number not in (0, expected):
-            raise BadRequest(f"archive {archive.number} stands where {expected} belongs", fix="Export it again.")
-        archives_.add(db, conversation.key, archive)

@@ -1,8 +1,10 @@
 """The embedded store: SQLite behind the Store port."""
 
 import asyncio
+import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Place, Recollection
@@ -14,7 +16,7 @@ from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.domain.token import Token
 from moot.domain.usage import Spend, Spent
 from moot.failpoint import reach
-from moot.store import archives, conversations, deletion, found_runs, migrate, runs, spending, tokens
+from moot.store import archives, conversations, deletion, found_runs, importing, migrate, runs, spending, tokens
 from moot.store import recall as recall_
 from moot.store.backup import keep_before_migration, write_backup
 from moot.store.check import check
@@ -111,7 +113,29 @@ class SqliteStore:
         messages: Sequence[tuple[Message, float]],
         archives: Sequence[Archive],
     ) -> None:
-        await self._write(lambda db: conversations.restore(db, conversation, messages, archives), "import")
+        """In parts, so that others write between; nobody sees it before the last, which shows it whole."""
+        token = secrets.token_hex(8)
+        arriving = importing.Arriving(token=token, conversation=conversation, messages=messages, archives=archives)
+        parts = await asyncio.to_thread(arriving.parts)
+        try:
+            for at, part in enumerate(parts[:-1]):
+                some = partial(importing.write, arriving=arriving, part=part, first=at == 0, last=False)
+                await self._write(some, "part")
+            rest = partial(importing.write, arriving=arriving, part=parts[-1], first=len(parts) == 1, last=True)
+            await self._write(rest, "import")
+        except BaseException:
+            # What the disk, or a second wish to stop, leaves undone here is done at the next start.
+            with suppress(StoreError):
+                await self._discard([token])
+            raise
+
+    async def _discard(self, tokens: Sequence[str]) -> None:
+        found = False
+        for token in tokens:
+            while await self._write(partial(importing.discard, token=token)):
+                found = True
+        if found:
+            await self.purge()
 
     # ---- runs -----------------------------------------------------------------------------------
 
@@ -175,6 +199,7 @@ class SqliteStore:
         return self._writer.post(lambda db: runs.end(db, key, run_id, last, now), "end")
 
     async def recover(self, *, now: float) -> list[Run]:
+        await self._discard(await self._read(importing.unseen))
         return await self._write(lambda db: runs.recover(db, now), "recover")
 
     async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]:

@@ -1,0 +1,182 @@
+"""Importing a conversation: written a little at a time where nobody sees it, then shown whole, in one transaction.
+
+Until then it stands under a name no agent has. What a dead daemon left there is removed at the next start.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import apsw
+
+from moot.domain.conversation import Archive, Conversation, ConversationKey
+from moot.domain.errors import BadRequest, Conflict
+from moot.domain.message import Message
+from moot.store import archives as archives_
+from moot.store import conversations, rows
+
+# No agent is called so. Nobody can ask for its conversations, and no list shows them.
+UNSEEN = ""
+# What one transaction writes: whoever else writes waits for it.
+_MOST_ROWS = 200
+_MOST_CHARACTERS = 128 * 1024
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What is written together: messages after number `after`, or archives once all messages are there."""
+
+    after: int = 0
+    messages: Sequence[tuple[Message, float]] = ()
+    archives: Sequence[Archive] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arriving:
+    """A conversation on its way in. What it says of its own counts is not believed."""
+
+    token: str
+    conversation: Conversation
+    messages: Sequence[tuple[Message, float]]
+    archives: Sequence[Archive]
+
+    @property
+    def key(self) -> ConversationKey:
+        """Where it stands meanwhile."""
+        return ConversationKey(UNSEEN, self.token)
+
+    @property
+    def archived(self) -> int:
+        """The last message that an archive holds."""
+        return self.archives[-1].last_seq if self.archives else 0
+
+    def parts(self) -> list[Part]:
+        """All of it, in parts of a bounded size; one that does not hold together is refused before any is written."""
+        _check(len(self.messages), self.archives)
+        said = _cut(self.messages, lambda each: len(each[0].content))
+        archived = _cut(self.archives, lambda each: len(each.summary))
+        parts = [Part(after=after, messages=some) for after, some in said]
+        return [*parts, *(Part(archives=some) for _, some in archived)] or [Part()]
+
+
+def _cut(found: Sequence[T], size: Callable[[T], int]) -> Iterator[tuple[int, Sequence[T]]]:
+    """Rows in stretches that are written together, each with how many come before it."""
+    first, weight = 0, 0
+    for at, row in enumerate(found):
+        if at > first and (weight + size(row) > _MOST_CHARACTERS or at - first >= _MOST_ROWS):
+            yield first, found[first:at]
+            first, weight = at, 0
+        weight += size(row)
+    if found:
+        yield first, found[first:]
+
+
+def _check(messages: int, archives: Sequence[Archive]) -> None:
+    last = 0
+    for expected, archive in enumerate(archives, start=1):
+        if archive.number not in (0, expected):
+            raise BadRequest(f"archive {archive.number} stands where {expected} belongs", fix="Export it again.")
+        if archive.first_seq not in (0, last + 1) or not last < archive.last_seq <= messages:
+            raise Conflict(
+                f"archive {expected} holds messages {archive.first_seq}..{archive.last_seq}, not those from {last + 1}"
+                f" on of {messages}",
+                fix="Export it again.",
+            )
+        last = archive.last_seq
+
+
+def write(db: apsw.Connection, arriving: Arriving, part: Part, *, first: bool, last: bool) -> None:
+    if first:
+        begin(db, arriving)
+    number = rows.require_conversation(db, arriving.key)
+    if part.messages:
+        _add_messages(db, number, part, archived=arriving.archived)
+    for archive in part.archives:
+        archives_.insert(db, number, archive)
+    if last:
+        show(db, number, arriving.conversation)
+
+
+def begin(db: apsw.Connection, arriving: Arriving) -> None:
+    key = arriving.conversation.key
+    standing = rows.conversation_id(db, key)
+    if standing is not None and not _is_line(db, standing):
+        raise _exists(key)
+    conversations.create(db, arriving.key, arriving.conversation.created_at)
+
+
+def _is_line(db: apsw.Connection, number: int) -> bool:
+    """Whether it was made for messages alone that wait until the import is over."""
+    spoken, waiting = rows.one(
+        db.execute(
+            "SELECT (SELECT last_seq FROM conversations WHERE id = ?1)"
+            " + (SELECT count(*) FROM runs WHERE conversation = ?1 AND status <> 'queued'),"
+            " (SELECT count(*) FROM runs WHERE conversation = ?1 AND status = 'queued')",
+            (number,),
+        )
+    )
+    return not spoken and bool(waiting)
+
+
+def _exists(key: ConversationKey) -> Conflict:
+    return Conflict(f"{key} exists", fix="Import it under another sender, or delete that one first.")
+
+
+def _add_messages(db: apsw.Connection, number: int, part: Part, *, archived: int) -> None:
+    rows.insert_messages(db, number, part.after, ((message, "", at) for message, at in part.messages))
+    last = part.after + len(part.messages)
+    db.execute("UPDATE conversations SET last_seq = ? WHERE id = ?", (last, number))
+    if part.after < archived:
+        archives_.index_messages(db, number, part.after + 1, min(last, archived))
+
+
+def show(db: apsw.Connection, number: int, conversation: Conversation) -> None:
+    """Give it its name. From this commit on it is there for everybody, whole."""
+    _take_queue(db, number, conversation.key)
+    db.execute(
+        "UPDATE conversations SET agent = ?, sender = ?, title = ?, cwd = ?, updated_at = ? WHERE id = ?",
+        (*conversation.key, conversation.title, conversation.cwd, conversation.updated_at, number),
+    )
+
+
+def _take_queue(db: apsw.Connection, number: int, key: ConversationKey) -> None:
+    """Messages sent meanwhile wait in line, in a conversation made for them: they go behind what was imported."""
+    standing = rows.conversation_id(db, key)
+    if standing is None:
+        return
+    if db.execute("SELECT last_seq FROM conversations WHERE id = ?", (standing,)).get:
+        raise _exists(key)
+    db.execute("UPDATE runs SET conversation = ? WHERE conversation = ?", (number, standing))
+    db.execute("DELETE FROM conversations WHERE id = ?", (standing,))
+
+
+def discard(db: apsw.Connection, token: str) -> bool:
+    """Remove a little of one that will never be shown, from its end; whether there was anything."""
+    number = rows.conversation_id(db, ConversationKey(UNSEEN, token))
+    if number is None:
+        return False
+    if db.execute("SELECT archives FROM conversations WHERE id = ?", (number,)).get:
+        db.execute("DELETE FROM summary_index WHERE rowid BETWEEN ? AND ?", _reach(number, 0, rows.MAX_SEQ))
+        db.execute("DELETE FROM archives WHERE conversation = ?", (number,))
+        db.execute("UPDATE conversations SET archives = 0, archived_seq = 0 WHERE id = ?", (number,))
+        return True
+    last = int(db.execute("SELECT last_seq FROM conversations WHERE id = ?", (number,)).get)
+    if not last:
+        db.execute("DELETE FROM conversations WHERE id = ?", (number,))
+        return True
+    left = max(0, last - _MOST_ROWS)
+    db.execute("DELETE FROM message_index WHERE rowid BETWEEN ? AND ?", _reach(number, left + 1, last))
+    db.execute("DELETE FROM messages WHERE id BETWEEN ? AND ?", _reach(number, left + 1, last))
+    db.execute("UPDATE conversations SET last_seq = ? WHERE id = ?", (left, number))
+    return True
+
+
+def _reach(number: int, first: int, last: int) -> tuple[int, int]:
+    return rows.message_id(number, first), rows.message_id(number, last)
+
+
+def unseen(db: apsw.Connection) -> list[str]:
+    """What was being imported and is not shown."""
+    return [token for (token,) in db.execute("SELECT sender FROM conversations WHERE agent = ?", (UNSEEN,))]

@@ -37,7 +37,7 @@ async def test_no_tally_outlives_the_runs_that_delegate(tmp_path: Path) -> None:
 
         async def over() -> bool:
             # Each that was left comes back in a report, and both spawn once more.
-            spawned = sorted(run.agent for run in await teammates.recent(100))
+            spawned = sorted(run.agent for run in await teammates.ended(lambda _: True, limit=100))
             done = spawned == ["librarian"] * 9 + ["operator"] * 3
             return done and not teammates.live() and not daemon.runs.lanes()
 

@@ -25,7 +25,10 @@ LONGEST = 65_536
 _LONGEST_FIRST_LINE = 255
 _DEEPEST = 8
 _DEEPEST_TREE = 60
-_MOST_NODES = 10_000
+_MOST_NODES = 6_000
+# Texts inside a command that a shell will run. Nobody writes as many; each of them is parsed.
+_MOST_TEXTS = 250
+_MOST_WORDS = 3_000
 _RANK = {Level.OK: 0, Level.ASK: 1, Level.DANGEROUS: 2}
 _NAME = re.compile(r"[\w./+@~%:-]+|\[\[?|!|\{|\}")
 _TOUCHING = (
@@ -105,8 +108,10 @@ def _parser() -> Any:
 class _Reading:
     """One script: the command itself, or a text inside it that a shell will run."""
 
-    def __init__(self, script: str, *, depth: int, outer: Variables | None) -> None:
+    def __init__(self, script: str, *, depth: int, outer: Variables | None, texts: Iterator[int] | None = None) -> None:
         self._depth = depth
+        # Counted through everything that is read for one command.
+        self._texts = texts or iter(range(_MOST_TEXTS))
         self._root: Node = _parser().parse(script.encode(errors="replace")).root_node
         self._outer = outer
         self._found: list[Verdict] = []
@@ -155,7 +160,9 @@ class _Reading:
     def _simple(self, words: Sequence[str], stage: Stage) -> None:
         if not words:
             return
-        if UNKNOWN in words[0]:
+        if len(words) > _MOST_WORDS:
+            self._say(rules.danger("it is too long to be judged"))
+        elif UNKNOWN in words[0]:
             self._say(rules.danger("what it runs is known only when it runs"))
         elif not _NAME.fullmatch(words[0]) or not words[0].isascii():
             self._say(rules.danger("the name of what it runs is disguised"))
@@ -249,8 +256,11 @@ class _Reading:
             return
         if UNKNOWN in script:
             self._say(rules.doubt("a part of the text it runs is known only when it runs"))
+        if next(self._texts, None) is None:
+            self._say(rules.danger("it is too tangled to be judged"))
+            return
         known = script.replace(UNKNOWN, "${MOOT_UNKNOWN}")
-        self._say(*_Reading(known, depth=self._depth + 1, outer=self._variables).verdicts())
+        self._say(*_Reading(known, depth=self._depth + 1, outer=self._variables, texts=self._texts).verdicts())
 
     def _pipeline(self, stages: list[Stage]) -> None:
         verdicts, scripts = self._flow.judge_chain(stages)

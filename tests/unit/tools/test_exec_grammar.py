@@ -51,6 +51,48 @@ def test_a_command_made_to_be_hard_to_read_is_dangerous_and_quickly_so(command: 
     assert time.perf_counter() - start < 2.0
 
 
+def _filled(before: str, unit: str, after: str = "") -> str:
+    return before + unit * ((LONGEST - len(before) - len(after)) // len(unit)) + after
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        _filled("python3 -c '", "exec(", "'"),
+        _filled("python3 -c '", "while ", "'"),
+        _filled("python3 -c '", "from os import ", "'"),
+        _filled("python3 - <<'EOF'\n'", "\\'", "\nEOF\n"),
+        _filled("perl -e '", "open ", "'"),
+        _filled("perl -e '", "qx(", "'"),
+        _filled("awk '\"", '\\"', "'"),
+        _filled("sed '", "s/a/b/;", "'"),
+        _filled("sed '", "\n", "'"),
+        _filled("x='", "a[", "'"),
+        _filled("psql -c '", "\\a", "'"),
+        _filled("m4 <<'EOF'\n", "syscmd(", "\nEOF\n"),
+        _filled("sqlite3 a.db '", "\n", "'"),
+        _filled("julia -e '", '"a b" ', "'"),
+        _filled("fzf --bind '", "execute", "'"),
+        _filled("npm install ", "install ", "x"),
+        _filled("chmod ", "u", " x"),
+        _filled("cat /", "*?"),
+        _filled("rm ", "/*", "x"),
+        _filled("echo {", ","),
+        _filled("env -S '", "a ", "'"),
+        _filled("echo '", "w ", "' | xargs rm"),
+        "echo " + ("{" + ",".join("abcdefghij" * 6) + "}") * 6,
+        "|".join(["cat"] * 1900),
+        "find " + "a " * 2500 + "-exec rm {} \\; " * 300,
+        "frob " + ("rm " + "w " * 170) * 31,
+    ],
+)
+def test_no_text_takes_longer_to_judge_than_its_length_allows(command: str) -> None:
+    # Some of these took minutes when every pair of places in the text was tried; now none takes a fifth of a second.
+    start = time.process_time()
+    classify(command)
+    assert time.process_time() - start < 2.0
+
+
 @pytest.mark.parametrize("wrapper", ["frobnicate", "frobnicate --level 3 --", "/opt/tools/frob -x y"])
 def test_a_program_nobody_knows_is_judged_by_the_dangerous_command_it_is_handed(wrapper: str) -> None:
     assert classify(f"{wrapper} rm -rf /").level is Level.DANGEROUS

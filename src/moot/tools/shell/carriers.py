@@ -129,7 +129,7 @@ def _fd(arguments: Sequence[str]) -> Iterator[Carried]:
 
 def _chosen(arguments: Sequence[str]) -> Iterator[Carried]:
     for word in arguments:
-        yield from re.findall(r"(?:execute|become|reload|transform)[\w-]*[(:\[{](.+?)(?:[)\]}]|$)", word)
+        yield from re.findall(r"(?:execute|become|reload|transform)[\w-]{0,40}[(:\[{](.+?)(?:[)\]}]|$)", word)
     if value := option_value(arguments, "--preview"):
         yield value.replace("{}", UNKNOWN)
 

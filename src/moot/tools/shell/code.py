@@ -9,33 +9,40 @@ from moot.tools.shell import paths
 from moot.tools.shell.carriers import CARRIERS
 from moot.tools.shell.code_options import code_of, option_code, shell_code
 from moot.tools.shell.languages import LANGUAGES, Carried, commands
+from moot.tools.shell.literals import follows, quoted, shell_quoted
 from moot.tools.shell.rules import INTERPRETERS, SHELLS, danger, doubt, operands, option_value
 from moot.tools.shell.stage import Stage
 from moot.tools.shell.words import UNKNOWN
 
-_QUOTED = re.compile(r"'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"|`([^`]*)`")
 _CALLS_SHELL = re.compile(
     r"\b((?:os|posix)\.(system|popen|execute|exec[lv]p?e?|spawn\w*|posix_spawn\w*)|subprocess|commands\.get|child_process|execSync|spawnSync"
     r"|shell_exec|passthru|proc_open|popen|IO\.popen|Kernel\.(system|exec|spawn)|Process\.spawn|Open3|pty\.spawn"
     r"|create_subprocess_\w+|Bun\.spawn\w*|Deno\.(run|Command))"
     r"|\b(system|exec|qx|spawn)\b\s*[(\"'/{\[<$@|!]|\b(system|exec)\s+qw\b|`|%x[^\w\s]"
-    r"|from\s+(os|posix|pty)\s+import\s[^;\n]*\b(system|popen|exec\w+|spawn\w*|posix_spawn\w*)"
 )
+_TAKEN_FROM = re.compile(r"\bfrom\s+(os|posix|pty)\s+import\s")
+_TAKEN = re.compile(r"\b(system|popen|exec\w+|spawn\w*|posix_spawn\w*)")
 # Perl opens a program like a file: a bar before, behind or in place of its name.
-_PIPE_OPENED = re.compile(r"\bopen\b[^;\n]*?(?:['\"]\s*\||\|\s*['\"])")
-_SHELL_QUOTED = re.compile(
-    r"(?:%x|\bq[xw])\s*(?:\((.*?)\)|\{(.*?)\}|\[(.*?)\]|<(.*?)>|([^\w\s({\[<])(.*?)\5)", re.DOTALL
-)
+_OPENS = re.compile(r"\bopen\b")
+_BAR = re.compile(r"['\"]\s*\||\|\s*['\"]")
 _ENDS_ALL = re.compile(r"\bkill(?:pg)?\s*\(?\s*(?:-1\b|['\"]?\w+['\"]?\s*(?:,|=>)\s*-1\b)")
 _CONNECTS = re.compile(
-    r"\bsocket\b|IO::Socket|TCPSocket|net\.(connect|Socket|createConnection)|fsockopen|dup2|/dev/tcp"
+    r"\bsocket\b|IO::Socket|TCPSocket|\bnet\.(connect|Socket|createConnection)|fsockopen|dup2|/dev/tcp"
+    r"|require\(\s*['\"](node:)?(net|tls|dgram)['\"]|\bfrom\s+['\"](node:)?(net|tls|dgram)['\"]|Deno\.connect|Bun\.connect"
 )
-_DISGUISES = re.compile(
-    r"(exec|eval|compile|Function|loads)\s*\(.*"
-    r"(b64|base64|decode|urlopen|requests|zlib|fromhex|atob|Buffer|unhexlify|marshal|chr\()"
-    r"|\b(eval|exec)\b.*(http|LWP|URI|urlopen|\.get\(|recv)|http.*\b(eval|exec)\b"
-    r"|__import__|getattr\(\s*__builtins__|pickle\.loads|marshal\.loads|vm\.run",
-    re.DOTALL,
+_DISGUISES = re.compile(r"__import__|getattr\(\s*__builtins__|pickle\.loads|marshal\.loads|vm\.run")
+# Where the second comes after the first, the code runs what it has fetched or decoded.
+_HIDDEN = (
+    (
+        re.compile(r"(exec|eval|compile|Function|loads)\s*\("),
+        re.compile(r"b64|base64|decode|urlopen|requests|zlib|fromhex|atob|Buffer|unhexlify|marshal|chr\("),
+    ),
+    (
+        re.compile(r"\b(system|popen|Popen|execSync|spawn\w*|getoutput|check_\w+|call|run|shell_exec|passthru)\s*\("),
+        re.compile(r"b(64|32|16|85)decode|a85decode|fromhex|unhexlify|\batob\b|base64_decode|rot13|\bchr\(|urlopen\("),
+    ),
+    (re.compile(r"\b(eval|exec)\b"), re.compile(r"http|LWP|URI|urlopen|\.get\(|recv")),
+    (re.compile(r"http"), re.compile(r"\b(eval|exec)\b")),
 )
 _REMOVES = re.compile(
     r"rmtree|os\.(remove|unlink|rmdir|removedirs|rename|replace|truncate)|shutil\.move|fs\.(rm|unlink|rmdir|rename)"
@@ -46,7 +53,11 @@ _OWN_CODE = re.compile(
 )
 _OWN_OWNER = "would let Moot be its own owner"
 _PLAIN = re.compile(r"[\w./~*@%+=:-]+")
-_FORKS = re.compile(r"(while|for|loop|until).*\bfork\b|\bfork\b.*\b(while|for)\b", re.DOTALL)
+_FORK = re.compile(r"\bfork\b")
+_FORKS = ((re.compile(r"while|for|loop|until"), _FORK), (_FORK, re.compile(r"\b(while|for)\b")))
+_HOME = re.compile(r"expanduser|HOME|homedir|Path\.home|Dir\.home|USERPROFILE|userInfo\(")
+# More of them than anybody writes, and reading on would take long.
+_MOST_ESCAPED = 64
 _FOR_WRITING = re.compile(r"['\"][wax]b?\+?['\"]|write|shutil\.copy|os\.(chmod|symlink|link)")
 _WRITES = re.compile(
     r"open\(|write_text|writeFile|File\.write|file_put_contents|shutil\.copy\w*|os\.(chmod|symlink|link)"
@@ -147,11 +158,11 @@ def foreign(name: str, code: str) -> Iterator[Carried]:
         yield doubt(f"a part of the {name} code is known only when it runs")
     if _OWN_CODE.search(code):
         yield danger(_OWN_OWNER)
-    if _DISGUISES.search(code):
+    if _DISGUISES.search(code) or any(follows(code, *pair) for pair in _HIDDEN):
         yield danger(f"the {name} code hides what it does")
     if name == "tclsh" and re.search(r"\bexec\b", code):
         yield danger("the Tcl code runs other programs")
-    if _FORKS.search(code):
+    if any(follows(code, *pair) for pair in _FORKS):
         yield danger(f"the {name} code starts itself again and again")
     if _ENDS_ALL.search(code):
         yield danger(f"the {name} code ends everything it may end")
@@ -159,10 +170,15 @@ def foreign(name: str, code: str) -> Iterator[Carried]:
 
 
 def _effects(name: str, code: str) -> Iterator[Carried]:
-    literals = ["".join(found) for found in _QUOTED.findall(code)]
-    literals += [inner for found in _SHELL_QUOTED.findall(code) for inner in (*found[:4], found[5]) if inner]
-    opened = name in ("perl", "ruby") and _PIPE_OPENED.search(code) is not None
-    runs = opened or _CALLS_SHELL.search(code) is not None
+    literals = quoted(code)
+    if literals is None:
+        yield danger(f"the {name} code is too tangled to be judged")
+        return
+    literals += shell_quoted(code)
+    lines = re.split(r"[;\n]", code)
+    opened = name in ("perl", "ruby") and any(follows(line, _OPENS, _BAR) for line in lines)
+    taken = any(follows(line, _TAKEN_FROM, _TAKEN) for line in lines)
+    runs = opened or taken or _CALLS_SHELL.search(code) is not None
     # The bar of an opened program is not a part of the program.
     literals = [literal.strip("| -") if opened else literal for literal in literals]
     if _CONNECTS.search(code) and (runs or "dup2" in code or "exec" in code or "pty" in code):
@@ -175,7 +191,7 @@ def _effects(name: str, code: str) -> Iterator[Carried]:
         if literals and all(_PLAIN.fullmatch(literal) for literal in literals):
             yield " ".join(literals)
     yield from _touched(name, code, literals)
-    if _REMOVES.search(code) and re.search(r"expanduser|HOME|homedir|Path\.home", code):
+    if _REMOVES.search(code) and _HOME.search(code):
         yield danger(f"the {name} code removes the home")
 
 
@@ -195,6 +211,10 @@ def _touched(name: str, code: str, literals: list[str]) -> Iterator[Verdict]:
 # ---- the rest of those who carry ---------------------------------------------------------------
 
 
+_DOES_AWAY = re.compile(r"\b(rm|unlink|shred|truncate)\b")
+_FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
+
+
 def _find(arguments: list[str]) -> Iterator[Carried]:
     starts = _starts(arguments)
     wide = any(paths.root_like(start) or paths.system(start) for start in starts)
@@ -203,14 +223,25 @@ def _find(arguments: list[str]) -> Iterator[Carried]:
             yield danger("removes what it finds in the system or the whole home")
         elif len(arguments) <= len(starts) + 1:
             yield doubt("removes everything it finds")
+    if len(starts) * sum(word in _FIND_RUNS for word in arguments) > _MOST_ESCAPED:
+        yield danger("it is too tangled to be judged")
+        return
     for index, word in enumerate(arguments):
-        if word in ("-exec", "-execdir", "-ok", "-okdir"):
-            inner = list(takewhile(lambda part: part not in (";", "+"), arguments[index + 1 :]))
-            for start in starts:
-                found = start if wide else f"{start.rstrip('/')}/x"
-                yield [part.replace("{}", found) for part in inner]
+        if word in _FIND_RUNS:
+            yield from _on_each(
+                starts, list(takewhile(lambda w: w not in (";", "+"), arguments[index + 1 :])), wide=wide
+            )
         if word in ("-fprintf", "-fprint", "-fls"):
             yield ["touch", *arguments[index + 1 : index + 2]]
+
+
+def _on_each(starts: list[str], inner: list[str], *, wide: bool) -> Iterator[Carried]:
+    """What find does with what it finds."""
+    if wide and any(_DOES_AWAY.search(word) for word in inner):
+        yield danger("does away with what it finds in the system or the whole home")
+    for start in starts:
+        found = start if wide else f"{start.rstrip('/')}/x"
+        yield [part.replace("{}", found) for part in inner]
 
 
 def _starts(arguments: list[str]) -> list[str]:
@@ -223,6 +254,9 @@ def _awk(arguments: list[str]) -> Iterator[Carried]:
     for word in _programs(arguments, ("-f", "--file", "-F", "-v", "--assign", "--field-separator")):
         if UNKNOWN in word:
             yield doubt("a part of the awk code is known only when it runs")
+        if word.count('\\"') > _MOST_ESCAPED:
+            yield danger("the awk code is too tangled to be judged")
+            continue
         for groups in _AWK_RUNS.findall(word):
             run = next((group for group in (*groups[:1], *groups[2:]) if group), "") + (UNKNOWN if groups[1] else "")
             yield danger("awk feeds a shell") if groups[3] and _awaits_script(run) else run
@@ -257,13 +291,21 @@ def _programs(arguments: list[str], taking: tuple[str, ...]) -> Iterator[str]:
 def _sed(arguments: list[str]) -> Iterator[Carried]:
     for word in _programs(arguments, ("-f", "--file", "-l", "--line-length")):
         for runs in re.findall(
-            r"(?:^|[;{}\n])\s*(?:[\d,$+~!]|/(?:[^/\\]|\\.)*/)*\s*e(?:\s+|$)(.*)$", word, re.MULTILINE
+            r"(?:^|[;{}])[^\S\n]*(?:[\d,$+~!]|/(?:[^/\\]|\\.)*/)*[^\S\n]*e(?:[^\S\n]+|$)(.*)$", word, re.MULTILINE
         ):
             yield runs or danger("sed runs what it reads")
-        if re.search(r"s([^\w\s]).*\1.*\1[gimp\d]*e[gimp\d]*$", word):
+        if any(_evaluates(part) for part in (word, *re.split(r"[;}\n]", word))):
             yield danger("sed runs what it makes")
         for target in re.findall(r"(?:^|[;\s/\d])[wW]\s+(\S+)", word):
             yield ["touch", target]
+
+
+def _evaluates(script: str) -> bool:
+    """Whether it ends in a substitution whose flags say that the result is run."""
+    head = script.rstrip(" \t\n").rstrip("gimpeIM0123456789")
+    flags, mark = script[len(head) :], head[-1:]
+    start = head.find(f"s{mark}") if "e" in flags and mark and not mark.isalnum() else -1
+    return start >= 0 and head.count(mark, start + 2) >= 2
 
 
 def _ssh(arguments: list[str]) -> Iterator[Carried]:

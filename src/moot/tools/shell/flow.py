@@ -25,6 +25,8 @@ from moot.tools.shell.words import UNKNOWN, Node, Variables, ansi, every, text
 _TELLING = frozenset({"env", "printenv", "history", "set", "export", "declare", "compgen", "ps"})
 _REMOVING = frozenset({"rm", "shred", "unlink", "rmdir", "truncate", "mv", "chmod", "chown"})
 _UNPACKERS = frozenset({"tar", "bsdtar", "cpio", "unzip"})
+# A pipe longer than anybody writes, and more words than anybody hands to xargs in a text.
+_LONGEST_PIPE, _MOST_GIVEN = 64, 256
 _PACKING = frozenset({"tar", "zip", "cat", "find", "gzip", "base64", "7z"})
 
 
@@ -59,6 +61,8 @@ class Flow:
 
     def _copied(self, chain: list[Stage]) -> None:
         """What goes through tee is in its files as well."""
+        if len(chain) > _LONGEST_PIPE:
+            return
         for index, tee in enumerate(chain):
             targets = [paths.place(word) for word in operands(tee.arguments)] if tee.name == "tee" else []
             said = _printed(chain[0]) if index == 1 else None
@@ -123,6 +127,8 @@ class Flow:
         """What is to be said of a pipe, and the scripts that are known to go through it."""
         verdicts: list[Verdict] = []
         scripts: list[tuple[str, str]] = []
+        if len(stages) > _LONGEST_PIPE:
+            return [danger("it is too tangled to be judged")], []
         for index, stage in enumerate(stages[1:], start=1):
             before = stages[:index]
             verdicts += _given_words(before, stage)
@@ -143,14 +149,26 @@ def _given_words(before: list[Stage], stage: Stage) -> Iterator[Verdict]:
         yield danger("feeds a shell through a side door")
     names = [earlier.name for earlier in before]
     looped = "read" in names and any(word.startswith(UNKNOWN) for word in stage.arguments)
-    if not looped and not any(word.endswith(("xargs", "parallel")) for word in stage.words[:4]):
+    if not looped and not _gathers(stage):
         return
     if stage.name in _REMOVING and any(_wide(earlier) for earlier in before):
         yield danger("does away with what it finds in the system or the whole home")
     if stage.name == "kill" and "ps" in names and not {"grep", "awk", "rg"} & set(names):
         yield danger("ends everything it may end")
-    for word in (_printed(before[0]) or "").split() if len(before) == 1 else ():
+    yield from _filled_in((_printed(before[0]) or "") if len(before) == 1 else "", stage)
+
+
+def _filled_in(given: str, stage: Stage) -> Iterator[Verdict]:
+    """The command once for each word that it is given."""
+    words = given.split()
+    for word in words[:_MOST_GIVEN]:
         yield from judge(stage.name, [argument.replace(UNKNOWN, word) for argument in stage.arguments])
+    if len(words) > _MOST_GIVEN:
+        yield danger("it is given more than can be judged")
+
+
+def _gathers(stage: Stage) -> bool:
+    return any(word.endswith(("xargs", "parallel")) for word in stage.words[:4])
 
 
 def _wide(stage: Stage) -> bool:

@@ -19,7 +19,7 @@ _GRAVE = named("rm dd mv chmod chown find tee shred truncate") | SHELLS | INTERP
 _RUNNING = SHELLS | INTERPRETERS
 _GIVEN_CODE = re.compile(r"-[A-Za-z]*[ceEr]|-{1,2}(eval|command|run|print)\b.*|eval")
 # More of them than anybody writes; looking into each would take long.
-_MOST = 32
+_MOST, _MOST_WORDS = 32, 2_000
 
 
 def handed(name: str, arguments: Sequence[str]) -> list[list[str]]:
@@ -32,7 +32,7 @@ def handed(name: str, arguments: Sequence[str]) -> list[list[str]]:
         for index, inner in starts
         if inner and (inner not in _RUNNING or _runs_code(arguments[index + 1 : index + 7]))
     ]
-    if len(grave) > _MOST:
+    if len(grave) > _MOST or sum(len(arguments) - index for index, _ in grave) > _MOST_WORDS:
         return [[UNKNOWN]]
     return [[inner, *arguments[index + 1 :]] for index, inner in grave]
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from moot.domain.shell import Verdict
 from moot.tools.shell import paths
+from moot.tools.shell.literals import follows
 from moot.tools.shell.rules import Words, danger, doubt, has, operands, option_value, reads, rule, writes
 from moot.tools.shell.words import UNKNOWN
 
@@ -18,6 +19,7 @@ _ESCAPES = re.compile(
     r"--privileged|--pid[= ]host|--(net|network)[= ]host|--cap-add|-v ?/:|--volume[= ]/:|src=/,|source=/,|docker\.sock"
     r"|(-v ?|--volume[= ]|src=|source=)/(etc|usr|var|bin|lib|root|home|boot|dev|sys|proc|run)\b"
 )
+_GETS, _AFAR = re.compile(r"(install|add|i) "), re.compile(r"(https?|git\+\w+)://")
 _SYSTEMCTL_LOOKS = ("status", "show", "cat", "list-", "is-", "get-default", "help", "--version")
 
 
@@ -137,10 +139,16 @@ def _history(arguments: Words) -> Iterator[Verdict]:
         yield danger("changes the record of what was done")
 
 
-@rule("journalctl", "dmesg", "logrotate", "wevtutil", "ausearch")
+@rule("journalctl", "wevtutil", "ausearch")
 def _journal(arguments: Words) -> Iterator[Verdict]:
-    words = " ".join(arguments)
-    if re.search(r"--(vacuum|rotate|flush|clear|force)|(^| )-[a-z]*[Ccf]( |$)(?!.*-u)", words) and "-fu" not in words:
+    if any(re.match(r"--(vacuum|rotate|flush|clear|read-clear|force|relinquish)", word) for word in arguments):
+        yield danger("changes the machine's logs")
+
+
+@rule("dmesg", "logrotate")
+def _kernel_log(arguments: Words) -> Iterator[Verdict]:
+    yield from _journal(arguments)
+    if has(arguments, "Ccf"):
         yield danger("changes the machine's logs")
 
 
@@ -266,7 +274,7 @@ def _packages(arguments: Words) -> Iterator[Verdict]:
     words = " ".join(arguments)
     if re.search(r"(^| )(publish|upload|push|login|adduser|owner|token)( |$)", words):
         yield doubt("publishes a package or signs in")
-    if re.search(r"--(extra-)?index-url|--registry|(install|add|i) .*(https?|git\+\w+)://|--trusted-host| -i ", words):
+    if re.search(r"--(extra-)?index-url|--registry|--trusted-host| -i ", words) or follows(words, _GETS, _AFAR):
         yield doubt("installs from a place of its own choosing")
 
 

@@ -221,11 +221,7 @@ def _into_all(arguments: Words) -> Iterator[Verdict]:
 def _modes(arguments: Words) -> Iterator[Verdict]:
     named = [word for word in arguments if not re.fullmatch(r"-[RfvchPHL]+|--[a-z-]+(=.*)?", word)]
     mode, targets = (named[0] if named else ""), named[1:]
-    if (
-        re.search(r"[ugoa]*\+[rwxX]*[s]", mode)
-        or re.fullmatch(r"0?[2467][0-7]{3}", mode)
-        or re.search(r"=[rwx]*s", mode)
-    ):
+    if re.search(r"\+[rwxX]*s", mode) or re.fullmatch(r"0?[2467][0-7]{3}", mode) or re.search(r"=[rwx]*s", mode):
         yield _danger("lets others run a program with its owner's rights")
     everything = has(arguments, "R", "--recursive")
     for target in targets:

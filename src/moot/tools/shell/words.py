@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 # Stands for what only the running shell knows: an expansion, a substitution.
@@ -10,10 +11,14 @@ UNKNOWN = "\x00"
 # A node of the parser; its library has no types for us to lean on at import time.
 Node = Any
 
-_KNOWN = {"HOME": "~", "PWD": ".", "TMPDIR": "/tmp", "OLDPWD": UNKNOWN}
+_KNOWN = {
+    "HOME": "~", "PWD": ".", "TMPDIR": "/tmp", "OLDPWD": UNKNOWN, "MOOT_HOME": "~/.moot",
+    "XDG_CONFIG_HOME": "~/.config", "XDG_DATA_HOME": "~/.local/share", "XDG_STATE_HOME": "~/.local/state",
+}  # fmt: skip
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
 _ANSI = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL)
-_BRACES = re.compile(r"^(.*?)\{([^{}]*,[^{}]*)\}(.*)$", re.DOTALL)
+# Braces that make more words than this are not written by anybody who wants to be understood.
+_MOST_BRACED = 256
 # What stands for a secret or for something unknown stays unknown, whatever a script sets it to.
 _NEVER_KNOWN = ("MOOT_SECRET", "MOOT_UNKNOWN")
 # Builtins that give variables values of their own: the names among their words can hold anything afterwards.
@@ -93,7 +98,8 @@ class Variables:
         if node.type in ("simple_expansion", "expansion") and UNKNOWN not in word:
             return word.split() or [word]
         if node.type in ("word", "concatenation"):
-            return list(_braced(word))
+            made = list(islice(_braced(word), _MOST_BRACED + 1))
+            return made if len(made) <= _MOST_BRACED else [*made, UNKNOWN]
         return [word]
 
     def _altered(self, node: Node) -> str:
@@ -159,9 +165,23 @@ def ansi(escaped: str) -> str:
 
 
 def _braced(word: str, depth: int = 0) -> Iterator[str]:
-    found = _BRACES.match(word)
+    found = _brace(word) if "{" in word else None
     if found is None or depth > 6:
         yield word
         return
-    for part in found[2].split(","):
-        yield from _braced(found[1] + part + found[3], depth + 1)
+    before, inner, after = found
+    for part in inner.split(","):
+        yield from _braced(before + part + after, depth + 1)
+
+
+def _brace(word: str) -> tuple[str, str, str] | None:
+    """The first pair of braces with a comma and no other brace inside: what is before, in and after it."""
+    start = word.find("{")
+    while start >= 0:
+        end, another = word.find("}", start), word.find("{", start + 1)
+        if end < 0:
+            return None
+        if (another < 0 or end < another) and "," in word[start:end]:
+            return word[:start], word[start + 1 : end], word[end + 1 :]
+        start = another
+    return None

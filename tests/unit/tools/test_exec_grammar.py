@@ -9,7 +9,11 @@ from moot.tools.shell_grammar import LONGEST, classify, classify_script
 from tests.unit.tools.shell_commands import ASK, DANGEROUS, EVERYDAY
 
 # What the documentation reports. A rule that raises it must be worth it.
-FALSE_ALARMS = {'eval "$(ssh-agent -s)"', "$EDITOR notes.txt"}
+FALSE_ALARMS = {
+    'eval "$(ssh-agent -s)"',
+    "$EDITOR notes.txt",
+    'python3 -c "import socket; print(socket.gethostname())"',
+}
 
 
 @pytest.mark.parametrize("command", DANGEROUS)

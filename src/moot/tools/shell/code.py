@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
 
 from moot.domain.shell import Verdict
 from moot.tools.shell import paths
 from moot.tools.shell.carriers import CARRIERS
 from moot.tools.shell.code_options import code_of, option_code, shell_code
+from moot.tools.shell.finding import found
 from moot.tools.shell.languages import LANGUAGES, Carried, commands
-from moot.tools.shell.literals import follows, quoted, shell_quoted
+from moot.tools.shell.literals import PLAIN, follows, quoted, shell_quoted, with_words
 from moot.tools.shell.rules import INTERPRETERS, SHELLS, danger, doubt, operands, option_value
 from moot.tools.shell.stage import Stage
 from moot.tools.shell.words import UNKNOWN
@@ -52,7 +52,6 @@ _OWN_CODE = re.compile(
     r"\b(import|from)\s+(\w+\s*,\s*)*moot\b|(import_module|run_module|run_path|find_spec)\(\s*['\"][^'\"]*\bmoot\b"
 )
 _OWN_OWNER = "would let Moot be its own owner"
-_PLAIN = re.compile(r"[\w./~*@%+=:-]+")
 _FORK = re.compile(r"\bfork\b")
 _FORKS = ((re.compile(r"while|for|loop|until"), _FORK), (_FORK, re.compile(r"\b(while|for)\b")))
 _HOME = re.compile(r"expanduser|HOME|homedir|Path\.home|Dir\.home|USERPROFILE|userInfo\(")
@@ -116,7 +115,8 @@ def carried(name: str, arguments: list[str]) -> Iterator[Carried]:
     if name in SHELLS:
         code = shell_code(name, arguments)
         if code is not None:
-            yield _with_words(code, arguments)
+            given = arguments[arguments.index(code) + 1 :] if code in arguments else []
+            yield with_words(code, given)
         elif name == "pwsh" and any(re.match(r"-e", word, re.IGNORECASE) for word in arguments):
             yield danger("pwsh runs a text that is hidden")
         elif any(re.fullmatch(r"-[a-z]*p[a-z]*", word) for word in arguments):
@@ -129,23 +129,12 @@ def carried(name: str, arguments: list[str]) -> Iterator[Carried]:
         yield from _CARRIERS[name](arguments)
 
 
-def _with_words(code: str, arguments: list[str]) -> str:
-    """The text with the plain words it is given put in: the first of them is its name, the others are $1 and so on."""
-    given = arguments[arguments.index(code) + 1 :] if code in arguments else []
-    if not given or not all(_PLAIN.fullmatch(word) for word in given):
-        return code
-
-    def word(match: re.Match[str]) -> str:
-        number = match[1] or match[2]
-        return " ".join(given[1:]) if number in "@*" else "".join(given[int(number) : int(number) + 1])
-
-    return re.sub(r"\$(?:([\d@*])|\{([\d@*])\})", word, code)
-
-
 def _interpreted(name: str, arguments: list[str]) -> Iterator[Carried]:
     code = code_of(name, arguments)
     if code is not None:
         yield from foreign(name, code)
+    elif name == "deno" and any("://" in word for word in operands(arguments)[1:2]):
+        yield danger("deno runs what it fetches")
     elif any(word.rpartition("/")[2] == "moot" for word in operands(arguments)[:1]):
         yield danger(_OWN_OWNER)
 
@@ -188,7 +177,7 @@ def _effects(name: str, code: str) -> Iterator[Carried]:
     if runs:
         yield doubt(f"the {name} code runs other programs")
         yield from (literal for literal in literals if " " in literal or literal.isalpha())
-        if literals and all(_PLAIN.fullmatch(literal) for literal in literals):
+        if literals and all(PLAIN.fullmatch(literal) for literal in literals):
             yield " ".join(literals)
     yield from _touched(name, code, literals)
     if _REMOVES.search(code) and _HOME.search(code):
@@ -209,45 +198,6 @@ def _touched(name: str, code: str, literals: list[str]) -> Iterator[Verdict]:
 
 
 # ---- the rest of those who carry ---------------------------------------------------------------
-
-
-_DOES_AWAY = re.compile(r"\b(rm|unlink|shred|truncate)\b")
-_FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
-
-
-def _find(arguments: list[str]) -> Iterator[Carried]:
-    starts = _starts(arguments)
-    wide = any(paths.root_like(start) or paths.system(start) for start in starts)
-    if "-delete" in arguments:
-        if wide:
-            yield danger("removes what it finds in the system or the whole home")
-        elif len(arguments) <= len(starts) + 1:
-            yield doubt("removes everything it finds")
-    if len(starts) * sum(word in _FIND_RUNS for word in arguments) > _MOST_ESCAPED:
-        yield danger("it is too tangled to be judged")
-        return
-    for index, word in enumerate(arguments):
-        if word in _FIND_RUNS:
-            yield from _on_each(
-                starts, list(takewhile(lambda w: w not in (";", "+"), arguments[index + 1 :])), wide=wide
-            )
-        if word in ("-fprintf", "-fprint", "-fls"):
-            yield ["touch", *arguments[index + 1 : index + 2]]
-
-
-def _on_each(starts: list[str], inner: list[str], *, wide: bool) -> Iterator[Carried]:
-    """What find does with what it finds."""
-    if wide and any(_DOES_AWAY.search(word) for word in inner):
-        yield danger("does away with what it finds in the system or the whole home")
-    for start in starts:
-        found = start if wide else f"{start.rstrip('/')}/x"
-        yield [part.replace("{}", found) for part in inner]
-
-
-def _starts(arguments: list[str]) -> list[str]:
-    own = [word for index, word in enumerate(arguments) if "-D" not in (word, *arguments[max(0, index - 1) : index])]
-    before = takewhile(lambda word: not word.startswith(("-", "(", "!")) or re.match(r"-([LHP]|O\d*)$", word), own)
-    return [word for word in before if not word.startswith("-")] or ["."]
 
 
 def _awk(arguments: list[str]) -> Iterator[Carried]:
@@ -382,7 +332,7 @@ def _source(arguments: list[str]) -> Iterator[Carried]:
 
 _CARRIERS = {
     **CARRIERS,
-    "find": _find,
+    "find": found,
     "awk": _awk,
     "gawk": _awk,
     "mawk": _awk,

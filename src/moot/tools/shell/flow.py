@@ -15,6 +15,7 @@ from moot.tools.shell.rules import (
     SHELLS,
     danger,
     doubt,
+    has,
     judge,
     operands,
     option_value,
@@ -167,6 +168,12 @@ def _filled_in(given: str, stage: Stage) -> Iterator[Verdict]:
         yield danger("it is given more than can be judged")
 
 
+def filled_here(stage: Stage) -> Iterator[Verdict]:
+    """What xargs makes of a text that is given to it in the same place."""
+    if stage.input is not None and _gathers(stage):
+        yield from _filled_in(stage.input, stage)
+
+
 def _gathers(stage: Stage) -> bool:
     return any(word.endswith(("xargs", "parallel")) for word in stage.words[:4])
 
@@ -235,3 +242,20 @@ def _downloads(stage: Stage) -> Iterator[str]:
         re.fullmatch(r"-[a-zA-Z]*O[a-zA-Z]*|--remote-name", word) for word in stage.arguments
     ):
         yield from (posixpath.basename(word.partition("?")[0]) for word in named if "/" in word)
+
+
+def floods(name: str, arguments: list[str], stage: Stage) -> Iterator[Verdict]:
+    endless = (
+        name == "yes" or name == "cat" and any(re.match(r"/dev/(zero|u?random|full)$", word) for word in arguments)
+    )
+    if endless and any(not target.startswith("/dev/") for target in stage.outputs):
+        yield danger("writes until the disk is full")
+
+
+def ends_all(name: str, stage: Stage) -> Iterator[Verdict]:
+    told = [inner.name for inner in stage.told]
+    if name == "kill" and "ps" in told and "grep" not in told and "pgrep" not in told:
+        yield danger("ends everything it may end")
+    for inner in stage.told if name == "kill" else ():
+        if inner.name == "pgrep" and has(inner.arguments, "uU") and len(operands(inner.arguments)) < 2:
+            yield danger("ends everything somebody runs")

@@ -28,11 +28,18 @@ _RUNS: dict[str, re.Pattern[str]] = {
     "gnuplot": re.compile(r"(?m)\bsystem\s*\(?\s*[\"'](.+?)[\"']|^[^\S\n]*!(.+)$|`([^`]+)`|[\"']<\s*(.+?)[\"']"),
     "m4": re.compile(r"\b(?:e?syscmd)\s*\(\s*`?(.+?)'?\s*\)", re.DOTALL),
     "ftp": re.compile(r"(?m)^[^\S\n]*!(.+)$"),
-    "gdb": re.compile(r"(?m)^[^\S\n]*(?:shell|!|make|pipe)\s*(.*)$|^[^\S\n]*(?:python|py|source|guile)\b"),
+    "gdb": re.compile(
+        r"(?m)^[^\S\n]*(?:shell|!|make|pipe)\s*(.*)$|^[^\S\n]*(?:python|py|source|guile)\b"
+        r"|^[^\S\n]*(?:call|print|p|eval)\b[^\n]*\b(?:system|popen|execl?[vp]?e?)\s*\("
+    ),
     "lldb": re.compile(r"(?m)\b(?:platform shell|shell)\s+(.+)$|^[^\S\n]*script\b|^[^\S\n]*command script\b"),
     "expect": re.compile(r"(?m)\b(?:spawn|exec|system)\s+([^\n;\]]+)|\bsend\b"),
     "mail": re.compile(r"(?m)^~[!|:]\s*(.+)$"),
 }
+_DESTROYS = re.compile(
+    r"\bdrop\s+(database|table|schema|user|role|owned)\b|\btruncate\s+\w|\bdelete\s+from\s+[\w.\"`]+\s*(;|$)",
+    re.IGNORECASE,
+)
 _ALIASES = {"mariadb": "mysql", "red": "ed", "sqlite": "sqlite3", "mailx": "mail", "cgdb": "gdb", "pgcli": "psql"}
 LANGUAGES = frozenset({*_RUNS, *_ALIASES})
 # Options whose value is such a command.
@@ -59,6 +66,8 @@ def told(name: str, script: str) -> Iterator[Carried]:
     name = _ALIASES.get(name, name)
     if UNKNOWN in script:
         yield doubt(f"{name} is given a text that is known only when it runs")
+    if name in ("psql", "mysql") and _DESTROYS.search(script):
+        yield doubt("throws away what may be nowhere else")
     if name == "m4":
         # Past the last bracket nothing is closed, and looking for it from every place would take long.
         script = script[: script.rfind(")") + 1]

@@ -1,11 +1,14 @@
 """Texts inside code that is searched and not parsed, found in time that grows with its length and no faster. Pure."""
 
 import re
+from collections.abc import Sequence
 
 # The second half is a quote that nothing closes; looking for its end is what costs.
 _QUOTED = re.compile(r"""'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`([^`]*)`|['"`]""")
 _OPENING = re.compile(r"(?:%x|\bq[xw])\s*([!-/:-@\[-`{-~])")
 _CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
+_PLACED = re.compile(r"\$(?:([\d@*])|\{([\d@*])\})")
+PLAIN = re.compile(r"[\w./~*@%+=:-]+")
 _MOST_LOST = 1_000_000
 
 
@@ -13,6 +16,18 @@ def follows(code: str, first: re.Pattern[str], second: re.Pattern[str]) -> bool:
     """Whether the one stands somewhere after the other. As one pattern this would try every pair."""
     found = first.search(code)
     return found is not None and second.search(code, found.end()) is not None
+
+
+def with_words(code: str, given: Sequence[str]) -> str:
+    """The text with the plain words it is given put in: the first of them is its name, the others are $1 and so on."""
+    if not given or not all(PLAIN.fullmatch(word) for word in given):
+        return code
+
+    def word(match: re.Match[str]) -> str:
+        number = match[1] or match[2]
+        return " ".join(given[1:]) if number in "@*" else "".join(given[int(number) : int(number) + 1])
+
+    return _PLACED.sub(word, code)
 
 
 def quoted(code: str) -> list[str] | None:

@@ -10,6 +10,10 @@ from moot.tools.shell.words import UNKNOWN
 _SYSTEM = ("bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "proc", "root", "run", "sbin", "sys",
            "usr", "var", "System", "Library", "private")  # fmt: skip
 _GLOB = re.compile(r"[*?\[]")
+# Where a machine in a cloud is told its own credentials.
+_TELLS_RIGHTS = re.compile(
+    r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google\.internal|100\.100\.100\.200|fd00:ec2::254"
+)
 _FITS_ANY = re.compile(r"[*?.!^{},\[\]]+")
 _CLASS = re.compile(r"\[[^\[\]]*\]")
 # Longer than any name that matters here.
@@ -48,6 +52,7 @@ _SECRET = (
     "/var/run/docker.sock",
     "/run/secrets/*", "/var/run/secrets/*", "~/.config/rclone/*", "~/.config/composer/auth.json", "~/.nuget/*",
 )  # fmt: skip
+_OWN = ("~/.config/moot*", "~/.local/share/moot*", "~/.local/state/moot*", "~/.moot*")
 _SECRET_NAMES = (
     "id_rsa",
     "id_dsa",
@@ -129,8 +134,15 @@ def starting(word: str) -> bool:
     return ".git/hooks/" in path + "/" and not path.endswith(".sample") or path.endswith(".git/config")
 
 
+def own(word: str) -> bool:
+    """Moot's own files."""
+    return _any(place(word), _OWN)
+
+
 def secret(word: str) -> bool:
     """A credential, or a file that holds some."""
+    if _TELLS_RIGHTS.search(word):
+        return True
     for part in re.split(r"[=@:,]", word) if "://" not in word else [word]:
         path = place(part)
         name = posixpath.basename(path)

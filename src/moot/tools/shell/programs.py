@@ -185,11 +185,14 @@ def _git(arguments: Words) -> Iterator[Verdict]:
         yield danger("writes over what belongs to the system")
     if verb in ("reset", "checkout") and "--hard" in rest or verb in ("filter-branch", "filter-repo", "update-ref"):
         yield doubt("throws away what may be nowhere else")
+    if verb == "reflog" and rest[:1] in (["expire"], ["delete"]) or verb in ("gc", "prune") and "--prune=now" in rest:
+        yield doubt("throws away what may be nowhere else")
 
 
 def _git_lets(words: list[str]) -> Iterator[Verdict]:
     for index, word in enumerate(words):
-        setting = words[index + 1] if word == "-c" and index + 1 < len(words) else ""
+        setting = words[index + 1] if word in ("-c", "--config") and index + 1 < len(words) else ""
+        setting = setting or (word.removeprefix("--config=") if word.startswith("--config=") else "")
         if setting and _GIT_RUNS.match(setting.partition("=")[0]) and "=" in setting:
             yield danger("lets git run a program")
         named = word.startswith(("--upload-pack", "--receive-pack", "--exec=", "ext::", "--exec-path=", "--config-env"))
@@ -218,6 +221,8 @@ def _archive(arguments: Words) -> Iterator[Verdict]:
     first = arguments[0] if arguments else ""
     if folder and ("x" in first or has(arguments, "x", "--extract", "--get")):
         yield from writes(folder)
+    if "--remove-files" in arguments and any(paths.root_like(w) or paths.system(w) for w in operands(arguments)[1:]):
+        yield danger("does away with what it packs up")
     if ("c" in first.lstrip("-") or has(arguments, "c", "--create")) and any(
         paths.root_like(word) for word in arguments[1:]
     ):

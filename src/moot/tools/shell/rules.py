@@ -34,7 +34,7 @@ _ALWAYS = {
     "run0 chroot setcap capsh setpriv systemd-nspawn machinectl",
     "writes to a disk as such": "wipefs blkdiscard fdisk sfdisk cfdisk gdisk sgdisk parted mkswap hdparm cryptsetup "
     "lvremove vgremove pvremove lvcreate badblocks nvme debugfs tune2fs resize2fs e2fsck fsck mke2fs dumpe2fs "
-    "partprobe losetup dmsetup zpool zfs mdadm shred srm wipe",
+    "flashrom partprobe losetup dmsetup zpool zfs mdadm shred srm wipe",
     "changes accounts": "useradd userdel usermod groupadd groupdel groupmod adduser deluser passwd chpasswd gpasswd "
     "chsh chage vipw vigr",
     "stops or changes the machine": "shutdown reboot halt poweroff init telinit kexec insmod rmmod modprobe swapoff "
@@ -43,14 +43,15 @@ _ALWAYS = {
     "aa-disable chattr",
     "starts something by itself later": "at batch systemd-run update-rc.d chkconfig launchctl anacron incrontab",
     "opens the machine to the network": "socat ngrok cloudflared chisel frpc frps localtunnel lt bore rathole ligolo "
-    "telnetd sshd dropbear xinetd inetd vsftpd gost tor msfconsole msfvenom sshuttle openvpn wg-quick",
+    "ztcp zsocket telnetd sshd dropbear xinetd inetd vsftpd gost tor msfconsole msfvenom sshuttle openvpn wg-quick",
     "reads what other programs hold in memory": "gcore",
     "is a tool for breaking in": "hydra medusa john hashcat mimikatz responder ettercap bettercap arpspoof airmon-ng",
+    "works for somebody else": "xmrig minerd cpuminer ethminer nbminer t-rex lolminer phoenixminer",
     "would let Moot be its own owner": "moot",
 }
 _BY_NAME = {name: reason for reason, names in _ALWAYS.items() for name in names.split()}
 _ASKING = {
-    "reaches other machines": "ssh sftp scp ftp tftp telnet nmap masscan tcpdump tshark mosh rclone",
+    "reaches other machines": "ssh sftp scp ftp tftp telnet nmap masscan tcpdump tshark mosh rclone ssh-copy-id",
     "sends mail": "mail mailx sendmail mutt",
     "ends other programs": "killall pkill skill xkill",
     "installs for the whole machine": "apt apt-get dnf yum pacman zypper apk brew snap flatpak dpkg rpm",
@@ -63,17 +64,31 @@ _LOOKING = named(
 )
 
 
+_LOOKING_VERBS = named(
+    "list search show info policy depends rdepends leaves outdated query repolist provides why --version --help -V "
+    "help config doctor deps desc madison showpkg"
+)
+
+
 def judge(name: str, arguments: Words) -> Iterator[Verdict]:
     """Every thought about one command that has no wrapper around it any more."""
     if reason := _BY_NAME.get(name):
         yield _danger(f"{name} {reason}")
     if name.startswith(("mkfs", "fsck.")):
         yield _danger(f"{name} writes to a disk as such")
-    if (reason := _ASK_BY_NAME.get(name)) and list(arguments) not in (["-V"], ["--version"], ["--help"]):
+    if (reason := _ASK_BY_NAME.get(name)) and not _only_looks(name, arguments):
         yield _doubt(f"{name} {reason}")
     if rule := _RULES.get(name):
         yield from rule(arguments)
     yield from _credentials(name, arguments)
+
+
+def _only_looks(name: str, arguments: Words) -> bool:
+    first = arguments[0] if arguments else ""
+    if _ASK_BY_NAME[name] != "installs for the whole machine":
+        return list(arguments) in (["-V"], ["--version"], ["--help"])
+    queries = {"dpkg": r"-[lLsSpV]|--(list|status|search|print)", "rpm": r"-q|--query", "pacman": r"-Q"}
+    return first in _LOOKING_VERBS or name in queries and re.match(queries[name], first) is not None
 
 
 def writes(target: str) -> Iterator[Verdict]:
@@ -142,6 +157,8 @@ def _credentials(name: str, arguments: Words) -> Iterator[Verdict]:
         and name in ("npm", "yarn", "pnpm")
     ):
         yield _danger(f"{name} prints credentials")
+    if "stratum+" in spoken:
+        yield _danger(f"{name} works for somebody else")
     if name in _LOOKING:
         return
     for word in _sought(arguments) if name == "find" else arguments:
@@ -225,7 +242,7 @@ def _modes(arguments: Words) -> Iterator[Verdict]:
         yield _danger("lets others run a program with its owner's rights")
     everything = has(arguments, "R", "--recursive")
     for target in targets:
-        if paths.system(target) or everything and paths.root_like(target):
+        if paths.system(target) or paths.own(target) or everything and paths.root_like(target):
             yield _danger(f"changes who may use {_shown(target)}")
         elif everything and UNKNOWN in target:
             yield _doubt(f"changes who may use {_shown(target)}")

@@ -41,10 +41,18 @@ class Variables:
             for value in node.children_by_field_name("value"):
                 self._add(text(name), self.word(value))
         for node in every(root, "command"):
-            for name in _set_by([self.word(part) for part in node.named_children]):
+            words = [self.word(part) for part in node.named_children]
+            for name in _set_by(words):
                 self._add(name, UNKNOWN)
+            self._positional(words, root)
         for node in every(root, "declaration_command"):
             self._declared(node)
+
+    def _positional(self, words: list[str], root: Node) -> None:
+        """What `set --` makes `$1` and the following, where no function gives them another meaning."""
+        if words[:2] == ["set", "--"] and next(every(root, "function_definition"), None) is None:
+            for place, word in enumerate(words[2:], start=1):
+                self._add(str(place), word)
 
     def _declared(self, node: Node) -> None:
         """`declare -n` gives a variable the name of another; `declare 'x=1'` sets one in a word of its own."""
@@ -96,11 +104,16 @@ class Variables:
         """The words a node becomes: braces multiply them, and an expansion without quotes is split."""
         word = self.word(node)
         if node.type in ("simple_expansion", "expansion") and UNKNOWN not in word:
-            return word.split() or [word]
+            return self._split(word) or [word]
         if node.type in ("word", "concatenation"):
             made = list(islice(_braced(word), _MOST_BRACED + 1))
             return made if len(made) <= _MOST_BRACED else [*made, UNKNOWN]
         return [word]
+
+    def _split(self, word: str) -> list[str]:
+        """Where the script says what words are parted by, they are parted by that as well."""
+        marks = self.value("IFS") if "IFS" in self._values else ""
+        return word.translate(dict.fromkeys(map(ord, marks), " ")).split()
 
     def _altered(self, node: Node) -> str:
         """An expansion with a twist: unknown, but a part of the home is as dear as the home."""
@@ -137,6 +150,28 @@ def every(node: Node, *kinds: str) -> Iterator[Node]:
         if here.type in kinds:
             yield here
         waiting.extend(reversed(here.named_children))
+
+
+def size(root: Node, *, deepest: int, most: int) -> int:
+    """How many nodes there are, or one more than `most` where it is larger or deeper than it may be."""
+    waiting, seen = [(root, 0)], 0
+    while waiting:
+        node, depth = waiting.pop()
+        seen += 1
+        if depth > deepest or seen > most:
+            return most + 1
+        waiting.extend((child, depth + 1) for child in node.named_children)
+    return seen
+
+
+def in_background(node: Node) -> bool:
+    waiting = [node]
+    while waiting:
+        here = waiting.pop()
+        if any(child.type == "&" for child in here.children):
+            return True
+        waiting.extend(here.named_children)
+    return False
 
 
 def _set_by(words: list[str]) -> list[str]:

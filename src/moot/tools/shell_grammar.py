@@ -12,10 +12,10 @@ from moot.domain.shell import Level, Verdict
 from moot.tools.shell import far as _far  # noqa: F401  its rules join those of `rules`
 from moot.tools.shell import paths, rules
 from moot.tools.shell import programs as _programs  # noqa: F401  its rules join those of `rules`
-from moot.tools.shell.calls import Calls, rounds
+from moot.tools.shell.calls import Calls, rounds, spelled_out
 from moot.tools.shell.code import carried, foreign, reads_code, seems_code_loader
 from moot.tools.shell.flow import Flow, ends_all, filled_here, floods
-from moot.tools.shell.handed import handed, handed_texts
+from moot.tools.shell.handed import TELLING, handed, handed_texts, inside
 from moot.tools.shell.languages import LANGUAGES, told
 from moot.tools.shell.settings import runs_index, setting
 from moot.tools.shell.stage import Stage
@@ -147,6 +147,8 @@ class _Reading:
         for chain in self._flow.chains():
             self._pipeline(chain)
         self._say(*self._flow.tells_away())
+        for script in spelled_out(self._root, self._variables):
+            self._script(script)
         readers = self._readers()
         for node in every(self._root, *readers):
             readers[node.type](node)
@@ -234,7 +236,8 @@ class _Reading:
             if self._supposed(self._simple, unwrap(words), stage):
                 told = words[0].replace(UNKNOWN, "command")
                 self._say(rules.danger(f"{name[:40]} is handed a dangerous {told}"))
-        for script in handed_texts(name, arguments):
+        given = inside(stage.input) if stage.input and _reads_on(name) else []
+        for script in [*handed_texts(name, arguments), *given]:
             if self._supposed(self._script, script):
                 self._say(rules.doubt(f"{name[:40]} is handed a dangerous command as a text"))
 
@@ -359,6 +362,11 @@ class _Reading:
 
     def _say(self, *verdicts: Verdict) -> None:
         self._found.extend(verdicts)
+
+
+def _reads_on(name: str) -> bool:
+    """Whether what comes into it may be run, as far as anybody here knows."""
+    return name not in TELLING and name not in rules.SHELLS and name not in rules.INTERPRETERS
 
 
 def _named(word: str) -> str:

@@ -1,5 +1,6 @@
 """What a script says once and means several times: functions, aliases, the rounds of a loop. Pure."""
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +16,8 @@ class Calls:
         self._functions: dict[str, str] = {}
         self._aliases: dict[str, str] = {}
         # Most scripts have none, and looking for them costs more than looking at the text.
-        if b"alias" not in root.text and b"()" not in root.text and b"function" not in root.text:
+        raw: bytes = root.text
+        if b"alias" not in raw and b"()" not in raw and b"function" not in raw:
             return
         for node in every(root, "function_definition"):
             body = node.child_by_field_name("body")
@@ -34,7 +36,7 @@ class Calls:
             if meant != body:
                 yield meant
         elif (meant := self._aliases.get(words[0], "")) and len(words) > 1:
-            yield f"{meant} {' '.join(word if UNKNOWN in word else shlex.quote(word) for word in words[1:])}"
+            yield f"{meant} {_quoted(words[1:])}"
 
 
 def rounds(node: Node, variables: Variables) -> Iterator[str]:
@@ -48,3 +50,49 @@ def rounds(node: Node, variables: Variables) -> Iterator[str]:
         known = (paths.root_like, paths.system, paths.starting, paths.secret)
         if UNKNOWN not in value and any(matters(value) for matters in known):
             yield f"{name}={shlex.quote(value)}\n{inner}"
+
+
+# A list that stands for all its words, and a variable with a twist that is not followed.
+_WHOLE = re.compile(r'"?\$\{(\w+)\[[@*]\]\}"?|"\$\{?([@*])\}?"|\$([@*])')
+_TWISTED = re.compile(r"\$\{(\w+)(?::?[-=]([^{}$`\"']*)|[%#/^,:][^{}$`\"']*)\}")
+
+
+def spelled_out(root: Node, variables: Variables) -> Iterator[str]:
+    """The script once more with lists in full, and with variables as they are or as they are when nothing is set.
+
+    Only what is worse counts: what is known of them here need not be so when it runs.
+    """
+    raw: bytes = root.text
+    if b"${" not in raw and b"set --" not in raw:
+        return
+    source = text(root)
+    lists = _lists(root, variables)
+
+    def words(found: re.Match[str]) -> str:
+        return lists.get(found[1] or found[2] or found[3], found[0])
+
+    def value(found: re.Match[str]) -> str:
+        known = variables.value(found[1])
+        return known if UNKNOWN not in known else found[2] or found[0]
+
+    meant = _TWISTED.sub(value, _WHOLE.sub(words, source))
+    if meant != source:
+        yield meant
+
+
+def _lists(root: Node, variables: Variables) -> dict[str, str]:
+    lists = {}
+    for node in every(root, "variable_assignment"):
+        value = node.child_by_field_name("value")
+        if value is not None and value.type == "array":
+            words = [word for part in value.named_children for word in variables.words(part)]
+            lists[text(node.child_by_field_name("name"))] = _quoted(words)
+    for node in every(root, "command"):
+        words = [variables.word(part) for part in node.named_children]
+        if words[:2] == ["set", "--"]:
+            lists["@"] = lists["*"] = _quoted(words[2:])
+    return lists
+
+
+def _quoted(words: Sequence[str]) -> str:
+    return " ".join("${MOOT_UNKNOWN}" if UNKNOWN in word else shlex.quote(word) for word in words)

@@ -17,13 +17,15 @@ from moot.tools.shell.words import UNKNOWN
 _CALLS_SHELL = re.compile(
     r"\b((?:os|posix)\.(system|popen|execute|exec[lv]p?e?|spawn\w*|posix_spawn\w*)|subprocess|commands\.get|child_process|execSync|spawnSync"
     r"|shell_exec|passthru|proc_open|popen|IO\.popen|Kernel\.(system|exec|spawn)|Process\.spawn|Open3|pty\.spawn"
-    r"|create_subprocess_\w+|Bun\.spawn\w*|Deno\.(run|Command))"
+    r"|create_subprocess_\w+|process\.binding|Bun\.spawn\w*|Deno\.(run|Command))"
     r"|\b(system|exec|qx|spawn)\b\s*[(\"'/{\[<$@|!]|\b(system|exec)\s+qw\b|`|%x[^\w\s]"
 )
 _TAKEN_FROM = re.compile(r"\bfrom\s+(os|posix|pty)\s+import\s")
 _TAKEN = re.compile(r"\b(system|popen|exec\w+|spawn\w*|posix_spawn\w*)")
 # Perl opens a program like a file: a bar before, behind or in place of its name.
 _OPENS = re.compile(r"\bopen\b")
+_INTO = re.compile(r"['\"]\s*\+?>")
+_RIGHTS = re.compile(r"\bset(re|res|e)?[ug]id\s*\(\s*0|\$[<>]\s*=\s*0")
 _BAR = re.compile(r"['\"]\s*\||\|\s*['\"]")
 _ENDS_ALL = re.compile(r"\bkill(?:pg)?\s*\(?\s*(?:-1\b|['\"]?\w+['\"]?\s*(?:,|=>)\s*-1\b)")
 _CONNECTS = re.compile(
@@ -59,7 +61,8 @@ _HOME = re.compile(r"expanduser|HOME|homedir|Path\.home|Dir\.home|USERPROFILE|us
 _MOST_ESCAPED = 64
 _FOR_WRITING = re.compile(r"['\"][wax]b?\+?['\"]|write|shutil\.copy|os\.(chmod|symlink|link)")
 _WRITES = re.compile(
-    r"open\(|write_text|writeFile|File\.write|file_put_contents|shutil\.copy\w*|os\.(chmod|symlink|link)"
+    r"open\(|write_text|writeFile|appendFile|createWriteStream|copyFile|(File|IO)\.(bin)?write|file_put_contents"
+    r"|shutil\.copy\w*|os\.(chmod|symlink|link)"
 )
 _TEXT_OPTIONS = ("-e", "--expression", "--source")
 _AWK_RUNS = re.compile(
@@ -153,9 +156,17 @@ def foreign(name: str, code: str) -> Iterator[Carried]:
         yield danger("the Tcl code runs other programs")
     if any(follows(code, *pair) for pair in _FORKS):
         yield danger(f"the {name} code starts itself again and again")
+    yield from _reaches_for(name, code)
+    yield from _effects(name, code)
+
+
+def _reaches_for(name: str, code: str) -> Iterator[Verdict]:
+    if _RIGHTS.search(code):
+        yield danger(f"the {name} code takes another's rights")
+    if name == "php" and re.search(r"\$\w+\s*\(", code):
+        yield doubt("the php code calls what a variable names")
     if _ENDS_ALL.search(code):
         yield danger(f"the {name} code ends everything it may end")
-    yield from _effects(name, code)
 
 
 def _effects(name: str, code: str) -> Iterator[Carried]:
@@ -186,14 +197,15 @@ def _effects(name: str, code: str) -> Iterator[Carried]:
 
 def _touched(name: str, code: str, literals: list[str]) -> Iterator[Verdict]:
     removes = _REMOVES.search(code) is not None
-    writes = _WRITES.search(code) is not None
+    into = name == "perl" and any(follows(line, _OPENS, _INTO) for line in re.split(r"[;\n]", code))
+    writes = into or _WRITES.search(code) is not None
     for literal in literals:
         settled = paths.system(literal) or paths.starting(literal)
         if removes and (settled or paths.root_like(literal)):
             yield danger(f"the {name} code removes {literal[:60]}")
         if paths.secret(literal):
             yield danger(f"the {name} code reads {literal[:60]}")
-        if writes and (paths.device(literal) or settled and _FOR_WRITING.search(code)):
+        if writes and (paths.device(literal) or settled and (into or _FOR_WRITING.search(code))):
             yield danger(f"the {name} code writes to {literal[:60]}")
 
 

@@ -17,6 +17,10 @@ _NETWORK = re.compile(
     r"set|add|del(ete)?|flush|change|replace|append|down|up|off|modify|disconnect|addbr|delbr|reapply"
 )
 _AFAR = re.compile(r"([\w.-]+\s*@\s*)?(https?|git\+\w+|github|gist|gitlab):|--\w+=(https?|git\+\w+):")
+_POWERS = re.compile(r"login1|systemd1|PackageKit|PolicyKit|Accounts|UDisks|NetworkManager|hostname1", re.IGNORECASE)
+_LENDS = re.compile(
+    r"(source|src|path)=(/|~|/(etc|usr|var|bin|lib|root|home|boot|dev|sys|proc|run)\b.*)|security\.(privileged|nesting)=.*"
+)
 _EMPTIES = re.compile(r"dropDatabase|\.drop\(|(deleteMany|remove)\(\s*(\{\s*\})?\s*\)")
 _HUGE = re.compile(r"\d{3,}\s*Gi?B?|\d+\s*[TPEZY]i?B?|\d{12,}")
 
@@ -34,6 +38,8 @@ def _clouds(arguments: Words) -> Iterator[Verdict]:
         yield doubt("throws away what may be nowhere else")
     if len(given) > 1 and _STORES.match(given[-1]) and not any(_STORES.match(word) for word in given[:-1]):
         yield from [doubt("sends files away")] if given[1] in ("cp", "sync", "mv", "put") or given[0] in _PUTS else ()
+    if any(_LENDS.fullmatch(word) for word in arguments[2:]):
+        yield danger("gives a container the machine")
     if given[:1] and given[0] in ("run", "create", "apply", "patch", "debug", "replace", "edit", "set"):
         if any(_HOST.search(word) for word in arguments):
             yield danger("gives a container the machine")
@@ -114,3 +120,32 @@ def _searched(arguments: Words) -> Iterator[Verdict]:
 
 
 _HOLD_SECRETS = ("~/.config", "~/.local", "~/.local/share", "/")
+
+
+@rule("dbus-send", "busctl", "gdbus", "qdbus", "qdbus6", "dbus-monitor")
+def _bus(arguments: Words) -> Iterator[Verdict]:
+    if operands(arguments)[:1] in (["list"], ["tree"], ["status"], ["introspect"]):
+        return
+    powerful = any(_POWERS.search(word) for word in arguments)
+    yield danger("commands the machine over its bus") if powerful else doubt("commands other programs over the bus")
+
+
+@rule("ssh-keygen", "ssh-add")
+def _keys(arguments: Words) -> Iterator[Verdict]:
+    if any(re.match(r"-D|-s$|-s/|-w$", word) for word in arguments if not word.startswith("-sign")):
+        yield danger("loads code from a library")
+    if has(arguments, "p") and any(paths.secret(word) for word in arguments):
+        yield danger("changes a key")
+
+
+@rule("java", "ant", "gradle", "mvn", "kotlin", "jrunscript", "javaws", "wish", "mshta")
+def _from_afar(arguments: Words) -> Iterator[Verdict]:
+    places = option_value(arguments, "-cp", "-classpath", "--class-path", "-f", "-jar", "-I", "--init-script", "--file")
+    if "://" in places or any("://" in word for word in operands(arguments)[:1]):
+        yield danger("runs what it fetches")
+
+
+@rule("restic", "borg", "duplicity", "kopia", "rdiff-backup")
+def _backups(arguments: Words) -> Iterator[Verdict]:
+    if any(paths.root_like(word) for word in operands(arguments)):
+        yield doubt("sends everything there is to another place")

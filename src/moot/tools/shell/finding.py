@@ -8,7 +8,7 @@ from moot.tools.shell import paths
 from moot.tools.shell.languages import Carried
 from moot.tools.shell.rules import danger, doubt
 
-_DOES_AWAY = re.compile(r"\b(rm|unlink|shred|truncate)\b")
+_DOES_AWAY = re.compile(r"\b(rm|unlink|shred|truncate|ccrypt|age)\b|openssl enc|^(enc|-c|--symmetric)$|/dev/null")
 _FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 _KEYS = re.compile(
     r"\.(pem|key|p12|pfx|kdbx?|ppk|ovpn|jks|asc|gpg)$|^id_|password|passwd|secret|credential|token|wallet",

@@ -12,6 +12,7 @@ from moot.tools.shell.rules import (
     DECODERS,
     FETCHERS,
     INTERPRETERS,
+    NEEDED,
     SHELLS,
     danger,
     doubt,
@@ -46,6 +47,8 @@ class Flow:
             said = _printed(stage)
             if said is not None:
                 self._written.update({paths.place(target): said for target in stage.outputs})
+            elif stage.name == "tee" and stage.input is not None:
+                self._written.update({paths.place(target): stage.input for target in operands(stage.arguments)})
         for node in every(root, "redirected_statement"):
             if any(name in FETCHERS or name in DECODERS for name in names_in(node, variables)):
                 self._fetched.update(self._targets(node))
@@ -170,8 +173,12 @@ def _filled_in(given: str, stage: Stage) -> Iterator[Verdict]:
 
 def filled_here(stage: Stage) -> Iterator[Verdict]:
     """What xargs makes of a text that is given to it in the same place."""
-    if stage.input is not None and _gathers(stage):
+    if stage.input is None:
+        return
+    if _gathers(stage):
         yield from _filled_in(stage.input, stage)
+    if stage.name in FETCHERS and any(paths.secret(word) for word in stage.input.split()[:_MOST_GIVEN]):
+        yield danger("sends credentials away")
 
 
 def _gathers(stage: Stage) -> bool:
@@ -241,7 +248,9 @@ def _downloads(stage: Stage) -> Iterator[str]:
     elif stage.name != "curl" or any(
         re.fullmatch(r"-[a-zA-Z]*O[a-zA-Z]*|--remote-name", word) for word in stage.arguments
     ):
-        yield from (posixpath.basename(word.partition("?")[0]) for word in named if "/" in word)
+        folder = option_value(stage.arguments, "-P", "--directory-prefix", "-d", "--dir", "--output-dir")
+        found = [posixpath.basename(word.partition("?")[0]) for word in named if "/" in word]
+        yield from (paths.place(posixpath.join(folder, name)) for name in found)
 
 
 def floods(name: str, arguments: list[str], stage: Stage) -> Iterator[Verdict]:
@@ -257,5 +266,7 @@ def ends_all(name: str, stage: Stage) -> Iterator[Verdict]:
     if name == "kill" and "ps" in told and "grep" not in told and "pgrep" not in told:
         yield danger("ends everything it may end")
     for inner in stage.told if name == "kill" else ():
+        if inner.name in ("pgrep", "pidof") and any(NEEDED.search(word) for word in inner.arguments):
+            yield danger("ends what the machine needs")
         if inner.name == "pgrep" and has(inner.arguments, "uU") and len(operands(inner.arguments)) < 2:
             yield danger("ends everything somebody runs")

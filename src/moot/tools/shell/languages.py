@@ -40,6 +40,12 @@ _DESTROYS = re.compile(
     r"\bdrop\s+(database|table|schema|user|role|owned)\b|\btruncate\s+\w|\bdelete\s+from\s+[\w.\"`]+\s*(;|$)",
     re.IGNORECASE,
 )
+_INTO_FILE = re.compile(
+    r"(?:\battach(?:\s+database)?|\binto\s+(?:outfile|dumpfile)|\.(?:output|once|backup|save|clone|log)|\\o|\bto)\s+"
+    r"['\"]?([/~][^'\"\s;]*)",
+    re.IGNORECASE,
+)
+_MOST_FILES = 32
 _ALIASES = {"mariadb": "mysql", "red": "ed", "sqlite": "sqlite3", "mailx": "mail", "cgdb": "gdb", "pgcli": "psql"}
 LANGUAGES = frozenset({*_RUNS, *_ALIASES})
 # Options whose value is such a command.
@@ -68,6 +74,8 @@ def told(name: str, script: str) -> Iterator[Carried]:
         yield doubt(f"{name} is given a text that is known only when it runs")
     if name in ("psql", "mysql") and _DESTROYS.search(script):
         yield doubt("throws away what may be nowhere else")
+    if name in ("psql", "mysql", "sqlite3"):
+        yield from (["touch", target] for target in _INTO_FILE.findall(script)[:_MOST_FILES])
     if name == "m4":
         # Past the last bracket nothing is closed, and looking for it from every place would take long.
         script = script[: script.rfind(")") + 1]

@@ -14,6 +14,7 @@ _GLOB = re.compile(r"[*?\[]")
 _TELLS_RIGHTS = re.compile(
     r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google\.internal|100\.100\.100\.200|fd00:ec2::254"
 )
+_RAW = re.compile(r"/dev/(sd[a-z]|nvme\d|vd[a-z]|hd[a-z]|mmcblk|dm-|mapper/|k?mem\b|port\b|input/|hidraw|uinput|disk/)")
 _FITS_ANY = re.compile(r"[*?.!^{},\[\]]+")
 _CLASS = re.compile(r"\[[^\[\]]*\]")
 # Longer than any name that matters here.
@@ -62,6 +63,7 @@ _SECRET_NAMES = (
     "wallet.dat",
     ".netrc",
     ".git-credentials",
+    "moot.sock",
 )
 _PRIVATE_NAMES = (".env", ".env.local", ".env.production", ".npmrc", ".pypirc", "credentials.json", "secrets.yml")
 
@@ -161,6 +163,11 @@ def device(word: str) -> bool:
     if free(path):
         return False
     return path.startswith(("/dev/", "/sys/", "/proc/sys", "/proc/sysrq")) or path in ("/dev", "/sys")
+
+
+def raw(word: str) -> bool:
+    """A disk, the memory or what is typed, as such."""
+    return word.startswith("/dev/") and _RAW.match(word) is not None
 
 
 def incoming(word: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from moot.domain.shell import Verdict
 from moot.tools.shell import paths
 from moot.tools.shell.literals import follows
-from moot.tools.shell.rules import Words, danger, doubt, has, operands, option_value, reads, rule, writes
+from moot.tools.shell.rules import NEEDED, Words, danger, doubt, has, operands, option_value, reads, rule, writes
 from moot.tools.shell.words import UNKNOWN
 
 _TUNNELS = re.compile(r"^-[A-Za-z]*[RDLw]|ProxyCommand|LocalCommand|PermitLocalCommand|KnownHostsCommand")
@@ -18,8 +18,14 @@ _GIT_RUNS = re.compile(
 _ESCAPES = re.compile(
     r"--privileged|--pid[= ]host|--(net|network)[= ]host|--cap-add|-v ?/:|--volume[= ]/:|src=/,|source=/,|docker\.sock"
     r"|(-v ?|--volume[= ]|src=|source=)/(etc|usr|var|bin|lib|root|home|boot|dev|sys|proc|run)\b"
+    r"|(-v ?|--volume[= ]|src=|source=)~/?[:,]|--device[= ]/dev/(sd|nvme|vd|mem)|security\.insecure|=unconfined"
+    r"|label[=:]disable|--(userns|ipc|uts|cgroupns)[= ]host"
 )
-_GETS, _AFAR = re.compile(r"(install|add|i) "), re.compile(r"(https?|git\+\w+)://")
+_GETS, _AFAR = re.compile(r"(install|add|i|exec|x|dlx|create) "), re.compile(r"(https?|git\+\w+)://")
+_EDITOR_RUNS = re.compile(
+    r"(^|[:+\s])!|:!|system\(|py(thon)?3? |shell-command|--eval|-P$|os\.execute|io\.popen"
+    r"|(^|[:+])(lua|luado|perl|ruby|tcl) |libcall|jobstart|job_start|termopen|(^|[:+])term(inal)?\b"
+)
 _SYSTEMCTL_LOOKS = ("status", "show", "cat", "list-", "is-", "get-default", "help", "--version")
 
 
@@ -59,7 +65,7 @@ def _raw_network(arguments: Words) -> Iterator[Verdict]:
 
 @rule("ssh", "autossh")
 def _tunnel(arguments: Words) -> Iterator[Verdict]:
-    if any(_TUNNELS.search(word) for word in arguments):
+    if any(_TUNNELS.search(word) for word in arguments) or paths.incoming(option_value(arguments, "-F")):
         yield danger("opens a tunnel or runs a program to connect")
 
 
@@ -91,7 +97,7 @@ def _kill_by_name(arguments: Words) -> Iterator[Verdict]:
         re.fullmatch(r"[.*^$]+", word) for word in named
     ):
         yield danger("ends everything it may end")
-    if any(re.search(r"sshd|systemd|init|dockerd|moot|auditd|syslog", word) for word in named):
+    if any(NEEDED.search(word) for word in named):
         yield danger("ends what the machine needs")
 
 
@@ -195,7 +201,8 @@ def _git_lets(words: list[str]) -> Iterator[Verdict]:
         setting = setting or (word.removeprefix("--config=") if word.startswith("--config=") else "")
         if setting and _GIT_RUNS.match(setting.partition("=")[0]) and "=" in setting:
             yield danger("lets git run a program")
-        named = word.startswith(("--upload-pack", "--receive-pack", "--exec=", "ext::", "--exec-path=", "--config-env"))
+        named = word.startswith(("--upload-pack", "--receive-pack", "--exec=", "--exec-path=", "--config-env"))
+        named = named or "ext::" in word or word.startswith("--template=") and len(word) > len("--template=")
         if named or word == "-u" and "clone" in words[:index]:
             yield danger("lets git run a program")
 
@@ -253,13 +260,17 @@ def _rsync(arguments: Words) -> Iterator[Verdict]:
     command = option_value(arguments, "-e", "--rsh")
     if command and command.split()[:1] not in (["ssh"], [UNKNOWN]):
         yield danger("lets rsync run a program")
+    if not re.fullmatch(r"[\w./-]*", option_value(arguments, "--rsync-path").removeprefix("sudo ")):
+        yield danger("runs a program on another machine")
+    if ":" in "".join(named[-1:]) and any(paths.root_like(word) or paths.secret(word) for word in named[:-1]):
+        yield danger("sends everything there is to another machine")
     if any(":" in word for word in named):
         yield doubt("copies to or from another machine")
 
 
 @rule("vim", "vi", "nvim", "ex", "ed", "emacs", "nano", "view", "less", "more", "man")
 def _editors(arguments: Words) -> Iterator[Verdict]:
-    if any(re.search(r"(^|[:+\s])!|:!|system\(|py(thon)?3? |shell-command|--eval|-P$", word) for word in arguments):
+    if any(_EDITOR_RUNS.search(word) for word in arguments):
         yield danger("lets an editor run a program")
     for target in operands(arguments):
         yield from writes(target) if not paths.system(target) else ()
@@ -268,17 +279,25 @@ def _editors(arguments: Words) -> Iterator[Verdict]:
 @rule("docker", "podman", "nerdctl")
 def _containers(arguments: Words) -> Iterator[Verdict]:
     words = " ".join(arguments)
+    if arguments[:1] == ["cp"] and ":" not in arguments[-1]:
+        yield from writes(arguments[-1])
     if _ESCAPES.search(words):
         yield danger("gives a container the machine")
+    elif any(re.match(r"-H|--host\b|--context\b", word) for word in arguments[:2]):
+        yield doubt("commands the containers of another machine")
+    elif arguments[:1] in (["volume"], ["system"]) and arguments[1:2] in (["ls"], ["inspect"], ["df"], ["info"]):
+        return
     elif arguments and arguments[0] in ("run", "exec", "push", "rm", "rmi", "system", "volume", "kill", "stop"):
         yield doubt("starts, ends or publishes containers")
 
 
-@rule("npm", "yarn", "pnpm", "pip", "pip3", "cargo", "twine", "gem", "poetry", "uv")
+@rule("conda", "mamba", "micromamba", "npm", "yarn", "pnpm", "pip", "pip3", "cargo", "twine", "gem", "poetry", "uv")
 def _packages(arguments: Words) -> Iterator[Verdict]:
     words = " ".join(arguments)
     if re.search(r"(^| )(publish|upload|push|login|adduser|owner|token)( |$)", words):
         yield doubt("publishes a package or signs in")
+    if "--config" in arguments and re.search(r"\b(runner|linker|rustc|rustc-wrapper)\b.*=", words):
+        yield doubt("runs what it builds with another program")
     if re.search(r"--(extra-)?index-url|--registry|--trusted-host| -i ", words) or follows(words, _GETS, _AFAR):
         yield doubt("installs from a place of its own choosing")
 

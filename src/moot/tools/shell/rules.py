@@ -8,6 +8,8 @@ from moot.tools.shell import paths
 from moot.tools.shell.words import UNKNOWN
 
 Words = Sequence[str]
+# By their names: what the machine, or Moot, does not go on without.
+NEEDED = re.compile(r"sshd|systemd|init|dockerd|moot|auditd|syslog")
 
 
 def named(names: str) -> frozenset[str]:
@@ -64,6 +66,7 @@ _LOOKING = named(
 )
 
 
+_MEASURING = named("df lsblk blkid smartctl udevadm findmnt lsof fuser")
 _LOOKING_VERBS = named(
     "list search show info policy depends rdepends leaves outdated query repolist provides why --version --help -V "
     "help config doctor deps desc madison showpkg"
@@ -164,6 +167,8 @@ def _credentials(name: str, arguments: Words) -> Iterator[Verdict]:
     for word in _sought(arguments) if name == "find" else arguments:
         if paths.secret(word) and not word.startswith("-"):
             yield (_doubt if name in ("ssh", "ssh-add") else _danger)(f"{name} reads {_shown(word)}")
+        elif paths.raw(word) and name not in _MEASURING:
+            yield _danger(f"{name} reads {_shown(word)} as such")
         elif paths.private(word) and name not in ("touch", "rm", "git"):
             yield _doubt(f"{name} reads {_shown(word)}, which may hold credentials")
 

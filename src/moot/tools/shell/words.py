@@ -23,6 +23,12 @@ _MOST_BRACED = 256
 _NEVER_KNOWN = ("MOOT_SECRET", "MOOT_UNKNOWN")
 # Builtins that give variables values of their own: the names among their words can hold anything afterwards.
 _SETTING = frozenset({"read", "mapfile", "readarray", "getopts", "let", "wait"})
+# A program that only says in other words where the home or the root is.
+_NAMES_HOME = re.compile(
+    r"^[$(`\s]+(?:eval\s+)?(?:dirname|realpath|readlink|echo|printf|getent\s+passwd)\s+(?:-\w+\s+)*\"?"
+    r"(?:~\$?\w*|/|\$HOME|\$\{HOME\}|\$USER)\"?\s*(?:[)`]|\|\s*cut\b)"
+)
+_LONGEST_NAMING = 120
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -98,7 +104,7 @@ class Variables:
             case "string_content" | "heredoc_content":
                 return re.sub(r'\\([\\"$`\n])', lambda found: found[1].strip("\n"), text(node))
             case _:
-                return UNKNOWN
+                return _named_place(node)
 
     def words(self, node: Node) -> list[str]:
         """The words a node becomes: braces multiply them, and an expansion without quotes is split."""
@@ -135,6 +141,14 @@ class Variables:
             done = child.end_byte
         if done < end:
             yield source[done - node.start_byte : end - node.start_byte].decode(errors="replace")
+
+
+def _named_place(node: Node) -> str:
+    if node.type != "command_substitution" or len(node.text) > _LONGEST_NAMING:
+        return UNKNOWN
+    if text(node).strip("$()` ") == "pwd":
+        return "."
+    return "~" if _NAMES_HOME.search(text(node)) else UNKNOWN
 
 
 def text(node: Node) -> str:

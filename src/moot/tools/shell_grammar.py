@@ -236,7 +236,7 @@ class _Reading:
             if self._supposed(self._simple, unwrap(words), stage):
                 told = words[0].replace(UNKNOWN, "command")
                 self._say(rules.danger(f"{name[:40]} is handed a dangerous {told}"))
-        given = inside(stage.input) if stage.input and _reads_on(name) else []
+        given = inside(stage.input) if stage.input and _reads_on(name, arguments) else []
         for script in [*handed_texts(name, arguments), *given]:
             if self._supposed(self._script, script):
                 self._say(rules.doubt(f"{name[:40]} is handed a dangerous command as a text"))
@@ -364,9 +364,9 @@ class _Reading:
         self._found.extend(verdicts)
 
 
-def _reads_on(name: str) -> bool:
-    """Whether what comes into it may be run, as far as anybody here knows."""
-    return name not in TELLING and name not in rules.SHELLS and name not in rules.INTERPRETERS
+def _reads_on(name: str, arguments: list[str]) -> bool:
+    """Whether what comes into it may be run, as far as anybody here knows, and is not judged as its script anyway."""
+    return name not in TELLING and not reads_code(name, arguments)
 
 
 def _named(word: str) -> str:

@@ -54,6 +54,7 @@ def rounds(node: Node, variables: Variables) -> Iterator[str]:
 
 # A list that stands for all its words, and a variable with a twist that is not followed.
 _WHOLE = re.compile(r'"?\$\{(\w+)\[[@*]\]\}"?|"\$\{?([@*])\}?"|\$([@*])')
+_GLUED = re.compile(rb"[^\s\\]\\\n[^\s\\]")
 _TWISTED = re.compile(r"\$\{(\w+)(?::?[-=]([^{}$`\"']*)|[%#/^,:][^{}$`\"']*)\}")
 
 
@@ -63,6 +64,9 @@ def spelled_out(root: Node, variables: Variables) -> Iterator[str]:
     Only what is worse counts: what is known of them here need not be so when it runs.
     """
     raw: bytes = root.text
+    if _GLUED.search(raw):
+        # A line that goes on in the middle of a word, which nobody does who wants to be understood.
+        yield text(root).replace("\\\n", "")
     if b"${" not in raw and b"set --" not in raw:
         return
     source = text(root)

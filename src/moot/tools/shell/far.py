@@ -149,3 +149,11 @@ def _from_afar(arguments: Words) -> Iterator[Verdict]:
 def _backups(arguments: Words) -> Iterator[Verdict]:
     if any(paths.root_like(word) for word in operands(arguments)):
         yield doubt("sends everything there is to another place")
+
+
+@rule("Remove-Item", "Clear-Content", "Format-Volume", "Clear-Disk", "Stop-Computer", "Invoke-Expression", "iex")
+def _powershell(arguments: Words) -> Iterator[Verdict]:
+    if not arguments or any(paths.root_like(word) or paths.system(word) or "(" in word for word in arguments):
+        yield danger("destroys things, or runs a text, in PowerShell")
+    else:
+        yield doubt("destroys things, or runs a text, in PowerShell")

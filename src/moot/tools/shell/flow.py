@@ -24,7 +24,7 @@ from moot.tools.shell.rules import (
 from moot.tools.shell.stage import Stage, names_in
 from moot.tools.shell.words import UNKNOWN, Node, Variables, ansi, every, text
 
-_TELLING = frozenset({"env", "printenv", "history", "set", "export", "declare", "compgen", "ps"})
+_TELLING = frozenset({"env", "printenv", "history", "set", "export", "declare", "compgen", "ps", "fc", "ssh-add"})
 _REMOVING = frozenset({"rm", "shred", "unlink", "rmdir", "truncate", "mv", "chmod", "chown"})
 _UNPACKERS = frozenset({"tar", "bsdtar", "cpio", "unzip"})
 # A pipe longer than anybody writes, and more words than anybody hands to xargs in a text.
@@ -159,7 +159,8 @@ def _given_words(before: list[Stage], stage: Stage) -> Iterator[Verdict]:
         yield danger("does away with what it finds in the system or the whole home")
     if stage.name == "kill" and "ps" in names and not {"grep", "awk", "rg"} & set(names):
         yield danger("ends everything it may end")
-    yield from _filled_in((_printed(before[0]) or "") if len(before) == 1 else "", stage)
+    sources = [earlier for earlier in before if earlier.name != "read"]
+    yield from _filled_in((_printed(sources[0]) or "") if len(sources) == 1 else "", stage)
 
 
 def _filled_in(given: str, stage: Stage) -> Iterator[Verdict]:
@@ -227,7 +228,7 @@ def _carried_away(before: list[Stage], stage: Stage) -> Iterator[Verdict]:
         if earlier.name in _TELLING and (earlier.name != "ps" or stage.name in ("nc", "ncat")):
             yield danger(f"sends what {earlier.name} tells to another machine")
         elif earlier.name in _PACKING and any(
-            paths.root_like(word) or paths.secret(word) for word in earlier.arguments
+            paths.root_like(word) or paths.secret(word) or paths.private(word) for word in earlier.arguments
         ):
             yield danger("sends everything there is to another machine")
     if stage.name in ("curl", "wget", "ssh") and any(

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 _QUOTED = re.compile(r"""'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`([^`]*)`|['"`]""")
 _OPENING = re.compile(r"(?:%x|\bq[xw])\s*([!-/:-@\[-`{-~])")
 _CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
-_PLACED = re.compile(r"\$(?:([\d@*])|\{([\d@*])\})")
+# Plain words need no quotes, and in quotes all of them would be one.
+_PLACED = re.compile(r'"\$\{?(@)\}?"|\$(?:([\d@*])|\{([\d@*])\})')
 PLAIN = re.compile(r"[\w./~*@%+=:-]+")
 _MOST_LOST = 1_000_000
 
@@ -24,7 +25,7 @@ def with_words(code: str, given: Sequence[str]) -> str:
         return code
 
     def word(match: re.Match[str]) -> str:
-        number = match[1] or match[2]
+        number = match[1] or match[2] or match[3]
         return " ".join(given[1:]) if number in "@*" else "".join(given[int(number) : int(number) + 1])
 
     return _PLACED.sub(word, code)

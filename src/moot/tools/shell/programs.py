@@ -34,8 +34,10 @@ def _fetching(arguments: Words) -> Iterator[Verdict]:
     target = option_value(arguments, "-o", "--output", "-O", "--output-document", "-P", "--directory-prefix")
     if target:
         yield from writes(target)
-    if has(arguments, "", "--use-askpass") or any(
-        word.startswith("--config=/dev") or "use_askpass" in word for word in arguments
+    if (
+        paths.incoming(option_value(arguments, "-K", "--config"))
+        or has(arguments, "", "--use-askpass")
+        or any(word.startswith("--config=/dev") or "use_askpass" in word for word in arguments)
     ):
         yield danger("runs what it is told elsewhere")
     for index, word in enumerate(arguments):
@@ -183,6 +185,8 @@ def _git(arguments: Words) -> Iterator[Verdict]:
     verb, rest = (words[0] if words else ""), words[1:]
     if verb == "config" and any(_GIT_RUNS.match(word) for word in rest) and len(operands(rest)) > 1:
         yield danger("lets git run a program from now on")
+    if verb == "config" and any(re.match(r"http\..*(proxy|sslverify|sslcainfo)", w, re.IGNORECASE) for w in rest):
+        yield doubt("changes how git reaches other machines")
     if verb == "push" and has(rest, "f", "--force", "--mirror", "--delete") or verb == "clean" and has(rest, "fx"):
         yield doubt("throws away what may be nowhere else")
     if verb == "clean" and has(rest, "f", "--force") and any(paths.root_like(w) for w in (folder, *operands(rest))):
@@ -296,6 +300,8 @@ def _packages(arguments: Words) -> Iterator[Verdict]:
     words = " ".join(arguments)
     if re.search(r"(^| )(publish|upload|push|login|adduser|owner|token)( |$)", words):
         yield doubt("publishes a package or signs in")
+    if re.search(r"(^| )config set .*(registry|index|proxy|trusted)", words):
+        yield doubt("changes where packages come from, from now on")
     if "--config" in arguments and re.search(r"\b(runner|linker|rustc|rustc-wrapper)\b.*=", words):
         yield doubt("runs what it builds with another program")
     if re.search(r"--(extra-)?index-url|--registry|--trusted-host| -i ", words) or follows(words, _GETS, _AFAR):
@@ -354,4 +360,6 @@ def _limits(arguments: Words) -> Iterator[Verdict]:
 def _after(arguments: Words, option: str) -> str:
     words = list(arguments)
     attached = [word[len(option) :] for word in words if word.startswith((f"{option}/", f"{option}~"))]
-    return words[words.index(option) + 1] if option in words[:-1] else "".join(attached[:1])
+    # Letters are often put together, the one that takes a name last.
+    last = [after for word, after in zip(words, words[1:], strict=False) if re.fullmatch(rf"-?[a-z]*{option[1]}", word)]
+    return "".join((*last, *attached)[:1])

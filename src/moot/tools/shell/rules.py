@@ -29,6 +29,7 @@ PASSWORDS = (
     "npm token", "gh auth token", "gcloud auth print", "git credential", "secret-tool", "pass show", "keyring get",
     "security find", "docker login", "gpg --export-secret", "aws configure get", "kubectl get secret",
     "kubectl config view", "az account get", "op read", "vault kv get", "vault read", "heroku auth:token",
+    "aws configure export",
 )  # fmt: skip
 
 _ALWAYS = {
@@ -42,7 +43,7 @@ _ALWAYS = {
     "stops or changes the machine": "shutdown reboot halt poweroff init telinit kexec insmod rmmod modprobe swapoff "
     "swapon mount umount killall5 setenforce auditctl iptables ip6tables nft ufw firewall-cmd ebtables hostnamectl "
     "timedatectl grub-install update-grub efibootmgr mkinitcpio update-initramfs depmod dkms apparmor_parser "
-    "aa-disable chattr",
+    "aa-disable chattr update-ca-certificates update-ca-trust",
     "starts something by itself later": "at batch systemd-run update-rc.d chkconfig launchctl anacron incrontab",
     "opens the machine to the network": "socat ngrok cloudflared chisel frpc frps localtunnel lt bore rathole ligolo "
     "ztcp zsocket telnetd sshd dropbear xinetd inetd vsftpd gost tor msfconsole msfvenom sshuttle openvpn wg-quick",
@@ -225,6 +226,12 @@ def _copying(arguments: Words) -> Iterator[Verdict]:
             yield _danger(f"reads {_shown(source)} as a file")
 
 
+def _installing(arguments: Words) -> Iterator[Verdict]:
+    if re.fullmatch(r"0?[2467][0-7]{3}|.*[+=][rwx]*s.*", _value(arguments, "-m", "--mode")):
+        yield _danger("lets others run a program with its owner's rights")
+    yield from _copying(arguments)
+
+
 def _linking(arguments: Words) -> Iterator[Verdict]:
     named = operands(arguments)
     yield from writes(named[-1]) if len(named) > 1 else ()
@@ -299,7 +306,7 @@ _RULES: dict[str, Callable[[Words], Iterator[Verdict]]] = {
     "mv": _moving,
     "rename": _moving,
     "cp": _copying,
-    "install": _copying,
+    "install": _installing,
     "rsync": _copying,
     "scp": _copying,
     "ln": _linking,

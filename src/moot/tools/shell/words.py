@@ -99,8 +99,9 @@ class Variables:
             case "concatenation" | "command_name":
                 return "".join(self._pieces(node, node.start_byte, node.end_byte))
             case "simple_expansion" | "expansion":
-                plain = re.fullmatch(r"\$(\w+)|\$\{(\w+)\}", text(node))
-                return self.value(plain[1] or plain[2]) if plain else self._altered(node)
+                # In a string the parser counts blanks before it as a part of it.
+                plain = re.fullmatch(r"(\s*)(?:\$(\w+)|\$\{(\w+)\})", text(node))
+                return plain[1] + self.value(plain[2] or plain[3]) if plain else self._altered(node)
             case "string_content" | "heredoc_content":
                 return re.sub(r'\\([\\"$`\n])', lambda found: found[1].strip("\n"), text(node))
             case _:
@@ -123,7 +124,7 @@ class Variables:
 
     def _altered(self, node: Node) -> str:
         """An expansion with a twist: unknown, but a part of the home is as dear as the home."""
-        found = re.match(r"\$\{(\w+)", text(node))
+        found = re.match(r"\s*\$\{(\w+)", text(node))
         return "~" if found and self.value(found[1]) == "~" else UNKNOWN
 
     def _string(self, node: Node) -> str:

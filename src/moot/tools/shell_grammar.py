@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import islice
 from typing import Any
 
 from moot.domain.errors import BadRequest
@@ -28,7 +29,10 @@ _LONGEST_FIRST_LINE = 255
 _DEEPEST = 8
 _DEEPEST_TREE = 60
 _MOST_WORDS = 3_000
+# Texts inside a command that a shell will run, and the parts all of them are made of.
+_MOST_TEXTS, _MOST_NODES = 250, 5_000
 _RANK = {Level.OK: 0, Level.ASK: 1, Level.DANGEROUS: 2}
+_HEAP = re.compile(r"(?:[|<>&;(){}]\s{0,2}){200}")
 _ALWAYS_SO = frozenset({"true", ":", "[ 1 ]", "[[ 1 ]]", "((1))", "test 1"})
 _NAME = re.compile(r"[\w./+@~%:-]+|\[\[?|!|\{|\}")
 _TOUCHING = (
@@ -66,7 +70,10 @@ def classify_script(script: str) -> Verdict:
     inner = unwrap(words)
     runner = _named(inner[0])
     if runner in rules.INTERPRETERS:
-        found = [inner if isinstance(inner, Verdict) else _said(inner) for inner in foreign(runner, rest)]
+        texts = list(islice(foreign(runner, rest), _MOST_TEXTS + 1))
+        if len(texts) > _MOST_TEXTS:
+            return Verdict(Level.DANGEROUS, "it is too tangled to be judged")
+        found = [inner if isinstance(inner, Verdict) else _said(inner) for inner in texts]
     elif runner in rules.SHELLS:
         found = [classify(rest)]
     else:
@@ -109,7 +116,7 @@ class _Left:
     """How much may still be read for one command: reading more would take long, and that may be its purpose."""
 
     def __init__(self) -> None:
-        self._texts, self._nodes = 250, 5_000
+        self._texts, self._nodes = _MOST_TEXTS, _MOST_NODES
 
     def take(self, root: Node) -> bool:
         self._texts -= 1
@@ -127,7 +134,9 @@ class _Reading:
     def __init__(self, script: str, *, depth: int, outer: Variables | None, left: "_Left | None" = None) -> None:
         self._depth = depth
         self._left = left or _Left()
-        self._root: Node = _parser().parse(script.encode(errors="replace")).root_node
+        # The parser tries every way to read a heap of signs, which takes long.
+        heaped = _HEAP.search(script) is not None
+        self._root: Node = None if heaped else _parser().parse(script.encode(errors="replace")).root_node
         self._outer = outer
         self._found: list[Verdict] = []
         # Where the script has gone; what it names from there on is named from there.
@@ -135,6 +144,8 @@ class _Reading:
         self._supposing = False
 
     def verdicts(self) -> list[Verdict]:
+        if self._root is None:
+            return [rules.danger("it is too tangled to be judged")]
         if self._depth > _DEEPEST:
             return [rules.danger("it is nested too deeply to be judged")]
         if not self._left.take(self._root):

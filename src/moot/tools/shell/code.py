@@ -253,7 +253,7 @@ def _programs(arguments: list[str], taking: tuple[str, ...]) -> Iterator[str]:
 def _sed(arguments: list[str]) -> Iterator[Carried]:
     for word in _programs(arguments, ("-f", "--file", "-l", "--line-length")):
         for runs in re.findall(
-            r"(?:^|[;{}])[^\S\n]*(?:[\d,$+~!]|/(?:[^/\\]|\\.)*/)*[^\S\n]*e(?:[^\S\n]+|$)(.*)$", word, re.MULTILINE
+            r"(?:^|[;{}])[^\S\n]*(?:(?:[\d,$+~!]|/(?:[^/\\]|\\.)*/)+[^\S\n]*)?e(?:[^\S\n]+|$)(.*)$", word, re.MULTILINE
         ):
             yield runs or danger("sed runs what it reads")
         if any(_evaluates(part) for part in (word, *re.split(r"[;}\n]", word))):

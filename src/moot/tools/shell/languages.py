@@ -10,7 +10,7 @@ from moot.tools.shell.words import UNKNOWN
 Carried = Verdict | str | list[str]
 
 # In each the text a shell would run is the last group that matched; without one there is nothing to read out.
-_LINE_EDITOR = re.compile(r"(?m)^[: \t]*(?:[\d.,$%;'+/?\w-]*?(?:r|w|wq|e|E))?[\d.,$%;]*\s*!(.+)$")
+_LINE_EDITOR = re.compile(r"(?m)^[: \t]*(?:(?:[\d.,$%;'+/?\w-]*?(?:r|w|wq|e|E)|[\d.,$%;])[\d.,$%;]*[ \t]*)?!(.+)$")
 _RUNS: dict[str, re.Pattern[str]] = {
     "ed": _LINE_EDITOR,
     "ex": _LINE_EDITOR,

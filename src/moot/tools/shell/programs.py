@@ -22,6 +22,7 @@ _ESCAPES = re.compile(
     r"|label[=:]disable|--(userns|ipc|uts|cgroupns)[= ]host"
 )
 _GETS, _AFAR = re.compile(r"(install|add|i|exec|x|dlx|create) "), re.compile(r"(https?|git\+\w+)://")
+_SETS, _SOURCE = re.compile(r"(^| )config set "), re.compile(r"registry|index|proxy|trusted")
 _EDITOR_RUNS = re.compile(
     r"(^|[:+\s])!|:!|system\(|py(thon)?3? |shell-command|--eval|-P$|os\.execute|io\.popen"
     r"|(^|[:+])(lua|luado|perl|ruby|tcl) |libcall|jobstart|job_start|termopen|(^|[:+])term(inal)?\b"
@@ -300,7 +301,7 @@ def _packages(arguments: Words) -> Iterator[Verdict]:
     words = " ".join(arguments)
     if re.search(r"(^| )(publish|upload|push|login|adduser|owner|token)( |$)", words):
         yield doubt("publishes a package or signs in")
-    if re.search(r"(^| )config set .*(registry|index|proxy|trusted)", words):
+    if follows(words, _SETS, _SOURCE):
         yield doubt("changes where packages come from, from now on")
     if "--config" in arguments and re.search(r"\b(runner|linker|rustc|rustc-wrapper)\b.*=", words):
         yield doubt("runs what it builds with another program")

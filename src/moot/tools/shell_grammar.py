@@ -4,29 +4,36 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import islice
 from typing import Any
 
 from moot.domain.errors import BadRequest
 from moot.domain.secret import references, through_environment
 from moot.domain.shell import Level, Verdict
+from moot.tools.shell import far as _far  # noqa: F401  its rules join those of `rules`
 from moot.tools.shell import paths, rules
 from moot.tools.shell import programs as _programs  # noqa: F401  its rules join those of `rules`
+from moot.tools.shell.calls import Calls, rounds, spelled_out
 from moot.tools.shell.code import carried, foreign, reads_code, seems_code_loader
-from moot.tools.shell.flow import Flow
-from moot.tools.shell.handed import handed, handed_texts
+from moot.tools.shell.flow import Flow, ends_all, filled_here, floods
+from moot.tools.shell.handed import TELLING, handed, handed_texts, inside
 from moot.tools.shell.languages import LANGUAGES, told
 from moot.tools.shell.settings import runs_index, setting
 from moot.tools.shell.stage import Stage
 from moot.tools.shell.targets import written
-from moot.tools.shell.words import UNKNOWN, Node, Variables, every, text
+from moot.tools.shell.words import UNKNOWN, Node, Variables, every, in_background, size, text
 from moot.tools.shell.wrappers import assignments, unwrap
 
 LONGEST = 65_536
 _LONGEST_FIRST_LINE = 255
 _DEEPEST = 8
 _DEEPEST_TREE = 60
-_MOST_NODES = 10_000
+_MOST_WORDS = 3_000
+# Texts inside a command that a shell will run, and the parts all of them are made of.
+_MOST_TEXTS, _MOST_NODES = 250, 5_000
 _RANK = {Level.OK: 0, Level.ASK: 1, Level.DANGEROUS: 2}
+_HEAP = re.compile(r"(?:[|<>&;(){}]\s{0,2}){200}")
+_ALWAYS_SO = frozenset({"true", ":", "[ 1 ]", "[[ 1 ]]", "((1))", "test 1"})
 _NAME = re.compile(r"[\w./+@~%:-]+|\[\[?|!|\{|\}")
 _TOUCHING = (
     "rm", "rmdir", "unlink", "mv", "cp", "ln", "install", "chmod", "chown", "chgrp", "tee", "truncate", "sed", "find",
@@ -63,7 +70,10 @@ def classify_script(script: str) -> Verdict:
     inner = unwrap(words)
     runner = _named(inner[0])
     if runner in rules.INTERPRETERS:
-        found = [inner if isinstance(inner, Verdict) else _said(inner) for inner in foreign(runner, rest)]
+        texts = list(islice(foreign(runner, rest), _MOST_TEXTS + 1))
+        if len(texts) > _MOST_TEXTS:
+            return Verdict(Level.DANGEROUS, "it is too tangled to be judged")
+        found = [inner if isinstance(inner, Verdict) else _said(inner) for inner in texts]
     elif runner in rules.SHELLS:
         found = [classify(rest)]
     else:
@@ -102,12 +112,31 @@ def _parser() -> Any:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
+class _Left:
+    """How much may still be read for one command: reading more would take long, and that may be its purpose."""
+
+    def __init__(self) -> None:
+        self._texts, self._nodes = _MOST_TEXTS, _MOST_NODES
+
+    def take(self, root: Node) -> bool:
+        self._texts -= 1
+        self._nodes -= size(root, deepest=_DEEPEST_TREE, most=self._nodes)
+        return not self.spent
+
+    @property
+    def spent(self) -> bool:
+        return self._texts < 0 or self._nodes < 0
+
+
 class _Reading:
     """One script: the command itself, or a text inside it that a shell will run."""
 
-    def __init__(self, script: str, *, depth: int, outer: Variables | None) -> None:
+    def __init__(self, script: str, *, depth: int, outer: Variables | None, left: "_Left | None" = None) -> None:
         self._depth = depth
-        self._root: Node = _parser().parse(script.encode(errors="replace")).root_node
+        self._left = left or _Left()
+        # The parser tries every way to read a heap of signs, which takes long.
+        heaped = _HEAP.search(script) is not None
+        self._root: Node = None if heaped else _parser().parse(script.encode(errors="replace")).root_node
         self._outer = outer
         self._found: list[Verdict] = []
         # Where the script has gone; what it names from there on is named from there.
@@ -115,17 +144,22 @@ class _Reading:
         self._supposing = False
 
     def verdicts(self) -> list[Verdict]:
+        if self._root is None:
+            return [rules.danger("it is too tangled to be judged")]
         if self._depth > _DEEPEST:
             return [rules.danger("it is nested too deeply to be judged")]
-        if _tangled(self._root):
+        if not self._left.take(self._root):
             return [rules.danger("it is too tangled to be judged")]
         if self._root.has_error:
             return [rules.danger("it cannot be read as a shell command")]
         self._variables = Variables(self._root, self._outer)
         self._flow = Flow(self._root, self._variables)
+        self._calls = Calls(self._root, self._variables)
         for chain in self._flow.chains():
             self._pipeline(chain)
         self._say(*self._flow.tells_away())
+        for script in spelled_out(self._root, self._variables):
+            self._script(script)
         readers = self._readers()
         for node in every(self._root, *readers):
             readers[node.type](node)
@@ -139,6 +173,7 @@ class _Reading:
             "variable_assignment": self._assignment,
             "file_redirect": self._redirect,
             "function_definition": self._function,
+            "for_statement": self._rounds,
             "while_statement": self._loop,
             "c_style_for_statement": self._loop,
             "expansion": self._evaluated,
@@ -150,12 +185,21 @@ class _Reading:
         stage = self._flow.stage(node)
         for assigned in assignments(stage.words):
             self._check_variable(*assigned.split("=", 1))
-        self._simple(unwrap(stage.words), stage)
+        self._say(*filled_here(stage))
+        self._simple(stage.inner, stage)
+
+    def _rounds(self, node: Node) -> None:
+        for script in rounds(node, self._variables):
+            self._script(script)
 
     def _simple(self, words: Sequence[str], stage: Stage) -> None:
         if not words:
             return
-        if UNKNOWN in words[0]:
+        if len(words) > _MOST_WORDS:
+            self._say(rules.danger("it is too long to be judged"))
+        elif "://" in words[0]:
+            self._say(rules.danger("it runs what it fetches"))
+        elif UNKNOWN in words[0]:
             self._say(rules.danger("what it runs is known only when it runs"))
         elif not _NAME.fullmatch(words[0]) or not words[0].isascii():
             self._say(rules.danger("the name of what it runs is disguised"))
@@ -164,6 +208,8 @@ class _Reading:
             self._say(*self._flow.judge_use(words))
             for runner, script in self._flow.scripts(words):
                 self._run(runner, script, stage)
+            for script in self._calls.scripts(words):
+                self._script(script)
 
     def _program(self, name: str, arguments: list[str], stage: Stage) -> None:
         self._say(*rules.judge(name, arguments), *written(name, arguments))
@@ -174,7 +220,7 @@ class _Reading:
         for inner in [*carried(name, arguments), *self._from_afar(name, arguments)]:
             self._carried(inner, stage)
         self._fed(name, arguments, stage)
-        self._say(*_floods(name, arguments, stage), *_ends_all(name, stage))
+        self._say(*floods(name, arguments, stage), *ends_all(name, stage))
         if not self._supposing:
             self._handed_on(name, arguments, stage)
 
@@ -201,7 +247,8 @@ class _Reading:
             if self._supposed(self._simple, unwrap(words), stage):
                 told = words[0].replace(UNKNOWN, "command")
                 self._say(rules.danger(f"{name[:40]} is handed a dangerous {told}"))
-        for script in handed_texts(name, arguments):
+        given = inside(stage.input) if stage.input and _reads_on(name, arguments) else []
+        for script in [*handed_texts(name, arguments), *given]:
             if self._supposed(self._script, script):
                 self._say(rules.doubt(f"{name[:40]} is handed a dangerous command as a text"))
 
@@ -249,8 +296,12 @@ class _Reading:
             return
         if UNKNOWN in script:
             self._say(rules.doubt("a part of the text it runs is known only when it runs"))
+        if self._left.spent:
+            # Not even parsed any more.
+            self._say(rules.danger("it is too tangled to be judged"))
+            return
         known = script.replace(UNKNOWN, "${MOOT_UNKNOWN}")
-        self._say(*_Reading(known, depth=self._depth + 1, outer=self._variables).verdicts())
+        self._say(*_Reading(known, depth=self._depth + 1, outer=self._variables, left=self._left).verdicts())
 
     def _pipeline(self, stages: list[Stage]) -> None:
         verdicts, scripts = self._flow.judge_chain(stages)
@@ -301,26 +352,14 @@ class _Reading:
     def _function(self, node: Node) -> None:
         name = text(node.child_by_field_name("name"))
         calls = [text(part) for part in every(node, "command_name")]
-        if name in calls and (any(every(node, "pipeline")) or _in_background(node)):
+        if name in calls and (any(every(node, "pipeline")) or in_background(node)):
             self._say(rules.danger("it starts itself again and again"))
 
     def _loop(self, node: Node) -> None:
         condition = node.child_by_field_name("condition")
-        never = text(node).startswith("until") and condition is not None and text(condition).strip(" ;") == "false"
-        endless = (
-            never
-            or condition is None
-            or text(condition).strip(" ;")
-            in (
-                "true",
-                ":",
-                "[ 1 ]",
-                "[[ 1 ]]",
-                "((1))",
-                "test 1",
-            )
-        )
-        if endless and _in_background(node):
+        asked = text(condition).strip(" ;") if condition is not None else ":"
+        endless = asked == "false" if text(node).startswith("until") else asked in _ALWAYS_SO
+        if endless and in_background(node):
             self._say(rules.danger("it starts programs without end"))
 
     def _went_far(self) -> bool:
@@ -336,43 +375,9 @@ class _Reading:
         self._found.extend(verdicts)
 
 
-def _floods(name: str, arguments: list[str], stage: Stage) -> Iterator[Verdict]:
-    endless = (
-        name == "yes" or name == "cat" and any(re.match(r"/dev/(zero|u?random|full)$", word) for word in arguments)
-    )
-    if endless and any(not target.startswith("/dev/") for target in stage.outputs):
-        yield rules.danger("writes until the disk is full")
-
-
-def _ends_all(name: str, stage: Stage) -> Iterator[Verdict]:
-    told = [inner.name for inner in stage.told]
-    if name == "kill" and "ps" in told and "grep" not in told and "pgrep" not in told:
-        yield rules.danger("ends everything it may end")
-    for inner in stage.told if name == "kill" else ():
-        if inner.name == "pgrep" and rules.has(inner.arguments, "uU") and len(rules.operands(inner.arguments)) < 2:
-            yield rules.danger("ends everything somebody runs")
-
-
-def _tangled(root: Node) -> bool:
-    """Deeper or larger than anybody writes: reading it would take long, and that may be its purpose."""
-    waiting, seen = [(root, 0)], 0
-    while waiting:
-        node, depth = waiting.pop()
-        seen += 1
-        if depth > _DEEPEST_TREE or seen > _MOST_NODES:
-            return True
-        waiting.extend((child, depth + 1) for child in node.named_children)
-    return False
-
-
-def _in_background(node: Node) -> bool:
-    waiting = [node]
-    while waiting:
-        here = waiting.pop()
-        if any(child.type == "&" for child in here.children):
-            return True
-        waiting.extend(here.named_children)
-    return False
+def _reads_on(name: str, arguments: list[str]) -> bool:
+    """Whether what comes into it may be run, as far as anybody here knows, and is not judged as its script anyway."""
+    return name not in TELLING and not reads_code(name, arguments)
 
 
 def _named(word: str) -> str:

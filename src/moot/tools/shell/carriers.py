@@ -114,7 +114,9 @@ def _packages(arguments: Sequence[str]) -> Iterator[Carried]:
     if value := option_value(arguments, "-c", "--call"):
         yield value
     words = operands(arguments)
-    if words[:1] == ["config"] and any(re.search(r"script-shell|shell|editor|viewer|onload-script", w) for w in words):
+    if words[:2] == ["config", "set"] and any(
+        re.search(r"registry|proxy|script-shell|shell|editor|viewer|onload-script", w) for w in words
+    ):
         yield doubt("it changes what npm runs from now on")
     if words[:2] == ["pkg", "set"] and any("scripts" in word for word in words):
         yield doubt("it changes what npm runs from now on")
@@ -124,12 +126,16 @@ def _fd(arguments: Sequence[str]) -> Iterator[Carried]:
     for option in ("-x", "-X", "--exec", "--exec-batch"):
         if option in arguments:
             inner = list(arguments[list(arguments).index(option) + 1 :])
-            yield [part.replace("{}", UNKNOWN) for part in inner]
+            given = [part.replace("{}", UNKNOWN) for part in inner]
+            yield given if given != inner else [*inner, UNKNOWN]
+            wide = any(paths.root_like(word) or paths.system(word) for word in operands(arguments))
+            if wide and inner[:1] and inner[0] in ("rm", "shred", "unlink", "truncate", "mv"):
+                yield danger("does away with what it finds in the system or the whole home")
 
 
 def _chosen(arguments: Sequence[str]) -> Iterator[Carried]:
     for word in arguments:
-        yield from re.findall(r"(?:execute|become|reload|transform)[\w-]*[(:\[{](.+?)(?:[)\]}]|$)", word)
+        yield from re.findall(r"(?:execute|become|reload|transform)[\w-]{0,40}[(:\[{](.+?)(?:[)\]}]|$)", word)
     if value := option_value(arguments, "--preview"):
         yield value.replace("{}", UNKNOWN)
 
@@ -141,6 +147,8 @@ def _measured(arguments: Sequence[str]) -> Iterator[Carried]:
 def _go(arguments: Sequence[str]) -> Iterator[Carried]:
     if any(re.match(r"-{1,2}(toolexec|exec)\b", word) for word in arguments):
         yield danger("go starts another program for what it builds")
+    if arguments[:2] == ["env", "-w"]:
+        yield doubt("it changes what go runs, and where it fetches from, from now on")
     if arguments[:1] == ["run"] and any("@" in word or "://" in word for word in arguments[1:]):
         yield doubt("go fetches a program and runs it")
 

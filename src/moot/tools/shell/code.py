@@ -2,40 +2,49 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
 
 from moot.domain.shell import Verdict
 from moot.tools.shell import paths
 from moot.tools.shell.carriers import CARRIERS
 from moot.tools.shell.code_options import code_of, option_code, shell_code
+from moot.tools.shell.finding import found
 from moot.tools.shell.languages import LANGUAGES, Carried, commands
+from moot.tools.shell.literals import PLAIN, follows, quoted, shell_quoted, with_words
 from moot.tools.shell.rules import INTERPRETERS, SHELLS, danger, doubt, operands, option_value
 from moot.tools.shell.stage import Stage
 from moot.tools.shell.words import UNKNOWN
 
-_QUOTED = re.compile(r"'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"|`([^`]*)`")
 _CALLS_SHELL = re.compile(
     r"\b((?:os|posix)\.(system|popen|execute|exec[lv]p?e?|spawn\w*|posix_spawn\w*)|subprocess|commands\.get|child_process|execSync|spawnSync"
     r"|shell_exec|passthru|proc_open|popen|IO\.popen|Kernel\.(system|exec|spawn)|Process\.spawn|Open3|pty\.spawn"
-    r"|create_subprocess_\w+|Bun\.spawn\w*|Deno\.(run|Command))"
+    r"|create_subprocess_\w+|process\.binding|Bun\.spawn\w*|Deno\.(run|Command))"
     r"|\b(system|exec|qx|spawn)\b\s*[(\"'/{\[<$@|!]|\b(system|exec)\s+qw\b|`|%x[^\w\s]"
-    r"|from\s+(os|posix|pty)\s+import\s[^;\n]*\b(system|popen|exec\w+|spawn\w*|posix_spawn\w*)"
 )
+_TAKEN_FROM = re.compile(r"\bfrom\s+(os|posix|pty)\s+import\s")
+_TAKEN = re.compile(r"\b(system|popen|exec\w+|spawn\w*|posix_spawn\w*)")
 # Perl opens a program like a file: a bar before, behind or in place of its name.
-_PIPE_OPENED = re.compile(r"\bopen\b[^;\n]*?(?:['\"]\s*\||\|\s*['\"])")
-_SHELL_QUOTED = re.compile(
-    r"(?:%x|\bq[xw])\s*(?:\((.*?)\)|\{(.*?)\}|\[(.*?)\]|<(.*?)>|([^\w\s({\[<])(.*?)\5)", re.DOTALL
-)
+_OPENS = re.compile(r"\bopen\b")
+_INTO = re.compile(r"['\"]\s*\+?>")
+_RIGHTS = re.compile(r"\bset(re|res|e)?[ug]id\s*\(\s*0|\$[<>]\s*=\s*0")
+_BAR = re.compile(r"['\"]\s*\||\|\s*['\"]")
 _ENDS_ALL = re.compile(r"\bkill(?:pg)?\s*\(?\s*(?:-1\b|['\"]?\w+['\"]?\s*(?:,|=>)\s*-1\b)")
 _CONNECTS = re.compile(
-    r"\bsocket\b|IO::Socket|TCPSocket|net\.(connect|Socket|createConnection)|fsockopen|dup2|/dev/tcp"
+    r"\bsocket\b|IO::Socket|TCPSocket|\bnet\.(connect|Socket|createConnection)|fsockopen|dup2|/dev/tcp"
+    r"|require\(\s*['\"](node:)?(net|tls|dgram)['\"]|\bfrom\s+['\"](node:)?(net|tls|dgram)['\"]|Deno\.connect|Bun\.connect"
 )
-_DISGUISES = re.compile(
-    r"(exec|eval|compile|Function|loads)\s*\(.*"
-    r"(b64|base64|decode|urlopen|requests|zlib|fromhex|atob|Buffer|unhexlify|marshal|chr\()"
-    r"|\b(eval|exec)\b.*(http|LWP|URI|urlopen|\.get\(|recv)|http.*\b(eval|exec)\b"
-    r"|__import__|getattr\(\s*__builtins__|pickle\.loads|marshal\.loads|vm\.run",
-    re.DOTALL,
+_DISGUISES = re.compile(r"__import__|getattr\(\s*__builtins__|pickle\.loads|marshal\.loads|vm\.run")
+# Where the second comes after the first, the code runs what it has fetched or decoded.
+_HIDDEN = (
+    (
+        re.compile(r"(exec|eval|compile|Function|loads)\s*\("),
+        re.compile(r"b64|base64|decode|urlopen|requests|zlib|fromhex|atob|Buffer|unhexlify|marshal|chr\("),
+    ),
+    (
+        re.compile(r"\b(system|popen|Popen|execSync|spawn\w*|getoutput|check_\w+|call|run|shell_exec|passthru)\s*\("),
+        re.compile(r"b(64|32|16|85)decode|a85decode|fromhex|unhexlify|\batob\b|base64_decode|rot13|\bchr\(|urlopen\("),
+    ),
+    (re.compile(r"\b(eval|exec)\b"), re.compile(r"http|LWP|URI|urlopen|\.get\(|recv")),
+    (re.compile(r"http"), re.compile(r"\b(eval|exec)\b")),
 )
 _REMOVES = re.compile(
     r"rmtree|os\.(remove|unlink|rmdir|removedirs|rename|replace|truncate)|shutil\.move|fs\.(rm|unlink|rmdir|rename)"
@@ -45,11 +54,15 @@ _OWN_CODE = re.compile(
     r"\b(import|from)\s+(\w+\s*,\s*)*moot\b|(import_module|run_module|run_path|find_spec)\(\s*['\"][^'\"]*\bmoot\b"
 )
 _OWN_OWNER = "would let Moot be its own owner"
-_PLAIN = re.compile(r"[\w./~*@%+=:-]+")
-_FORKS = re.compile(r"(while|for|loop|until).*\bfork\b|\bfork\b.*\b(while|for)\b", re.DOTALL)
+_FORK = re.compile(r"\bfork\b")
+_FORKS = ((re.compile(r"while|for|loop|until"), _FORK), (_FORK, re.compile(r"\b(while|for)\b")))
+_HOME = re.compile(r"expanduser|HOME|homedir|Path\.home|Dir\.home|USERPROFILE|userInfo\(")
+# More of them than anybody writes, and reading on would take long.
+_MOST_ESCAPED = 64
 _FOR_WRITING = re.compile(r"['\"][wax]b?\+?['\"]|write|shutil\.copy|os\.(chmod|symlink|link)")
 _WRITES = re.compile(
-    r"open\(|write_text|writeFile|File\.write|file_put_contents|shutil\.copy\w*|os\.(chmod|symlink|link)"
+    r"open\(|write_text|writeFile|appendFile|createWriteStream|copyFile|(File|IO)\.(bin)?write|file_put_contents"
+    r"|shutil\.copy\w*|os\.(chmod|symlink|link)"
 )
 _TEXT_OPTIONS = ("-e", "--expression", "--source")
 _AWK_RUNS = re.compile(
@@ -105,7 +118,8 @@ def carried(name: str, arguments: list[str]) -> Iterator[Carried]:
     if name in SHELLS:
         code = shell_code(name, arguments)
         if code is not None:
-            yield _with_words(code, arguments)
+            given = arguments[arguments.index(code) + 1 :] if code in arguments else []
+            yield with_words(code, given)
         elif name == "pwsh" and any(re.match(r"-e", word, re.IGNORECASE) for word in arguments):
             yield danger("pwsh runs a text that is hidden")
         elif any(re.fullmatch(r"-[a-z]*p[a-z]*", word) for word in arguments):
@@ -118,23 +132,12 @@ def carried(name: str, arguments: list[str]) -> Iterator[Carried]:
         yield from _CARRIERS[name](arguments)
 
 
-def _with_words(code: str, arguments: list[str]) -> str:
-    """The text with the plain words it is given put in: the first of them is its name, the others are $1 and so on."""
-    given = arguments[arguments.index(code) + 1 :] if code in arguments else []
-    if not given or not all(_PLAIN.fullmatch(word) for word in given):
-        return code
-
-    def word(match: re.Match[str]) -> str:
-        number = match[1] or match[2]
-        return " ".join(given[1:]) if number in "@*" else "".join(given[int(number) : int(number) + 1])
-
-    return re.sub(r"\$(?:([\d@*])|\{([\d@*])\})", word, code)
-
-
 def _interpreted(name: str, arguments: list[str]) -> Iterator[Carried]:
     code = code_of(name, arguments)
     if code is not None:
         yield from foreign(name, code)
+    elif name == "deno" and any("://" in word for word in operands(arguments)[1:2]):
+        yield danger("deno runs what it fetches")
     elif any(word.rpartition("/")[2] == "moot" for word in operands(arguments)[:1]):
         yield danger(_OWN_OWNER)
 
@@ -147,22 +150,35 @@ def foreign(name: str, code: str) -> Iterator[Carried]:
         yield doubt(f"a part of the {name} code is known only when it runs")
     if _OWN_CODE.search(code):
         yield danger(_OWN_OWNER)
-    if _DISGUISES.search(code):
+    if _DISGUISES.search(code) or any(follows(code, *pair) for pair in _HIDDEN):
         yield danger(f"the {name} code hides what it does")
     if name == "tclsh" and re.search(r"\bexec\b", code):
         yield danger("the Tcl code runs other programs")
-    if _FORKS.search(code):
+    if any(follows(code, *pair) for pair in _FORKS):
         yield danger(f"the {name} code starts itself again and again")
-    if _ENDS_ALL.search(code):
-        yield danger(f"the {name} code ends everything it may end")
+    yield from _reaches_for(name, code)
     yield from _effects(name, code)
 
 
+def _reaches_for(name: str, code: str) -> Iterator[Verdict]:
+    if _RIGHTS.search(code):
+        yield danger(f"the {name} code takes another's rights")
+    if name == "php" and re.search(r"\$\w+\s*\(", code):
+        yield doubt("the php code calls what a variable names")
+    if _ENDS_ALL.search(code):
+        yield danger(f"the {name} code ends everything it may end")
+
+
 def _effects(name: str, code: str) -> Iterator[Carried]:
-    literals = ["".join(found) for found in _QUOTED.findall(code)]
-    literals += [inner for found in _SHELL_QUOTED.findall(code) for inner in (*found[:4], found[5]) if inner]
-    opened = name in ("perl", "ruby") and _PIPE_OPENED.search(code) is not None
-    runs = opened or _CALLS_SHELL.search(code) is not None
+    literals = quoted(code)
+    if literals is None:
+        yield danger(f"the {name} code is too tangled to be judged")
+        return
+    literals += shell_quoted(code)
+    lines = re.split(r"[;\n]", code)
+    opened = name in ("perl", "ruby") and any(follows(line, _OPENS, _BAR) for line in lines)
+    taken = any(follows(line, _TAKEN_FROM, _TAKEN) for line in lines)
+    runs = opened or taken or _CALLS_SHELL.search(code) is not None
     # The bar of an opened program is not a part of the program.
     literals = [literal.strip("| -") if opened else literal for literal in literals]
     if _CONNECTS.search(code) and (runs or "dup2" in code or "exec" in code or "pty" in code):
@@ -172,57 +188,37 @@ def _effects(name: str, code: str) -> Iterator[Carried]:
     if runs:
         yield doubt(f"the {name} code runs other programs")
         yield from (literal for literal in literals if " " in literal or literal.isalpha())
-        if literals and all(_PLAIN.fullmatch(literal) for literal in literals):
+        if literals and all(PLAIN.fullmatch(literal) for literal in literals):
             yield " ".join(literals)
     yield from _touched(name, code, literals)
-    if _REMOVES.search(code) and re.search(r"expanduser|HOME|homedir|Path\.home", code):
+    if _REMOVES.search(code) and _HOME.search(code):
         yield danger(f"the {name} code removes the home")
 
 
 def _touched(name: str, code: str, literals: list[str]) -> Iterator[Verdict]:
     removes = _REMOVES.search(code) is not None
-    writes = _WRITES.search(code) is not None
+    into = name == "perl" and any(follows(line, _OPENS, _INTO) for line in re.split(r"[;\n]", code))
+    writes = into or _WRITES.search(code) is not None
     for literal in literals:
         settled = paths.system(literal) or paths.starting(literal)
         if removes and (settled or paths.root_like(literal)):
             yield danger(f"the {name} code removes {literal[:60]}")
         if paths.secret(literal):
             yield danger(f"the {name} code reads {literal[:60]}")
-        if writes and (paths.device(literal) or settled and _FOR_WRITING.search(code)):
+        if writes and (paths.device(literal) or settled and (into or _FOR_WRITING.search(code))):
             yield danger(f"the {name} code writes to {literal[:60]}")
 
 
 # ---- the rest of those who carry ---------------------------------------------------------------
 
 
-def _find(arguments: list[str]) -> Iterator[Carried]:
-    starts = _starts(arguments)
-    wide = any(paths.root_like(start) or paths.system(start) for start in starts)
-    if "-delete" in arguments:
-        if wide:
-            yield danger("removes what it finds in the system or the whole home")
-        elif len(arguments) <= len(starts) + 1:
-            yield doubt("removes everything it finds")
-    for index, word in enumerate(arguments):
-        if word in ("-exec", "-execdir", "-ok", "-okdir"):
-            inner = list(takewhile(lambda part: part not in (";", "+"), arguments[index + 1 :]))
-            for start in starts:
-                found = start if wide else f"{start.rstrip('/')}/x"
-                yield [part.replace("{}", found) for part in inner]
-        if word in ("-fprintf", "-fprint", "-fls"):
-            yield ["touch", *arguments[index + 1 : index + 2]]
-
-
-def _starts(arguments: list[str]) -> list[str]:
-    own = [word for index, word in enumerate(arguments) if "-D" not in (word, *arguments[max(0, index - 1) : index])]
-    before = takewhile(lambda word: not word.startswith(("-", "(", "!")) or re.match(r"-([LHP]|O\d*)$", word), own)
-    return [word for word in before if not word.startswith("-")] or ["."]
-
-
 def _awk(arguments: list[str]) -> Iterator[Carried]:
     for word in _programs(arguments, ("-f", "--file", "-F", "-v", "--assign", "--field-separator")):
         if UNKNOWN in word:
             yield doubt("a part of the awk code is known only when it runs")
+        if word.count('\\"') > _MOST_ESCAPED:
+            yield danger("the awk code is too tangled to be judged")
+            continue
         for groups in _AWK_RUNS.findall(word):
             run = next((group for group in (*groups[:1], *groups[2:]) if group), "") + (UNKNOWN if groups[1] else "")
             yield danger("awk feeds a shell") if groups[3] and _awaits_script(run) else run
@@ -257,13 +253,21 @@ def _programs(arguments: list[str], taking: tuple[str, ...]) -> Iterator[str]:
 def _sed(arguments: list[str]) -> Iterator[Carried]:
     for word in _programs(arguments, ("-f", "--file", "-l", "--line-length")):
         for runs in re.findall(
-            r"(?:^|[;{}\n])\s*(?:[\d,$+~!]|/(?:[^/\\]|\\.)*/)*\s*e(?:\s+|$)(.*)$", word, re.MULTILINE
+            r"(?:^|[;{}])[^\S\n]*(?:(?:[\d,$+~!]|/(?:[^/\\]|\\.)*/)+[^\S\n]*)?e(?:[^\S\n]+|$)(.*)$", word, re.MULTILINE
         ):
             yield runs or danger("sed runs what it reads")
-        if re.search(r"s([^\w\s]).*\1.*\1[gimp\d]*e[gimp\d]*$", word):
+        if any(_evaluates(part) for part in (word, *re.split(r"[;}\n]", word))):
             yield danger("sed runs what it makes")
         for target in re.findall(r"(?:^|[;\s/\d])[wW]\s+(\S+)", word):
             yield ["touch", target]
+
+
+def _evaluates(script: str) -> bool:
+    """Whether it ends in a substitution whose flags say that the result is run."""
+    head = script.rstrip(" \t\n").rstrip("gimpeIM0123456789")
+    flags, mark = script[len(head) :], head[-1:]
+    start = head.find(f"s{mark}") if "e" in flags and mark and not mark.isalnum() else -1
+    return start >= 0 and head.count(mark, start + 2) >= 2
 
 
 def _ssh(arguments: list[str]) -> Iterator[Carried]:
@@ -340,7 +344,7 @@ def _source(arguments: list[str]) -> Iterator[Carried]:
 
 _CARRIERS = {
     **CARRIERS,
-    "find": _find,
+    "find": found,
     "awk": _awk,
     "gawk": _awk,
     "mawk": _awk,

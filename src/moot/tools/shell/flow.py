@@ -12,9 +12,11 @@ from moot.tools.shell.rules import (
     DECODERS,
     FETCHERS,
     INTERPRETERS,
+    NEEDED,
     SHELLS,
     danger,
     doubt,
+    has,
     judge,
     operands,
     option_value,
@@ -22,9 +24,11 @@ from moot.tools.shell.rules import (
 from moot.tools.shell.stage import Stage, names_in
 from moot.tools.shell.words import UNKNOWN, Node, Variables, ansi, every, text
 
-_TELLING = frozenset({"env", "printenv", "history", "set", "export", "declare", "compgen", "ps"})
+_TELLING = frozenset({"env", "printenv", "history", "set", "export", "declare", "compgen", "ps", "fc", "ssh-add"})
 _REMOVING = frozenset({"rm", "shred", "unlink", "rmdir", "truncate", "mv", "chmod", "chown"})
 _UNPACKERS = frozenset({"tar", "bsdtar", "cpio", "unzip"})
+# A pipe longer than anybody writes, and more words than anybody hands to xargs in a text.
+_LONGEST_PIPE, _MOST_GIVEN = 64, 256
 _PACKING = frozenset({"tar", "zip", "cat", "find", "gzip", "base64", "7z"})
 
 
@@ -43,6 +47,8 @@ class Flow:
             said = _printed(stage)
             if said is not None:
                 self._written.update({paths.place(target): said for target in stage.outputs})
+            elif stage.name == "tee" and stage.input is not None:
+                self._written.update({paths.place(target): stage.input for target in operands(stage.arguments)})
         for node in every(root, "redirected_statement"):
             if any(name in FETCHERS or name in DECODERS for name in names_in(node, variables)):
                 self._fetched.update(self._targets(node))
@@ -59,6 +65,8 @@ class Flow:
 
     def _copied(self, chain: list[Stage]) -> None:
         """What goes through tee is in its files as well."""
+        if len(chain) > _LONGEST_PIPE:
+            return
         for index, tee in enumerate(chain):
             targets = [paths.place(word) for word in operands(tee.arguments)] if tee.name == "tee" else []
             said = _printed(chain[0]) if index == 1 else None
@@ -123,6 +131,8 @@ class Flow:
         """What is to be said of a pipe, and the scripts that are known to go through it."""
         verdicts: list[Verdict] = []
         scripts: list[tuple[str, str]] = []
+        if len(stages) > _LONGEST_PIPE:
+            return [danger("it is too tangled to be judged")], []
         for index, stage in enumerate(stages[1:], start=1):
             before = stages[:index]
             verdicts += _given_words(before, stage)
@@ -143,14 +153,37 @@ def _given_words(before: list[Stage], stage: Stage) -> Iterator[Verdict]:
         yield danger("feeds a shell through a side door")
     names = [earlier.name for earlier in before]
     looped = "read" in names and any(word.startswith(UNKNOWN) for word in stage.arguments)
-    if not looped and not any(word.endswith(("xargs", "parallel")) for word in stage.words[:4]):
+    if not looped and not _gathers(stage):
         return
     if stage.name in _REMOVING and any(_wide(earlier) for earlier in before):
         yield danger("does away with what it finds in the system or the whole home")
     if stage.name == "kill" and "ps" in names and not {"grep", "awk", "rg"} & set(names):
         yield danger("ends everything it may end")
-    for word in (_printed(before[0]) or "").split() if len(before) == 1 else ():
+    sources = [earlier for earlier in before if earlier.name != "read"]
+    yield from _filled_in((_printed(sources[0]) or "") if len(sources) == 1 else "", stage)
+
+
+def _filled_in(given: str, stage: Stage) -> Iterator[Verdict]:
+    """The command once for each word that it is given."""
+    words = given.split()
+    for word in words[:_MOST_GIVEN]:
         yield from judge(stage.name, [argument.replace(UNKNOWN, word) for argument in stage.arguments])
+    if len(words) > _MOST_GIVEN:
+        yield danger("it is given more than can be judged")
+
+
+def filled_here(stage: Stage) -> Iterator[Verdict]:
+    """What xargs makes of a text that is given to it in the same place."""
+    if stage.input is None:
+        return
+    if _gathers(stage):
+        yield from _filled_in(stage.input, stage)
+    if stage.name in FETCHERS and any(paths.secret(word) for word in stage.input.split()[:_MOST_GIVEN]):
+        yield danger("sends credentials away")
+
+
+def _gathers(stage: Stage) -> bool:
+    return any(word.endswith(("xargs", "parallel")) for word in stage.words[:4])
 
 
 def _wide(stage: Stage) -> bool:
@@ -195,7 +228,7 @@ def _carried_away(before: list[Stage], stage: Stage) -> Iterator[Verdict]:
         if earlier.name in _TELLING and (earlier.name != "ps" or stage.name in ("nc", "ncat")):
             yield danger(f"sends what {earlier.name} tells to another machine")
         elif earlier.name in _PACKING and any(
-            paths.root_like(word) or paths.secret(word) for word in earlier.arguments
+            paths.root_like(word) or paths.secret(word) or paths.private(word) for word in earlier.arguments
         ):
             yield danger("sends everything there is to another machine")
     if stage.name in ("curl", "wget", "ssh") and any(
@@ -216,4 +249,25 @@ def _downloads(stage: Stage) -> Iterator[str]:
     elif stage.name != "curl" or any(
         re.fullmatch(r"-[a-zA-Z]*O[a-zA-Z]*|--remote-name", word) for word in stage.arguments
     ):
-        yield from (posixpath.basename(word.partition("?")[0]) for word in named if "/" in word)
+        folder = option_value(stage.arguments, "-P", "--directory-prefix", "-d", "--dir", "--output-dir")
+        found = [posixpath.basename(word.partition("?")[0]) for word in named if "/" in word]
+        yield from (paths.place(posixpath.join(folder, name)) for name in found)
+
+
+def floods(name: str, arguments: list[str], stage: Stage) -> Iterator[Verdict]:
+    endless = (
+        name == "yes" or name == "cat" and any(re.match(r"/dev/(zero|u?random|full)$", word) for word in arguments)
+    )
+    if endless and any(not target.startswith("/dev/") for target in stage.outputs):
+        yield danger("writes until the disk is full")
+
+
+def ends_all(name: str, stage: Stage) -> Iterator[Verdict]:
+    told = [inner.name for inner in stage.told]
+    if name == "kill" and "ps" in told and "grep" not in told and "pgrep" not in told:
+        yield danger("ends everything it may end")
+    for inner in stage.told if name == "kill" else ():
+        if inner.name in ("pgrep", "pidof") and any(NEEDED.search(word) for word in inner.arguments):
+            yield danger("ends what the machine needs")
+        if inner.name == "pgrep" and has(inner.arguments, "uU") and len(operands(inner.arguments)) < 2:
+            yield danger("ends everything somebody runs")

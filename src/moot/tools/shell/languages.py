@@ -10,29 +10,42 @@ from moot.tools.shell.words import UNKNOWN
 Carried = Verdict | str | list[str]
 
 # In each the text a shell would run is the last group that matched; without one there is nothing to read out.
-_LINE_EDITOR = re.compile(r"(?m)^[:\s]*(?:[\d.,$%;'+/?\w-]*?(?:r|w|wq|e|E))?[\d.,$%;]*\s*!(.+)$")
+_LINE_EDITOR = re.compile(r"(?m)^[: \t]*(?:(?:[\d.,$%;'+/?\w-]*?(?:r|w|wq|e|E)|[\d.,$%;])[\d.,$%;]*[ \t]*)?!(.+)$")
 _RUNS: dict[str, re.Pattern[str]] = {
     "ed": _LINE_EDITOR,
     "ex": _LINE_EDITOR,
     "sqlite3": re.compile(
-        r"(?m)^\s*\.(?:shell|system)\s+(.+)$|^\s*\.(?:once|output|read|import|excel)\b[^|\n]*\|(.+)$|^\s*\.load\b"
+        r"(?m)^[^\S\n]*\.(?:shell|system)\s+(.+)$|^[^\S\n]*\.(?:once|output|read|import|excel)\b[^|\n]*\|(.+)$|^[^\S\n]*\.load\b"
         r"|\bload_extension\s*\(|\bedit\s*\(",
         re.IGNORECASE,
     ),
-    "mysql": re.compile(r"(?im)\\!\s*(.+)$|(?:^|;)\s*system\s+(.+)$|(?:\\P|(?:^|;)\s*pager)\s+(.+)$"),
+    "mysql": re.compile(r"(?im)\\!\s*(.+)$|(?:^|;)[^\S\n]*system\s+(.+)$|(?:\\P|(?:^|;)[^\S\n]*pager)\s+(.+)$"),
     "psql": re.compile(
         r"(?im)\\!\s*(.+)$|\bprogram\s+(?:E|\$\w*\$)?'?(.+?)(?:'|\$|$)|\\(?:o|out|g|gx|w|watch|write)\s*\|(.+)$"
-        r"|\\\w+[^\n]*`([^`]+)`"
+        r"|^[^\\\n`]*\\\w[^\n`]*`([^`]+)`"
     ),
     "dc": re.compile(r"!\s*(?![<>=])(.+)"),
-    "gnuplot": re.compile(r"(?m)\bsystem\s*\(?\s*[\"'](.+?)[\"']|^\s*!(.+)$|`([^`]+)`|[\"']<\s*(.+?)[\"']"),
+    "gnuplot": re.compile(r"(?m)\bsystem\s*\(?\s*[\"'](.+?)[\"']|^[^\S\n]*!(.+)$|`([^`]+)`|[\"']<\s*(.+?)[\"']"),
     "m4": re.compile(r"\b(?:e?syscmd)\s*\(\s*`?(.+?)'?\s*\)", re.DOTALL),
-    "ftp": re.compile(r"(?m)^\s*!(.+)$"),
-    "gdb": re.compile(r"(?m)^\s*(?:shell|!|make|pipe)\s*(.*)$|^\s*(?:python|py|source|guile)\b"),
-    "lldb": re.compile(r"(?m)\b(?:platform shell|shell)\s+(.+)$|^\s*script\b|^\s*command script\b"),
+    "ftp": re.compile(r"(?m)^[^\S\n]*!(.+)$"),
+    "gdb": re.compile(
+        r"(?m)^[^\S\n]*(?:shell|!|make|pipe)\s*(.*)$|^[^\S\n]*(?:python|py|source|guile)\b"
+        r"|^[^\S\n]*(?:call|print|p|eval)\b[^\n]*\b(?:system|popen|execl?[vp]?e?)\s*\("
+    ),
+    "lldb": re.compile(r"(?m)\b(?:platform shell|shell)\s+(.+)$|^[^\S\n]*script\b|^[^\S\n]*command script\b"),
     "expect": re.compile(r"(?m)\b(?:spawn|exec|system)\s+([^\n;\]]+)|\bsend\b"),
     "mail": re.compile(r"(?m)^~[!|:]\s*(.+)$"),
 }
+_DESTROYS = re.compile(
+    r"\bdrop\s+(database|table|schema|user|role|owned)\b|\btruncate\s+\w|\bdelete\s+from\s+[\w.\"`]+\s*(;|$)",
+    re.IGNORECASE,
+)
+_INTO_FILE = re.compile(
+    r"(?:\battach(?:\s+database)?|\binto\s+(?:outfile|dumpfile)|\.(?:output|once|backup|save|clone|log)|\\o|\bto)\s+"
+    r"['\"]?([/~][^'\"\s;]*)",
+    re.IGNORECASE,
+)
+_MOST_FILES = 32
 _ALIASES = {"mariadb": "mysql", "red": "ed", "sqlite": "sqlite3", "mailx": "mail", "cgdb": "gdb", "pgcli": "psql"}
 LANGUAGES = frozenset({*_RUNS, *_ALIASES})
 # Options whose value is such a command.
@@ -59,6 +72,13 @@ def told(name: str, script: str) -> Iterator[Carried]:
     name = _ALIASES.get(name, name)
     if UNKNOWN in script:
         yield doubt(f"{name} is given a text that is known only when it runs")
+    if name in ("psql", "mysql") and _DESTROYS.search(script):
+        yield doubt("throws away what may be nowhere else")
+    if name in ("psql", "mysql", "sqlite3"):
+        yield from (["touch", target] for target in _INTO_FILE.findall(script)[:_MOST_FILES])
+    if name == "m4":
+        # Past the last bracket nothing is closed, and looking for it from every place would take long.
+        script = script[: script.rfind(")") + 1]
     for found in _RUNS[name].finditer(script):
         inner = next((group for group in found.groups() if group), "")
         yield doubt(f"{name} is told to run other programs")

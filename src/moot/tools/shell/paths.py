@@ -10,6 +10,15 @@ from moot.tools.shell.words import UNKNOWN
 _SYSTEM = ("bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "proc", "root", "run", "sbin", "sys",
            "usr", "var", "System", "Library", "private")  # fmt: skip
 _GLOB = re.compile(r"[*?\[]")
+# Where a machine in a cloud is told its own credentials.
+_TELLS_RIGHTS = re.compile(
+    r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google\.internal|100\.100\.100\.200|fd00:ec2::254"
+)
+_RAW = re.compile(r"/dev/(sd[a-z]|nvme\d|vd[a-z]|hd[a-z]|mmcblk|dm-|mapper/|k?mem\b|port\b|input/|hidraw|uinput|disk/)")
+_FITS_ANY = re.compile(r"[*?.!^{},\[\]]+")
+_CLASS = re.compile(r"\[[^\[\]]*\]")
+# Longer than any name that matters here.
+_LONGEST_NAME = 64
 _OWNER = "/home/-"
 _DISTINCT = ("boot", "dev", "etc", "home", "proc", "root", "sys", "usr", "var")
 _ROOTS = (*_SYSTEM, "mnt", "media", "srv", "opt", "Users", "Volumes", "Applications")
@@ -23,6 +32,7 @@ _STARTING = (
     "~/.gitconfig", "~/.config/git/*", "~/.vimrc", "~/.config/nvim/*", "~/.pam_environment", "~/.local/bin/*",
     "~/bin/*",
     "~/Library/LaunchAgents/*", "~/.npmrc", "~/.pip/pip.conf", "~/.config/pip/pip.conf", "~/.config/moot*",
+    "~/.local/share/moot*", "~/.local/state/moot*", "~/.moot*",
     "~/.bash_history",
     "~/.config/environment.d/*", "~/.bash_completion", "~/.local/share/bash-completion/*", "~/.emacs", "~/.emacs.d/*",
     "~/.config/emacs/*", "~/.condarc", "~/.cargo/config.toml", "~/.screenrc", "~/.gdbinit", "~/.wgetrc", "~/.curlrc",
@@ -37,11 +47,13 @@ _SECRET = (
     "~/.vault-token", "~/.terraform.d/*", "~/.config/op*", "~/.bash_history", "~/.zsh_history", "~/.mozilla*",
     "~/.config/google-chrome*", "~/.config/chromium*", "~/.local/share/keyrings*", "~/.config/moot*",
     "~/.local/share/moot*",
-    "~/.local/state/moot*", "/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*", "/etc/krb5.keytab",
+    "~/.local/state/moot*", "~/.moot*",
+    "/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*", "/etc/krb5.keytab",
     "/proc/*/environ", "/proc/*/mem", "/proc/kcore", "/dev/mem", "/dev/kmem", "/run/docker.sock",
     "/var/run/docker.sock",
     "/run/secrets/*", "/var/run/secrets/*", "~/.config/rclone/*", "~/.config/composer/auth.json", "~/.nuget/*",
 )  # fmt: skip
+_OWN = ("~/.config/moot*", "~/.local/share/moot*", "~/.local/state/moot*", "~/.moot*")
 _SECRET_NAMES = (
     "id_rsa",
     "id_dsa",
@@ -51,6 +63,7 @@ _SECRET_NAMES = (
     "wallet.dat",
     ".netrc",
     ".git-credentials",
+    "moot.sock",
 )
 _PRIVATE_NAMES = (".env", ".env.local", ".env.production", ".npmrc", ".pypirc", "credentials.json", "secrets.yml")
 
@@ -59,6 +72,9 @@ _PRIVATE_NAMES = (".env", ".env.local", ".env.production", ".npmrc", ".pypirc", 
 def place(word: str) -> str:
     """A path in one spelling: no doubled or trailing slashes, no dots, the home as ~."""
     path = re.sub(r"^file://", "", word)
+    if path.startswith("/") and "/." in path:
+        # What climbs out of a home must not be taken for it.
+        path = "/" + posixpath.normpath(path).lstrip("/")
     path = re.sub(r"^~[a-z_][\w-]*", "~", path)
     path = re.sub(r"^/(?:home|Users)/[^/*?]+(?=/|$)", "~", path)
     path = re.sub(r"^/root(?=/|$)", "~", path)
@@ -77,7 +93,7 @@ def place(word: str) -> str:
 def root_like(word: str) -> bool:
     """The whole machine, a whole tree of the system, or the whole home."""
     path = place(word)
-    bare = re.sub(r"(/(\*|\.\*|\.\[!\.\]\*|\{\*,\.\*\}))+$", "", path) or "/"
+    bare = _without_globs(path)
     if bare in ("/", "~", "..") or re.fullmatch(r"(\.\./?)+", bare):
         return True
     if bare.startswith(UNKNOWN):
@@ -85,6 +101,14 @@ def root_like(word: str) -> bool:
         return bare != path or word.startswith(UNKNOWN + "/") and word.rstrip("/*") == UNKNOWN
     parts = bare.split("/")
     return bare.startswith("/") and len(parts) == 2 and (_matches(parts[1], _ROOTS) or UNKNOWN in parts[1])
+
+
+def _without_globs(path: str) -> str:
+    """The folder whose contents as such a pattern means: the path without the parts at its end that fit anything."""
+    parts = path.split("/")
+    while len(parts) > 1 and "*" in parts[-1] and _FITS_ANY.fullmatch(parts[-1]):
+        parts.pop()
+    return "/".join(parts) or "/"
 
 
 def system(word: str) -> bool:
@@ -112,8 +136,15 @@ def starting(word: str) -> bool:
     return ".git/hooks/" in path + "/" and not path.endswith(".sample") or path.endswith(".git/config")
 
 
+def own(word: str) -> bool:
+    """Moot's own files."""
+    return _any(place(word), _OWN)
+
+
 def secret(word: str) -> bool:
     """A credential, or a file that holds some."""
+    if _TELLS_RIGHTS.search(word):
+        return True
     for part in re.split(r"[=@:,]", word) if "://" not in word else [word]:
         path = place(part)
         name = posixpath.basename(path)
@@ -132,6 +163,11 @@ def device(word: str) -> bool:
     if free(path):
         return False
     return path.startswith(("/dev/", "/sys/", "/proc/sys", "/proc/sysrq")) or path in ("/dev", "/sys")
+
+
+def raw(word: str) -> bool:
+    """A disk, the memory or what is typed, as such."""
+    return word.startswith("/dev/") and _RAW.match(word) is not None
 
 
 def incoming(word: str) -> bool:
@@ -159,9 +195,27 @@ def _any(path: str, patterns: tuple[str, ...]) -> bool:
 
 def _reaches(path: str, pattern: str) -> bool:
     """Whether a path that is itself a pattern could be the known one."""
-    if path.count("/") != pattern.count("/") or path in ("/*", "~/*"):
+    parts, known = path.split("/"), pattern.split("/")
+    deeper = len(parts) > len(known) and known[-1] == "*"
+    if len(parts) != len(known) and not deeper or path in ("/*", "~/*"):
         return False
-    return fnmatchcase(pattern.rstrip("*"), path) and len(re.sub(r"[*?\[\]]", "", path)) > 3
+    return all(map(_could_be, parts, known)) and len(re.sub(r"[*?\[\]]", "", path)) > 3
+
+
+def _could_be(part: str, known: str) -> bool:
+    """Whether a pattern for one name fits a known one. A name that begins with a dot is fitted only by a dot."""
+    if known in ("*", part):
+        return True
+    if known.startswith(".") and not part.startswith("."):
+        return False
+    return _fits(known.rstrip("*"), part)
+
+
+def _fits(name: str, part: str) -> bool:
+    """The same as a shell would find it; a pattern that asks for a longer name is not tried."""
+    part = re.sub(r"\*+", "*", part)
+    shortest = len(_CLASS.sub("?", part)) - part.count("*")
+    return shortest <= _LONGEST_NAME and fnmatchcase(name, part)
 
 
 def _matches(part: str, known: tuple[str, ...], *, names: bool = False) -> bool:
@@ -169,4 +223,4 @@ def _matches(part: str, known: tuple[str, ...], *, names: bool = False) -> bool:
         return True
     if not _GLOB.search(part):
         return False
-    return any(fnmatchcase(name, part) for name in known) and (not names or len(part.strip("*")) > 3)
+    return any(_fits(name, part) for name in known) and (not names or len(part.strip("*")) > 3)

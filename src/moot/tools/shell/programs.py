@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from moot.domain.shell import Verdict
 from moot.tools.shell import paths
-from moot.tools.shell.rules import Words, danger, doubt, has, operands, option_value, reads, rule, writes
+from moot.tools.shell.literals import follows
+from moot.tools.shell.rules import NEEDED, Words, danger, doubt, has, operands, option_value, reads, rule, writes
 from moot.tools.shell.words import UNKNOWN
 
 _TUNNELS = re.compile(r"^-[A-Za-z]*[RDLw]|ProxyCommand|LocalCommand|PermitLocalCommand|KnownHostsCommand")
@@ -17,6 +18,14 @@ _GIT_RUNS = re.compile(
 _ESCAPES = re.compile(
     r"--privileged|--pid[= ]host|--(net|network)[= ]host|--cap-add|-v ?/:|--volume[= ]/:|src=/,|source=/,|docker\.sock"
     r"|(-v ?|--volume[= ]|src=|source=)/(etc|usr|var|bin|lib|root|home|boot|dev|sys|proc|run)\b"
+    r"|(-v ?|--volume[= ]|src=|source=)~/?[:,]|--device[= ]/dev/(sd|nvme|vd|mem)|security\.insecure|=unconfined"
+    r"|label[=:]disable|--(userns|ipc|uts|cgroupns)[= ]host"
+)
+_GETS, _AFAR = re.compile(r"(install|add|i|exec|x|dlx|create) "), re.compile(r"(https?|git\+\w+)://")
+_SETS, _SOURCE = re.compile(r"(^| )config set "), re.compile(r"registry|index|proxy|trusted")
+_EDITOR_RUNS = re.compile(
+    r"(^|[:+\s])!|:!|system\(|py(thon)?3? |shell-command|--eval|-P$|os\.execute|io\.popen"
+    r"|(^|[:+])(lua|luado|perl|ruby|tcl) |libcall|jobstart|job_start|termopen|(^|[:+])term(inal)?\b"
 )
 _SYSTEMCTL_LOOKS = ("status", "show", "cat", "list-", "is-", "get-default", "help", "--version")
 
@@ -26,8 +35,10 @@ def _fetching(arguments: Words) -> Iterator[Verdict]:
     target = option_value(arguments, "-o", "--output", "-O", "--output-document", "-P", "--directory-prefix")
     if target:
         yield from writes(target)
-    if has(arguments, "", "--use-askpass") or any(
-        word.startswith("--config=/dev") or "use_askpass" in word for word in arguments
+    if (
+        paths.incoming(option_value(arguments, "-K", "--config"))
+        or has(arguments, "", "--use-askpass")
+        or any(word.startswith("--config=/dev") or "use_askpass" in word for word in arguments)
     ):
         yield danger("runs what it is told elsewhere")
     for index, word in enumerate(arguments):
@@ -57,7 +68,7 @@ def _raw_network(arguments: Words) -> Iterator[Verdict]:
 
 @rule("ssh", "autossh")
 def _tunnel(arguments: Words) -> Iterator[Verdict]:
-    if any(_TUNNELS.search(word) for word in arguments):
+    if any(_TUNNELS.search(word) for word in arguments) or paths.incoming(option_value(arguments, "-F")):
         yield danger("opens a tunnel or runs a program to connect")
 
 
@@ -89,7 +100,7 @@ def _kill_by_name(arguments: Words) -> Iterator[Verdict]:
         re.fullmatch(r"[.*^$]+", word) for word in named
     ):
         yield danger("ends everything it may end")
-    if any(re.search(r"sshd|systemd|init|dockerd|moot|auditd|syslog", word) for word in named):
+    if any(NEEDED.search(word) for word in named):
         yield danger("ends what the machine needs")
 
 
@@ -137,10 +148,16 @@ def _history(arguments: Words) -> Iterator[Verdict]:
         yield danger("changes the record of what was done")
 
 
-@rule("journalctl", "dmesg", "logrotate", "wevtutil", "ausearch")
+@rule("journalctl", "wevtutil", "ausearch")
 def _journal(arguments: Words) -> Iterator[Verdict]:
-    words = " ".join(arguments)
-    if re.search(r"--(vacuum|rotate|flush|clear|force)|(^| )-[a-z]*[Ccf]( |$)(?!.*-u)", words) and "-fu" not in words:
+    if any(re.match(r"--(vacuum|rotate|flush|clear|read-clear|force|relinquish)", word) for word in arguments):
+        yield danger("changes the machine's logs")
+
+
+@rule("dmesg", "logrotate")
+def _kernel_log(arguments: Words) -> Iterator[Verdict]:
+    yield from _journal(arguments)
+    if has(arguments, "Ccf"):
         yield danger("changes the machine's logs")
 
 
@@ -169,6 +186,8 @@ def _git(arguments: Words) -> Iterator[Verdict]:
     verb, rest = (words[0] if words else ""), words[1:]
     if verb == "config" and any(_GIT_RUNS.match(word) for word in rest) and len(operands(rest)) > 1:
         yield danger("lets git run a program from now on")
+    if verb == "config" and any(re.match(r"http\..*(proxy|sslverify|sslcainfo)", w, re.IGNORECASE) for w in rest):
+        yield doubt("changes how git reaches other machines")
     if verb == "push" and has(rest, "f", "--force", "--mirror", "--delete") or verb == "clean" and has(rest, "fx"):
         yield doubt("throws away what may be nowhere else")
     if verb == "clean" and has(rest, "f", "--force") and any(paths.root_like(w) for w in (folder, *operands(rest))):
@@ -177,14 +196,18 @@ def _git(arguments: Words) -> Iterator[Verdict]:
         yield danger("writes over what belongs to the system")
     if verb in ("reset", "checkout") and "--hard" in rest or verb in ("filter-branch", "filter-repo", "update-ref"):
         yield doubt("throws away what may be nowhere else")
+    if verb == "reflog" and rest[:1] in (["expire"], ["delete"]) or verb in ("gc", "prune") and "--prune=now" in rest:
+        yield doubt("throws away what may be nowhere else")
 
 
 def _git_lets(words: list[str]) -> Iterator[Verdict]:
     for index, word in enumerate(words):
-        setting = words[index + 1] if word == "-c" and index + 1 < len(words) else ""
+        setting = words[index + 1] if word in ("-c", "--config") and index + 1 < len(words) else ""
+        setting = setting or (word.removeprefix("--config=") if word.startswith("--config=") else "")
         if setting and _GIT_RUNS.match(setting.partition("=")[0]) and "=" in setting:
             yield danger("lets git run a program")
-        named = word.startswith(("--upload-pack", "--receive-pack", "--exec=", "ext::", "--exec-path=", "--config-env"))
+        named = word.startswith(("--upload-pack", "--receive-pack", "--exec=", "--exec-path=", "--config-env"))
+        named = named or "ext::" in word or word.startswith("--template=") and len(word) > len("--template=")
         if named or word == "-u" and "clone" in words[:index]:
             yield danger("lets git run a program")
 
@@ -210,6 +233,8 @@ def _archive(arguments: Words) -> Iterator[Verdict]:
     first = arguments[0] if arguments else ""
     if folder and ("x" in first or has(arguments, "x", "--extract", "--get")):
         yield from writes(folder)
+    if "--remove-files" in arguments and any(paths.root_like(w) or paths.system(w) for w in operands(arguments)[1:]):
+        yield danger("does away with what it packs up")
     if ("c" in first.lstrip("-") or has(arguments, "c", "--create")) and any(
         paths.root_like(word) for word in arguments[1:]
     ):
@@ -240,13 +265,17 @@ def _rsync(arguments: Words) -> Iterator[Verdict]:
     command = option_value(arguments, "-e", "--rsh")
     if command and command.split()[:1] not in (["ssh"], [UNKNOWN]):
         yield danger("lets rsync run a program")
+    if not re.fullmatch(r"[\w./-]*", option_value(arguments, "--rsync-path").removeprefix("sudo ")):
+        yield danger("runs a program on another machine")
+    if ":" in "".join(named[-1:]) and any(paths.root_like(word) or paths.secret(word) for word in named[:-1]):
+        yield danger("sends everything there is to another machine")
     if any(":" in word for word in named):
         yield doubt("copies to or from another machine")
 
 
 @rule("vim", "vi", "nvim", "ex", "ed", "emacs", "nano", "view", "less", "more", "man")
 def _editors(arguments: Words) -> Iterator[Verdict]:
-    if any(re.search(r"(^|[:+\s])!|:!|system\(|py(thon)?3? |shell-command|--eval|-P$", word) for word in arguments):
+    if any(_EDITOR_RUNS.search(word) for word in arguments):
         yield danger("lets an editor run a program")
     for target in operands(arguments):
         yield from writes(target) if not paths.system(target) else ()
@@ -255,18 +284,28 @@ def _editors(arguments: Words) -> Iterator[Verdict]:
 @rule("docker", "podman", "nerdctl")
 def _containers(arguments: Words) -> Iterator[Verdict]:
     words = " ".join(arguments)
+    if arguments[:1] == ["cp"] and ":" not in arguments[-1]:
+        yield from writes(arguments[-1])
     if _ESCAPES.search(words):
         yield danger("gives a container the machine")
+    elif any(re.match(r"-H|--host\b|--context\b", word) for word in arguments[:2]):
+        yield doubt("commands the containers of another machine")
+    elif arguments[:1] in (["volume"], ["system"]) and arguments[1:2] in (["ls"], ["inspect"], ["df"], ["info"]):
+        return
     elif arguments and arguments[0] in ("run", "exec", "push", "rm", "rmi", "system", "volume", "kill", "stop"):
         yield doubt("starts, ends or publishes containers")
 
 
-@rule("npm", "yarn", "pnpm", "pip", "pip3", "cargo", "twine", "gem", "poetry", "uv")
+@rule("conda", "mamba", "micromamba", "npm", "yarn", "pnpm", "pip", "pip3", "cargo", "twine", "gem", "poetry", "uv")
 def _packages(arguments: Words) -> Iterator[Verdict]:
     words = " ".join(arguments)
     if re.search(r"(^| )(publish|upload|push|login|adduser|owner|token)( |$)", words):
         yield doubt("publishes a package or signs in")
-    if re.search(r"--(extra-)?index-url|--registry|(install|add|i) .*(https?|git\+\w+)://|--trusted-host| -i ", words):
+    if follows(words, _SETS, _SOURCE):
+        yield doubt("changes where packages come from, from now on")
+    if "--config" in arguments and re.search(r"\b(runner|linker|rustc|rustc-wrapper)\b.*=", words):
+        yield doubt("runs what it builds with another program")
+    if re.search(r"--(extra-)?index-url|--registry|--trusted-host| -i ", words) or follows(words, _GETS, _AFAR):
         yield doubt("installs from a place of its own choosing")
 
 
@@ -322,4 +361,6 @@ def _limits(arguments: Words) -> Iterator[Verdict]:
 def _after(arguments: Words, option: str) -> str:
     words = list(arguments)
     attached = [word[len(option) :] for word in words if word.startswith((f"{option}/", f"{option}~"))]
-    return words[words.index(option) + 1] if option in words[:-1] else "".join(attached[:1])
+    # Letters are often put together, the one that takes a name last.
+    last = [after for word, after in zip(words, words[1:], strict=False) if re.fullmatch(rf"-?[a-z]*{option[1]}", word)]
+    return "".join((*last, *attached)[:1])

@@ -8,6 +8,8 @@ from moot.tools.shell import paths
 from moot.tools.shell.words import UNKNOWN
 
 Words = Sequence[str]
+# By their names: what the machine, or Moot, does not go on without.
+NEEDED = re.compile(r"sshd|systemd|init|dockerd|moot|auditd|syslog")
 
 
 def named(names: str) -> frozenset[str]:
@@ -27,6 +29,7 @@ PASSWORDS = (
     "npm token", "gh auth token", "gcloud auth print", "git credential", "secret-tool", "pass show", "keyring get",
     "security find", "docker login", "gpg --export-secret", "aws configure get", "kubectl get secret",
     "kubectl config view", "az account get", "op read", "vault kv get", "vault read", "heroku auth:token",
+    "aws configure export",
 )  # fmt: skip
 
 _ALWAYS = {
@@ -34,23 +37,24 @@ _ALWAYS = {
     "run0 chroot setcap capsh setpriv systemd-nspawn machinectl",
     "writes to a disk as such": "wipefs blkdiscard fdisk sfdisk cfdisk gdisk sgdisk parted mkswap hdparm cryptsetup "
     "lvremove vgremove pvremove lvcreate badblocks nvme debugfs tune2fs resize2fs e2fsck fsck mke2fs dumpe2fs "
-    "partprobe losetup dmsetup zpool zfs mdadm shred srm wipe",
+    "flashrom partprobe losetup dmsetup zpool zfs mdadm shred srm wipe",
     "changes accounts": "useradd userdel usermod groupadd groupdel groupmod adduser deluser passwd chpasswd gpasswd "
     "chsh chage vipw vigr",
     "stops or changes the machine": "shutdown reboot halt poweroff init telinit kexec insmod rmmod modprobe swapoff "
     "swapon mount umount killall5 setenforce auditctl iptables ip6tables nft ufw firewall-cmd ebtables hostnamectl "
     "timedatectl grub-install update-grub efibootmgr mkinitcpio update-initramfs depmod dkms apparmor_parser "
-    "aa-disable chattr",
+    "aa-disable chattr update-ca-certificates update-ca-trust",
     "starts something by itself later": "at batch systemd-run update-rc.d chkconfig launchctl anacron incrontab",
     "opens the machine to the network": "socat ngrok cloudflared chisel frpc frps localtunnel lt bore rathole ligolo "
-    "telnetd sshd dropbear xinetd inetd vsftpd gost tor msfconsole msfvenom sshuttle openvpn wg-quick",
+    "ztcp zsocket telnetd sshd dropbear xinetd inetd vsftpd gost tor msfconsole msfvenom sshuttle openvpn wg-quick",
     "reads what other programs hold in memory": "gcore",
     "is a tool for breaking in": "hydra medusa john hashcat mimikatz responder ettercap bettercap arpspoof airmon-ng",
+    "works for somebody else": "xmrig minerd cpuminer ethminer nbminer t-rex lolminer phoenixminer",
     "would let Moot be its own owner": "moot",
 }
 _BY_NAME = {name: reason for reason, names in _ALWAYS.items() for name in names.split()}
 _ASKING = {
-    "reaches other machines": "ssh sftp scp ftp tftp telnet nmap masscan tcpdump tshark mosh rclone",
+    "reaches other machines": "ssh sftp scp ftp tftp telnet nmap masscan tcpdump tshark mosh rclone ssh-copy-id",
     "sends mail": "mail mailx sendmail mutt",
     "ends other programs": "killall pkill skill xkill",
     "installs for the whole machine": "apt apt-get dnf yum pacman zypper apk brew snap flatpak dpkg rpm",
@@ -63,17 +67,32 @@ _LOOKING = named(
 )
 
 
+_MEASURING = named("df lsblk blkid smartctl udevadm findmnt lsof fuser")
+_LOOKING_VERBS = named(
+    "list search show info policy depends rdepends leaves outdated query repolist provides why --version --help -V "
+    "help config doctor deps desc madison showpkg"
+)
+
+
 def judge(name: str, arguments: Words) -> Iterator[Verdict]:
     """Every thought about one command that has no wrapper around it any more."""
     if reason := _BY_NAME.get(name):
         yield _danger(f"{name} {reason}")
     if name.startswith(("mkfs", "fsck.")):
         yield _danger(f"{name} writes to a disk as such")
-    if (reason := _ASK_BY_NAME.get(name)) and list(arguments) not in (["-V"], ["--version"], ["--help"]):
+    if (reason := _ASK_BY_NAME.get(name)) and not _only_looks(name, arguments):
         yield _doubt(f"{name} {reason}")
     if rule := _RULES.get(name):
         yield from rule(arguments)
     yield from _credentials(name, arguments)
+
+
+def _only_looks(name: str, arguments: Words) -> bool:
+    first = arguments[0] if arguments else ""
+    if _ASK_BY_NAME[name] != "installs for the whole machine":
+        return list(arguments) in (["-V"], ["--version"], ["--help"])
+    queries = {"dpkg": r"-[lLsSpV]|--(list|status|search|print)", "rpm": r"-q|--query", "pacman": r"-Q"}
+    return first in _LOOKING_VERBS or name in queries and re.match(queries[name], first) is not None
 
 
 def writes(target: str) -> Iterator[Verdict]:
@@ -142,11 +161,15 @@ def _credentials(name: str, arguments: Words) -> Iterator[Verdict]:
         and name in ("npm", "yarn", "pnpm")
     ):
         yield _danger(f"{name} prints credentials")
+    if "stratum+" in spoken:
+        yield _danger(f"{name} works for somebody else")
     if name in _LOOKING:
         return
     for word in _sought(arguments) if name == "find" else arguments:
         if paths.secret(word) and not word.startswith("-"):
             yield (_doubt if name in ("ssh", "ssh-add") else _danger)(f"{name} reads {_shown(word)}")
+        elif paths.raw(word) and name not in _MEASURING:
+            yield _danger(f"{name} reads {_shown(word)} as such")
         elif paths.private(word) and name not in ("touch", "rm", "git"):
             yield _doubt(f"{name} reads {_shown(word)}, which may hold credentials")
 
@@ -203,6 +226,12 @@ def _copying(arguments: Words) -> Iterator[Verdict]:
             yield _danger(f"reads {_shown(source)} as a file")
 
 
+def _installing(arguments: Words) -> Iterator[Verdict]:
+    if re.fullmatch(r"0?[2467][0-7]{3}|.*[+=][rwx]*s.*", _value(arguments, "-m", "--mode")):
+        yield _danger("lets others run a program with its owner's rights")
+    yield from _copying(arguments)
+
+
 def _linking(arguments: Words) -> Iterator[Verdict]:
     named = operands(arguments)
     yield from writes(named[-1]) if len(named) > 1 else ()
@@ -221,15 +250,11 @@ def _into_all(arguments: Words) -> Iterator[Verdict]:
 def _modes(arguments: Words) -> Iterator[Verdict]:
     named = [word for word in arguments if not re.fullmatch(r"-[RfvchPHL]+|--[a-z-]+(=.*)?", word)]
     mode, targets = (named[0] if named else ""), named[1:]
-    if (
-        re.search(r"[ugoa]*\+[rwxX]*[s]", mode)
-        or re.fullmatch(r"0?[2467][0-7]{3}", mode)
-        or re.search(r"=[rwx]*s", mode)
-    ):
+    if re.search(r"\+[rwxX]*s", mode) or re.fullmatch(r"0?[2467][0-7]{3}", mode) or re.search(r"=[rwx]*s", mode):
         yield _danger("lets others run a program with its owner's rights")
     everything = has(arguments, "R", "--recursive")
     for target in targets:
-        if paths.system(target) or everything and paths.root_like(target):
+        if paths.system(target) or paths.own(target) or everything and paths.root_like(target):
             yield _danger(f"changes who may use {_shown(target)}")
         elif everything and UNKNOWN in target:
             yield _doubt(f"changes who may use {_shown(target)}")
@@ -281,7 +306,7 @@ _RULES: dict[str, Callable[[Words], Iterator[Verdict]]] = {
     "mv": _moving,
     "rename": _moving,
     "cp": _copying,
-    "install": _copying,
+    "install": _installing,
     "rsync": _copying,
     "scp": _copying,
     "ln": _linking,

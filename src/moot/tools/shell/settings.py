@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from moot.domain.shell import Verdict
+from moot.tools.shell.literals import follows
 from moot.tools.shell.rules import SHELLS, danger, doubt, named
 from moot.tools.shell.words import UNKNOWN
 
@@ -37,7 +38,7 @@ _OPTIONS = {
 }
 _OTHER_PROGRAMS = re.compile(r"^(\.?:|\.$|/tmp|/dev/shm|~/\.|\x00:)")
 # Where arithmetic meets it, the shell runs what stands inside an index.
-_RUNS_INDEX = re.compile(r"\w\[[^\]]*(\$\(|`|\$\{)")
+_INDEX, _RUNS = re.compile(r"\w\["), re.compile(r"\$\(|`|\$\{")
 
 
 def setting(name: str, value: str) -> Iterator[Verdict | str]:
@@ -56,7 +57,7 @@ def setting(name: str, value: str) -> Iterator[Verdict | str]:
 
 
 def runs_index(word: str) -> bool:
-    return _RUNS_INDEX.search(word) is not None
+    return "[" in word and any(follows(part, _INDEX, _RUNS) for part in word.split("]"))
 
 
 def _command(name: str, value: str) -> Iterator[Verdict | str]:

@@ -7,6 +7,8 @@ from moot.tools.shell.rules import DECODERS, FETCHERS
 from moot.tools.shell.words import Node, Variables, every, text
 from moot.tools.shell.wrappers import unwrap
 
+_NUMBERED = re.compile(r"^(python|perl|ruby|node|php|lua)[\d.]+$")
+
 
 @dataclass(slots=True)
 class Stage:
@@ -22,6 +24,8 @@ class Stage:
     outputs: list[str] = field(default_factory=list)
     # The commands that its output is fed to beside a pipe.
     feeds: list["Stage"] = field(default_factory=list)
+    _inner: list[str] | None = None
+    _name: str | None = None
 
     @property
     def fetches(self) -> bool:
@@ -29,12 +33,22 @@ class Stage:
 
     @property
     def name(self) -> str:
-        inner = unwrap(self.words)
-        return re.sub(r"^(python|perl|ruby|node|php|lua)[\d.]+$", r"\1", inner[0].rpartition("/")[2]) if inner else ""
+        # Asked for many times, and the words do not change.
+        if self._name is None:
+            bare = self.inner[0].rpartition("/")[2] if self.inner else ""
+            self._name = _NUMBERED.sub(r"\1", bare)
+        return self._name
 
     @property
     def arguments(self) -> list[str]:
-        return unwrap(self.words)[1:]
+        return self.inner[1:]
+
+    @property
+    def inner(self) -> list[str]:
+        """The words without those of wrappers."""
+        if self._inner is None:
+            self._inner = unwrap(self.words)
+        return self._inner
 
     @classmethod
     def plain(cls, node: Node, variables: Variables) -> "Stage":

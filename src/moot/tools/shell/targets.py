@@ -25,6 +25,8 @@ _OWN: dict[str, tuple[str, ...]] = {
     "patch": (*_USUAL, "-d", "--directory"),
     "aria2c": (*_USUAL, "-d", "--dir"),
     "unzip": ("-d",),
+    "unsquashfs": ("-d", "-dest"),
+    "git": ("-o", "--output", "--output-directory"),
 }  # fmt: skip
 # They put something else in the place of whatever they are given.
 _REPLACING = named("gzip gunzip bzip2 bunzip2 xz unxz zstd lzma strip ex ed patch")
@@ -78,6 +80,8 @@ def _made_there(name: str, given: Sequence[str]) -> bool:
     """Whether the last word is a folder that is made or filled."""
     if name == "python":
         return list(given[:1]) == ["venv"]
+    if name == "cpio":
+        return bool(given)
     return name == "git" and bool(given) and given[0] in _GETTING
 
 

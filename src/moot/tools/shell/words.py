@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 # Stands for what only the running shell knows: an expansion, a substitution.
@@ -10,14 +11,24 @@ UNKNOWN = "\x00"
 # A node of the parser; its library has no types for us to lean on at import time.
 Node = Any
 
-_KNOWN = {"HOME": "~", "PWD": ".", "TMPDIR": "/tmp", "OLDPWD": UNKNOWN}
+_KNOWN = {
+    "HOME": "~", "PWD": ".", "TMPDIR": "/tmp", "OLDPWD": UNKNOWN, "MOOT_HOME": "~/.moot",
+    "XDG_CONFIG_HOME": "~/.config", "XDG_DATA_HOME": "~/.local/share", "XDG_STATE_HOME": "~/.local/state",
+}  # fmt: skip
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
 _ANSI = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL)
-_BRACES = re.compile(r"^(.*?)\{([^{}]*,[^{}]*)\}(.*)$", re.DOTALL)
+# Braces that make more words than this are not written by anybody who wants to be understood.
+_MOST_BRACED = 256
 # What stands for a secret or for something unknown stays unknown, whatever a script sets it to.
 _NEVER_KNOWN = ("MOOT_SECRET", "MOOT_UNKNOWN")
 # Builtins that give variables values of their own: the names among their words can hold anything afterwards.
 _SETTING = frozenset({"read", "mapfile", "readarray", "getopts", "let", "wait"})
+# A program that only says in other words where the home or the root is.
+_NAMES_HOME = re.compile(
+    r"^[$(`\s]+(?:eval\s+)?(?:dirname|realpath|readlink|echo|printf|getent\s+passwd)\s+(?:-\w+\s+)*\"?"
+    r"(?:~\$?\w*|/|\$HOME|\$\{HOME\}|\$USER)\"?\s*(?:[)`]|\|\s*cut\b)"
+)
+_LONGEST_NAMING = 120
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -36,10 +47,18 @@ class Variables:
             for value in node.children_by_field_name("value"):
                 self._add(text(name), self.word(value))
         for node in every(root, "command"):
-            for name in _set_by([self.word(part) for part in node.named_children]):
+            words = [self.word(part) for part in node.named_children]
+            for name in _set_by(words):
                 self._add(name, UNKNOWN)
+            self._positional(words, root)
         for node in every(root, "declaration_command"):
             self._declared(node)
+
+    def _positional(self, words: list[str], root: Node) -> None:
+        """What `set --` makes `$1` and the following, where no function gives them another meaning."""
+        if words[:2] == ["set", "--"] and next(every(root, "function_definition"), None) is None:
+            for place, word in enumerate(words[2:], start=1):
+                self._add(str(place), word)
 
     def _declared(self, node: Node) -> None:
         """`declare -n` gives a variable the name of another; `declare 'x=1'` sets one in a word of its own."""
@@ -80,25 +99,32 @@ class Variables:
             case "concatenation" | "command_name":
                 return "".join(self._pieces(node, node.start_byte, node.end_byte))
             case "simple_expansion" | "expansion":
-                plain = re.fullmatch(r"\$(\w+)|\$\{(\w+)\}", text(node))
-                return self.value(plain[1] or plain[2]) if plain else self._altered(node)
+                # In a string the parser counts blanks before it as a part of it.
+                plain = re.fullmatch(r"(\s*)(?:\$(\w+)|\$\{(\w+)\})", text(node))
+                return plain[1] + self.value(plain[2] or plain[3]) if plain else self._altered(node)
             case "string_content" | "heredoc_content":
                 return re.sub(r'\\([\\"$`\n])', lambda found: found[1].strip("\n"), text(node))
             case _:
-                return UNKNOWN
+                return _named_place(node)
 
     def words(self, node: Node) -> list[str]:
         """The words a node becomes: braces multiply them, and an expansion without quotes is split."""
         word = self.word(node)
         if node.type in ("simple_expansion", "expansion") and UNKNOWN not in word:
-            return word.split() or [word]
+            return self._split(word) or [word]
         if node.type in ("word", "concatenation"):
-            return list(_braced(word))
+            made = list(islice(_braced(word), _MOST_BRACED + 1))
+            return made if len(made) <= _MOST_BRACED else [*made, UNKNOWN]
         return [word]
+
+    def _split(self, word: str) -> list[str]:
+        """Where the script says what words are parted by, they are parted by that as well."""
+        marks = self.value("IFS") if "IFS" in self._values else ""
+        return word.translate(dict.fromkeys(map(ord, marks), " ")).split()
 
     def _altered(self, node: Node) -> str:
         """An expansion with a twist: unknown, but a part of the home is as dear as the home."""
-        found = re.match(r"\$\{(\w+)", text(node))
+        found = re.match(r"\s*\$\{(\w+)", text(node))
         return "~" if found and self.value(found[1]) == "~" else UNKNOWN
 
     def _string(self, node: Node) -> str:
@@ -118,6 +144,14 @@ class Variables:
             yield source[done - node.start_byte : end - node.start_byte].decode(errors="replace")
 
 
+def _named_place(node: Node) -> str:
+    if node.type != "command_substitution" or len(node.text) > _LONGEST_NAMING:
+        return UNKNOWN
+    if text(node).strip("$()` ") == "pwd":
+        return "."
+    return "~" if _NAMES_HOME.search(text(node)) else UNKNOWN
+
+
 def text(node: Node) -> str:
     raw: bytes = node.text
     return raw.decode(errors="replace")
@@ -131,6 +165,28 @@ def every(node: Node, *kinds: str) -> Iterator[Node]:
         if here.type in kinds:
             yield here
         waiting.extend(reversed(here.named_children))
+
+
+def size(root: Node, *, deepest: int, most: int) -> int:
+    """How many nodes there are, or one more than `most` where it is larger or deeper than it may be."""
+    waiting, seen = [(root, 0)], 0
+    while waiting:
+        node, depth = waiting.pop()
+        seen += 1
+        if depth > deepest or seen > most:
+            return most + 1
+        waiting.extend((child, depth + 1) for child in node.named_children)
+    return seen
+
+
+def in_background(node: Node) -> bool:
+    waiting = [node]
+    while waiting:
+        here = waiting.pop()
+        if any(child.type == "&" for child in here.children):
+            return True
+        waiting.extend(here.named_children)
+    return False
 
 
 def _set_by(words: list[str]) -> list[str]:
@@ -159,9 +215,23 @@ def ansi(escaped: str) -> str:
 
 
 def _braced(word: str, depth: int = 0) -> Iterator[str]:
-    found = _BRACES.match(word)
+    found = _brace(word) if "{" in word else None
     if found is None or depth > 6:
         yield word
         return
-    for part in found[2].split(","):
-        yield from _braced(found[1] + part + found[3], depth + 1)
+    before, inner, after = found
+    for part in inner.split(","):
+        yield from _braced(before + part + after, depth + 1)
+
+
+def _brace(word: str) -> tuple[str, str, str] | None:
+    """The first pair of braces with a comma and no other brace inside: what is before, in and after it."""
+    start = word.find("{")
+    while start >= 0:
+        end, another = word.find("}", start), word.find("{", start + 1)
+        if end < 0:
+            return None
+        if (another < 0 or end < another) and "," in word[start:end]:
+            return word[:start], word[start + 1 : end], word[end + 1 :]
+        start = another
+    return None

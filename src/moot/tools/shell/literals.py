@@ -1,0 +1,61 @@
+"""Texts inside code that is searched and not parsed, found in time that grows with its length and no faster. Pure."""
+
+import re
+from collections.abc import Sequence
+
+# The second half is a quote that nothing closes; looking for its end is what costs.
+_QUOTED = re.compile(r"""'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`([^`]*)`|['"`]""")
+_OPENING = re.compile(r"(?:%x|\bq[xw])\s*([!-/:-@\[-`{-~])")
+_CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
+# Plain words need no quotes, and in quotes all of them would be one.
+_PLACED = re.compile(r'"\$\{?(@)\}?"|\$(?:([\d@*])|\{([\d@*])\})')
+PLAIN = re.compile(r"[\w./~*@%+=:-]+")
+_MOST_LOST = 1_000_000
+
+
+def follows(code: str, first: re.Pattern[str], second: re.Pattern[str]) -> bool:
+    """Whether the one stands somewhere after the other. As one pattern this would try every pair."""
+    found = first.search(code)
+    return found is not None and second.search(code, found.end()) is not None
+
+
+def with_words(code: str, given: Sequence[str]) -> str:
+    """The text with the plain words it is given put in: the first of them is its name, the others are $1 and so on."""
+    if not given or not all(PLAIN.fullmatch(word) for word in given):
+        return code
+
+    def word(match: re.Match[str]) -> str:
+        number = match[1] or match[2] or match[3]
+        return " ".join(given[1:]) if number in "@*" else "".join(given[int(number) : int(number) + 1])
+
+    return _PLACED.sub(word, code)
+
+
+def quoted(code: str) -> list[str] | None:
+    """What stands in quotes; nothing where too many of them are left open to look for the end of each."""
+    literals, lost = [], 0
+    for found in _QUOTED.finditer(code):
+        if found.lastindex is not None:
+            literals.append(found[found.lastindex])
+            continue
+        end = code.find("\n", found.end())
+        lost += (end if end >= 0 else len(code)) - found.end()
+        if lost > _MOST_LOST:
+            return None
+    return literals
+
+
+def shell_quoted(code: str) -> list[str]:
+    """What stands in the quotes by which Perl and Ruby run a program, whatever mark they are made of."""
+    literals: list[str] = []
+    never_closed: set[str] = set()
+    position = 0
+    while found := _OPENING.search(code, position):
+        closing, position = _CLOSING.get(found[1], found[1]), found.end()
+        end = code.find(closing, position) if closing not in never_closed else -1
+        if end < 0:
+            never_closed.add(closing)
+        else:
+            literals.append(code[position:end])
+            position = end + 1
+    return [literal for literal in literals if literal]

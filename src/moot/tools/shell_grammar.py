@@ -23,8 +23,11 @@ from moot.tools.shell.stage import Stage
 from moot.tools.shell.targets import written
 from moot.tools.shell.words import UNKNOWN, Node, Variables, every, in_background, size, text
 from moot.tools.shell.wrappers import assignments, unwrap
+from moot.tools.shell_apart import judged_apart
 
 LONGEST = 65_536
+# Up to this length the parser cannot take long, whatever it is given.
+_SHORT = 4_096
 _LONGEST_FIRST_LINE = 255
 _DEEPEST = 8
 _DEEPEST_TREE = 60
@@ -46,9 +49,14 @@ _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u20
 
 @lru_cache(maxsize=128)
 def classify(command: str) -> Verdict:
-    """The worst that is to be said of a command."""
+    """The worst that is to be said of a command. Blocks, for a fraction of a second where it is long."""
     if len(command) > LONGEST:
         return Verdict(Level.DANGEROUS, "it is too long to be judged")
+    return judged_apart(command) if len(command) > _SHORT else judge(command)
+
+
+def judge(command: str) -> Verdict:
+    """The same here and now, however long the parser takes."""
     if _UNSEEN.search(command):
         return Verdict(Level.DANGEROUS, "it holds characters that are not seen")
     command = _unrevealed(command)

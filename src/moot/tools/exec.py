@@ -74,7 +74,11 @@ class _Shell:
         text, environment = through_environment(command, values)
         tape = Tape(self.config.output_bytes, ring=ring)
         wanted = Command(
-            argv=self._sandbox.shell(text), cwd=context.cwd, environment=environment, held=held(context.agreed)
+            argv=self._sandbox.shell(text),
+            cwd=context.cwd,
+            environment=environment,
+            signed=True,
+            held=held(context.agreed),
         )
         return await self._sandbox.start(wanted, tape=tape), _Cleaning(values, self._redact)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from moot.domain.errors import Forbidden, NotFound
 from moot.domain.sandbox_config import SandboxConfig
 from moot.tools.private_places import homes, private_places
+from moot.tools.sandbox.author import PLACE
 from moot.tools.sandbox.mounts import Linked, Mounts, is_folder
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store", "/gnu/store")
@@ -121,12 +122,20 @@ def arguments(
         mounts.add("--dir", standing.path)
 
 
-def surroundings(mounts: Mounts, standing: Standing, *, config: SandboxConfig, lent: str = "") -> None:
-    """What comes last: the first program, what is lent to this command alone, and where it stands."""
+def surroundings(
+    mounts: Mounts, standing: Standing, *, config: SandboxConfig, lent: str = "", signed: int | None = None
+) -> None:
+    """What comes last: the first program, what is lent to this command alone, and where it stands.
+
+    `signed` is an open file with who its commits are by. The command has a copy, to change as it likes.
+    """
     inside = os.path.realpath(Path(__file__).with_name("inside.py"))
     mounts.bind(mounts.open(inside), INSIDE, writable=False)
     if lent:
         mounts.bind(mounts.open(os.path.realpath(lent)), LENT, writable=False)
+    if signed is not None:
+        mounts.add("--file", str(signed), PLACE)
+        mounts.kept.append(signed)
     if config.network:
         mounts.add("--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve")
     mounts.add("--remount-ro", "/", "--chdir", standing.path)

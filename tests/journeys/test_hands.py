@@ -313,3 +313,15 @@ async def test_an_agent_commits_in_its_owners_name(home: Home, provider: Provide
             await approved(talk, speech)
     assert results(speech)[0].startswith("Ada <ada@example.org>\n")
     assert CANARY not in results(speech)[0]
+
+
+async def test_an_agent_whose_command_finds_no_network_is_told_that_there_is_none(
+    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    command = "echo 'curl: (6) Could not resolve host: example.org'; exit 6"
+    provider.program({"calls": [call("exec", command=command)]}, {"text": "Oh."})
+    async with daemon.client() as talk:
+        speech = talk.start("ada", "fetch", sender, cwd=str(tmp_path))
+        await approved(talk, speech)
+    assert "Command failed with exit code 6" in results(speech)[0]
+    assert "`network = true` under [sandbox]" in results(speech)[0]

@@ -62,7 +62,7 @@ class Plan:
     nested: dict[str, Identity | None] = field(default_factory=dict)
     told: int = -1
     release: Callable[[], None] = lambda: None
-    # What cannot be changed of the repository there.
+    # What is kept from it, to explain by.
     held: Held = Held()
 
 
@@ -234,7 +234,8 @@ class Sandbox:
         except BaseException:
             held()
             raise
-        pinned = Held(place=standing.path, paths=made.pinned)
+        offline = "" if self.config.network else " ".join(command.argv)
+        pinned = Held(place=standing.path, paths=made.pinned, offline=offline)
         argv = [report.path, "--args", str(kept[-1]), "--", python, "-I", "-S", view.INSIDE, *words]
         return Plan(argv=argv, kept=kept, place=standing.path, nested=made.nested, told=told, release=held, held=pinned)
 

@@ -67,6 +67,16 @@ def stand(cwd: str, *, protected: Sequence[Path], workspaces: Path | None) -> St
     return Standing(path=path, descriptor=descriptor, writable=bound and not keyed and not coded, bound=bound)
 
 
+def is_crossroads(folder: str) -> bool:
+    """Whether who sees this folder sees everybody's things: the root, a home, what lies above one."""
+    return folder in _CROSSROADS or any(beneath(home, folder) for home in homes())
+
+
+def is_shown(path: str) -> bool:
+    """Whether every command sees it, as part of the system."""
+    return any(beneath(path, root) for root in _SYSTEM)
+
+
 def real(cwd: str) -> str:
     """Where a working directory is after its links."""
     return os.path.realpath(cwd)
@@ -149,7 +159,7 @@ def _lend(mounts: Mounts, path: str) -> None:
 def lendable(configured: Sequence[str]) -> list[str]:
     """What the owner lends, and the interpreter, without which the first program inside could not start."""
     wanted = [*(os.path.realpath(os.path.expanduser(path)) for path in configured), os.path.realpath(sys.base_prefix)]
-    found = [path for path in wanted if os.path.isdir(path) and not any(beneath(path, root) for root in _SYSTEM)]
+    found = [path for path in wanted if os.path.isdir(path) and not is_shown(path)]
     return list(dict.fromkeys(found))
 
 

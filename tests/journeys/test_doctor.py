@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from tests.daemon_process import PATIENCE, Home, run_cli, running
+from tests.mcp_kit import SCRIPT as SERVER
+from tests.mcp_kit import tool, write_state
 
 
 def examine(home: Home) -> tuple[int, list[dict[str, Any]]]:
@@ -23,7 +25,7 @@ def examine(home: Home) -> tuple[int, list[dict[str, Any]]]:
 
 
 def bad(findings: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    wrong = [finding for finding in findings if finding["level"] != "ok"]
+    wrong = [finding for finding in findings if finding["level"] not in ("ok", "note")]
     assert all(finding["fix"] for finding in wrong)
     return [(finding["level"], finding["check"]) for finding in wrong]
 
@@ -90,7 +92,7 @@ def test_everything_broken_at_once_is_still_told(home: Home) -> None:
     assert f"{home.path / 'agents' / 'bob' / 'AGENT.md'}:1:" in said
     # What could not be looked at is said too.
     unseen = {finding["check"] for finding in findings if finding["message"].startswith("Not checked: the config")}
-    assert unseen == {"models", "sandbox"}
+    assert unseen == {"models", "mcp", "sandbox"}
 
 
 def test_a_damaged_store_is_found(home: Home) -> None:
@@ -217,6 +219,53 @@ def test_a_tool_that_takes_the_name_of_one_that_directs_teammates_is_named(home:
     assert (code, bad(findings)) == (1, [("error", "tools")])
     (told,) = [finding["message"] for finding in findings if finding["check"] == "tools"]
     assert "own.py:5: the name 'agent_wait' belongs to a built-in tool" in told
+
+
+def of_mcp(findings: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    return [(each["level"], each["message"], each["fix"]) for each in findings if each["check"] == "mcp"]
+
+
+def test_each_server_is_told_with_what_it_offers_lacks_and_waits_for(home: Home, tmp_path: Path) -> None:
+    write_state(tmp_path, tool("echo"), tool("other"))
+    words = f'command = "{sys.executable}"\nargs = ["{SERVER}", "state.json"]\ncwd = "{tmp_path}"\n'
+    config = (home.path / "config.toml").read_text()
+    config += f'[mcp.box]\n{words}readable = ["{SERVER.parent}"]\n[mcp.blind]\n{words}'
+    config += '[mcp.gone]\ncommand = "no-such-program"\n[mcp.off]\ncommand = "x"\nenabled = false\n'
+    home.write_config(config)
+    with running(home):
+        code, first = examine(home)
+        write_state(tmp_path, tool("echo", "It does more now."), tool("other"))
+        _, second = examine(home)
+        people = run_cli(home, "doctor").stdout
+    _, without = examine(home)
+
+    assert code == 1
+    blind, box, gone, off = sorted(of_mcp(first), key=lambda each: each[1])
+    assert (box[0], box[1]) == ("ok", "box is ready: 2 tools.")
+    assert (gone[0], "there is no program" in gone[1]) == ("error", True)
+    assert (off[0], off[1]) == ("note", "off is switched off.")
+    assert blind[0] == "error"
+    assert "--readable" in blind[2]
+    assert ("ok", "box is ready: 1 tool.", "") in of_mcp(second)
+    (waits,) = [each for each in of_mcp(second) if each[0] == "warning"]
+    assert waits[1] == "box: 1 tool new or changed, and off: echo."
+    assert "moot mcp approve box" in waits[2]
+    assert "✗ mcp " in people
+    assert "· mcp " in people
+    assert [(level, message.partition(" ")[0]) for level, message, _ in of_mcp(without)] == [
+        ("note", "box"),
+        ("note", "blind"),
+        ("error", "gone"),
+        ("note", "off"),
+    ]
+
+
+def test_a_model_that_is_not_in_use_and_not_here_has_no_mark_of_its_being_there(bare: Home) -> None:
+    unused = [each for each in examine(bare)[1] if "not in use" in each["message"]]
+
+    assert {each["level"] for each in unused} == {"note"}
+    marks = {line[0] for line in run_cli(bare, "doctor").stdout.splitlines() if "not here yet" in line}
+    assert marks == {"✗", "·"}
 
 
 def test_a_setting_that_waits_for_the_next_start_is_told(home: Home) -> None:

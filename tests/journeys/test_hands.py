@@ -298,3 +298,30 @@ async def test_a_conversation_notes_what_it_has_come_to_where_that_is_wanted(hom
             provider.program({"calls": [call("observe_list")]}, {"text": "Listed."})
             speech = await talk.say("ada", "what did you note?")
     assert "They talk about bread." in results(speech)[0]
+
+
+async def test_an_agent_commits_in_its_owners_name(home: Home, provider: Provider, tmp_path: Path) -> None:
+    owner, work = tmp_path / "owner", tmp_path / "work"
+    owner.mkdir()
+    work.mkdir()
+    (owner / ".gitconfig").write_text(f"[user]\n\tname = Ada\n\temail = ada@example.org\n[alias]\n\tx = !{CANARY}\n")
+    command = "git init -q . && git commit -q --allow-empty -m one && git log --format='%an <%ae>'; git config --list"
+    provider.program({"calls": [call("exec", command=command)]}, {"text": "Done."})
+    with running(home, HOME=str(owner), XDG_CONFIG_HOME=str(owner / "none")) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("ada", "commit", cwd=str(work))
+            await approved(talk, speech)
+    assert results(speech)[0].startswith("Ada <ada@example.org>\n")
+    assert CANARY not in results(speech)[0]
+
+
+async def test_an_agent_whose_command_finds_no_network_is_told_that_there_is_none(
+    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    command = "echo 'curl: (6) Could not resolve host: example.org'; exit 6"
+    provider.program({"calls": [call("exec", command=command)]}, {"text": "Oh."})
+    async with daemon.client() as talk:
+        speech = talk.start("ada", "fetch", sender, cwd=str(tmp_path))
+        await approved(talk, speech)
+    assert "Command failed with exit code 6" in results(speech)[0]
+    assert "`network = true` under [sandbox]" in results(speech)[0]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -313,6 +314,32 @@ def test_a_server_is_added_with_what_holds_it_and_told_what_it_lacks(home: Home,
         shown = daemon.cli("mcp", "list").stdout
     assert listed == {"inside": "sandbox with network", "outside": "none"}
     assert "sandbox with network" in shown
+
+
+def test_a_server_is_lent_the_folder_of_its_script_and_tried_at_once(home: Home, tmp_path: Path) -> None:
+    work, kept = tmp_path / "work", tmp_path / "kept"
+    work.mkdir()
+    kept.mkdir()
+    write_state(work, tool("echo"))
+    write_state(kept, tool("echo"))
+    with running(home) as daemon:
+        good = daemon.cli("mcp", "add", "good", "--cwd", str(work), "--", sys.executable, str(SERVER), "state.json")
+        poor = daemon.cli("mcp", "add", "poor", "--", sys.executable, str(SERVER), str(kept / "state.json"))
+        tested = daemon.cli("mcp", "test", "poor")
+        absent = json.loads(daemon.cli("mcp", "add", "absent", "--json", "--", "no-such-program").stdout)
+        (command,) = [line for line in poor.stderr.splitlines() if "Lend it: " in line]
+        words = shlex.split(command.partition("Lend it: ")[2])
+        mended = daemon.cli(*words[1:])
+    assert good.returncode == 0, good.stderr
+    assert f"readable: {SERVER.parent} (the folder of {SERVER.name})" in good.stdout
+    assert "1 tool: mcp__good__echo." in good.stdout
+    assert (poor.returncode, tested.returncode) == (69, 69)
+    assert "Added poor" in poor.stdout
+    assert f"--readable {kept}" in command
+    assert command in tested.stderr
+    assert mended.returncode == 0, mended.stderr
+    assert "there is no program" in absent["error"]["message"]
+    assert "--readable" not in absent["error"]["fix"]
 
 
 @pytest.mark.parametrize("key", ['sandbox = "maybe"', "network = 1", "readable = [1]"])

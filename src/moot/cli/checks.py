@@ -14,7 +14,8 @@ from moot.cli import background
 from moot.daemon.paths import Paths
 from moot.domain.config import Config, default_config
 
-OK, WARNING, ERROR = "ok", "warning", "error"
+# A note is neither good nor bad: nothing was asked for, and there is nothing to do.
+OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"
 LITTLE_DISK = 100_000_000
 LOW_DISK = 1_000_000_000
 _EXTRAS = {"xllamacpp": "local", "keyring": "keyring"}
@@ -30,6 +31,10 @@ class Finding:
 
 def ok(check: str, message: str) -> Finding:
     return Finding(level=OK, check=check, message=message)
+
+
+def note(check: str, message: str) -> Finding:
+    return Finding(level=NOTE, check=check, message=message)
 
 
 def warning(check: str, message: str, fix: str) -> Finding:
@@ -63,7 +68,7 @@ def versions() -> Iterator[Finding]:
         try:
             yield ok("versions", f"{package} {importlib.metadata.version(package)} (extra '{extra}').")
         except importlib.metadata.PackageNotFoundError:
-            yield ok("versions", f"{package} is not installed; pip install 'moot[{extra}]' adds it.")
+            yield note("versions", f"{package} is not installed; pip install 'moot[{extra}]' adds it.")
 
 
 def disk(home: Paths) -> Iterator[Finding]:
@@ -122,15 +127,16 @@ def configuration(home: Paths) -> Iterator[Finding]:
     for flaw in flaws:
         yield warning("config", str(flaw), "Correct or remove that line.")
     if not flaws:
-        state = "is good" if home.config.exists() else "does not exist; the defaults hold"
-        yield ok("config", f"{home.config} {state}.")
+        there = home.config.exists()
+        said = "is good" if there else "does not exist; the defaults hold"
+        yield (ok if there else note)("config", f"{home.config} {said}.")
 
 
 def agents(home: Paths) -> Iterator[Finding]:
     from moot.agents.registry import Registry  # noqa: PLC0415
     from moot.daemon.config_agents import agents_folder, foreign_folders  # noqa: PLC0415
 
-    config = _good_config(home)
+    config = good_config(home)
     folder = agents_folder(config, home) if config else home.agents
     others = foreign_folders(config) if config else []
     models = config.models if config else {}
@@ -167,16 +173,16 @@ def sandbox(home: Paths) -> Iterator[Finding]:
     """What would hold commands in, found by trying. For when no daemon says it."""
     from moot.tools.sandbox.sandbox import Sandbox  # noqa: PLC0415
 
-    config = _good_config(home)
+    config = good_config(home)
     if config is None:
-        yield _not_checked("sandbox")
+        yield not_checked("sandbox")
         return
     report = Sandbox(config.hands.sandbox, protected=home.own, workspaces=home.workspaces).describe()
     level = OK if report.confined else WARNING if report.usable else ERROR
     yield Finding(level=level, check="sandbox", message=report.sentence(), fix=report.fix)
 
 
-def _good_config(home: Paths) -> Config | None:
+def good_config(home: Paths) -> Config | None:
     """The configuration, or None when it is broken, which is a finding of its own."""
     from moot.daemon.config import BrokenConfig, load_config  # noqa: PLC0415
 
@@ -186,16 +192,16 @@ def _good_config(home: Paths) -> Config | None:
         return None
 
 
-def _not_checked(check: str) -> Finding:
+def not_checked(check: str) -> Finding:
     return warning(check, "Not checked: the configuration is broken.", "Correct it, then `moot doctor` again.")
 
 
 def models(home: Paths) -> Iterator[Finding]:
     from moot.models.catalog import Catalog  # noqa: PLC0415
 
-    config = _good_config(home)
+    config = good_config(home)
     if config is None:
-        yield _not_checked("models")
+        yield not_checked("models")
         return
     catalog = Catalog(config, data_dir=home.data)
     for name in catalog.names:
@@ -206,7 +212,7 @@ def models(home: Paths) -> Iterator[Finding]:
         elif name == config.default_model:
             yield error("models", f"{name}, the default: {problem}", fix)
         elif config.models[name] == default_config().models.get(name):
-            yield ok("models", f"{name}, not in use: {problem}")
+            yield note("models", f"{name}, not in use: {problem}")
         else:
             yield warning("models", f"{name}: {problem}", fix)
 
@@ -224,7 +230,7 @@ def leavings(home: Paths) -> Iterator[Finding]:
             "Wait if it is starting or stopping; else stop it with `moot down --now` and see the log.",
         )
         return
-    yield ok("daemon", "Not running; commands start it.")
+    yield note("daemon", "Not running; commands start it.")
     stale = [path for path in (home.socket, home.pid) if os.path.lexists(path)]
     for path in stale:
         yield warning("daemon", f"{path} was left behind.", f"The next start replaces it; or remove it: rm {path}")
@@ -237,7 +243,7 @@ def store(home: Paths) -> Iterator[Finding]:
     from moot.store.connection import FAULTS, Tuning, connect_reader  # noqa: PLC0415
 
     if not home.store.exists():
-        yield ok("store", f"{home.store} does not exist yet.")
+        yield note("store", f"{home.store} does not exist yet.")
         return
     fix = "Stop the daemon and restore a backup: moot restore FILE"
     try:

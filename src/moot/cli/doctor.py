@@ -3,14 +3,15 @@
 import asyncio
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 import click
 
 from moot import __version__
-from moot.cli import background, checks, output, safe, trace_checks
-from moot.cli.checks import ERROR, OK, WARNING, Finding, guarded
+from moot.cli import background, checks, mcp_checks, output, safe, trace_checks
+from moot.cli.checks import ERROR, NOTE, OK, WARNING, Finding, guarded
 from moot.cli.connect import answers
 from moot.cli.exits import Exit
 from moot.client.connection import connect
@@ -18,8 +19,10 @@ from moot.daemon.paths import Paths
 from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
 
-_MARKS = {OK: ("✓", "green"), WARNING: ("!", "yellow"), ERROR: ("✗", "red")}
+_MARKS = {OK: ("✓", "green"), NOTE: ("·", "blue"), WARNING: ("!", "yellow"), ERROR: ("✗", "red")}
 _DAEMON_SECONDS = 30.0
+# How long MCP servers are waited for; after that the last that is known of them is told.
+_SERVER_SECONDS = 20.0
 
 
 class Unhealthy(MootError):
@@ -31,7 +34,7 @@ class Unhealthy(MootError):
 @click.command()
 @output.json_option
 def doctor() -> int:
-    """Check configuration, agents, skills, models, sandbox, daemon, store, traces, disk, versions; say what to mend.
+    """Check configuration, agents, skills, models, MCP, sandbox, daemon, store, traces, disk; say what to mend.
 
     Exits with 1 when there is an error. Changes nothing.
     """
@@ -73,10 +76,12 @@ def _daemon_and_store(home: Paths, traces: list[pb.TraceHealth]) -> Iterator[Fin
     answer = asyncio.run(_ask(home))
     if answer is not None:
         yield from _living(home, *answer)
+        yield from guarded("mcp", lambda: mcp_checks.told(asyncio.run(_ask_mcp(home))))
         yield from guarded("traces", lambda: _traces(asyncio.run(_ask_traces(home)), traces))
         return
     yield from checks.leavings(home)
     yield from guarded("sandbox", lambda: checks.sandbox(home))
+    yield from guarded("mcp", lambda: mcp_checks.configured(home))
     # A daemon that holds the store but is silent may be writing to it; then it is left alone.
     if not background.is_locked(home.lock):
         yield from guarded("store", lambda: checks.store(home))
@@ -93,6 +98,16 @@ async def _ask_traces(home: Paths) -> pb.TraceHealth:
     async with asyncio.timeout(_DAEMON_SECONDS), connect(home.socket) as connection:
         answer = await connection.request(pb.ClientMessage(get_trace_health=pb.GetTraceHealthMsg()))
     return answer.trace_health
+
+
+async def _ask_mcp(home: Paths) -> list[pb.McpServerInfo]:
+    """Every server as it is now, or as it was last seen where that takes too long."""
+    for seconds, now in ((_SERVER_SECONDS, True), (_DAEMON_SECONDS, False)):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds), connect(home.socket) as connection:
+                answer = await connection.request(pb.ClientMessage(list_mcp=pb.ListMcpMsg(connect=now)))
+                return list(answer.mcp_list.servers)
+    raise MootError("the daemon did not say how its MCP servers are")
 
 
 async def _ask(home: Paths) -> tuple[pb.DaemonStats, list[pb.Finding]] | None:

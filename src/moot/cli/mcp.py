@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from moot.cli import mcp_edit, output, safe
+from moot.cli import exits, mcp_edit, mcp_lend, output, safe
 from moot.cli.config_edit import write_config
 from moot.cli.connect import ask_daemon, paths
 from moot.client.errors import Unreachable
 from moot.daemon.config_mcp import mcp_from
-from moot.domain.errors import BadRequest, ConfigError, Unavailable
+from moot.domain.errors import BadRequest, ConfigError, MootError, Unavailable
 from moot.domain.prompt import Safety
 from moot.wire import moot_pb2 as pb
 
@@ -38,19 +38,46 @@ def mcp() -> None:
     type=click.Choice([safety.value for safety in Safety]),
     help="How much harm its tools can do. Default: dangerous.",
 )
+@click.option("--replace", is_flag=True, help="Put it in the place of the server of that name.")
+@click.option("--no-test", is_flag=True, help="Do not connect to it now.")
 @output.json_option
-def add(name: str, command: tuple[str, ...], **options: Any) -> None:
-    """Add the server NAME: `moot mcp add files -- npx some-server --flag`, or with --url.
+def add(name: str, command: tuple[str, ...], **options: Any) -> int:
+    """Add the server NAME: `moot mcp add files -- npx some-server --flag`, or with --url. Then it is tried.
 
     Its tools are named mcp__NAME__tool, and ask before they run unless --safety says otherwise. A command runs in the
-    sandbox, without a network and with a folder of its own, unless you say otherwise.
+    sandbox, without a network and with a folder of its own, unless you say otherwise. The folder of a script among its
+    words is lent to it to read. Exits with 69 when it was added and cannot be used yet.
     """
+    text = mcp_edit.read(paths().config)
+    table, lent = mcp_lend.with_scripts(_table(command, options), _surroundings(text))
+    _demand_good(name, table)
+    if options["replace"] and mcp_edit.table(text, name):
+        text = mcp_edit.without_server(text, name)
+    write_config(paths().config, mcp_edit.with_server(text, name, table))
+    told = _reload()
+    info, problem = (None, None) if options["no_test"] else _tried(name)
+    said = [f"Added {name} to {paths().config}."]
+    said += [f"readable: {safe.line(folder)} (the folder of {safe.line(script)})" for folder, script in lent.items()]
+    said += [_offered(info)] if info is not None and problem is None else []
+    said += [f"`moot mcp test {name}` shows its tools."] if options["no_test"] else []
+    data = {"name": name, "config": str(paths().config), "reloaded": told, "readable": table.get("readable", [])}
+    data |= {"server": _shape(info) if info is not None else None}
+    output.emit(data, render=lambda _: "\n".join(said), error=problem)
+    if problem is not None and not output.wants_json():
+        output.complain(problem)
+    return int(exits.for_error(problem) if problem is not None else exits.Exit.OK)
+
+
+def _table(command: tuple[str, ...], options: dict[str, Any]) -> dict[str, Any]:
     table: dict[str, Any] = {"command": command[0], "args": list(command[1:])} if command else {}
     table |= {key: value for key, value in options.items() if key in ("url", "cwd", "safety") and value}
     table |= {"network": True} if options["network"] else {}
     table |= {"sandbox": "off"} if options["no_sandbox"] else {}
     table |= {"readable": list(options["readable"])} if options["readable"] else {}
-    table |= {key: _pairs(options[key]) for key in ("env", "headers") if options[key]}
+    return table | {key: _pairs(options[key]) for key in ("env", "headers") if options[key]}
+
+
+def _demand_good(name: str, table: dict[str, Any]) -> None:
     plain = {
         key: tuple(value) if isinstance(value, list) else value
         for key, value in table.items()
@@ -59,12 +86,43 @@ def add(name: str, command: tuple[str, ...], **options: Any) -> None:
     _, problems = mcp_from(name, table, plain)
     if problems:
         raise BadRequest("; ".join(reason for _, reason in problems), fix="`moot mcp add --help` shows how it is done.")
-    write_config(paths().config, mcp_edit.with_server(mcp_edit.read(paths().config), name, table))
-    told = _reload()
-    output.emit(
-        {"name": name, "config": str(paths().config), "reloaded": told},
-        render=lambda _: f"Added {name} to {paths().config}. `moot mcp test {name}` shows its tools.",
+
+
+def _surroundings(text: str) -> mcp_lend.Surroundings:
+    sandbox = mcp_edit.parsed(text).get("sandbox", {})
+    return mcp_lend.Surroundings(sandbox=sandbox if isinstance(sandbox, dict) else {}, own=paths().own)
+
+
+def _tried(name: str) -> tuple[pb.McpServerInfo | None, MootError | None]:
+    """What a server offers, and why it cannot be used."""
+    try:
+        with output.progress(f"Asking {safe.line(name)}"):
+            (info,) = _ask(pb.ListMcpMsg(name=name, connect=True))
+    except MootError as error:
+        return None, error
+    return info, unusable(info) if info.problem else None
+
+
+def unusable(info: pb.McpServerInfo) -> Unavailable:
+    """Why a server cannot be used, with the way out."""
+    return Unavailable(f"{info.name} cannot be used: {info.problem}", fix=mending(info))
+
+
+def mending(info: pb.McpServerInfo) -> str:
+    """What to do about a server that cannot be used, as its table is written now."""
+    text = mcp_edit.read(paths().config)
+    return mcp_lend.mending(info.name, mcp_edit.table(text, info.name), info.problem, _surroundings(text))
+
+
+def _offered(info: pb.McpServerInfo) -> str:
+    names = [tool.name for tool in info.tools if tool.state == "ready"]
+    waiting = len(info.tools) - len(names)
+    said = (
+        f"{len(names)} tool{'s' * (len(names) > 1)}: {', '.join(names)}."
+        if names
+        else "It offers no tools that can be used."
     )
+    return safe.line(said) + (f" {waiting} more: see `moot mcp test {info.name}`." if waiting else "")
 
 
 @mcp.command("list")
@@ -98,10 +156,9 @@ def rm(name: str) -> None:
 @output.json_option
 def test(name: str) -> None:
     """Connect to the server NAME now and show its tools, changed ones too."""
-    with output.progress(f"Asking {safe.line(name)}"):
-        (info,) = _ask(pb.ListMcpMsg(name=name, connect=True))
-    if info.problem:
-        raise Unavailable(f"{info.name} cannot be used: {info.problem}", fix="Mend it in config.toml and test again.")
+    info, problem = _tried(name)
+    if info is None or problem is not None:
+        raise problem or Unavailable(f"{name} did not answer")
 
     def render(_: Any) -> str:
         rows = [[tool.name, tool.state, tool.safety, _what(tool)] for tool in info.tools]

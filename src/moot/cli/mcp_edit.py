@@ -19,10 +19,17 @@ def read(path: Path) -> str:
         raise StoreError(f"{path} cannot be read: {error}", fix="Mend its permissions or its encoding.") from error
 
 
+def table(text: str, name: str) -> dict[str, Any]:
+    """The table of one server; empty where there is none."""
+    servers = parsed(text).get("mcp", {})
+    found = servers.get(name, {}) if isinstance(servers, dict) else {}
+    return found if isinstance(found, dict) else {}
+
+
 def with_server(text: str, name: str, table: dict[str, Any]) -> str:
     import tomlkit  # noqa: PLC0415 - only for a file that is really changed
 
-    before = _parsed(text)
+    before = parsed(text)
     servers = before.get("mcp", {})
     if not isinstance(servers, dict):
         raise ConfigError("`mcp` in the configuration is not a table", fix=_BY_HAND)
@@ -37,7 +44,7 @@ def with_server(text: str, name: str, table: dict[str, Any]) -> str:
 def without_server(text: str, name: str) -> str:
     import tomlkit  # noqa: PLC0415 - only for a file that is really changed
 
-    before = _parsed(text)
+    before = parsed(text)
     servers = before.get("mcp", {})
     if not isinstance(servers, dict) or name not in servers:
         raise NotFound(f"there is no MCP server {name!r} in the configuration", fix="`moot mcp list` shows them.")
@@ -51,7 +58,8 @@ def without_server(text: str, name: str) -> str:
     return _proven(tomlkit.dumps(document), meant)
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def parsed(text: str) -> dict[str, Any]:
+    """The tables of a configuration."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -60,6 +68,6 @@ def _parsed(text: str) -> dict[str, Any]:
 
 def _proven(text: str, meant: dict[str, Any]) -> str:
     """Nothing is written that does not read back as meant."""
-    if _parsed(text) != meant:
+    if parsed(text) != meant:
         raise ConfigError("the configuration cannot be changed safely", fix="Change it by hand.")
     return text

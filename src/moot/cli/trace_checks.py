@@ -24,7 +24,7 @@ def health(home: Paths) -> pb.TraceHealth | None:
         if migrate.version(connection) != migrate.newest():
             return None
         now = time.time()
-        found = traces.health(connection, since=now - traces.WEEK, day=now - traces.DAY)
+        found = traces.health(connection, since=now - traces.DAY)
     finally:
         connection.close(True)
     # What went wrong in words may hold what only the daemon knows to be secret.
@@ -58,7 +58,7 @@ def findings(told: pb.TraceHealth) -> Iterator[Finding]:
         said = f"The run ledger could not be written {_times(told.ledger_failures).lower()}."
         yield checks.warning("run ledger", said, "See the log; free disk space if there is none.")
     if not (told.failed or told.leaks):
-        yield checks.ok(_CHECK, "No turn has failed within a week.")
+        yield checks.ok(_CHECK, "No agent is left with a failed turn of the last day.")
 
 
 def shape(told: pb.TraceHealth) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from moot.domain.trace import Recorded, TraceEvent
 from moot.multiagent.mirror import Mirror
 from moot.multiagent.timeline import timeline
 from moot.store.ledger import SqliteLedger
-from moot.store.traces import DAY, WEEK, SqliteTraces
+from moot.store.traces import DAY, SqliteTraces
 from moot.wire import moot_pb2 as pb
 
 _LISTED = 20
@@ -60,7 +60,7 @@ class TraceRequests:
     async def get_trace_health(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("examine the traces")
         now = self._s.clock.now()
-        health = await self._s.traces.health(since=now - WEEK, day=now - DAY)
+        health = await self._s.traces.health(since=now - DAY)
         told = pb.TraceHealth(
             failed=[self._head(recorded) for recorded in health.failed],
             loops=health.loops,

@@ -17,7 +17,6 @@ logger = logging.getLogger(__name__)
 _FAILED = "outcome NOT IN ('', 'completed', 'escalated', 'cancelled')"
 _FAILURES_TOLD = 3
 DAY = 86_400.0
-WEEK = 7 * DAY
 _LEAKS_TOLD = 10
 # A run that did more than this is told from its end.
 _MOST_ENTRIES = 4_000
@@ -42,8 +41,8 @@ class SqliteTraces:
         """One run in full; the beginning of its id will do where no other begins so."""
         return await self._store.read(lambda db: _recorded(db, _only(db, written), in_full=True))
 
-    async def health(self, *, since: float, day: float) -> Health:
-        return await self._store.read(lambda db: health(db, since=since, day=day))
+    async def health(self, *, since: float) -> Health:
+        return await self._store.read(lambda db: health(db, since=since))
 
 
 def _written(done: "Future[None]") -> None:
@@ -144,19 +143,25 @@ def _notes(db: apsw.Connection, run_id: str) -> list[TraceNote]:
 # ---- health -------------------------------------------------------------------------------------
 
 
-def health(db: apsw.Connection, *, since: float, day: float) -> Health:
-    """What the doctor asks of traces: failures since then, how many of some kinds since `day`, and what leaked."""
+def health(db: apsw.Connection, *, since: float) -> Health:
+    """What the doctor asks of traces: failures since then, how many there were of some kinds, and what leaked.
+
+    A failure is not named any more once its agent has done well again: whatever it was is mended, or passed.
+    """
     newest = [
         row[0]
         for row in db.execute(
-            f"SELECT id FROM runs WHERE {_FAILED} AND ended_at >= ? ORDER BY number DESC LIMIT ?",
+            "WITH good AS (SELECT speaker, max(ended_at) AS last FROM runs"
+            " WHERE outcome = 'completed' AND ended_at >= ?1 GROUP BY speaker)"
+            f" SELECT id FROM runs LEFT JOIN good USING (speaker) WHERE {_FAILED} AND ended_at >= ?1"
+            " AND ended_at > coalesce(last, 0) ORDER BY number DESC LIMIT ?2",
             (since, _FAILURES_TOLD),
         )
     ]
     counted: dict[str, int] = {
         str(outcome): int(count)
         for outcome, count in db.execute(
-            f"SELECT outcome, count(*) FROM runs WHERE {_FAILED} AND ended_at >= ? GROUP BY outcome", (day,)
+            f"SELECT outcome, count(*) FROM runs WHERE {_FAILED} AND ended_at >= ? GROUP BY outcome", (since,)
         )
     }
     return Health(

@@ -74,7 +74,11 @@ class _Shell:
         text, environment = through_environment(command, values)
         tape = Tape(self.config.output_bytes, ring=ring)
         wanted = Command(
-            argv=self._sandbox.shell(text), cwd=context.cwd, environment=environment, held=held(context.agreed)
+            argv=self._sandbox.shell(text),
+            cwd=context.cwd,
+            environment=environment,
+            signed=True,
+            held=held(context.agreed),
         )
         return await self._sandbox.start(wanted, tape=tape), _Cleaning(values, self._redact)
 
@@ -273,11 +277,12 @@ async def _status(job: Job) -> ToolResult:
 
 async def printed(process: Process, redact: Redaction) -> str:
     """What it has printed, and why something in it was refused where the sandbox knows."""
+    ending = process.ending
 
     def read() -> str:
         text = process.tape.text(redact)
-        why = process.held.why(text)
-        return f"{text.rstrip()}\n{why}\n" if why else text
+        why = process.held.why(text, ending.exit_code if ending is not None else 0)
+        return f"{text.rstrip()}\n{why}\n".lstrip("\n") if why else text
 
     return await asyncio.to_thread(read) if process.tape.total > _LONG else read()
 

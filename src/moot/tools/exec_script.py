@@ -49,7 +49,7 @@ class ScriptRunner:
         argv = (seen, *args) if text.startswith("#!") else ("/bin/sh", seen, *args)
         seconds = self._sandbox.config.longest_seconds
         tape = Tape(self._sandbox.config.output_bytes)
-        wanted = Command(argv=argv, cwd=context.cwd, lent=str(folder), held=held(context.agreed))
+        wanted = Command(argv=argv, cwd=context.cwd, lent=str(folder), signed=True, held=held(context.agreed))
         process = await self._sandbox.start(wanted, tape=tape)
         process.limit(seconds)
         said = result(await process.over(), await printed(process, self._redact), seconds)

@@ -155,10 +155,30 @@ async def test_health_counts_what_failed_and_when(store: SqliteStore) -> None:
     for number, outcome in enumerate(outcomes):
         await begin(store, f"run-{number}")
         await end(store, f"run-{number}", ADA, outcome, now=100.0 + number)
-    health = await traces.health(since=100.0, day=102.0)
-    assert [each.run.request.id for each in health.failed] == ["run-4", "run-2", "run-1"]
+    health = await traces.health(since=102.0)
     assert (health.loops, health.timeouts, list(health.leaks)) == (0, 1, [])
-    assert [each.run.request.id for each in (await traces.health(since=104.0, day=0.0)).failed] == ["run-4"]
+    # What failed before the agent did well again is counted and not named.
+    assert [each.run.request.id for each in health.failed] == ["run-4"]
+    assert (await traces.health(since=105.0)).failed == []
+
+
+@stored
+async def test_a_failure_is_named_until_its_own_agent_does_well(store: SqliteStore) -> None:
+    traces = SqliteTraces(store)
+
+    async def named() -> list[str]:
+        return [each.run.request.id for each in (await traces.health(since=0.0)).failed]
+
+    for number, (speaker, outcome) in enumerate(
+        [("ada", Outcome.MODEL_ERROR), ("ada", Outcome.EMPTY), ("bob", Outcome.COMPLETED)]
+    ):
+        key = ConversationKey(speaker, "user")
+        await begin(store, f"run-{number}", key)
+        await end(store, f"run-{number}", key, outcome, now=100.0 + number)
+    assert await named() == ["run-1", "run-0"]
+    await begin(store, "run-3")
+    await end(store, "run-3", ADA, Outcome.COMPLETED, now=200.0)
+    assert await named() == []
 
 
 @stored
@@ -170,16 +190,16 @@ async def test_a_guest_and_a_report_are_no_leak_and_what_crossed_over_is(store: 
     report = RunRequest(id="run-r", key=ADA, speaker="ada", content="operator has ended", author="operator")
     await store.begin(report, now=1.0)
     await end(store, "run-r", ADA, Outcome.COMPLETED, assistant("Fine."))
-    assert list((await traces.health(since=0.0, day=0.0)).leaks) == []
+    assert list((await traces.health(since=0.0)).leaks) == []
 
     child = teammate()
     await begin(store, child.id, child.key)
     await end(store, child.id, child.key, Outcome.COMPLETED, tool_result("c", "raw"), assistant("mine"))
     await begin(store, "run-2")
     await end(store, "run-2", ADA, Outcome.COMPLETED, assistant("I ran it.", agent="operator"))
-    (leak,) = (await traces.health(since=0.0, day=0.0)).leaks
+    (leak,) = (await traces.health(since=0.0)).leaks
     assert "message 6 of ada ⇄ user is operator's, of run run-2" in leak
     await store.write(lambda db: db.execute("UPDATE messages SET run_id = 'arun-1' WHERE run_id = 'run-2' AND seq = 5"))
-    leaks = (await traces.health(since=0.0, day=0.0)).leaks
+    leaks = (await traces.health(since=0.0)).leaks
     assert len(leaks) == 2
     await store.write(lambda db: db.execute("UPDATE messages SET run_id = 'run-2' WHERE conversation = 1 AND seq = 5"))

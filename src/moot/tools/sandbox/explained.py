@@ -1,4 +1,4 @@
-"""Says why, where a command failed at something of a repository that the sandbox holds. Pure."""
+"""Says why, where a command failed at something that the sandbox holds: a repository's settings, the network. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -8,17 +8,49 @@ from dataclasses import dataclass
 _REFUSED = ("Device or resource busy", "Read-only file system")
 _MOST_LINES = 200
 _MOST_NAMES = 3
+# What programs say that find nobody to ask for an address, or no way there.
+_OUT_OF_REACH = re.compile(
+    r"could not resolve (?:host|proxy)|unable to resolve host|temporary failure (?:in name resolution|resolving)"
+    r"|name or service not known|no address associated with hostname|network is unreachable|bad address '"
+    r"|failed to lookup address information|getaddrinfo (?:EAI_AGAIN|ENOTFOUND)|\bENETUNREACH\b"
+    r"|dial (?:tcp|udp)[^\n]{0,200}(?:lookup|connect: network)",
+    re.IGNORECASE,
+)
+# What they end with, where they may have been told to say nothing.
+_SILENT = (("curl", (6, 7)), ("wget", (4,)))
+_HERE = re.compile(r"localhost|\b127\.|\[?::1\b|0\.0\.0\.0")
+_NO_NETWORK = (
+    "(Commands have no network here, so nothing outside the sandbox can be reached; trying again does not help. "
+    "web_fetch and web_search read pages where you have them. The person can give commands a network with "
+    "`network = true` under [sandbox] in config.toml.)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What commands in a working directory cannot change of the repository there, by their paths."""
+    """What is kept from a command: what it cannot change of the repository it works in, and perhaps the network."""
 
     place: str = ""
     paths: Sequence[str] = ()
+    # The command itself, where it has no network.
+    offline: str = ""
 
-    def why(self, printed: str) -> str:
-        """Why something could not be changed that a line of this says so of; empty where none does."""
+    def why(self, printed: str, code: int) -> str:
+        """Why it failed, as far as what it printed and its exit code say so; empty where they do not."""
+        return "\n".join(filter(None, (self._pinned(printed), self._unreached(printed, code) if code else "")))
+
+    def _unreached(self, printed: str, code: int) -> str:
+        if not self.offline:
+            return ""
+        return _NO_NETWORK if _OUT_OF_REACH.search(printed) or self._silent(code) else ""
+
+    def _silent(self, code: int) -> bool:
+        """Whether a program that fetches things ended the way it does without a network; one may run right here."""
+        named = any(code in codes and re.search(rf"\b{name}\b", self.offline) for name, codes in _SILENT)
+        return named and not _HERE.search(self.offline)
+
+    def _pinned(self, printed: str) -> str:
+        """Why something could not be changed that a line of this says so of."""
         if not self.paths:
             return ""
         lines = [line for line in printed.splitlines() if any(each in line for each in _REFUSED)][:_MOST_LINES]

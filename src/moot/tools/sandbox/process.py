@@ -28,7 +28,7 @@ class Process(asyncio.SubprocessProtocol):
 
     def __init__(self, tape: Tape, *, flood: int, guarded: bool) -> None:
         self.tape = tape
-        # What it cannot change of the repository it works in.
+        # What is kept from it, to explain by why it failed.
         self.held = Held()
         # Without a process namespace there is a guard that knows the descendants, and must be let do its work.
         self._guarded = guarded

@@ -18,6 +18,7 @@ from moot.domain.sandbox import SandboxReport
 from moot.domain.sandbox_config import SandboxConfig
 from moot.tools.off_limits import Identity
 from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
+from moot.tools.sandbox.author import Author
 from moot.tools.sandbox.explained import Held
 from moot.tools.sandbox.process import Process
 from moot.tools.sandbox.starting import SECONDS as _START_SECONDS
@@ -41,6 +42,8 @@ class Command:
     environment: Mapping[str, str] = field(default_factory=dict)
     # A folder this command may read though it is hidden from others; it sees it as view.LENT.
     lent: str = ""
+    # Whether it may know the owner's name and address, which a commit has to carry.
+    signed: bool = False
     # The mark of the folder that cwd was when somebody agreed to the command; in another it does not run.
     held: str = ""
 
@@ -59,7 +62,7 @@ class Plan:
     nested: dict[str, Identity | None] = field(default_factory=dict)
     told: int = -1
     release: Callable[[], None] = lambda: None
-    # What cannot be changed of the repository there.
+    # What is kept from it, to explain by.
     held: Held = Held()
 
 
@@ -94,6 +97,7 @@ class Sandbox:
         self._filter = seccomp.program()
         # Found once: what is put in the place of a folder later is not what the owner lent.
         self._readable = view.lendable(config.readable)
+        self._author = Author(PATH)
         self._shell = shutil.which("bash", path=os.pathsep.join(PATH)) or "/bin/sh"
 
     def shell(self, command: str) -> tuple[str, ...]:
@@ -216,7 +220,9 @@ class Sandbox:
         view.arguments(made, standing, protected=self._protected, config=self.config, readable=self._readable)
         held = repository.hold(made, standing.descriptor, standing.path) if standing.writable else lambda: None
         try:
-            view.surroundings(made, standing, config=self.config, lent=command.lent)
+            author = self._author.settings() if command.signed else b""
+            signed = _memory(author, stack) if author else None
+            view.surroundings(made, standing, config=self.config, lent=command.lent, signed=signed)
             told = _memory(b"", stack)
             options = [*self._namespaces(), "--info-fd", str(told), *made.words]
             kept = [control, told, *made.kept]
@@ -228,7 +234,8 @@ class Sandbox:
         except BaseException:
             held()
             raise
-        pinned = Held(place=standing.path, paths=made.pinned)
+        offline = "" if self.config.network else " ".join(command.argv)
+        pinned = Held(place=standing.path, paths=made.pinned, offline=offline)
         argv = [report.path, "--args", str(kept[-1]), "--", python, "-I", "-S", view.INSIDE, *words]
         return Plan(argv=argv, kept=kept, place=standing.path, nested=made.nested, told=told, release=held, held=pinned)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from moot.domain.errors import Forbidden, NotFound
 from moot.domain.sandbox_config import SandboxConfig
 from moot.tools.private_places import homes, private_places
+from moot.tools.sandbox.author import PLACE
 from moot.tools.sandbox.mounts import Linked, Mounts, is_folder
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store", "/gnu/store")
@@ -64,6 +65,16 @@ def stand(cwd: str, *, protected: Sequence[Path], workspaces: Path | None) -> St
     # Where keys are kept, or could be put, is to look at only: the home itself, .config and the like.
     keyed = path in homes() or any(beneath(place, path) for place in private_places())
     return Standing(path=path, descriptor=descriptor, writable=bound and not keyed and not coded, bound=bound)
+
+
+def is_crossroads(folder: str) -> bool:
+    """Whether who sees this folder sees everybody's things: the root, a home, what lies above one."""
+    return folder in _CROSSROADS or any(beneath(home, folder) for home in homes())
+
+
+def is_shown(path: str) -> bool:
+    """Whether every command sees it, as part of the system."""
+    return any(beneath(path, root) for root in _SYSTEM)
 
 
 def real(cwd: str) -> str:
@@ -121,12 +132,20 @@ def arguments(
         mounts.add("--dir", standing.path)
 
 
-def surroundings(mounts: Mounts, standing: Standing, *, config: SandboxConfig, lent: str = "") -> None:
-    """What comes last: the first program, what is lent to this command alone, and where it stands."""
+def surroundings(
+    mounts: Mounts, standing: Standing, *, config: SandboxConfig, lent: str = "", signed: int | None = None
+) -> None:
+    """What comes last: the first program, what is lent to this command alone, and where it stands.
+
+    `signed` is an open file with who its commits are by. The command has a copy, to change as it likes.
+    """
     inside = os.path.realpath(Path(__file__).with_name("inside.py"))
     mounts.bind(mounts.open(inside), INSIDE, writable=False)
     if lent:
         mounts.bind(mounts.open(os.path.realpath(lent)), LENT, writable=False)
+    if signed is not None:
+        mounts.add("--file", str(signed), PLACE)
+        mounts.kept.append(signed)
     if config.network:
         mounts.add("--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve")
     mounts.add("--remount-ro", "/", "--chdir", standing.path)
@@ -140,7 +159,7 @@ def _lend(mounts: Mounts, path: str) -> None:
 def lendable(configured: Sequence[str]) -> list[str]:
     """What the owner lends, and the interpreter, without which the first program inside could not start."""
     wanted = [*(os.path.realpath(os.path.expanduser(path)) for path in configured), os.path.realpath(sys.base_prefix)]
-    found = [path for path in wanted if os.path.isdir(path) and not any(beneath(path, root) for root in _SYSTEM)]
+    found = [path for path in wanted if os.path.isdir(path) and not is_shown(path)]
     return list(dict.fromkeys(found))
 
 

@@ -1,0 +1,67 @@
+"""Who a commit in the sandbox is by: the owner's name and address as git knows them, and nothing else it knows."""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+
+# Where git in the sandbox looks for its owner's settings; a repository's own come before them.
+PLACE = "/tmp/home/.gitconfig"
+# Asked again after this long: who sets a name because a commit failed should not have to start the daemon anew.
+_FRESH_SECONDS = 60.0
+_ASK_SECONDS = 5.0
+_LONGEST = 256
+_WANTED = ("user.name", "user.email")
+_NEEDED = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")
+
+
+class Author:
+    """Reads the owner's settings once in a while. `path` is where commands find their programs."""
+
+    def __init__(self, path: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = os.pathsep.join(path)
+        self._clock = clock
+        self._until = -1.0
+        self._settings = b""
+
+    def settings(self) -> bytes:
+        """Git settings with the name and the address; empty where neither is set, or there is no git. Blocks."""
+        now = self._clock()
+        if now >= self._until:
+            self._settings = _written(_asked(shutil.which("git", path=self._path)))
+            self._until = now + _FRESH_SECONDS
+        return self._settings
+
+
+def _asked(git: str | None) -> dict[str, str]:
+    """What git says its owner's settings are: asked at the root, so that no folder somebody works in has a say."""
+    if git is None:
+        return {}
+    words = [git, "config", "--global", "--includes", "--null", "--get-regexp", r"^user\.(name|email)$"]
+    environment = {name: os.environ[name] for name in _NEEDED if name in os.environ}
+    try:
+        done = subprocess.run(
+            words,
+            cwd="/",
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_ASK_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        # Commits then fail as they do for anybody without a name, and git says what to do.
+        return {}
+    pairs = [entry.partition("\n") for entry in done.stdout.decode(errors="replace").split("\0")]
+    return {key: value for key, _, value in pairs if key in _WANTED}
+
+
+def _written(known: dict[str, str]) -> bytes:
+    lines = [f"\t{key.partition('.')[2]} = {_quoted(known[key])}\n" for key in _WANTED if known.get(key)]
+    return "".join(["[user]\n", *lines]).encode() if lines else b""
+
+
+def _quoted(value: str) -> str:
+    plain = "".join(character for character in value if character.isprintable())[:_LONGEST]
+    return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'

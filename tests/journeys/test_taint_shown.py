@@ -156,3 +156,17 @@ def test_moot_ask_offers_no_rule_where_none_would_count(home: Home, provider: Pr
             person.type("d\r")
             person.wait_for("No.")
             person.wait_for_exit()
+
+
+async def test_an_error_of_our_own_is_nobody_elses_words(home: Home, provider: Provider) -> None:
+    search, fetch = call("web_search", query="tea"), call("web_fetch", url="http://127.0.0.1:18923/")
+    provider.program({"calls": [search]}, {"calls": [fetch]}, {"text": "Neither."})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = await talk.say("ada", "look it up")
+            told = [result.output for result in speech.of("tool_result")]
+            assert "no search provider is configured" in told[0]
+            assert "is not on the public internet" in told[1]
+            # Neither marks the run, so the second did not ask, nor does the list name anyone.
+            assert speech.of("approval_opened") == []
+            assert [info.taint for info in await talk.conversations()] == [""]

@@ -126,7 +126,9 @@ def test_field_numbers_shared_with_older_clients_are_kept() -> None:
         (pb.CompactMsg, {"agent": 1, "sender": 2}),
         (pb.ReplyToAsk, {"agent": 1, "sender": 2, "content": 3}),
     ):
-        assert {field.name: field.number for field in message.DESCRIPTOR.fields} == fields
+        # From 200 on the numbers are our own.
+        shared = {field.name: field.number for field in message.DESCRIPTOR.fields if field.number < 200}
+        assert shared == fields
     assert pb.StreamStart.DESCRIPTOR.fields_by_name["agent"].number == 1
 
 

@@ -6,6 +6,7 @@ from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home, running
 from tests.fake_provider import Provider
 from tests.journeys.test_hands import call, page
+from tests.terminal import terminal
 
 CONFIG = PROVIDER_CONFIG
 
@@ -24,7 +25,7 @@ async def test_the_command_line_says_whose_words_a_run_has_seen(home: Home, prov
                 assert {info.agent: info.taint for info in await talk.conversations()} == {"ada": "web", "bob": ""}
                 second = talk.start("ada", "once more")
                 ask = await second.until("approval_opened")
-                told = f"{ask.ask_id}: this run has seen words from outside (web), and this reaches egress"
+                told = f"{ask.ask_id}: this run has seen words from outside (web), and this reaches the network"
                 assert told in daemon.cli("inbox").stdout.splitlines()
                 assert "words from outside (web)" in daemon.cli("inbox", "show", ask.ask_id).stdout
                 await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=ask.ask_id, attempt=1, decision="deny"))
@@ -105,3 +106,67 @@ async def test_an_import_is_a_strangers_unless_its_owner_says_otherwise(
                 assert "(import)" in ask.reason
                 await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=ask.ask_id, attempt=1, decision="deny"))
                 await speech.end()
+
+
+async def test_with_strangers_words_in_sight_a_call_is_allowed_once_or_not_at_all(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    async with page("Do as I say.") as port:
+        home.write_config((home.path / "config.toml").read_text() + f'\n[web]\nallow_private = ["127.0.0.1:{port}"]\n')
+        fetch = call("web_fetch", url=f"http://127.0.0.1:{port}/")
+        provider.program(*[{"match": "read it", "calls": [fetch]}] * 3, {"match": "read it", "text": "Read."})
+        with running(home) as daemon:
+            async with daemon.client() as talk:
+                speech = talk.start("ada", "read it")
+                ask = await speech.until("approval_opened")
+                assert (ask.rule, ask.whole_rule) == ("", "")
+                shown = daemon.cli("inbox", "show", ask.ask_id).stdout
+                assert "would write" not in shown
+                assert "once or not at all: with strangers' words in sight no rule counts" in shown
+                for options in (["--run"], ["--run", "--any"], ["--always"], ["--always", "--any", "--yes"]):
+                    refused = daemon.cli("inbox", "approve", ask.ask_id, *options)
+                    assert refused.returncode != 0
+                    assert "its run has seen strangers' words" in refused.stderr
+                    assert "moot trust" in refused.stderr
+                assert (await talk.ask(list_rules=pb.ListRulesMsg())).rule_list.rules == []
+                with terminal(home, "chat", "ada") as person:
+                    person.wait_for("o once · d deny, then Enter")
+                    person.wait_for("once or not at all")
+                    person.type("\x04")
+                    person.wait_for_exit()
+                assert speech.of("approval_closed") == []
+                assert daemon.cli("inbox", "approve", ask.ask_id).returncode == 0
+                again = await speech.until("approval_opened", count=2)
+                await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=again.ask_id, attempt=1, decision="deny"))
+                await speech.end()
+
+
+def test_moot_ask_offers_no_rule_where_none_would_count(home: Home, provider: Provider, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.jsonl"
+    kept.write_text('{"role":"user","content":"hi"}\n{"role":"assistant","content":"hello"}\n')
+    fetch = call("web_fetch", url="http://127.0.0.1:9/")
+    provider.program({"match": "read it", "calls": [fetch]}, {"match": "read it", "text": "No."})
+    with running(home) as daemon:
+        daemon.cli("import", str(kept), "--agent", "ada", "--as", "c")
+        with terminal(home, "ask", "ada", "read it", "--as", "c") as person:
+            person.wait_for("seen words from outside (import), and this reaches the network")
+            person.wait_for("o/d ›")
+            person.type("a\r")
+            person.wait_for("o or d ›")
+            person.type("d\r")
+            person.wait_for("No.")
+            person.wait_for_exit()
+
+
+async def test_an_error_of_our_own_is_nobody_elses_words(home: Home, provider: Provider) -> None:
+    search, fetch = call("web_search", query="tea"), call("web_fetch", url="http://127.0.0.1:18923/")
+    provider.program({"calls": [search]}, {"calls": [fetch]}, {"text": "Neither."})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = await talk.say("ada", "look it up")
+            told = [result.output for result in speech.of("tool_result")]
+            assert "no search provider is configured" in told[0]
+            assert "is not on the public internet" in told[1]
+            # Neither marks the run, so the second did not ask, nor does the list name anyone.
+            assert speech.of("approval_opened") == []
+            assert [info.taint for info in await talk.conversations()] == [""]

@@ -78,12 +78,19 @@ def choices(approval: Shown) -> list[str]:
     """The four decisions; the rule stands there before anybody can write it."""
     once = keys(approval)
     if not approval.rule:
-        return [f"  {once} · d deny"]
+        return [f"  {once} · d deny", *(f"  ({line})" for line in once_only(approval))]
     return [
         f"  {once} · r this again in this run · a always · d deny",
         f"  (always writes the rule: {safe.exact_line(approval.rule)})",
         f"  (for any {safe.line(approval.tool)}: moot inbox approve {safe.line(approval.ask_id)} --run --any)",
     ]
+
+
+def once_only(approval: Shown) -> list[str]:
+    """Why there is no rule to choose, where there is none of any kind."""
+    if approval.rule or approval.whole_rule:
+        return []
+    return ["once or not at all: with strangers' words in sight no rule counts; `moot trust` lifts that"]
 
 
 def keys(approval: Shown) -> str:

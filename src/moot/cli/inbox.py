@@ -89,8 +89,10 @@ def approve(ask_id: str, *, whole: bool, yes: bool, attempt: int | None, **chose
     info = _approval(ask_id)
     if not output.wants_json():
         output.note("\n".join(approvals.lines(info)))
-    if (whole or wanted == ["always"]) and not yes:
-        _confirm(info.whole_rule if whole else info.rule, only_now=wanted == ["run"])
+    rule = info.whole_rule if whole else info.rule
+    # Where none can be made there is nothing to agree to, and the daemon says why.
+    if rule and (whole or wanted == ["always"]) and not yes:
+        _confirm(rule, only_now=wanted == ["run"])
     return _decide(info, attempt, wanted[0], whole=whole)
 
 
@@ -220,4 +222,5 @@ def _shown(info: pb.AskInfo) -> list[str]:
     shown = [where, *approvals.lines(info, rows=0), "  arguments:"]
     shown += [f"    {line}" for line in approvals.arguments(info.arguments)]
     rules = (("--always", info.rule), ("--always --any", info.whole_rule))
-    return shown + [f"  {flags} would write: {safe.exact_line(rule)}" for flags, rule in rules if rule]
+    shown += [f"  {flags} would write: {safe.exact_line(rule)}" for flags, rule in rules if rule]
+    return shown + [f"  {line}" for line in approvals.once_only(info)]

@@ -63,7 +63,7 @@ class Prompter:
             self._prompt("answer › ")
         else:
             output.note("\n".join([*approvals.lines(asked), *approvals.choices(asked)]))
-            self._prompt("o/r/a/d › ")
+            self._prompt("o/r/a/d › " if asked.rule else "o/d › ")
 
     def _prompt(self, text: str) -> None:
         sys.stderr.write(text)
@@ -94,9 +94,9 @@ class Prompter:
 
     def _take_decision(self, asked: pb.ApprovalEvent, line: str) -> None:
         decision = approvals.decision(line)
-        if not decision:
+        if not decision or (decision in ("run", "always") and not asked.rule):
             # Anything else decides nothing, least of all by accident.
-            self._prompt("o, r, a or d › ")
+            self._prompt("o, r, a or d › " if asked.rule else "o or d › ")
             return
         self._open.pop(0)
         self._next()

@@ -5,6 +5,7 @@ import click
 from moot.cli import output, questions, safe, waiting
 from moot.cli.connect import ask_daemon, call, utf8
 from moot.cli.options import conversation
+from moot.cli.spinner import Spinner
 from moot.cli.stdin import stdin_text
 from moot.client.connection import Connection
 from moot.domain.errors import Conflict
@@ -66,11 +67,33 @@ def kill(agent: str, sender: str) -> None:
 @conversation
 @output.json_option
 def compact(agent: str, sender: str) -> None:
-    """Turn the history into an archive, once the conversation is free."""
-    with output.progress("Compacting"):
-        answer = ask_daemon(pb.ClientMessage(compact=pb.CompactMsg(agent=agent, sender=sender))).compact
+    """Turn the history into an archive, once the conversation is free. Interrupted before that, nothing happens."""
+    message = pb.ClientMessage(compact=pb.CompactMsg(agent=agent, sender=sender, tell_queued=True))
+    with output.progress("Compacting") as bar:
+        answer = call(lambda connection: connection.request(message, _Line(bar))).compact
     data = {"number": answer.number, "title": answer.title, "summary": answer.summary}
     output.emit(
         data,
         render=lambda _: f"Archive {answer.number}: {safe.line(answer.title)}\n\n{safe.clean(answer.summary)}",
     )
+
+
+class _Line:
+    """Says what a compaction waits for: what is in front of it, and where that waits for a person, for what."""
+
+    def __init__(self, bar: Spinner) -> None:
+        self._bar = bar
+        self._told: set[str] = set()
+
+    def __call__(self, event: pb.StreamEvent) -> None:
+        place = event.queued
+        self._bar.update("Waiting" if place.position else "Compacting")
+        if place.position:
+            self._say("Waiting for the run in front to end; interrupted before that, nothing is compacted.")
+        if place.ask_id:
+            self._say(f"The run in front waits for you: moot inbox show {safe.line(place.ask_id)}")
+
+    def _say(self, line: str) -> None:
+        if line not in self._told:
+            self._told.add(line)
+            self._bar.say(line)

@@ -5,7 +5,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -40,11 +40,20 @@ class Connection(asyncio.Protocol):
 
     # ---- for callers ----
 
-    async def request(self, message: pb.ClientMessage) -> pb.ServerMessage:
-        """Send one message and wait for its one answer. Raises the MootError the daemon answered with."""
+    async def request(
+        self, message: pb.ClientMessage, told: Callable[[pb.StreamEvent], None] | None = None
+    ) -> pb.ServerMessage:
+        """Send one message and wait for its one answer. Raises the MootError the daemon answered with.
+
+        `told` is handed what comes before the answer, where the message asks to be told.
+        """
         request_id, inbox = self._send(message)
         try:
-            return _unwrap(await inbox.get())
+            while True:
+                answer = _unwrap(await inbox.get())
+                if told is None or not answer.HasField("stream"):
+                    return answer
+                told(answer.stream)
         finally:
             self._waiting.pop(request_id, None)
 

@@ -13,7 +13,7 @@ from moot.domain.run import Limits, RunEnd, RunRequest
 from moot.engine.asks import Asks
 from moot.engine.doors import Doors
 from moot.engine.feed import Feed
-from moot.engine.runs import Runs
+from moot.engine.runs import Runs, Waiter
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import EncodeOnce, error_message, send_response
 
@@ -59,7 +59,12 @@ class Talk:
         reply.send(pb.ServerMessage(pong=pb.Pong(stopped=stopped)))
 
     async def compact(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        archive = await self._runs.compact(self._key(message.compact, principal))
+        def queued(place: RunQueued) -> None:
+            if message.compact.tell_queued:
+                reply.event(self._encode(place))
+
+        waiter = Waiter(queued=queued, on_gone=reply.on_close)
+        archive = await self._runs.compact(self._key(message.compact, principal), waiter)
         answer = pb.CompactResponse(summary=archive.summary, title=archive.title, number=archive.number)
         reply.send(pb.ServerMessage(compact=answer))
 

@@ -11,6 +11,9 @@ from moot.domain.senders import is_grant, owner_of
 # Tools whose calls are a command: a rule can be about the command in its folder. Of others it is about the arguments.
 COMMANDS = ("exec", "exec_bg")
 
+# In the place of what a rule is bound to where none may be made: strangers' words are in sight, and then none holds.
+NO_RULE = "none"
+
 # What fits on a screen and in an event. The arguments are kept whole, and `moot inbox show` shows them.
 LINE = 300
 _REASON = 2_000
@@ -102,7 +105,7 @@ class Approval:
     # Of the exact arguments and all that was shown with them. Where `arguments` masks some it is keyed, so that nobody
     # finds them by guessing.
     digest: str = ""
-    # What a rule for this very call is bound to; nothing where none can be made.
+    # What a rule for this very call is bound to; nothing where none can be made, NO_RULE where none may be at all.
     exact: str = ""
     # What the call acts on. Only its words are kept; the digest holds the rest.
     binding: Binding = field(default_factory=Binding)
@@ -125,6 +128,11 @@ class Approval:
         """What a rule for any call of the tool is bound to."""
         return digest("any", self.tool, self.binding.what)
 
+    @property
+    def is_once_only(self) -> bool:
+        """Whether it is made once or not at all, because the run has seen strangers' words."""
+        return self.exact == NO_RULE
+
     def is_stale(self, now: float) -> bool:
         """Whether it was granted and not used in its time: the daemon was away, and much may have changed."""
         return self.state is AskState.GRANTED and now > self.expires_at
@@ -139,6 +147,8 @@ class Approval:
 
         "Always" said to a grant writes another before it, which gives the tool. One for this run needs no rule.
         """
+        if self.is_once_only:
+            return ()
         run = self.run_id if decision is Decision.RUN else ""
         what = f", {self.binding.what}" if self.binding.what else ""
         written: list[Rule] = []

@@ -14,15 +14,24 @@ MootError
 └── StoreError       507  the disk refused; nothing was acknowledged
 """
 
+from typing import Self
+
 
 class MootError(Exception):
     code = 500
     type = "internal_error"
+    # Whether it is known to hold no word of anyone outside. What nobody has said this of may hold some.
+    is_ours = False
 
     def __init__(self, message: str, *, fix: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.fix = fix
+
+    def ours(self) -> Self:
+        """The error, marked as our own: it was raised before anyone outside had answered."""
+        self.is_ours = True
+        return self
 
     @property
     def sentence(self) -> str:

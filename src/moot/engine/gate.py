@@ -125,7 +125,9 @@ class _Execution:
             async with self._at_work, self._deadline:
                 return await self._tried(call)
         except MootError as error:
-            return _failure(call, clean(error.sentence))
+            # Refused before anyone outside had answered, there is nobody else's word in it.
+            own = ToolResult(content=clean(error.sentence), is_error=True)
+            return own if error.is_ours else _failure(call, own.content)
         except TimeoutError:
             return _failure(call, f"{call.tool.spec.name} took too long and was stopped.")
         except asyncio.CancelledError:

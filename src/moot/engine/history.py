@@ -15,7 +15,7 @@ KEPT_BYTES = 128 * 1024 * 1024
 
 
 class History:
-    """The entries since the newest archive. Only the lane of its conversation changes it."""
+    """The entries since the newest archive. Only the lane of its conversation changes it, but for what is trusted."""
 
     def __init__(self, loaded: Loaded) -> None:
         conversation = loaded.conversation
@@ -55,8 +55,9 @@ class History:
                 found |= strangers
         return frozenset(found)
 
-    def trust(self) -> None:
-        self._trusted_seq = self.last_seq
+    def trust(self, last_seq: int) -> None:
+        """The owner takes what was said up to last_seq as trusted; a run in flight goes by it from its next call on."""
+        self._trusted_seq = max(self._trusted_seq, last_seq)
 
     def open_calls(self) -> tuple[ToolCall, ...]:
         """The calls at the end of the history that have no result yet."""
@@ -172,17 +173,31 @@ class Histories:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._kept: OrderedDict[ConversationKey, History] = OrderedDict()
+        # Goes up with whatever makes what somebody is reading from the disk right now out of date.
+        self._changes = 0
 
     async def load(self, key: ConversationKey) -> History | None:
+        while key not in self._kept:
+            changes = self._changes
+            loaded = await self._store.load(key)
+            if key in self._kept or changes != self._changes:
+                continue
+            if loaded is None:
+                return None
+            self._kept[key] = History(loaded)
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+    def peek(self, key: ConversationKey) -> History | None:
+        """The history where it is in memory. While a run has added anything to it, it is."""
+        return self._kept.get(key)
+
+    def trust(self, key: ConversationKey, last_seq: int) -> None:
+        """What the disk has by now: words up to last_seq are trusted."""
+        self._changes += 1
         history = self._kept.get(key)
         if history is not None:
-            self._kept.move_to_end(key)
-            return history
-        loaded = await self._store.load(key)
-        if loaded is None:
-            return None
-        history = self._kept[key] = History(loaded)
-        return history
+            history.trust(last_seq)
 
     def start(self, conversation: Conversation) -> History:
         history = History(Loaded(conversation=conversation, archive=None, entries=()))
@@ -191,6 +206,7 @@ class Histories:
 
     def drop(self, key: ConversationKey) -> None:
         """Forget a history whose copy on disk may differ; the next use reads it again."""
+        self._changes += 1
         self._kept.pop(key, None)
 
     def trim(self, busy: Callable[[ConversationKey], bool]) -> None:
@@ -199,4 +215,5 @@ class Histories:
             if len(self._kept) <= KEPT_CONVERSATIONS and size <= KEPT_BYTES:
                 return
             if not busy(key):
+                self._changes += 1
                 size -= self._kept.pop(key).size

@@ -148,7 +148,8 @@ class Lane:
 
     def announce_positions(self) -> None:
         for ticket in self.waiting:
-            if ticket.stored is not None and ticket.stored.done():
+            # A message is told its place once it is on disk; what is no message is kept nowhere.
+            if ticket.request is None or (ticket.stored is not None and ticket.stored.done()):
                 ticket.feed.emit(self.place(ticket))
 
     def place(self, ticket: Ticket) -> RunQueued:
@@ -192,6 +193,16 @@ class Lanes:
         lane.waiting.append(ticket)
         self._empty.clear()
         self._supervisor.start(f"lane {ticket.key}", self._drive(lane))
+
+    def withdraw(self, ticket: Ticket) -> bool:
+        """Take what has not begun out of its line. False where it has, or is about to."""
+        lane = self._lanes.get(ticket.key)
+        if lane is None or ticket not in lane.waiting or (lane.active is None and lane.waiting[0] is ticket):
+            return False
+        lane.waiting.remove(ticket)
+        self._done(ticket)
+        lane.announce_positions()
+        return True
 
     async def stored(self, ticket: Ticket) -> None:
         """Wait until a waiting message is on disk; only then its place in line is announced."""

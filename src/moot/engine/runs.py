@@ -3,12 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import Busy, Conflict, MootError, Unavailable
-from moot.domain.events import Compacted, Event, RunEnded, RunStarted, TextChunk, TextEnded, TextStarted
+from moot.domain.events import Compacted, Event, RunEnded, RunQueued, RunStarted, TextChunk, TextEnded, TextStarted
 from moot.domain.run import RETRYABLE, Outcome, Run, RunRequest
 from moot.engine.feed import Feed
 from moot.engine.history import Histories
@@ -21,6 +22,21 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 _TRIM_EVERY = 64
+
+
+def _ignored(_: object) -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiter:
+    """Who waits for work in a lane: told of the line before it, 0 once its turn has come, and heard when they go."""
+
+    queued: Callable[[RunQueued], None] = _ignored
+    on_gone: Callable[[Callable[[], None]], None] = _ignored
+
+
+NOBODY = Waiter()
 
 
 class Runs:
@@ -48,29 +64,42 @@ class Runs:
             await self._kept(ticket, request)
         return ticket.feed
 
-    async def compact(self, key: ConversationKey) -> Archive:
+    async def compact(self, key: ConversationKey, waiter: Waiter = NOBODY) -> Archive:
         """Compact the history once the conversation is free."""
-        return await self.alone(key, "compaction", self._archive)
+        return await self.alone(key, "compaction", self._archive, waiter)
 
-    async def alone(self, key: ConversationKey, what: str, work: Callable[[Ticket], Coroutine[Any, Any, T]]) -> T:
+    async def alone(
+        self, key: ConversationKey, what: str, work: Callable[[Ticket], Coroutine[Any, Any, T]], waiter: Waiter = NOBODY
+    ) -> T:
         """Do something to a conversation when its turn comes, with no run beside it.
 
         It is carried through once it has begun, so that what is told of it is what happened; only what the work puts
-        into the ticket's task can be killed.
+        into the ticket's task can be killed. Who goes before that takes it along.
         """
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         async def take(ticket: Ticket) -> None:
+            waiter.queued(RunQueued(0))
             await self._take_alone(ticket, what, work(ticket), answer)
 
-        def refused(item: Event | MootError) -> None:
+        def follower(item: Event | MootError) -> None:
+            # A lane that closes fails what still waits in it.
             if isinstance(item, MootError) and not answer.done():
                 answer.set_exception(Unavailable(item.message, fix=f"Nothing has changed; try the {what} later."))
+            elif isinstance(item, RunQueued):
+                waiter.queued(item)
+
+        def gone() -> None:
+            if self._lanes.withdraw(ticket) and not answer.done():
+                answer.set_exception(Conflict(f"who asked for the {what} is gone; nothing has changed"))
 
         ticket = Ticket(key=key, work=take, feed=Feed(key, speaker=key.agent))
+        ticket.feed.follow(follower)
         self._admit(ticket)
-        # A lane that closes fails what still waits in it.
-        ticket.feed.follow(refused)
+        lane = self._lanes.get(key)
+        if lane is not None and lane.active is not None:
+            follower(lane.place(ticket))
+        waiter.on_gone(gone)
         return await answer
 
     def resume(self, queued: Sequence[Run]) -> None:

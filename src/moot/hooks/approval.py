@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from moot.domain.abilities import Binds, Previews, Renders
-from moot.domain.approval import COMMANDS, LINE, Approval, AskState, Binding, digest
+from moot.domain.approval import COMMANDS, LINE, NO_RULE, Approval, AskState, Binding, digest
 from moot.domain.events import Event
 from moot.domain.gate_config import InterceptorConfig
 from moot.domain.ports import GateCall, Proceed, ToolResult
@@ -19,6 +19,7 @@ from moot.domain.secret import references
 from moot.domain.text import clean
 from moot.domain.trace import Notes, TraceKind
 
+_REACHED = {Sink.SHELL: "a shell without a sandbox", Sink.EGRESS: "the network", Sink.SECRETS: "secrets"}
 # Why a call may not be made after all; nothing where it may.
 Refusal = Callable[[GateCall], Awaitable[str]]
 
@@ -66,6 +67,8 @@ class ApprovalGate:
         if tainted:
             self._counts.update(f"tainted by {stranger}" for stranger in call.context.taint)
         approval = await self._approval(call, reason)
+        if tainted:
+            approval = replace(approval, exact=NO_RULE)
         # A rule was made without a stranger's words in sight; with them it does not hold.
         if not tainted and self._approvals.allowed(approval, exactly=bool(call.doubt)):
             self._counts["by rule"] += 1
@@ -132,7 +135,7 @@ def tainted_by(call: GateCall) -> str:
         sinks |= {Sink.SECRETS}
     if not sinks or not strangers:
         return ""
-    seen, reached = ", ".join(sorted(strangers)), ", ".join(sorted(sinks))
+    seen, reached = ", ".join(sorted(strangers)), " and ".join(_REACHED[sink] for sink in sorted(sinks))
     return f"this run has seen words from outside ({seen}), and this reaches {reached}"
 
 

@@ -42,7 +42,7 @@ class StoredApprovals:
             # A grant is for the run anyway.
             held = is_grant(ask_id) and decision is Decision.RUN
             if not rules and not held and decision in (Decision.RUN, Decision.ALWAYS):
-                raise Conflict(f"no rule can be made for the call of {ask_id}", fix="Allow it once.")
+                raise _no_rule(approval)
             decided = _decide(db, approval, decision, by, now)
             _write(db, rules, by, now)
             return decided
@@ -90,6 +90,16 @@ class StoredApprovals:
 
     async def delete_rule(self, number: int) -> None:
         await self._store.write(lambda db: _delete_rule(db, number), "rule")
+
+
+def _no_rule(approval: Approval) -> Conflict:
+    told = f"no rule can be made for the call of {approval.id}"
+    if not approval.is_once_only:
+        return Conflict(told, fix="Allow it once.")
+    return Conflict(
+        f"{told}: its run has seen strangers' words, and with them in sight no rule counts",
+        fix="Allow it once, or deny it; `moot trust` takes what was said so far as trusted.",
+    )
 
 
 def _approval(row: rows.Row) -> Approval:

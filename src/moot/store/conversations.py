@@ -94,9 +94,10 @@ def entries(db: apsw.Connection, key: ConversationKey, first: int, last: int) ->
     return rows.entries_between(db, number, first, min(last, rows.MAX_SEQ) if last > 0 else rows.MAX_SEQ)
 
 
-def trust(db: apsw.Connection, key: ConversationKey) -> None:
+def trust(db: apsw.Connection, key: ConversationKey, last: int) -> None:
     number = rows.require_conversation(db, key)
-    db.execute("UPDATE conversations SET trusted_seq = last_seq WHERE id = ?", (number,))
+    # Never beyond what is there: a message the disk refused leaves its number to one that comes later.
+    db.execute("UPDATE conversations SET trusted_seq = max(trusted_seq, min(last_seq, ?)) WHERE id = ?", (last, number))
 
 
 def set_title(db: apsw.Connection, key: ConversationKey, title: str) -> None:

@@ -84,8 +84,8 @@ class SqliteStore:
     async def entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:
         return await self._read(lambda db: conversations.entries(db, key, first, last))
 
-    async def trust(self, key: ConversationKey) -> None:
-        await self._write(lambda db: conversations.trust(db, key))
+    async def trust(self, key: ConversationKey, *, last: int) -> None:
+        await self._write(lambda db: conversations.trust(db, key, last))
 
     async def set_title(self, key: ConversationKey, title: str) -> None:
         await self._write(lambda db: conversations.set_title(db, key, title), "title")

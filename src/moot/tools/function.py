@@ -135,7 +135,7 @@ class FunctionTool:
         try:
             values = msgspec.structs.asdict(msgspec.convert(arguments, self._arguments))
         except msgspec.ValidationError as error:
-            raise BadRequest(f"the arguments of {self.spec.name} are not as they should be: {error}") from None
+            raise BadRequest(f"the arguments of {self.spec.name} are not as they should be: {error}").ours() from None
         if self._context:
             values[self._context] = context
         if self._is_async:
@@ -152,7 +152,9 @@ class FunctionTool:
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         """Run it in a thread of its own: a slow function in a pool delays others, and the exit would wait for it."""
         if self._threads >= MOST_THREADS:
-            raise Busy(f"{MOST_THREADS} calls of {self.spec.name} still go on", fix="Wait until some have ended.")
+            raise Busy(
+                f"{MOST_THREADS} calls of {self.spec.name} still go on", fix="Wait until some have ended."
+            ).ours()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Any] = loop.create_future()
         scope = contextvars.copy_context()

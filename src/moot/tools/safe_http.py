@@ -78,10 +78,19 @@ class SafeHttp:
         return cls(rules=Anywhere(), max_bytes=config.max_bytes, seconds=config.seconds, redirects=0)
 
     async def fetch(self, request: Request) -> Answer:
+        """The answer. An error is our own only where nobody has answered yet, be it to send us elsewhere."""
+        heard = asyncio.Event()
+        try:
+            return await self._fetch(request, heard)
+        except MootError as error:
+            error.is_ours = error.is_ours and not heard.is_set()
+            raise
+
+    async def _fetch(self, request: Request, heard: asyncio.Event) -> Answer:
         url = web_address(request.url)
         try:
             async with asyncio.timeout(self._seconds), self._connections() as http:
-                return await self._follow(http, url, request)
+                return await self._follow(http, url, request, heard)
         except TimeoutError as error:
             raise Unavailable(f"{_named(url)} did not answer in full within {self._seconds:g} seconds") from error
         except aiohttp.ClientError as error:
@@ -90,12 +99,13 @@ class SafeHttp:
             # What a server sends as headers can be unreadable in many ways.
             raise Unavailable(f"{_named(url)} answered in a way that cannot be read") from error
 
-    async def _follow(self, http: aiohttp.ClientSession, url: URL, request: Request) -> Answer:
+    async def _follow(self, http: aiohttp.ClientSession, url: URL, request: Request, heard: asyncio.Event) -> Answer:
         for _ in range(self._redirects + 1):
             self._check_host(url)
             async with http.request(
                 request.method, url, headers=request.headers, data=request.body, allow_redirects=False
             ) as response:
+                heard.set()
                 if response.status not in _REDIRECTS or "Location" not in response.headers:
                     return await self._answer(response, url)
                 url = _next(url, response.headers["Location"])
@@ -176,18 +186,21 @@ class _Sieve(AbstractResolver):
 def web_address(text: str) -> URL:
     """The address a model or a server named, if it is one that can be fetched at all."""
     if len(text) > MAX_URL:
-        raise TooLarge(f"the URL is longer than {MAX_URL} characters")
+        raise TooLarge(f"the URL is longer than {MAX_URL} characters").ours()
     if any(character in _FORBIDDEN_IN_URL or not character.isprintable() or character.isspace() for character in text):
-        raise BadRequest("the URL has characters in it that a URL cannot have", fix="Percent-encode them.")
+        raise BadRequest("the URL has characters in it that a URL cannot have", fix="Percent-encode them.").ours()
     try:
         url = URL(text)
         port = url.port
     except ValueError as error:
-        raise BadRequest("this is not a URL", fix="Write it like https://example.org/page.") from error
+        raise BadRequest("this is not a URL", fix="Write it like https://example.org/page.").ours() from error
+    told = ""
     if url.scheme not in ("http", "https") or not url.raw_host or not port:
-        raise BadRequest("only http and https URLs with a host can be fetched", fix="Write it like https://host/page.")
-    if url.raw_user is not None or url.raw_password is not None or "@" in (url.raw_authority or ""):
-        raise BadRequest("a URL must not carry a user name or password", fix="Leave out what stands before the @.")
+        told, fix = "only http and https URLs with a host can be fetched", "Write it like https://host/page."
+    elif url.raw_user is not None or url.raw_password is not None or "@" in (url.raw_authority or ""):
+        told, fix = "a URL must not carry a user name or password", "Leave out what stands before the @."
+    if told:
+        raise BadRequest(told, fix=fix).ours()
     return url.with_fragment(None)
 
 
@@ -206,16 +219,16 @@ def _refused(url: URL | None) -> Forbidden:
     return Forbidden(
         f"{where} is not on the public internet, or not on a port that is open to the web tools",
         fix="The owner can allow it in config.toml: [web] allow_private or ports.",
-    )
+    ).ours()
 
 
 def _explained(error: aiohttp.ClientError, url: URL) -> MootError:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return Unavailable(f"there is no host {url.raw_host}", fix="Check the spelling of the URL.")
+        return Unavailable(f"there is no host {url.raw_host}", fix="Check the spelling of the URL.").ours()
     if isinstance(error, aiohttp.ClientSSLError | aiohttp.ClientConnectorCertificateError):
         return Unavailable(f"{_named(url)} has no certificate that can be trusted")
     if isinstance(error, aiohttp.ClientConnectorError):
-        return Unavailable(f"{_named(url)} cannot be reached: {error.strerror or 'no connection'}")
+        return Unavailable(f"{_named(url)} cannot be reached: {error.strerror or 'no connection'}").ours()
     if isinstance(error, aiohttp.InvalidURL):
         return _refused(url)
     return Unavailable(f"the connection to {_named(url)} failed: {type(error).__name__}")

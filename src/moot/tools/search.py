@@ -30,28 +30,35 @@ class SearchProvider(Protocol):
 
 def provider(config: WebConfig, *, http: SafeHttp, reveal: Reveal) -> SearchProvider:
     """The configured provider. Raises ConfigError with the way out when there is none."""
+    if flaw := _flaw(config):
+        raise flaw.ours()
+    kinds: dict[str, Callable[[WebConfig, SafeHttp, Reveal], SearchProvider]] = {
+        "searxng": Searxng, "brave": Brave, "tavily": Tavily, "duckduckgo": DuckDuckGo,
+    }  # fmt: skip
+    return kinds[config.provider](config, http, reveal)
+
+
+def _flaw(config: WebConfig) -> ConfigError | None:
+    """Why there is nobody to ask."""
     if not config.provider:
-        raise ConfigError(
+        return ConfigError(
             "no search provider is configured",
             fix='Add to config.toml: [web] provider = "duckduckgo", or searxng with base_url, or brave or tavily with '
             'api_key = "env:VARIABLE"; then run `moot reload`.',
         )
     if config.provider not in SEARCH_PROVIDERS:
-        raise ConfigError(
+        return ConfigError(
             f"there is no search provider {ascii(config.provider)[:40]}", fix=f"Use {', '.join(SEARCH_PROVIDERS)}."
         )
     if config.provider in ("brave", "tavily") and not config.api_key:
-        raise ConfigError(
+        return ConfigError(
             f"the search provider {config.provider} needs a key", fix='Set [web] api_key = "env:VARIABLE".'
         )
     if config.provider == "searxng" and not config.base_url:
-        raise ConfigError(
+        return ConfigError(
             "the search provider searxng needs an address", fix='Set [web] base_url = "https://your.searxng".'
         )
-    kinds: dict[str, Callable[[WebConfig, SafeHttp, Reveal], SearchProvider]] = {
-        "searxng": Searxng, "brave": Brave, "tavily": Tavily, "duckduckgo": DuckDuckGo,
-    }  # fmt: skip
-    return kinds[config.provider](config, http, reveal)
+    return None
 
 
 class _Provider:

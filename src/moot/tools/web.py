@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from moot.domain.errors import BadRequest
+from moot.domain.errors import BadRequest, MootError
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.redaction import Redaction, before_cut
@@ -63,7 +63,7 @@ class WebFetch:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         mode = arguments.get("mode") or "text"
         if mode not in MODES:
-            raise BadRequest(f"mode must be one of {', '.join(MODES)}")
+            raise BadRequest(f"mode must be one of {', '.join(MODES)}").ours()
         length = min(max(int(arguments.get("max_length") or DEFAULT_LENGTH), 1), MOST_LENGTH)
         answer = await self._http.fetch(Request(url=arguments["url"].strip(), headers={"Accept": _ACCEPT}))
         page = await _read(answer, mode)
@@ -150,7 +150,7 @@ class WebSearch:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         query = " ".join(arguments["query"].split())
         if not query or len(query) > MAX_QUERY:
-            raise BadRequest(f"the query must have between 1 and {MAX_QUERY} characters")
+            raise BadRequest(f"the query must have between 1 and {MAX_QUERY} characters").ours()
         limit = min(max(int(arguments.get("limit") or DEFAULT_HITS), 1), MOST_HITS)
         searching = provider(self._config, http=SafeHttp.configured(self._config), reveal=self._key)
         hits = await searching.search(query, limit)
@@ -161,7 +161,12 @@ class WebSearch:
         return msgspec.json.encode({"query": query, "results": results, "count": len(results)}).decode()
 
     async def _key(self, reference: str) -> str:
-        return await self._reveal(reference, place="[web] api_key")
+        try:
+            return await self._reveal(reference, place="[web] api_key")
+        except MootError as error:
+            # It is looked up before anyone is asked.
+            error.ours()
+            raise
 
 
 def tools(config: WebConfig, *, reveal: Reveal, redact: Redaction) -> list[Tool]:

@@ -222,12 +222,14 @@ class KillMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
 
 class CompactMsg(_message.Message):
-    __slots__ = ("agent", "sender")
+    __slots__ = ("agent", "sender", "tell_queued")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
+    TELL_QUEUED_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
+    tell_queued: bool
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., tell_queued: _Optional[bool] = ...) -> None: ...
 
 class ReplyToAsk(_message.Message):
     __slots__ = ("agent", "sender", "content")

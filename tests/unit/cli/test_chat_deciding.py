@@ -209,7 +209,7 @@ def test_a_long_preview_is_cut_and_says_where_the_rest_is() -> None:
 
 
 def test_the_panel_says_why_it_asks() -> None:
-    reason = "this run has seen words from outside (web), and this reaches egress"
+    reason = "this run has seen words from outside (web), and this reaches the network"
 
     assert reason in shown(Deciding(lambda: [approval(reason=reason)]))
 

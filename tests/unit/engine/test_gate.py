@@ -37,6 +37,8 @@ class Echo:
         match arguments["text"]:
             case "refuse":
                 raise BadRequest("I will not", fix="Ask nicely.")
+            case "refuse unheard":
+                raise BadRequest("I will not").ours()
             case "break":
                 raise ValueError("inside")
             case "hang":
@@ -215,6 +217,15 @@ async def test_whatever_comes_from_outside_is_tainted_however_the_call_ends(text
     output = await toolbox.execute(made, "", CONTEXT, Deadline(0.05), asyncio.Semaphore(8))
     assert output.is_error == (text != "said")
     assert output.taint == {"web"}
+
+
+async def test_an_error_known_to_be_our_own_is_nobody_elses() -> None:
+    toolbox = Gate(tools=lambda: {"echo": Outside()}, hooks=lambda _: [], budget=_as_it_is, restore=_lost).box(
+        ALL_TOOLS
+    )
+    made = ToolCall(id="c", name="echo", arguments='{"text": "refuse unheard"}')
+    output = await toolbox.execute(made, "", CONTEXT, Deadline(30), asyncio.Semaphore(8))
+    assert output == ToolResult(content="I will not", is_error=True)
 
 
 async def test_results_are_bounded_and_clean() -> None:

@@ -17,14 +17,14 @@ from moot.domain.events import ApprovalOpened, Event
 from moot.domain.gate_config import InterceptorConfig
 from moot.domain.message import ToolCall
 from moot.domain.ports import GateCall, Hook, RunContext, ToolResult
-from moot.domain.prompt import Safety, ToolSpec
+from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.redaction import MASK, SECRET_MARK, is_masked, mask_call
 from moot.domain.scope import ALL_TOOLS
 from moot.domain.shell import Level, Verdict
 from moot.engine.approvals import Approvals
 from moot.engine.deadline import Deadline
 from moot.engine.gate import Gate
-from moot.hooks.approval import ApprovalGate
+from moot.hooks.approval import ApprovalGate, tainted_by
 from moot.hooks.kept_arguments import KeptArguments
 from moot.hooks.security import SecurityFilter
 from moot.store.approvals import StoredApprovals
@@ -357,3 +357,22 @@ async def test_with_nobody_to_ask_the_result_says_so_to_the_run() -> None:
     result = await made(Shell(), {"command": "doubtful"}, answering, unattended=True)
     assert result.unasked
     assert not (await made(Shell(), {"command": "doubtful"}, answering)).unasked
+
+
+@pytest.mark.parametrize(
+    ("sinks", "arguments", "reached"),
+    [
+        ({Sink.EGRESS}, {}, "the network"),
+        ({Sink.SHELL}, {}, "a shell without a sandbox"),
+        ({Sink.EGRESS, Sink.SHELL}, {}, "the network and a shell without a sandbox"),
+        (set(), {"key": "{{secret:bank}}"}, "secrets"),
+    ],
+)
+def test_the_reason_names_what_is_reached_in_words(sinks: set[Sink], arguments: dict[str, Any], reached: str) -> None:
+    tool = Runner("")
+    tool.spec = replace(tool.spec, sinks=frozenset(sinks))
+    strangers = replace(context(), taint=frozenset({"web", "mcp"}))
+    call = GateCall(id="c", tool=tool, arguments=arguments, context=strangers)
+
+    assert tainted_by(call) == f"this run has seen words from outside (mcp, web), and this reaches {reached}"
+    assert tainted_by(replace(call, context=context())) == ""

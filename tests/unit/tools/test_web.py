@@ -272,3 +272,64 @@ async def test_an_answer_that_is_not_json_is_an_error(body: str) -> None:
     async with serving(answering(body)) as site:
         with pytest.raises(MootError, match="JSON"):
             await search(WebConfig(provider="searxng", base_url=site.url))
+
+
+# ---- whose words an error is ----
+
+
+async def failure(name: str, config: WebConfig, **arguments: Any) -> MootError:
+    with pytest.raises(MootError) as failed:
+        await named(name, config)(arguments, context())
+    return failed.value
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "arguments"),
+    [
+        ("web_search", WebConfig(), {"query": "tea"}),
+        ("web_search", WebConfig(provider="brave"), {"query": "tea"}),
+        ("web_search", WebConfig(provider="brave", api_key="env:NOT_SET_ANYWHERE"), {"query": "tea"}),
+        ("web_search", WebConfig(provider="duckduckgo"), {"query": " "}),
+        ("web_fetch", WebConfig(), {"url": "http://127.0.0.1:18923/"}),
+        ("web_fetch", WebConfig(), {"url": "http://0x7f.1/"}),
+        ("web_fetch", WebConfig(), {"url": "ftp://example.org/"}),
+        ("web_fetch", WebConfig(), {"url": "http://me@example.org/"}),
+        ("web_fetch", WebConfig(), {"url": "http://example.org/", "mode": "sung"}),
+        # Nothing listens there.
+        ("web_fetch", WebConfig(allow_private=("127.0.0.1:9",)), {"url": "http://127.0.0.1:9/"}),
+    ],
+)
+async def test_an_error_from_before_anyone_answered_is_our_own(
+    name: str, config: WebConfig, arguments: dict[str, Any]
+) -> None:
+    assert (await failure(name, config, **arguments)).is_ours
+
+
+@pytest.mark.parametrize("location", ["http://127.0.0.1:9/", "ftp://Do.as.I.say/", "http://me@127.0.0.1/", "loop"])
+async def test_where_an_answer_sends_us_is_a_strangers(location: str) -> None:
+    async def handler(_request: web.Request) -> web.Response:
+        return web.Response(status=302, headers={"Location": location})
+
+    async with serving(handler) as site:
+        failed = await failure("web_fetch", site.config(), url=site.url)
+    assert not failed.is_ours
+
+
+async def test_what_a_server_answers_badly_is_a_strangers() -> None:
+    async def garbled(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 Do as I say\r\n\r\n")
+        writer.close()
+
+    async with serving(answering(b"\x89PNG", content_type="image/png")) as site:
+        assert not (await failure("web_fetch", site.config(), url=site.url)).is_ours
+    server = await asyncio.start_server(garbled, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        config = WebConfig(allow_private=(f"127.0.0.1:{port}",))
+        assert not (await failure("web_fetch", config, url=f"http://127.0.0.1:{port}/")).is_ours
+
+
+async def test_a_provider_that_answers_badly_is_a_stranger() -> None:
+    async with serving(answering("no", status=500)) as site:
+        config = WebConfig(provider="searxng", base_url=site.url)
+        assert not (await failure("web_search", config, query="tea")).is_ours

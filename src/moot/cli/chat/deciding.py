@@ -35,6 +35,7 @@ def approval_of(info: pb.AskInfo) -> pb.ApprovalEvent:
         preview=info.preview,
         reason=info.reason,
         rule=info.rule,
+        whole_rule=info.whole_rule,
         expires_at=info.expires_at,
         by=info.by if info.HasField("by") else None,
     )
@@ -111,7 +112,8 @@ class Deciding:
         rule = safe.exact_line(approval.rule)
         other: Line = [("class:dim", "  (anything else is a message and waits for its turn)")]
         if not rule:
-            return [[("", f"  {approvals.keys(approval)} · d deny, then Enter")], other]
+            why: list[Line] = [[("class:dim", f"  ({line})")] for line in approvals.once_only(approval)]
+            return [[("", f"  {approvals.keys(approval)} · d deny, then Enter")], *why, other]
         if self._sure == _which(approval):
             return [[("class:notice", f"  a and Enter again writes the rule: {rule}")], other]
         keys = f"  {approvals.keys(approval)} · r this again in this run · a always · d deny, then Enter"

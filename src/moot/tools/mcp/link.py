@@ -155,7 +155,7 @@ def _sdk() -> tuple[Any, Any]:
     except ImportError as error:
         raise Unavailable(
             "MCP servers need a part that is not installed", fix="Run: pip install 'moot[mcp]'"
-        ) from error
+        ).ours() from error
     # What a server sends is not for our log, and neither are the addresses with what may be in them.
     for name in ("mcp", "client", "httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

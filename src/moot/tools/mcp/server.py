@@ -154,13 +154,13 @@ class McpServer:
     def _demand_ready(self, tool: str) -> None:
         one = self._known.get(tool)
         if one is None:
-            raise Unavailable(f"the MCP server {self.config.name} no longer offers this tool")
+            raise Unavailable(f"the MCP server {self.config.name} no longer offers this tool").ours()
         if one.offer.state is not OfferState.READY:
             raise Forbidden(
                 f"this tool is switched off: {one.offer.reason}",
                 fix=f"The owner can look at it with `moot mcp test {self.config.name}` and agree to it with"
                 f" `moot mcp approve {self.config.name}`.",
-            )
+            ).ours()
 
     def _broken(self, link: Link, error: Exception) -> ToolResult:
         code = getattr(error, "code", None)
@@ -180,13 +180,13 @@ class McpServer:
 
     async def _connected(self) -> Link:
         if not self.config.enabled:
-            raise self._unavailable("is switched off")
+            raise self._unavailable("is switched off").ours()
         async with self._connecting:
             if self._link is not None and self._link.alive:
                 return self._link
             wait = self._not_before - self._needs.clock.monotonic()
             if wait > 0:
-                raise self._unavailable(f"is not there; it is tried again in {wait:.0f} seconds")
+                raise self._unavailable(f"is not there; it is tried again in {wait:.0f} seconds").ours()
             return await self._connect()
 
     async def _connect(self) -> Link:
@@ -205,7 +205,8 @@ class McpServer:
             pause = min(FIRST_PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE)
             self._not_before = self._needs.clock.monotonic() + pause
             self._problem = self._explained(error)
-            raise self._unavailable(f"cannot be used: {error.message}") from error
+            told = self._unavailable(f"cannot be used: {error.message}")
+            raise (told.ours() if error.is_ours else told) from error
         return link
 
     def _explained(self, error: MootError) -> str:

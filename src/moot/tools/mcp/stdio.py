@@ -71,7 +71,7 @@ async def _spawn(command: Command) -> tuple[asyncio.subprocess.Process, Callable
     scrubbed = {name: os.environ[name] for name in INHERITED if name in os.environ} | dict(command.env)
     program = await asyncio.to_thread(_found, command.argv[0], scrubbed.get("PATH"))
     if not program:
-        raise Unavailable(f"there is no program {command.argv[0]!r}", fix="Install it, or give its whole path.")
+        raise Unavailable(f"there is no program {command.argv[0]!r}", fix="Install it, or give its whole path.").ours()
     if command.sandbox is not None:
         return await _confined(command, program)
     watched = await asyncio.to_thread(_dies_with_us)

@@ -29,13 +29,7 @@ class SearchProvider(Protocol):
 
 
 def provider(config: WebConfig, *, http: SafeHttp, reveal: Reveal) -> SearchProvider:
-    """The configured provider. Raises ConfigError with the way out when there is none."""
-    if not config.provider:
-        raise ConfigError(
-            "no search provider is configured",
-            fix='Add to config.toml: [web] provider = "duckduckgo", or searxng with base_url, or brave or tavily with '
-            'api_key = "env:VARIABLE"; then run `moot reload`.',
-        )
+    """The configured provider. Raises ConfigError with the way out when something is missing."""
     if config.provider not in SEARCH_PROVIDERS:
         raise ConfigError(
             f"there is no search provider {ascii(config.provider)[:40]}", fix=f"Use {', '.join(SEARCH_PROVIDERS)}."

@@ -26,6 +26,8 @@ http = "off"
 tcp = "off"
 [agent]
 multiAgent = true
+[web]
+provider = "duckduckgo"
 """
 
 INTRODUCTION = """\

@@ -108,7 +108,9 @@ def test_the_tools_are_divided_among_the_agents_by_their_prefixes(home: Home) ->
     spawnable = {each["agent"] for each in found["agents"] if each["teammate"]}
     assert set(tools) == {*ROLES, "ada", "bob", "cyd", "reviewer"}
     assert {"exec", "exec_bg", "fs_read", "fs_write"} <= tools["operator"]
-    assert {"create_skill", "list_skills", "web_fetch", "web_search"} <= tools["librarian"]
+    assert {"create_skill", "list_skills", "web_fetch"} <= tools["librarian"]
+    # Nobody was named who answers searches.
+    assert "web_search" not in tools["librarian"]
     assert {"memory_agent_save", "observe_add", "reflect_now"} <= tools["chronicler"]
     assert {"crypto_sign", "secrets_get"} <= tools["vault"]
     assert tools["reviewer"] == {"review_diff", "fs_read"}
@@ -233,7 +235,7 @@ REFUSING = {
     "c5": "",
 }
 CHANGES, COMMANDS = {"fs_edit", "fs_write", "fs_mkdir"}, {"exec", "exec_bg", "exec_status", "exec_stop"}
-READS = {"fs_read", "fs_stat", "fs_list", "web_fetch", "web_search", "list_skills", "view_skill"}
+READS = {"fs_read", "fs_stat", "fs_list", "web_fetch", "list_skills", "view_skill"}
 LEFT = {
     "o1": READS | COMMANDS,
     "o2": READS,

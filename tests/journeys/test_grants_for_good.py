@@ -97,7 +97,7 @@ async def test_a_tool_given_for_good_is_asked_for_again_once_a_run_has_seen_stra
         fetch = call("web_fetch", url=f"http://127.0.0.1:{port}/")
         home.write_config(CONFIG + f'[web]\nallow_private = ["127.0.0.1:{port}"]\n')
         home.write_script(script(
-            lead("^go", spawn("read", "librarian", allowed_tools=["web_search"]), wait(), say("{result}")),
+            lead("^go", spawn("read", "librarian", allowed_tools=["list_skills"]), wait(), say("{result}")),
             lead("has ended", say("Heard.")),
             mate("^read", fetch, fetch, say("I heard: {result}")),
         ))  # fmt: skip

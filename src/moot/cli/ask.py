@@ -53,7 +53,8 @@ def ask(agent: str, text: str | None, no_stream: bool, **options: Any) -> int:
     streaming = sys.stdout.isatty() and not no_stream and not output.wants_json()
     message = request(agent, content, **options)
     kill = pb.ClientMessage(kill=pb.KillMsg(agent=agent, sender=message.sender))
-    target = Target(agent=agent, sender=message.sender, stop=kill, patience=options["seconds"])
+    speaker = "" if message.guest else agent
+    target = Target(agent=agent, sender=message.sender, stop=kill, patience=options["seconds"], speaker=speaker)
     return asyncio.run(Following(message, target, streaming=streaming).run())
 
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moot import __version__
-from moot.cli import background
+from moot.cli import background, hands
 from moot.daemon.paths import Paths
 from moot.domain.config import Config, default_config
+from moot.domain.ports import ToolSupport
 
 # A note is neither good nor bad: nothing was asked for, and there is nothing to do.
 OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"
@@ -207,7 +208,10 @@ def models(home: Paths) -> Iterator[Finding]:
     for name in catalog.names:
         problem = catalog.problem(name)
         fix = "`moot init` sets up another model."
-        if not problem:
+        if not problem and name == config.default_model and catalog.get(name).tools is ToolSupport.NONE:
+            said = f"{name} is ready, the default. It cannot use tools, so agents on it can only talk."
+            yield Finding(level=OK, check="models", message=said, fix=f"For tools: {hands.FIX}.")
+        elif not problem:
             yield ok("models", f"{name} is ready{', the default' if name == config.default_model else ''}.")
         elif name == config.default_model:
             yield error("models", f"{name}, the default: {problem}", fix)

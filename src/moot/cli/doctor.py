@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from moot import __version__
-from moot.cli import background, checks, mcp_checks, output, safe, trace_checks
+from moot.cli import background, checks, hands, mcp_checks, output, safe, trace_checks
 from moot.cli.checks import ERROR, NOTE, OK, WARNING, Finding, guarded
 from moot.cli.connect import answers
 from moot.cli.exits import Exit
@@ -110,7 +110,7 @@ async def _ask_mcp(home: Paths) -> list[pb.McpServerInfo]:
     raise MootError("the daemon did not say how its MCP servers are")
 
 
-async def _ask(home: Paths) -> tuple[pb.DaemonStats, list[pb.Finding]] | None:
+async def _ask(home: Paths) -> tuple[pb.DaemonStats, list[pb.Finding], list[pb.ModelInfo]] | None:
     """The daemon's own account, or None when none answers."""
     if not await answers(home):
         return None
@@ -118,12 +118,15 @@ async def _ask(home: Paths) -> tuple[pb.DaemonStats, list[pb.Finding]] | None:
         async with asyncio.timeout(_DAEMON_SECONDS), connect(home.socket) as connection:
             stats = await connection.request(pb.ClientMessage(get_stats=pb.GetStats()))
             checked = await connection.request(pb.ClientMessage(check=pb.CheckMsg()))
+            models = await connection.request(pb.ClientMessage(list_models=pb.ListModelsMsg()))
     except TimeoutError as problem:
         raise MootError(f"the daemon did not answer within {_DAEMON_SECONDS:.0f} seconds") from problem
-    return stats.stats, list(checked.checked.findings)
+    return stats.stats, list(checked.checked.findings), list(models.model_list.models)
 
 
-def _living(home: Paths, stats: pb.DaemonStats, told: list[pb.Finding]) -> Iterator[Finding]:
+def _living(
+    home: Paths, stats: pb.DaemonStats, told: list[pb.Finding], models: list[pb.ModelInfo]
+) -> Iterator[Finding]:
     yield checks.ok("daemon", f"Running (pid {stats.pid}), up {stats.uptime_secs} s, at {home.socket}.")
     noted = background.running_pid(home)
     if noted and stats.pid and noted != stats.pid:
@@ -140,6 +143,9 @@ def _living(home: Paths, stats: pb.DaemonStats, told: list[pb.Finding]) -> Itera
         if finding.check not in ("config", "agents"):
             level = finding.level if finding.level in _MARKS else ERROR
             yield Finding(level=level, check=finding.check, message=finding.message, fix=finding.fix)
+    for model in models:
+        if model.is_default and (few := hands.left_out(model)):
+            yield Finding(level=OK, check="models", message=few, fix=hands.wider(model))
 
 
 def _render(data: dict[str, Any]) -> str:

@@ -4,10 +4,10 @@ import asyncio
 import signal
 import sys
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from moot.cli import approvals, calls, exits, output, questions, safe, shapes, waiting, whoasks
+from moot.cli import approvals, calls, exits, hands, output, questions, safe, shapes, waiting, whoasks
 from moot.cli.answer import Answer
 from moot.cli.connect import daemon_client, remote_address
 from moot.cli.exits import Exit
@@ -44,6 +44,8 @@ class Target:
     stops_in_line: bool = False
     # Seconds it waits for its turn; None is for as long as it takes.
     patience: float | None = None
+    # Who speaks, where that one may use tools: that its model cannot is said before anything else.
+    speaker: str = ""
     # What --json says of it beside its answer.
     shape: dict[str, Any] = field(default_factory=dict)
 
@@ -75,6 +77,8 @@ class Following:
 
     async def on(self, connection: Connection) -> int:
         """Follow on a connection that is there already."""
+        if self._target.speaker and await hands.told(connection, self._target.speaker):
+            self._target = replace(self._target, shape=self._target.shape | {"no_tools": True})
         with output.progress("") as bar:
             bar.hide()
             return await self._follow(connection, bar)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from moot.cli import output, safe, shapes
+from moot.cli import hands, output, safe, shapes
 from moot.cli.connect import ask_daemon, paths
 from moot.daemon.paths import make_folder
 from moot.domain.errors import ModelError
@@ -47,6 +47,9 @@ def _list() -> None:
         return output.table(["NAME", "PROVIDER", "MODEL", "WINDOW", "TOOLS", "STATE"], rows)
 
     output.emit([_shape(info) for info in found], render=render)
+    if not output.wants_json():
+        for info in filter(hands.left_out, found):
+            output.note(output.folded(f"{hands.left_out(info)} {hands.wider(info)}"))
 
 
 def _shape(info: pb.ModelInfo) -> dict[str, Any]:
@@ -59,6 +62,8 @@ def _shape(info: pb.ModelInfo) -> dict[str, Any]:
         "tools": info.tools,
         "base_url": info.base_url,
         "problem": info.problem,
+        "tools_there": info.tools_there,
+        "tools_left_out": list(info.left_out),
     }
 
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import click
 
-from moot.cli import output, safe, shapes
+from moot.cli import hands, output, safe, shapes
 from moot.cli.ask import limit, with_piped, working_folder
 from moot.cli.connect import daemon_client, utf8
 from moot.cli.exits import Exit
@@ -79,7 +79,8 @@ async def _run(message: pb.StartRunMsg, *, background: bool, streaming: bool) ->
     async with AsyncExitStack() as connections:
         connection, info = await _start(message, connections)
         if background:
-            output.emit(shapes.run(info), render=lambda _: safe.line(info.run_id))
+            without = {"no_tools": True} if await hands.told(connection, info.agent) else {}
+            output.emit(shapes.run(info) | without, render=lambda _: safe.line(info.run_id))
             return int(Exit.OK)
         output.note(output.paint(f"{safe.line(info.agent)} works on it as {info.run_id}", sys.stderr, dim=True))
         target = Target(
@@ -87,6 +88,7 @@ async def _run(message: pb.StartRunMsg, *, background: bool, streaming: bool) ->
             sender=info.root_sender,
             stop=pb.ClientMessage(stop_run=pb.StopRunMsg(run_id=info.run_id)),
             stops_in_line=True,
+            speaker=info.agent,
             shape={"run_id": info.run_id},
         )
         return await Following(pb.AttachRunMsg(run_id=info.run_id), target, streaming=streaming).on(connection)

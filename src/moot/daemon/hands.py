@@ -72,6 +72,7 @@ _EVERYDAY = (
     "web_search",
     "memory_agent_save",
     "memory_agent_recall",
+    "tool_output_get",
 )
 
 # How long a new skill or server may take to be noticed.
@@ -334,5 +335,6 @@ class Hands:
 
 
 def _everyday_first(tools: dict[str, Tool]) -> dict[str, Tool]:
-    """A model that sees little is offered the first dozen, so these are the ones nearly every agent needs."""
-    return {name: tools[name] for name in (*_EVERYDAY, *(name for name in tools if name not in _EVERYDAY))}
+    """Where a model has no room for all, the first ones are offered; so these are what nearly every agent needs."""
+    first = [name for name in _EVERYDAY if name in tools]
+    return {name: tools[name] for name in (*first, *(name for name in tools if name not in _EVERYDAY))}

@@ -18,6 +18,7 @@ from moot.domain.ports import Clock, Store
 from moot.domain.sandbox import SandboxReport
 from moot.domain.text import clean
 from moot.engine.asks import Asks
+from moot.engine.gate import Toolbox
 from moot.engine.probe import probe
 from moot.engine.runs import Runs
 from moot.models.catalog import Catalog
@@ -51,6 +52,7 @@ class House:
         facts: Facts,
         sandbox: Callable[[], SandboxReport],
         tool_flaws: Callable[[], Sequence[Flaw]],
+        toolbox: Callable[[], Toolbox],
     ) -> None:
         self._store = store
         self._registry = registry
@@ -64,6 +66,7 @@ class House:
         self._facts = facts
         self._sandbox = sandbox
         self._tool_flaws = tool_flaws
+        self._toolbox = toolbox
 
     async def list_agents(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         self._registry.refresh_if_changed()
@@ -96,6 +99,10 @@ class House:
             if not info.problem:
                 model = catalog.get(each.name)
                 info.window, info.tools = model.window, model.tools
+                box = self._toolbox()
+                told = {spec.name for spec in box.offered(model, None)}
+                info.tools_there = len(box.specs)
+                info.left_out.extend(spec.name for spec in box.specs if spec.name not in told)
             models.append(info)
         reply.send(pb.ServerMessage(model_list=pb.ModelList(models=models)))
 
@@ -208,6 +215,12 @@ class House:
             return ConfigError(f"the agent {name!r} cannot be used: {why}", fix=fix)
         return NotFound(f"there is no agent {name!r}", fix="See which there are: `moot agents`.")
 
+    def _tools_of(self, model: str) -> str:
+        try:
+            return self._catalog().get(model).tools
+        except MootError:
+            return ""
+
     def _agent(self, agent: Agent, principal: Principal) -> pb.AgentInfo:
         info = pb.AgentInfo(
             name=agent.name,
@@ -226,6 +239,7 @@ class House:
             always_include=agent.always_include,
             session_isolation=agent.session_isolation,
             denied=agent.denied,
+            model_tools=self._tools_of(agent.model),
         )
         if principal.is_owner:
             info.path = clean(agent.path)

@@ -15,6 +15,7 @@ from moot.daemon.runs import Desk, RunRequests
 from moot.daemon.secrets import SecretRequests
 from moot.daemon.talk import Talk
 from moot.daemon.traces import TraceRequests
+from moot.domain.scope import NOT_SPAWNED
 from moot.engine.doors import Doors
 
 if TYPE_CHECKING:
@@ -114,4 +115,5 @@ def _house(daemon: "Daemon") -> House:
         facts=daemon.facts,
         sandbox=daemon.hands.describe_sandbox,
         tool_flaws=lambda: daemon.hands.plugins.flaws,
+        toolbox=lambda: daemon.hands.gate.box(NOT_SPAWNED),
     )

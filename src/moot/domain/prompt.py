@@ -7,6 +7,9 @@ from typing import Any
 
 from moot.domain.message import Message
 
+# A model that chooses by a schema is offered no more: with more to choose from it chooses badly.
+MOST_BY_SCHEMA = 12
+
 
 class Safety(StrEnum):
     """How much harm a tool can do. What does not say is dangerous."""
@@ -41,6 +44,8 @@ class ToolSpec:
     group: str = ""
     # Whether making a call a second time, when it is not known what came of the first, does no harm.
     repeatable: bool = False
+    # Whether somebody put it here on purpose: a plugin, a skill, an MCP server. Where not all fit it comes first.
+    added: bool = False
     # Parameters for fine control. A model that is held to a schema fills in all it is shown, and is not shown them.
     fine: frozenset[str] = frozenset()
 

@@ -13,12 +13,13 @@ import msgspec
 from moot.domain.abilities import Recovers, Renders
 from moot.domain.errors import MootError
 from moot.domain.message import ToolCall
-from moot.domain.ports import GateCall, Hook, Proceed, RunContext, Tool, ToolResult
+from moot.domain.ports import GateCall, Hook, Model, Proceed, RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.redaction import has_secret_arguments, is_masked, mask_call
 from moot.domain.scope import Scope
 from moot.domain.text import clean
 from moot.engine.deadline import Deadline
+from moot.engine.offer import offered
 from moot.failpoint import reach
 
 logger = logging.getLogger(__name__)
@@ -172,6 +173,15 @@ class Toolbox:
         self._gate = gate
         self._tools = tools
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in tools.values())
+        self._offered: dict[tuple[str, int, tuple[str, ...] | None], tuple[ToolSpec, ...]] = {}
+
+    def offered(self, model: Model, prefixes: tuple[str, ...] | None) -> tuple[ToolSpec, ...]:
+        """What a model is told of them for an agent with these prefixes: the same at every step and in every turn."""
+        asked = (model.tools, model.window, prefixes)
+        found = self._offered.get(asked)
+        if found is None:
+            found = self._offered[asked] = offered(self.specs, model, prefixes)
+        return found
 
     def masked(self, call: ToolCall) -> ToolCall:
         """The call as it may be written down: without the arguments that are for the tool alone."""

@@ -33,7 +33,7 @@ from moot.engine.deadline import Deadline, Waited, Waiting
 from moot.engine.gate import Gate
 from moot.engine.outcome import Repetition, judge
 from moot.engine.purse import Hold, Lack
-from moot.engine.sitting import Sitting, offered
+from moot.engine.sitting import Sitting
 from moot.engine.step import Reply, Step
 from moot.engine.turn import Brief, Ending, Progress, Turn
 from moot.failpoint import reach
@@ -97,7 +97,7 @@ class Loop:
             deadline=deadline,
             briefing=briefing,
             toolbox=toolbox,
-            specs=offered(toolbox, turn.model),
+            specs=toolbox.offered(turn.model, turn.agent.prefixes),
             repetition=Repetition(),
             began=turn.purse.spent.seconds,
             nudges=briefing.conduct.nudges,

@@ -3,12 +3,11 @@
 from asyncio import Semaphore
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from moot.domain.config import Config
 from moot.domain.events import Event
 from moot.domain.message import Message, ToolCall, assistant, user
-from moot.domain.ports import Model, ToolSupport
+from moot.domain.ports import ToolSupport
 from moot.domain.prompt import Prompt, ToolSpec
 from moot.domain.run import Outcome
 from moot.domain.usage import Spent
@@ -24,14 +23,12 @@ from moot.engine.framing import (
 )
 from moot.engine.gate import AT_ONCE, Toolbox
 from moot.engine.holdback import Holdback
+from moot.engine.offer import tokens
 from moot.engine.outcome import Repetition
 from moot.engine.purse import Hold, Need
 from moot.engine.step import Reply
 from moot.engine.turn import Briefing, Progress, Turn
 
-# A model that sees little is offered the everyday tools only; the rest would fill its window.
-_SMALL_WINDOW = 16_384
-_FEW_TOOLS = 12
 # How long a reply is taken to be at most where the configuration does not say.
 _REPLY = 8_192
 _CHARACTERS_PER_TOKEN = 4
@@ -162,24 +159,4 @@ class Sitting:
             # What a provider counted has the instructions and the tools in it.
             return told
         characters = sum(map(len, self._system())) + sum(len(each.content) for each in self.briefing.tail)
-        return told + (characters + sum(map(_length, self.specs))) // _CHARACTERS_PER_TOKEN
-
-
-def offered(toolbox: Toolbox, model: Model) -> tuple[ToolSpec, ...]:
-    if model.tools is ToolSupport.NONE:
-        return ()
-    specs = toolbox.specs
-    return specs[:_FEW_TOOLS] if model.window <= _SMALL_WINDOW else specs
-
-
-def _length(spec: ToolSpec) -> int:
-    return len(spec.name) + len(spec.description) + _size(spec.parameters)
-
-
-def _size(value: Any) -> int:
-    """About how many characters a schema takes, without writing it out."""
-    if isinstance(value, dict):
-        return sum(len(key) + 4 + _size(each) for key, each in value.items())
-    if isinstance(value, list | tuple):
-        return sum(2 + _size(each) for each in value)
-    return len(value) + 2 if isinstance(value, str) else 5
+        return told + characters // _CHARACTERS_PER_TOKEN + tokens(self.specs)

@@ -11,13 +11,11 @@ from typing import Any, Protocol
 
 from moot.domain.message import Message, Role, user
 from moot.domain.ports import CallReady, Finished, Model, ModelEvent, TextDelta, ToolSupport
-from moot.domain.prompt import Prompt, ToolSpec
+from moot.domain.prompt import MOST_BY_SCHEMA, Prompt, ToolSpec
 from moot.models.calls import Calls
 from moot.models.openai_wire import SAY
 from moot.models.scrub import Scrub
 from moot.models.wrapped import Wrapped
-
-MAX_TOOLS = 12
 
 _REPLY = re.compile(r'\s*\{\s*"tool"\s*:\s*"say"\s*,\s*"text"\s*:\s*"')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -55,7 +53,7 @@ class ToolChoice(Wrapped[ConstrainedModel]):
                 async for event in events:
                     yield event
             return
-        offered = tuple(map(_plain, prompt.tools[:MAX_TOOLS]))
+        offered = tuple(map(_plain, prompt.tools[:MOST_BY_SCHEMA]))
         guided = replace(
             prompt, system=(*prompt.system, guidance(offered)), tail=(*prompt.tail, *_reminder(prompt)), tools=()
         )

@@ -113,6 +113,7 @@ class FunctionTool:
             sinks=frozenset(_word(function, Sink, sink, "sinks") for sink in sinks),
             taint=_taint(function, taint),
             group=group,
+            added=True,
         )
 
     @property

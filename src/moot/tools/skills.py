@@ -360,9 +360,9 @@ def tool_name(skill: str) -> str:
 def _skill_spec(skill: Skill, safety: Safety, parameters: dict[str, Any], sinks: Sinks = frozenset()) -> ToolSpec:
     # A description stands in every prompt, where no taint can be told: a stranger's is kept out of it.
     unseen = "A skill that holds a stranger's words, or that its owner has not agreed to yet; view_skill shows it."
-    told = unseen if skill.taint else skill.description
+    name, told = tool_name(skill.name), unseen if skill.taint else skill.description
     return ToolSpec(
-        name=tool_name(skill.name), description=told, parameters=parameters, safety=safety, sinks=sinks, group="skill"
+        name=name, description=told, parameters=parameters, safety=safety, sinks=sinks, group="skill", added=True
     )
 
 

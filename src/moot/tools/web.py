@@ -170,5 +170,6 @@ class WebSearch:
 
 
 def tools(config: WebConfig, *, reveal: Reveal, redact: Redaction) -> list[Tool]:
-    """The web tools under this configuration; `reveal` looks up the provider's key."""
-    return [WebFetch(SafeHttp.public(config), redact), WebSearch(config, reveal, redact)]
+    """The web tools under this configuration; `reveal` looks up the provider's key. Nobody searches without one."""
+    fetch = WebFetch(SafeHttp.public(config), redact)
+    return [fetch, WebSearch(config, reveal, redact)] if config.provider else [fetch]

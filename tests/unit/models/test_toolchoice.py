@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from moot.domain.message import ToolCall, assistant, tool_result, user
 from moot.domain.ports import CallReady, Finished, ModelEvent, TextDelta, ToolSupport
-from moot.domain.prompt import ToolSpec
-from moot.models.toolchoice import MAX_TOOLS, Choice, JsonString, guidance, schema_of
+from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
+from moot.models.toolchoice import Choice, JsonString, guidance, schema_of
 from tests.fake_provider.ask import LOOKUP, ask, config, model_of, prompt, run
 from tests.fake_provider.client import Provider
 
@@ -124,7 +124,7 @@ def test_at_most_a_dozen_tools_are_offered_in_their_order(provider: Provider) ->
     offered = body["response_format"]["json_schema"]["schema"]["anyOf"]
     assert [shape["properties"].get("tool", {}).get("const") for shape in offered] == [
         "say",
-        *(f"tool_{n}" for n in range(MAX_TOOLS)),
+        *(f"tool_{n}" for n in range(MOST_BY_SCHEMA)),
     ]
     assert "tools" not in body
     assert said.text == "hi"

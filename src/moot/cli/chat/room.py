@@ -8,7 +8,7 @@ from typing import Any
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
-from moot.cli import questions, safe, voices, whoasks
+from moot.cli import hands, questions, safe, voices, whoasks
 from moot.cli.chat import lines, toolbar
 from moot.cli.chat.company import Company, Introduce, turns
 from moot.cli.chat.deciding import Deciding, approval_of, question_of
@@ -99,7 +99,7 @@ class Room:
     async def refresh_agents(self) -> list[pb.AgentInfo]:
         found = (await self.request(pb.ClientMessage(list_agents=pb.ListAgentsMsg()))).agent_list.agents
         self._agents = {info.name: info.description for info in found if info.status == "active"}
-        self._model = next((info.model for info in found if info.name == self.agent), self._model)
+        self._model = next((hands.model(info) for info in found if info.name == self.agent), self._model)
         return list(found)
 
     def guests(self) -> Mapping[str, str]:

@@ -1,0 +1,73 @@
+"""Which tools a model is offered where not all of them fit: what was chosen on purpose first. Pure."""
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from moot.domain.ports import Model, ToolSupport
+from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
+from moot.domain.scope import CONTROL
+
+# The part of a window that tools may take; instructions, history and the reply need the rest.
+_SHARE = 3
+_CHARACTERS_PER_TOKEN = 4
+# What providers write around each tool.
+_AROUND = 64
+
+
+def offered(specs: Sequence[ToolSpec], model: Model, prefixes: Sequence[str] | None) -> tuple[ToolSpec, ...]:
+    """The tools a model is told of, in the order they are given.
+
+    Where not all fit, those come first that the agent's file names, then what its owner added, then what is built in.
+    """
+    if model.tools is ToolSupport.NONE:
+        return ()
+    first = sorted(specs, key=lambda spec: _rank(spec, prefixes))
+    if model.tools is ToolSupport.SCHEMA:
+        chosen = {spec.name for spec in first[:MOST_BY_SCHEMA]}
+    else:
+        chosen = _fitting(first, model.window // _SHARE) if model.window else {spec.name for spec in first}
+    return tuple(spec for spec in specs if spec.name in chosen)
+
+
+def tokens(specs: Iterable[ToolSpec]) -> int:
+    """About how many tokens the tools take in a prompt."""
+    return sum(map(_length, specs)) // _CHARACTERS_PER_TOKEN
+
+
+def _fitting(specs: Iterable[ToolSpec], room: int) -> set[str]:
+    """As many as there is room for, in their order; one that is too large does not keep out a smaller one behind it."""
+    left = room * _CHARACTERS_PER_TOKEN
+    chosen: set[str] = set()
+    for spec in specs:
+        length = _length(spec)
+        if length <= left:
+            left -= length
+            chosen.add(spec.name)
+    return chosen
+
+
+def _rank(spec: ToolSpec, prefixes: Sequence[str] | None) -> int:
+    if _is_named(spec.name, prefixes):
+        return 0
+    # An agent without work of its own is there to set others to work, where its owner switched that on.
+    leads = prefixes is None and spec.name in CONTROL
+    return 1 if spec.added or leads else 2
+
+
+def _is_named(name: str, prefixes: Sequence[str] | None) -> bool:
+    # A pattern for everything names nothing.
+    return any(pattern.strip("*") and fnmatchcase(name, pattern) for pattern in prefixes or ())
+
+
+def _length(spec: ToolSpec) -> int:
+    return _AROUND + len(spec.name) + len(spec.description) + _size(spec.parameters)
+
+
+def _size(value: Any) -> int:
+    """About how many characters a schema takes, without writing it out."""
+    if isinstance(value, dict):
+        return sum(len(key) + 4 + _size(each) for key, each in value.items())
+    if isinstance(value, list | tuple):
+        return sum(2 + _size(each) for each in value)
+    return len(value) + 2 if isinstance(value, str) else 5

@@ -1,0 +1,131 @@
+"""Models that have no room for every tool, or cannot use any: what they are offered, and who is told."""
+
+import json
+import os
+from typing import Any
+
+from tests.daemon_process import PROVIDER_CONFIG, Home, running
+from tests.fake_provider import Provider
+
+CONFIG = PROVIDER_CONFIG.replace('model = "m"\nwindow = 100000', 'model = "m"\nwindow = 8192')
+OWN = '''
+from moot.tools import Safety, tool
+
+
+@tool(safety=Safety.SAFE)
+def word_count(text: str) -> int:
+    """Count the words of a text."""
+    return len(text.split())
+'''
+
+
+def with_own_tool(home: Home) -> Home:
+    os.chmod(home.path, 0o700)
+    folder = home.path / "tools"
+    folder.mkdir(mode=0o700)
+    (folder / "word_count.py").write_text(OWN, encoding="utf-8")
+    return home
+
+
+def changed(home: Home, old: str, new: str) -> None:
+    text = (home.path / "config.toml").read_text()
+    assert old in text
+    home.write_config(text.replace(old, new))
+
+
+def offered(body: dict[str, Any]) -> list[str]:
+    return [tool["function"]["name"] for tool in body.get("tools", [])]
+
+
+async def test_a_tool_of_ones_own_reaches_a_model_with_a_small_window(home: Home, provider: Provider) -> None:
+    provider.program(
+        {"calls": [{"name": "word_count", "arguments": {"text": "one two three"}}]}, {"text": "There are three."}
+    )
+    with running(with_own_tool(home)) as daemon:
+        async with daemon.client() as talk:
+            speech = await talk.say("ada", "Count: one two three", "tg:1")
+
+    assert speech.text == "There are three."
+    first, second = map(offered, provider.bodies())
+    assert first == second
+    assert {"word_count", "fs_read", "exec", "ask_user"} <= set(first)
+    assert "import_skill" not in first
+    assert provider.faults() == []
+
+
+async def test_what_an_agents_file_names_reaches_its_model_first(home: Home, provider: Provider) -> None:
+    changed(home, "window = 8192", "window = 1024")
+    path = home.write_agent("ada")
+    path.write_text(path.read_text().replace("name: ada", "name: ada\nprefixes: [import_skill, crypto_hash]"))
+    with running(with_own_tool(home)) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "hello", "tg:1")
+            await talk.say("bob", "hello", "tg:1")
+
+    ada, bob = map(offered, provider.bodies())
+    assert {"import_skill", "crypto_hash"} <= set(ada)
+    assert "word_count" in bob
+    assert "import_skill" not in bob
+
+
+def test_the_list_of_models_and_the_doctor_say_how_many_tools_are_offered_and_what_to_do(
+    home: Home, provider: Provider
+) -> None:
+    with running(with_own_tool(home)) as daemon:
+        (found,) = [each for each in daemon.cli_json("models")["data"] if each["name"] == "fake"]
+        listed = daemon.cli("models")
+        examined = daemon.cli("doctor")
+
+    there, left_out = found["tools_there"], found["tools_left_out"]
+    assert 0 < len(left_out) < there
+    assert "word_count" not in left_out
+    told = f"fake: {there - len(left_out)} of {there} tools are offered, because its window is 8192"
+    assert told in listed.stderr
+    assert "set `window` in [models.fake]" in listed.stderr
+    assert "claude:" not in listed.stderr
+    assert told in examined.stdout
+    assert "set `window` in [models.fake]" in examined.stdout
+
+
+def test_nobody_searches_the_web_before_somebody_is_named_who_answers(home: Home, provider: Provider) -> None:
+    with running(home) as daemon:
+        daemon.cli("ask", "ada", "hello")
+        home.write_config((home.path / "config.toml").read_text() + '\n[web]\nprovider = "duckduckgo"\n')
+        daemon.cli("reload")
+        daemon.cli("ask", "ada", "hello")
+
+    before, after = map(offered, provider.bodies())
+    assert "web_search" not in before
+    assert "web_search" in after
+
+
+def test_where_a_model_cannot_use_tools_that_is_said_once_beside_the_answer(home: Home, provider: Provider) -> None:
+    changed(home, 'model = "m"', 'model = "m"\ntools = "none"')
+    with running(home) as daemon:
+        asked = daemon.cli("ask", "ada", "List the files here")
+        ran = daemon.cli("run", "--agent", "ada", "List the files here")
+        left = daemon.cli("run", "--bg", "--agent", "ada", "List the files here")
+        document = daemon.cli("ask", "ada", "hello", "--json")
+        guest = daemon.cli("ask", "ada", "hello", "--guest", "bob")
+        examined = daemon.cli("doctor")
+
+    assert asked.returncode == ran.returncode == left.returncode == 0
+    for done in (asked, ran, left):
+        assert done.stderr.count("fake cannot use tools: ada looks at no file and no page here") == 1
+        assert "cannot use tools" not in done.stdout
+        assert "moot init" in done.stderr
+    assert json.loads(document.stdout)["data"]["no_tools"] is True
+    assert "cannot use tools" not in document.stderr + guest.stderr
+    # It is a hint, and no fault.
+    assert examined.returncode == 0
+    assert "fake is ready, the default. It cannot use tools" in examined.stdout
+    assert "All is well" in examined.stdout or "Nothing is broken" in examined.stdout
+
+
+def test_where_a_model_can_use_tools_nothing_is_said(home: Home, provider: Provider) -> None:
+    with running(home) as daemon:
+        asked = daemon.cli("ask", "ada", "hello")
+        document = daemon.cli_json("ask", "ada", "hello")
+
+    assert asked.stderr == ""
+    assert "no_tools" not in document["data"]

@@ -1,0 +1,96 @@
+"""Which tools a model is offered where not all of them fit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moot.domain.ports import Model, ToolSupport
+from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
+from moot.engine.offer import offered, tokens
+
+
+@dataclass
+class Window:
+    window: int
+    tools: ToolSupport = ToolSupport.NATIVE
+
+
+def spec(name: str, *, length: int = 400, **more: Any) -> ToolSpec:
+    return ToolSpec(name=name, description="d" * length, parameters={"type": "object"}, **more)
+
+
+BUILT_IN = [spec(f"built_{number}") for number in range(30)]
+OWN = spec("word_count", added=True)
+
+
+def names(
+    specs: Sequence[ToolSpec], window: int, prefixes: Sequence[str] | None = None, tools: str = "native"
+) -> list[str]:
+    model = cast(Model, Window(window, ToolSupport(tools)))
+    return [each.name for each in offered(specs, model, prefixes)]
+
+
+def test_all_are_offered_where_all_fit() -> None:
+    assert names([*BUILT_IN, OWN], 128_000) == [*(each.name for each in BUILT_IN), "word_count"]
+
+
+def test_what_the_owner_added_comes_before_what_is_built_in_and_keeps_its_place() -> None:
+    found = names([*BUILT_IN, OWN], 4096)
+
+    assert found[-1] == "word_count"
+    assert found[:-1] == [each.name for each in BUILT_IN][: len(found) - 1]
+    assert 5 < len(found) < 20
+
+
+def test_what_the_agents_file_names_comes_before_everything() -> None:
+    added = [spec(f"mcp_{number}", added=True) for number in range(30)]
+
+    found = names([*BUILT_IN, *added], 2048, ["built_2[0-2]", "mcp_29"])
+
+    assert found == ["built_20", "built_21", "built_22", "mcp_0", "mcp_29"]
+
+
+def test_a_pattern_for_everything_names_nothing() -> None:
+    assert "word_count" in names([*BUILT_IN, OWN], 2048, ["*"])
+
+
+def test_one_that_is_too_large_keeps_no_other_out() -> None:
+    giant = spec("giant", length=100_000, added=True)
+
+    found = names([giant, *BUILT_IN, OWN], 4096)
+
+    assert "giant" not in found
+    assert {"built_0", "word_count"} <= set(found)
+
+
+def test_whoever_leads_keeps_the_tools_for_it() -> None:
+    leading = [spec("agent_spawn"), spec("agent_wait")]
+
+    assert names([*BUILT_IN, *leading], 2048)[-2:] == ["agent_spawn", "agent_wait"]
+    # A specialist is there for its own work.
+    assert "agent_spawn" not in names([*BUILT_IN, *leading], 2048, ["built_*"])
+
+
+def test_a_model_held_to_a_schema_is_offered_a_dozen_and_one_without_tools_none() -> None:
+    found = names([*BUILT_IN, OWN], 1_000_000, tools="schema")
+
+    assert len(found) == MOST_BY_SCHEMA
+    assert found[-1] == "word_count"
+    assert names([*BUILT_IN, OWN], 1_000_000, tools="none") == []
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3000), st.booleans()), max_size=40),
+    st.integers(1, 40_000),
+)
+def test_tools_never_take_more_than_a_third_of_a_window(sizes: list[tuple[int, bool]], window: int) -> None:
+    specs = [spec(f"t{number}", length=length, added=added) for number, (length, added) in enumerate(sizes)]
+    model = cast(Model, Window(window))
+
+    found = offered(specs, model, None)
+
+    assert tokens(found) <= window // 3
+    assert found == offered(specs, model, None)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from moot.cli import background, output, safe, shapes, voices, waiting
+from moot.cli import background, job_lines, output, safe, shapes, voices, waiting
 from moot.cli.connect import answers, ask_daemon, call, daemon_client, paths, remote_address
 from moot.cli.exits import Exit
 from moot.client.connection import Connection
@@ -67,7 +67,7 @@ def down(now: bool, timeout: float) -> None:
 @output.json_option
 def status() -> int:
     """Show what the daemon is doing. Does not start it."""
-    stats, active, agents, asks = call(_look, start=False)
+    stats, active, agents, asks, jobs = call(_look, start=False)
     flaws = [info.flaw for info in agents if info.flaw] + _config_flaws() + _skill_flaws()
     data = {
         "version": stats.version,
@@ -81,27 +81,30 @@ def status() -> int:
         "http": stats.http,
         "tcp": stats.tcp,
         "active": [shapes.active(info) for info in active],
+        "commands": [shapes.job(info) for info in jobs],
         "asks": [shapes.ask(info) | {"reply": waiting.command(info)} for info in asks],
         "flaws": flaws,
     }
     error = _broken(flaws, "Correct the file; until then its last good version holds.") if flaws else None
-    output.emit(data, render=lambda _: "\n".join([_status_text(stats, active), *_asks_text(asks)]), error=error)
+    output.emit(data, render=lambda _: "\n".join([_status_text(stats, active, jobs), *_asks_text(asks)]), error=error)
     _note_flaws(flaws)
     return int(Exit.BAD_CONFIG if flaws else Exit.OK)
 
 
 async def _look(
     connection: Connection,
-) -> tuple[pb.DaemonStats, list[pb.ActiveConversationInfo], list[pb.AgentInfo], list[pb.AskInfo]]:
+) -> tuple[pb.DaemonStats, list[pb.ActiveConversationInfo], list[pb.AgentInfo], list[pb.AskInfo], list[pb.JobInfo]]:
     stats = await connection.request(pb.ClientMessage(get_stats=pb.GetStats()))
     active = await connection.request(pb.ClientMessage(list_active_conversations=pb.ListActiveConversationsMsg()))
     agents = await connection.request(pb.ClientMessage(list_agents=pb.ListAgentsMsg()))
     asks = await connection.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))
+    jobs = await connection.request(pb.ClientMessage(list_jobs=pb.ListJobsMsg()))
     return (
         stats.stats,
         list(active.active_conversations.conversations),
         list(agents.agent_list.agents),
         list(asks.ask_list.asks),
+        list(jobs.job_list.jobs),
     )
 
 
@@ -155,7 +158,7 @@ def _ignored() -> list[str]:
         return []
 
 
-def _status_text(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo]) -> str:
+def _status_text(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo], jobs: list[pb.JobInfo]) -> str:
     doors = "".join(f", {name} {safe.line(at)}" for name, at in (("http", stats.http), ("tcp", stats.tcp)) if at)
     lines = [
         f"Moot {safe.line(stats.version)} (pid {stats.pid}), up {timedelta(seconds=stats.uptime_secs)}{doors}",
@@ -173,10 +176,10 @@ def _status_text(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo])
         ]
         for info in active
     ]
-    lines.append(
-        output.table(["AGENT", "SENDER", "SPEAKER", "RUNNING", "QUEUED", "LAST ACTION"], rows) or "Nothing is running."
-    )
-    return "\n".join(lines)
+    table = output.table(["AGENT", "SENDER", "SPEAKER", "RUNNING", "QUEUED", "LAST ACTION"], rows)
+    if table or not jobs:
+        lines.append(table or "Nothing is running.")
+    return "\n".join([*lines, *job_lines.lines(jobs, output.terminal_width())])
 
 
 @click.command()

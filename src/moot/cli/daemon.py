@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
-from moot.cli import background, job_lines, output, safe, shapes, voices, waiting
+from moot.cli import background, job_lines, output, safe, shapes, stopping, voices, waiting
 from moot.cli.connect import answers, ask_daemon, call, daemon_client, paths, remote_address
 from moot.cli.exits import Exit
+from moot.cli.stopping import Farewell
 from moot.client.connection import Connection
 from moot.domain.errors import ConfigError
 from moot.wire import moot_pb2 as pb
@@ -54,13 +55,22 @@ async def _up(home: Any) -> bool:
 )
 @output.json_option
 def down(now: bool, timeout: float) -> None:
-    """Stop the daemon; runs in flight may finish first."""
+    """Stop the daemon; runs in flight may finish first, for ten seconds at most.
+
+    Says what it waits for, and afterwards what was interrupted.
+    """
     home = paths()
-    stopped = background.is_locked(home.lock)
-    if stopped:
-        with output.progress("Stopping the daemon"):
-            stopped = background.stop(home, now=now, seconds=timeout)
-    output.emit({"stopped": stopped}, render=lambda _: "Stopped." if stopped else "The daemon is not running.")
+    farewell = Farewell(stopped=False)
+    if background.is_locked(home.lock):
+        farewell = asyncio.run(stopping.stop(home, now=now, seconds=timeout))
+    output.emit(
+        stopping.shape(farewell),
+        render=lambda _: (
+            output.folded(stopping.text(farewell), sys.stdout, indent="  ")
+            if farewell.stopped
+            else "The daemon is not running."
+        ),
+    )
 
 
 @click.command()

@@ -354,9 +354,11 @@ class Room:
         now = time.monotonic()
         frame = _FRAMES[int(now * 10) % len(_FRAMES)]
         seconds = f" {now - view.since:.0f}s" if now - view.since >= 1 else ""
+        head = f"{frame} {safe.line(view.speaker)} "
+        room = max(10, self.screen.columns() - safe.columns(head) - len(seconds))
         return [
-            (lines.name_style(view.speaker, self.agent), f"{frame} {safe.line(view.speaker)} "),
-            ("class:dim", view.status + seconds),
+            (lines.name_style(view.speaker, self.agent), head),
+            ("class:dim", safe.fit(view.status, room) + seconds),
         ]
 
     def _queued(self, view: RunView) -> Line:

@@ -106,6 +106,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
         mcp=Anything(),
         roster=Anything(),
         runs=Anything(),
+        jobs=Anything(),
         traces=Anything(),
     )
     # Who is asking is settled by the connection, before any handler.

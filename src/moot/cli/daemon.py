@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
-from moot.cli import background, output, safe, shapes, voices, waiting
+from moot.cli import background, job_lines, output, safe, shapes, stopping, voices, waiting
 from moot.cli.connect import answers, ask_daemon, call, daemon_client, paths, remote_address
 from moot.cli.exits import Exit
+from moot.cli.stopping import Farewell
 from moot.client.connection import Connection
 from moot.domain.errors import ConfigError
 from moot.wire import moot_pb2 as pb
@@ -54,20 +55,29 @@ async def _up(home: Any) -> bool:
 )
 @output.json_option
 def down(now: bool, timeout: float) -> None:
-    """Stop the daemon; runs in flight may finish first."""
+    """Stop the daemon; runs in flight may finish first, for ten seconds at most.
+
+    Says what it waits for, and afterwards what was interrupted.
+    """
     home = paths()
-    stopped = background.is_locked(home.lock)
-    if stopped:
-        with output.progress("Stopping the daemon"):
-            stopped = background.stop(home, now=now, seconds=timeout)
-    output.emit({"stopped": stopped}, render=lambda _: "Stopped." if stopped else "The daemon is not running.")
+    farewell = Farewell(stopped=False)
+    if background.is_locked(home.lock):
+        farewell = asyncio.run(stopping.stop(home, now=now, seconds=timeout))
+    output.emit(
+        stopping.shape(farewell),
+        render=lambda _: (
+            output.folded(stopping.text(farewell), sys.stdout, indent="  ")
+            if farewell.stopped
+            else "The daemon is not running."
+        ),
+    )
 
 
 @click.command()
 @output.json_option
 def status() -> int:
     """Show what the daemon is doing. Does not start it."""
-    stats, active, agents, asks = call(_look, start=False)
+    stats, active, agents, asks, jobs = call(_look, start=False)
     flaws = [info.flaw for info in agents if info.flaw] + _config_flaws() + _skill_flaws()
     data = {
         "version": stats.version,
@@ -81,27 +91,30 @@ def status() -> int:
         "http": stats.http,
         "tcp": stats.tcp,
         "active": [shapes.active(info) for info in active],
+        "commands": [shapes.job(info) for info in jobs],
         "asks": [shapes.ask(info) | {"reply": waiting.command(info)} for info in asks],
         "flaws": flaws,
     }
     error = _broken(flaws, "Correct the file; until then its last good version holds.") if flaws else None
-    output.emit(data, render=lambda _: "\n".join([_status_text(stats, active), *_asks_text(asks)]), error=error)
+    output.emit(data, render=lambda _: "\n".join([_status_text(stats, active, jobs), *_asks_text(asks)]), error=error)
     _note_flaws(flaws)
     return int(Exit.BAD_CONFIG if flaws else Exit.OK)
 
 
 async def _look(
     connection: Connection,
-) -> tuple[pb.DaemonStats, list[pb.ActiveConversationInfo], list[pb.AgentInfo], list[pb.AskInfo]]:
+) -> tuple[pb.DaemonStats, list[pb.ActiveConversationInfo], list[pb.AgentInfo], list[pb.AskInfo], list[pb.JobInfo]]:
     stats = await connection.request(pb.ClientMessage(get_stats=pb.GetStats()))
     active = await connection.request(pb.ClientMessage(list_active_conversations=pb.ListActiveConversationsMsg()))
     agents = await connection.request(pb.ClientMessage(list_agents=pb.ListAgentsMsg()))
     asks = await connection.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))
+    jobs = await connection.request(pb.ClientMessage(list_jobs=pb.ListJobsMsg()))
     return (
         stats.stats,
         list(active.active_conversations.conversations),
         list(agents.agent_list.agents),
         list(asks.ask_list.asks),
+        list(jobs.job_list.jobs),
     )
 
 
@@ -155,7 +168,7 @@ def _ignored() -> list[str]:
         return []
 
 
-def _status_text(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo]) -> str:
+def _status_text(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo], jobs: list[pb.JobInfo]) -> str:
     doors = "".join(f", {name} {safe.line(at)}" for name, at in (("http", stats.http), ("tcp", stats.tcp)) if at)
     lines = [
         f"Moot {safe.line(stats.version)} (pid {stats.pid}), up {timedelta(seconds=stats.uptime_secs)}{doors}",
@@ -173,10 +186,10 @@ def _status_text(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo])
         ]
         for info in active
     ]
-    lines.append(
-        output.table(["AGENT", "SENDER", "SPEAKER", "RUNNING", "QUEUED", "LAST ACTION"], rows) or "Nothing is running."
-    )
-    return "\n".join(lines)
+    table = output.table(["AGENT", "SENDER", "SPEAKER", "RUNNING", "QUEUED", "LAST ACTION"], rows)
+    if table or not jobs:
+        lines.append(table or "Nothing is running.")
+    return "\n".join([*lines, *job_lines.lines(jobs, output.terminal_width())])
 
 
 @click.command()

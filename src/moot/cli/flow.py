@@ -7,6 +7,16 @@ from moot.cli import safe
 _PIECES = re.compile(r"\n|[^\S\n]+|\S+")
 
 
+def wrapped(text: str, width: int, *, indent: str = "") -> str:
+    """A text broken between words at `width` columns, each row after the first of a line begun with `indent`."""
+    return "\n".join(_line(line, width, indent) for line in text.split("\n"))
+
+
+def _line(line: str, width: int, indent: str) -> str:
+    flow = Flow(width, indent=indent)
+    return flow.feed(line) + flow.end()
+
+
 class Flow:
     """Takes pieces of a text and gives back what can be printed; a word is held back until it is whole.
 

@@ -225,7 +225,7 @@ class Following:
             bar.update("Writing")
 
     def _aside(self, bar: Spinner, line: str) -> None:
-        bar.say(output.paint(line, sys.stderr, dim=True))
+        bar.say(output.paint(line, sys.stderr, **({"fg": "red"} if line.startswith("  ✗") else {"dim": True})))
 
     def _end_line(self) -> None:
         if not self._at_line_start:
@@ -368,8 +368,9 @@ def _asides(event: pb.StreamEvent) -> list[str]:
     if event.HasField("tool_start"):
         made = [call for call in event.tool_start.calls if call.name != ASK_TOOL]
         return [f"⚒ {calls.said(call, _COLUMNS)}" for call in made]
-    if event.HasField("tool_result") and event.tool_result.is_error:
-        return [f"  ✗ {safe.line(event.tool_result.output, _COLUMNS)}"]
+    if event.HasField("tool_result"):
+        failed, came = calls.came(event.tool_result.output, _COLUMNS, is_error=event.tool_result.is_error)
+        return [f"  {failed} {came}".rstrip()] if failed else []
     if event.HasField("retrying"):
         seconds = event.retrying.delay_ms / 1000
         return [f"The model failed ({safe.line(event.retrying.reason, 80)}); again in {seconds:.1f}s"]

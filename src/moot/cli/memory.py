@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from moot.cli import calls, folding, mates, output, safe, shapes, voices
+from moot.cli import calls, folding, output, safe, shapes, voices
 from moot.cli.connect import ask_daemon, call, utf8
 from moot.cli.options import conversation, sender_option
 from moot.client.connection import Connection
@@ -36,9 +36,10 @@ def transcript(messages: Sequence[pb.HistoryMessage], primary: str, *, asker: st
     blocks: list[str] = []
     for entry in messages:
         if entry.role == "tool":
-            mark = "✗" if entry.is_error else "→"
+            failed, came = calls.came(entry.content, _TOOL_COLUMNS, is_error=entry.is_error)
             whose = f" (words from {safe.line(entry.taint)})" if entry.taint else ""
-            blocks.append(output.paint(f"  {mark} {mates.result(entry.content, _TOOL_COLUMNS)}{whose}", dim=True))
+            mark = output.paint(failed, fg="red") if failed else output.paint("→", dim=True)
+            blocks.append(f"  {mark} {output.paint(f'{came}{whose}', dim=True)}")
             continue
         if entry.role == "user" and blocks:
             blocks.append("")

@@ -7,13 +7,12 @@ import json as jsonlib
 import os
 import re
 import sys
-import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO, TypeVar
 
 import click
 
-from moot.cli import exits, safe
+from moot.cli import exits, flow, safe
 from moot.cli.spinner import Spinner
 from moot.domain.errors import MootError
 
@@ -103,11 +102,7 @@ def folded(text: str, stream: TextIO | None = None, *, indent: str = "") -> str:
     where = stream or sys.stderr
     if not where.isatty():
         return text
-    width = max(20, os.get_terminal_size(where.fileno()).columns - 1)
-    return "\n".join(
-        textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-        for line in text.split("\n")
-    )
+    return flow.wrapped(text, max(20, os.get_terminal_size(where.fileno()).columns - 1), indent=indent)
 
 
 def progress(text: str) -> Spinner:

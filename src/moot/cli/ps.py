@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from moot.cli import output, run_lines, shapes
-from moot.cli.connect import ask_daemon, daemon_client
+from moot.cli import job_lines, output, run_lines, shapes
+from moot.cli.connect import call, daemon_client
 from moot.client.connection import Connection
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
@@ -33,7 +33,7 @@ _HOME, _REST, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 @click.option("--watch", is_flag=True, help="Draw it again every second, until Ctrl-C. Each below its parent.")
 @output.json_option
 def ps(everything: bool, last: int | None, tree: bool, watch: bool) -> None:
-    """List the runs that go on: your turns, teammates, and work in the background.
+    """List the runs that go on: your turns, teammates, and work in the background; and commands in the background.
 
     With -a also those that have ended, each in the place of when it was asked for, the newest last.
 
@@ -46,20 +46,29 @@ def ps(everything: bool, last: int | None, tree: bool, watch: bool) -> None:
             raise BadRequest("--watch draws on a terminal", fix="Leave it out; `moot events` tells what happens.")
         asyncio.run(_watch(message))
         return
-    answer = ask_daemon(pb.ClientMessage(list_runs=message)).run_list
+    answer, jobs = call(lambda connection: _look(connection, message))
     infos = list(answer.runs)
-
-    def render(_: Any) -> str:
-        width = output.terminal_width()
-        if not infos:
-            return 'Nothing is running. Start something: moot run --bg "TASK"'
-        if not width:
-            return run_lines.table(infos)
-        return "\n".join([*run_lines.Tree(infos, width, nested=tree).rows(), "", run_lines.summary(infos)])
-
-    output.emit(_nested(infos) if tree else [shapes.run(info) for info in infos], render=render)
+    data = _nested(infos) if tree else [shapes.run(info) for info in infos]
+    output.emit([*data, *map(shapes.job, jobs)], render=lambda _: _picture(infos, jobs, nested=tree))
     if answer.more and not output.wants_json():
         output.note("Older ones are not shown; --limit N shows more of them.")
+
+
+async def _look(connection: Connection, message: pb.ListRunsMsg) -> tuple[pb.RunList, list[pb.JobInfo]]:
+    runs = (await connection.request(pb.ClientMessage(list_runs=message))).run_list
+    jobs = (await connection.request(pb.ClientMessage(list_jobs=pb.ListJobsMsg()))).job_list.jobs
+    return runs, list(jobs)
+
+
+def _picture(infos: list[pb.RunInfo], jobs: list[pb.JobInfo], *, nested: bool) -> str:
+    width = output.terminal_width()
+    if not infos and not jobs:
+        return 'Nothing is running. Start something: moot run --bg "TASK"'
+    if not width:
+        return run_lines.table(infos, list(map(job_lines.row, jobs)))
+    rows = [*run_lines.Tree(infos, width, nested=nested).rows(), "", run_lines.summary(infos)] if infos else []
+    beside = job_lines.lines(jobs, width)
+    return "\n".join([*rows, *([""] if rows and beside else []), *beside])
 
 
 def _nested(infos: list[pb.RunInfo]) -> list[dict[str, Any]]:
@@ -84,9 +93,12 @@ async def _watch(message: pb.ListRunsMsg) -> None:
 
 
 async def _screen(connection: Connection, message: pb.ListRunsMsg) -> str:
-    infos = list((await connection.request(pb.ClientMessage(list_runs=message))).run_list.runs)
+    answer, jobs = await _look(connection, message)
+    infos = list(answer.runs)
     columns, lines = os.get_terminal_size(sys.stdout.fileno())
-    rows = run_lines.Tree(infos, columns, nested=True).rows() or ["Nothing is running."]
+    rows = run_lines.Tree(infos, columns, nested=True).rows()
+    beside = [row for line in job_lines.lines(jobs, columns) for row in line.split("\n")]
+    rows = [*rows, *([""] if rows and beside else []), *beside] or ["Nothing is running."]
     head = [run_lines.summary(infos) or " ", ""]
     room = max(1, lines - len(head) - 1)
     if len(rows) > room:

@@ -82,8 +82,8 @@ def summary(infos: Sequence[pb.RunInfo]) -> str:
     return " · ".join(output.paint(f"{count} {what}", fg=colour) for count, what, colour in counted if count)
 
 
-def table(infos: Sequence[pb.RunInfo]) -> str:
-    """One row a run, whole ids, for a pipe or a file."""
+def table(infos: Sequence[pb.RunInfo], beside: Sequence[Sequence[str]] = ()) -> str:
+    """One row a run, whole ids, for a pipe or a file; `beside` are rows of what is none."""
     headers = ["RUN", "PARENT", "AGENT", "STATE", "LAST", "SINCE", "TIME", "STEPS", "TOKENS", "COST", "WAITS FOR"]
     rows = [
         [
@@ -101,7 +101,7 @@ def table(infos: Sequence[pb.RunInfo]) -> str:
         ]
         for info in infos
     ]
-    return output.table(headers, rows)
+    return output.table(headers, [*rows, *beside])
 
 
 class Tree:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from moot.cli import exits, output, safe, shapes, voices, waiting
+from moot.cli import exits, job_lines, output, safe, shapes, voices, waiting
 from moot.cli.connect import ask_daemon, daemon_client
 from moot.cli.exits import Exit
 from moot.cli.following import Following, RunFailed, Target, Waiting
@@ -308,7 +308,13 @@ def _results(infos: Sequence[pb.RunInfo]) -> str:
 @click.option("--only", is_flag=True, help="Leave those it set to work running.")
 @output.json_option
 def stop(run_id: str, only: bool) -> None:
-    """Stop RUN and everything it set to work, at once. What it has done stays, and what it said is kept."""
+    """Stop RUN and everything it set to work, at once. What it has done stays, and what it said is kept.
+
+    RUN is also the id of a command in the background, as `moot ps` shows it.
+    """
+    if run_id.startswith(job_lines.PREFIX):
+        _stop_job(run_id)
+        return
     with output.progress("Stopping"):
         message = pb.StopRunMsg(run_id=run_id, only=only)
         stopped = ask_daemon(pb.ClientMessage(stop_run=message)).run_list.runs
@@ -319,3 +325,11 @@ def stop(run_id: str, only: bool) -> None:
         return "\n".join(lines)
 
     output.emit([shapes.run(info) for info in stopped], render=render)
+
+
+def _stop_job(job_id: str) -> None:
+    with output.progress("Stopping"):
+        message = pb.ClientMessage(stop_job=pb.StopJobMsg(job_id=job_id))
+        stopped = ask_daemon(message).job_list.jobs
+    told = [f"Stopped {job_lines.line(info)} ({job_lines.who(info)})" for info in stopped]
+    output.emit([shapes.job(info) for info in stopped], render=lambda _: "\n".join(told))

@@ -57,6 +57,20 @@ def fit(text: str, width: int) -> str:
     return "".join(kept) + "…"
 
 
+def counted(text: str, width: int) -> str:
+    """Clean text on one line; where it is longer than `width` columns it is cut and says how much is missing."""
+    if not width or columns(text) <= width:
+        return text
+    kept = fit(text, width)[:-1]
+    while kept and columns(kept) + len(_missing(text, kept)) > width:
+        kept = kept[:-1]
+    return kept + _missing(text, kept)
+
+
+def _missing(text: str, kept: str) -> str:
+    return f" … {len(text) - len(kept)} more"
+
+
 def words(text: str, width: int) -> str:
     """The text on one line, cut between two words where it is longer than `width` columns."""
     flat = line(text)

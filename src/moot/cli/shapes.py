@@ -227,6 +227,20 @@ def run(info: pb.RunInfo) -> dict[str, Any]:
     return shape | {key: value for key, value in extra.items() if value}
 
 
+def job(info: pb.JobInfo) -> dict[str, Any]:
+    """One command in the background, beside runs."""
+    return {
+        "kind": "command",
+        "job_id": info.job_id,
+        "agent": info.agent,
+        "sender": info.sender,
+        "root": {"agent": info.root_agent, "sender": info.root_sender},
+        "command": info.command,
+        "started_at": info.started_at,
+        "seconds": round(info.seconds, 3),
+    }
+
+
 def rule(info: pb.RuleInfo) -> dict[str, Any]:
     return {
         "number": info.number,

@@ -15,7 +15,7 @@ from moot.daemon.clock import SystemClock
 from moot.daemon.config import ConfigFile
 from moot.daemon.connection import Listener
 from moot.daemon.hands import Hands, Parts
-from moot.daemon.house import Facts
+from moot.daemon.house import DRAIN_SECONDS, Facts
 from moot.daemon.lock import serve_alone
 from moot.daemon.log import start_logging
 from moot.daemon.paths import Paths
@@ -55,7 +55,6 @@ from moot.store.sqlite import SqliteStore, open_store
 
 logger = logging.getLogger(__name__)
 
-DRAIN_SECONDS = 10.0
 _LOOK_AGAIN_SECONDS = 0.05
 # How long a thread keeps the interpreter while another one wants it.
 _SWITCH_SECONDS = 0.0005

@@ -6,6 +6,7 @@ from moot.daemon.connection import Reply
 from moot.daemon.conversations import Conversations
 from moot.daemon.house import House
 from moot.daemon.inbox import Inbox
+from moot.daemon.jobs import JobRequests
 from moot.daemon.mcp import McpRequests
 from moot.daemon.principal import Principal
 from moot.daemon.records import Records
@@ -33,6 +34,7 @@ class Handlers:
         mcp: McpRequests,
         roster: Roster,
         runs: RunRequests,
+        jobs: JobRequests,
         traces: TraceRequests,
     ) -> None:
         self.table: dict[str, Handler] = {
@@ -64,6 +66,8 @@ class Handlers:
             "wait_runs": runs.wait_runs,
             "stop_run": runs.stop_run,
             "get_run_history": runs.get_run_history,
+            "list_jobs": jobs.list_jobs,
+            "stop_job": jobs.stop_job,
             "list_traces": traces.list_traces,
             "get_trace": traces.get_trace,
             "get_trace_health": traces.get_trace_health,

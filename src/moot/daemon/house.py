@@ -25,6 +25,9 @@ from moot.models.catalog import Catalog
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import token_usage
 
+# How long runs in flight may go on once the daemon was told to stop.
+DRAIN_SECONDS = 10.0
+
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
@@ -155,6 +158,7 @@ class House:
             registered_agents=len(self._registry.active()),
             active_model=self._config.current.default_model,
             version=__version__,
+            drain_seconds=DRAIN_SECONDS,
         )
         if principal.is_owner:
             stats.pid = os.getpid()

@@ -7,6 +7,7 @@ from moot.daemon.conversations import Conversations
 from moot.daemon.handlers import Handlers
 from moot.daemon.house import House
 from moot.daemon.inbox import Inbox
+from moot.daemon.jobs import JobRequests
 from moot.daemon.mcp import McpRequests
 from moot.daemon.records import Beside, Records
 from moot.daemon.roster import Roster
@@ -61,6 +62,7 @@ def serving_of(daemon: "Daemon") -> Serving:
                 supervisor=daemon.supervisor,
             )
         ),
+        jobs=JobRequests(hands.jobs, daemon.clock),
         traces=TraceRequests(daemon.team.trace_shelves()),
     )
     serving = Serving(handlers=handlers, tasks=daemon.supervisor, principals=daemon.principals)

@@ -42,6 +42,11 @@ class Jobs:
         """How many run in a conversation and in all that was set to work there."""
         return sum(job.process.ending is None for each in self._tree(key) for job in self._jobs[each].values())
 
+    def live(self) -> list[tuple[ConversationKey, Job]]:
+        """All that run, the oldest first, each with the conversation it belongs to."""
+        found = [(key, job) for key, jobs in self._jobs.items() for job in jobs.values() if job.process.ending is None]
+        return sorted(found, key=lambda each: each[1].started)
+
     def check_room(self, key: ConversationKey) -> None:
         running = sum(job.process.ending is None for job in self._jobs.get(key, {}).values())
         if running >= self._most():

@@ -1,9 +1,11 @@
 """Approvals in the chat: only a line that is a decision, begun with the approval in sight, decides anything."""
 
+from typing import Any
+
 import pytest
 
 from moot.cli.chat import lines
-from moot.cli.chat.deciding import Deciding, Reading
+from moot.cli.chat.deciding import Deciding, Held, Reading
 from moot.cli.chat.view import RunView
 from moot.wire import moot_pb2 as pb
 
@@ -50,7 +52,18 @@ def test_a_line_that_is_a_decision_and_nothing_else_decides(line: str, decision:
 
     read = enter(deciding, line)
 
-    assert read == Reading(taken=True, decision=pb.DecideAskMsg(ask_id="a", attempt=1, decision=decision))
+    message = pb.DecideAskMsg(ask_id="a", attempt=1, decision=decision)
+    assert read == Reading(taken=True, decision=message, shown=approval())
+
+
+@pytest.mark.parametrize("changed", [{"attempt": 2}, {"preview": "another sandbox"}, {"line": "exec rm"}, {"rule": ""}])
+def test_a_decision_holds_for_what_was_shown_and_nothing_else(changed: dict[str, Any]) -> None:
+    held = Held(pb.DecideAskMsg(ask_id="a", attempt=1, decision="once"), approval())
+    assert held.meant(approval())
+    other = approval()
+    for name, value in changed.items():
+        setattr(other, name, value)
+    assert not held.meant(other)
 
 
 @pytest.mark.parametrize("line", ["oh no, stop", "run a command", "do it", "a b", "o\no", "oo", "yes", ""])

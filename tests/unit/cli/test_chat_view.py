@@ -99,6 +99,37 @@ def test_a_tool_call_and_its_result_take_no_more_columns_than_there_are() -> Non
     assert shown.endswith("… · 12 ms")
 
 
+def test_a_command_that_failed_says_its_exit_code_which_is_never_cut() -> None:
+    call = pb.ToolCallInfo(name="exec", call_id="1", line="$ " + "echo out; " * 20 + "exit 137")
+    output = "Command failed with exit code 137\nOutput:\n" + "words " * 50
+    result = pb.ToolResultEvent(call_id="1", output=output, duration_ms=120, name="exec")
+    narrow = RunView("ada", Clock(), width=lambda: 40)
+    narrow.take(event(tool_start=pb.ToolStartEvent(calls=[call])))
+    (shown,) = narrow.take(event(tool_result=result))
+
+    assert ("class:error", "✗ exit 137") in shown
+    assert len("".join(text([shown]))) <= 40
+    past = pb.HistoryMessage(role="tool", content="Command failed with exit code 3\nOutput:\nout\n")
+    assert lines.history([past], "ada") == [[("class:error", "  ✗ exit 3 "), ("class:dim", "out")]]
+    # Only what a failed command begins with, and nothing that a command could print after it, is taken for it.
+    fine = pb.HistoryMessage(role="tool", content="all of it:\nCommand failed with exit code 3\nOutput:\n")
+    assert text(lines.history([fine], "ada"))[0].startswith("  → all of it:")
+
+
+def test_what_runs_is_said_in_the_words_of_its_tools_until_it_comes_back() -> None:
+    first = pb.ToolCallInfo(name="exec", call_id="1", line="$ sleep 1")
+    second = pb.ToolCallInfo(name="exec", call_id="2", line="$ make")
+    running = view()
+    running.take(event(tool_start=pb.ToolStartEvent(calls=[first, second])))
+    assert running.status == "$ sleep 1 · $ make"
+    running.take(event(tool_result=pb.ToolResultEvent(call_id="1", output="", name="exec")))
+    assert running.status == "$ make"
+    running.take(event(approval_opened=pb.ApprovalEvent(ask_id="a", tool="exec", line="$ make")))
+    assert running.status == "waiting for you"
+    running.take(event(approval_closed=pb.ApprovalClosedEvent(ask_id="a", state="granted")))
+    assert running.status == "$ make"
+
+
 def test_a_tool_call_is_told_in_the_words_of_its_tool() -> None:
     call = pb.ToolCallInfo(name="look", arguments='{"at": "it"}', call_id="1", line="look at\x1b it")
     result = pb.ToolResultEvent(call_id="1", output="seen", duration_ms=12, name="look")

@@ -58,7 +58,7 @@ async def _chat(agent: str, sender: str, *, guest: str, folder: str, message: st
 
 
 async def _stay_connected(room: "Room", message: str) -> None:
-    """Connect, and again after every loss. The daemon is started again only for a message that waits."""
+    """Connect, and again after every loss. The daemon is started again only for what waits to be sent."""
     while True:
         try:
             async with daemon_client(start=False) as connection:
@@ -82,7 +82,7 @@ async def _until_back(room: "Room") -> None:
     told = False
     while not await _is_there():
         if not told:
-            room.tell("the daemon went away; waiting for it (a message starts it again)")
+            room.tell("the daemon went away; waiting for it (a message or a decision starts it again)")
             told = True
         if room.eager and not remote_address():
             await _start_daemon(room)

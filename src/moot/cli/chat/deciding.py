@@ -4,7 +4,7 @@ Only a line that is a decision and nothing else decides, and only what stood on 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from moot.cli import approvals, safe, whoasks
 from moot.cli.chat.lines import Line
@@ -22,7 +22,21 @@ class Reading:
 
     taken: bool
     decision: pb.DecideAskMsg | None = None
+    # What stood on the screen when it was decided.
+    shown: pb.ApprovalEvent = field(default_factory=pb.ApprovalEvent)
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A decision, and the approval it was made on as it was shown."""
+
+    message: pb.DecideAskMsg
+    shown: pb.ApprovalEvent
+
+    def meant(self, approval: pb.ApprovalEvent) -> bool:
+        """Whether this is what was decided on, in everything a person sees of it."""
+        return _seen(approval) == _seen(self.shown)
 
 
 def approval_of(info: pb.AskInfo) -> pb.ApprovalEvent:
@@ -82,7 +96,7 @@ class Deciding:
             return Reading(taken=True)
         self._decided.add(begun)
         message = pb.DecideAskMsg(ask_id=approval.ask_id, attempt=approval.attempt, decision=decision)
-        return Reading(taken=True, decision=message)
+        return Reading(taken=True, decision=message, shown=approval)
 
     def undo(self, message: pb.DecideAskMsg) -> None:
         """The daemon did not take it: the approval is open as before."""
@@ -122,3 +136,14 @@ class Deciding:
 
 def _which(approval: pb.ApprovalEvent) -> Which:
     return approval.ask_id, approval.attempt
+
+
+def _seen(approval: pb.ApprovalEvent) -> tuple[Which, str, str, str, str, str]:
+    return (
+        _which(approval),
+        approval.tool,
+        approval.line,
+        approval.preview,
+        approval.reason,
+        approval.rule,
+    )

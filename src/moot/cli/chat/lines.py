@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from moot.cli import approvals, calls, mates, safe, voices, whoasks
+from moot.cli import approvals, calls, safe, voices, whoasks
 from moot.wire import moot_pb2 as pb
 
 Line = list[tuple[str, str]]
@@ -76,10 +76,22 @@ def tool(call: pb.ToolCallInfo, result: pb.ToolResultEvent, columns: int = 2 * _
     """One tool call and what came of it, on one line of so many columns."""
     took = f"{result.duration_ms / 1000:.1f}s" if result.duration_ms >= 1000 else f"{result.duration_ms} ms"
     half = max(10, min(_TOOL_COLUMNS, columns - len(f"  ⚒  →  · {took}")) // 2)
-    made, came = calls.said(call, half), mates.result(result.output, half)
+    made = calls.said(call, half)
+    failed, came = calls.came(result.output, half, is_error=result.is_error)
     if result.is_error:
-        return [("class:dim", f"  ⚒ {made} "), ("class:error", f"✗ {came}"), ("class:dim", f" · {took}")]
+        return [("class:dim", f"  ⚒ {made} "), ("class:error", f"{failed} {came}"), ("class:dim", f" · {took}")]
+    if failed:
+        rest = " · ".join(part for part in (came, took) if part)
+        return [("class:dim", f"  ⚒ {made} "), ("class:error", failed), ("class:dim", f" · {rest}")]
     return [("class:dim", f"  ⚒ {made} → {came} · {took}")]
+
+
+def result(entry: pb.HistoryMessage) -> Line:
+    """What came of a call, in a history."""
+    failed, came = calls.came(entry.content, _TOOL_COLUMNS, is_error=entry.is_error)
+    if failed:
+        return [("class:error", f"  {failed} "), ("class:dim", came)]
+    return [("class:dim", f"  → {came}")]
 
 
 def approval(event: pb.ApprovalEvent) -> list[Line]:
@@ -117,9 +129,7 @@ def history(messages: Iterable[pb.HistoryMessage], primary: str) -> list[Line]:
         if entry.role == "user":
             shown += [[], *asked(entry, primary)]
         elif entry.role == "tool":
-            shown.append(
-                [("class:dim", f"  {'✗' if entry.is_error else '→'} {mates.result(entry.content, _TOOL_COLUMNS)}")]
-            )
+            shown.append(result(entry))
         elif entry.content:
             shown += said(entry.agent or primary, entry.content, primary)
         for call in entry.tool_calls:

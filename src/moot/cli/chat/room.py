@@ -11,7 +11,8 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from moot.cli import hands, questions, safe, voices, whoasks
 from moot.cli.chat import lines, toolbar
 from moot.cli.chat.company import Company, Introduce, turns
-from moot.cli.chat.deciding import Deciding, approval_of, question_of
+from moot.cli.chat.deciding import Deciding, Held, approval_of, question_of
+from moot.cli.chat.decisions import Decisions
 from moot.cli.chat.lines import Line
 from moot.cli.chat.outgoing import Outgoing, address
 from moot.cli.chat.screen import Screen
@@ -40,6 +41,8 @@ class Room:
         self._connection: Connection | None = None
         self._views: list[RunView] = []
         self._unsent: list[Outgoing] = []
+        # What waited for a decision when the connection broke.
+        self._stranded: dict[str, pb.ApprovalEvent] = {}
         self._answers: list[str] = []
         self._agents: dict[str, str] = {}
         self._tokens, self._cost, self._model = 0, 0.0, ""
@@ -49,6 +52,7 @@ class Room:
         # What is asked here by runs that this screen may not follow: those of teammates.
         self._asks: dict[str, pb.AskInfo] = {}
         self._deciding = Deciding(self._approvals)
+        self._decisions = Decisions(self, self._deciding)
         self._company = Company(self)
         self.screen: Screen
         self.tasks: asyncio.TaskGroup
@@ -66,6 +70,9 @@ class Room:
         # Before the history is read, so that nothing falls between the two.
         feed = await connection.subscribe()
         waiting, self._unsent = self._unsent, []
+        held, self._decisions.held = self._decisions.held, []
+        self._stranded = {}
+        await self.refresh_asks()
         if self._entered:
             self._company.came_back(await self.history(), unsent={outgoing.content for outgoing in waiting})
         else:
@@ -73,6 +80,8 @@ class Room:
         self._entered = True
         for outgoing in waiting:
             self._start(self._converse(outgoing), "resend")
+        for each in held:
+            self._start(self._decisions.send_again(each), "held decision")
         self._start(self._accompany(connection, feed), "company")
         self.screen.changed()
 
@@ -93,7 +102,7 @@ class Room:
 
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage:
         if self._connection is None:
-            raise Unreachable("the daemon is not there at the moment", fix="It is waited for.")
+            raise Unreachable("the daemon is not there at the moment", fix="A message or a decision starts it.")
         return await self._connection.request(message)
 
     async def refresh_agents(self) -> list[pb.AgentInfo]:
@@ -142,7 +151,9 @@ class Room:
         followed = [approval for view in self._views for approval in view.approvals.values()]
         known = {approval.ask_id for approval in followed}
         waiting = [info for info in self._asks.values() if info.kind == "approval" and info.ask_id not in known]
-        return followed + [approval_of(info) for info in waiting]
+        known |= {info.ask_id for info in waiting}
+        stranded = [approval for approval in self._stranded.values() if approval.ask_id not in known]
+        return [*followed, *map(approval_of, waiting), *stranded]
 
     # ---- runs ----
 
@@ -162,6 +173,7 @@ class Room:
     def give_up_sending(self, error: MootError) -> None:
         """The daemon cannot be started: say why, once, and hand the words back."""
         waiting, self._unsent = self._unsent, []
+        self._decisions.give_up()
         self.screen.show(*lines.trouble(error.message, error.fix))
         self.screen.give_back("\n".join(outgoing.typed for outgoing in waiting))
 
@@ -192,7 +204,7 @@ class Room:
     async def follow(self, view: RunView, message: Runnable, introduce: Introduce | None = None) -> None:
         """Show a run to its end. `introduce` is told which message it answers, and may decline to follow."""
         if self._connection is None:
-            raise Unreachable("the daemon is not there at the moment", fix="It is waited for.")
+            raise Unreachable("the daemon is not there at the moment", fix="A message starts it.")
         self._views.append(view)
         try:
             async with aclosing(self._connection.stream(message)) as events:
@@ -200,6 +212,9 @@ class Room:
                     if introduce and event.HasField("start") and not await introduce(event.start.user_seq):
                         return
                     self._take(view, event)
+        except Unreachable:
+            self._stranded |= view.approvals
+            raise
         finally:
             self._views.remove(view)
             self._company.run_ended()
@@ -223,6 +238,10 @@ class Room:
     @property
     def running(self) -> bool:
         return bool(self._views)
+
+    @property
+    def views(self) -> list[RunView]:
+        return self._views
 
     def follows(self, user_seq: int = 0) -> bool:
         """Whether a run is being shown: the one that answers this message, or any."""
@@ -263,7 +282,7 @@ class Room:
     @property
     def eager(self) -> bool:
         """Whether something waits to be sent, which is reason enough to start the daemon."""
-        return bool(self._unsent)
+        return bool(self._unsent or self._decisions.held)
 
     def compacted(self, number: int, title: str) -> list[Line]:
         return self._company.compacted(number, title)
@@ -310,21 +329,9 @@ class Room:
         if reading.note:
             self.tell(reading.note)
         if reading.decision is not None:
-            self._start(self._send_decision(reading.decision), "decision")
+            self._start(self._decisions.send(Held(reading.decision, reading.shown)), "decision")
         self.screen.changed()
         return reading.taken
-
-    async def _send_decision(self, message: pb.DecideAskMsg) -> None:
-        deciding = [view for view in self._views if message.ask_id in view.approvals]
-        for view in deciding:
-            view.decisions[message.ask_id] = message.decision
-        try:
-            await self.request(pb.ClientMessage(decide_ask=message))
-        except MootError as error:
-            self._deciding.undo(message)
-            for view in deciding:
-                view.decisions.pop(message.ask_id, None)
-            self.screen.show(*lines.trouble(error.message, error.fix))
 
     # ---- what is to be seen ----
 
@@ -343,6 +350,7 @@ class Room:
         rows += [self._queued(view) for view in self._views if not view.started and view.echo]
         rows += [[("class:dim", f"⋯ {safe.line(text, 60)}  (queued)")] for text in self._company.others_queued()]
         rows += [lines.dim(f"⋯ {outgoing.typed}") for outgoing in self._unsent]
+        rows += [lines.dim(f"⋯ {each.message.decision}: {each.shown.line}") for each in self._decisions.held]
         fragments: StyleAndTextTuples = []
         for row in rows:
             fragments += [("", "\n"), *row] if fragments else row
@@ -354,9 +362,11 @@ class Room:
         now = time.monotonic()
         frame = _FRAMES[int(now * 10) % len(_FRAMES)]
         seconds = f" {now - view.since:.0f}s" if now - view.since >= 1 else ""
+        head = f"{frame} {safe.line(view.speaker)} "
+        room = max(10, self.screen.columns() - safe.columns(head) - len(seconds))
         return [
-            (lines.name_style(view.speaker, self.agent), f"{frame} {safe.line(view.speaker)} "),
-            ("class:dim", view.status + seconds),
+            (lines.name_style(view.speaker, self.agent), head),
+            ("class:dim", safe.fit(view.status, room) + seconds),
         ]
 
     def _queued(self, view: RunView) -> Line:

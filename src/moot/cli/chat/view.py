@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from moot.cli import questions, safe, voices
+from moot.cli import calls, questions, safe, voices
 from moot.cli.chat import lines
 from moot.cli.chat.lines import CODE, PROSE, Fence, Line
 from moot.cli.chat.wrap import cut
@@ -110,7 +110,7 @@ class RunView:
             self._calls[call.call_id] = call
         finished = self._flush()
         self._named = self._printed_text = False
-        self._do(", ".join(safe.line(call.name) for call in event.calls) or "working")
+        self._do(self._at_work())
         return finished
 
     def _on_tool_result(self, event: pb.ToolResultEvent) -> list[Line]:
@@ -119,6 +119,8 @@ class RunView:
             elsewhere, self._answered_elsewhere = self._answered_elsewhere, False
             # The question and its answer stand on the screen already, unless somebody else gave it.
             return lines.said(voices.USER, event.output, self._primary) if elsewhere else []
+        if self._calls:
+            self.status = self._at_work()
         return [lines.tool(call, event, self._width())]
 
     def _on_tools_complete(self, _: pb.ToolsCompleteEvent) -> list[Line]:
@@ -147,7 +149,7 @@ class RunView:
     def _on_approval_closed(self, event: pb.ApprovalClosedEvent) -> list[Line]:
         approval = self.approvals.pop(event.ask_id, None)
         if not self.approvals:
-            self._do("working")
+            self._do(self._at_work())
         here = self.decisions.pop(event.ask_id, "")
         return [lines.decided(approval, event.state, here)] if approval is not None else []
 
@@ -180,6 +182,10 @@ class RunView:
         """The person's own words, once, when their turn has come."""
         echo, self._echo = self._echo, ""
         return [[], *lines.said(voices.USER, echo, self._primary)] if echo else []
+
+    def _at_work(self) -> str:
+        """The calls that have not come back, each as its tool says it."""
+        return " · ".join(calls.said(call, 0) for call in self._calls.values()) or "working"
 
     def _do(self, status: str) -> None:
         if status != self.status:

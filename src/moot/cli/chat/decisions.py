@@ -1,0 +1,88 @@
+"""Decisions on their way to the daemon. One that finds none is held, and handed on if the same is asked by then."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from moot.cli.chat import lines
+from moot.cli.chat.deciding import Deciding, Held, approval_of
+from moot.cli.chat.screen import Screen
+from moot.cli.chat.view import RunView
+from moot.client.errors import Unreachable
+from moot.domain.errors import MootError
+from moot.wire import moot_pb2 as pb
+
+# How long a daemon that came back may take to ask again, and how often it is looked at.
+_TAKEN_UP_SECONDS = 15.0
+_LOOK_SECONDS = 0.2
+
+
+class Host(Protocol):
+    """What is needed of the chat."""
+
+    @property
+    def screen(self) -> Screen: ...
+    @property
+    def views(self) -> Sequence[RunView]: ...
+    def tell(self, text: str) -> None: ...
+    async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
+
+
+class Decisions:
+    def __init__(self, room: Host, deciding: Deciding) -> None:
+        self._room = room
+        self._deciding = deciding
+        self.held: list[Held] = []
+
+    async def send(self, held: Held) -> None:
+        message = held.message
+        views = [view for view in self._room.views if message.ask_id in view.approvals]
+        for view in views:
+            view.decisions[message.ask_id] = message.decision
+        try:
+            await self._room.request(pb.ClientMessage(decide_ask=message))
+        except Unreachable:
+            # Whether it arrived is not known; the same question takes the same answer, and no other does.
+            self.held.append(held)
+        except MootError as error:
+            self._deciding.undo(message)
+            for view in views:
+                view.decisions.pop(message.ask_id, None)
+            self._room.screen.show(*lines.trouble(error.message, error.fix))
+
+    def give_up(self) -> None:
+        """There is no daemon to be had: nothing was decided."""
+        held, self.held = self.held, []
+        for each in held:
+            self._deciding.undo(each.message)
+
+    async def send_again(self, held: Held) -> None:
+        """Hand it on if what waits by now is what was decided on; else it is asked again."""
+        try:
+            found = await self._taken_up(held.message.ask_id)
+        except Unreachable:
+            self.held.append(held)
+            return
+        if any(held.meant(approval) for approval in found):
+            await self.send(held)
+            return
+        self._deciding.undo(held.message)
+        why = "is asked for anew, and not as it was" if found else "does not wait any more"
+        self._room.tell(f"nothing was decided: the call {why}")
+
+    async def _taken_up(self, ask_id: str) -> list[pb.ApprovalEvent]:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _TAKEN_UP_SECONDS
+        found = await self._forms(ask_id)
+        while not found and loop.time() < until:
+            await asyncio.sleep(_LOOK_SECONDS)
+            found = await self._forms(ask_id)
+        return found
+
+    async def _forms(self, ask_id: str) -> list[pb.ApprovalEvent]:
+        """An approval as a list tells it and as it is told whole; nothing where it does not wait."""
+        found: list[pb.ApprovalEvent] = []
+        for asked in (pb.ListAsksMsg(), pb.ListAsksMsg(ask_id=ask_id)):
+            infos = (await self._room.request(pb.ClientMessage(list_asks=asked))).ask_list.asks
+            found += [approval_of(info) for info in infos if info.ask_id == ask_id]
+        return found

@@ -57,6 +57,7 @@ def house(home: Path) -> Any:
         facts=Facts(started=0.0),
         sandbox=lambda: SandboxReport(mechanism="none"),
         tool_flaws=tuple,
+        toolbox=unused,
     )
 
 

@@ -118,6 +118,7 @@ def _spec(config: McpConfig, offer: Offer, tool: Listed) -> ToolSpec:
         sinks=frozenset({Sink.EGRESS}) if config.egress else frozenset(),
         taint="mcp",
         group="mcp",
+        takes_more=True,
     )
 
 

@@ -59,6 +59,21 @@ async def test_what_a_model_leaves_out_by_writing_null_is_left_out(
     assert results(speech) == ["hello\n", "hi\n"]
 
 
+async def test_a_misspelt_argument_is_told_to_the_model_and_nobody_is_asked(
+    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("hello\n")
+    misspelt, read = call("exec", command="touch b", tiemout=5), call("fs_read", path="a.txt", why="to know")
+    provider.program({"calls": [misspelt]}, {"calls": [read]}, {"text": "Done."})
+    async with daemon.client() as talk:
+        speech = await talk.say("ada", "do it", sender, cwd=str(tmp_path))
+    refused, told = results(speech)
+    assert refused == "exec has no parameter 'tiemout'; did you mean 'timeout'? Nothing was done"
+    assert told == "hello\n\n(fs_read does not know 'why', which came to nothing.)"
+    assert speech.of("approval_opened") == []
+    assert not (tmp_path / "b").exists()
+
+
 async def test_reading_asks_nobody_and_cannot_leave_the_working_directory(
     daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
@@ -227,7 +242,9 @@ async def test_the_web_taints_a_run_until_the_owner_trusts_it(home: Home, provid
     assert '<from agent=\\"vault' not in told
 
 
-@pytest.mark.parametrize(("box", "reached"), [('mode = "none"', "shell"), ("network = true", "egress")])
+@pytest.mark.parametrize(
+    ("box", "reached"), [('mode = "none"', "a shell without a sandbox"), ("network = true", "the network")]
+)
 async def test_after_a_strangers_words_a_script_that_could_carry_them_out_asks_as_a_command_would(
     home: Home, provider: Provider, tmp_path: Path, box: str, reached: str
 ) -> None:

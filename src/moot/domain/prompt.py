@@ -48,6 +48,8 @@ class ToolSpec:
     added: bool = False
     # Parameters for fine control. A model that is held to a schema fills in all it is shown, and is not shown them.
     fine: frozenset[str] = frozenset()
+    # Whether it may understand arguments that its schema does not name: the schema is a stranger's.
+    takes_more: bool = False
 
 
 class Encoding:

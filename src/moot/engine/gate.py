@@ -5,6 +5,7 @@ import logging
 from asyncio import Semaphore
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -26,6 +27,10 @@ logger = logging.getLogger(__name__)
 
 _MOST_BOXES = 256
 _LINE = 400
+# How much of an argument's name is looked at, how many are named, and how alike two must be to be meant as one.
+_NAME = 64
+_MOST_NAMED = 5
+_LIKENESS = 0.75
 # As many tools of one run are at work at a time; a model that asks for more gets their results a little later.
 AT_ONCE = 8
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -211,7 +216,8 @@ class Toolbox:
             if isinstance(arguments, str):
                 return ToolResult(content=arguments, is_error=True)
             passing = GateCall(id=call.id, tool=tool, arguments=arguments, context=context)
-            return await self._gate.pass_through(passing, deadline, at_work)
+            result = await self._gate.pass_through(passing, deadline, at_work)
+            return _with_strays(result, arguments, tool.spec)
         except MootError as error:
             return ToolResult(content=error.sentence, is_error=True)
         except Exception:
@@ -281,15 +287,46 @@ def _mismatch(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:
     for parameter, value in arguments.items():
         if value is None and parameter not in required:
             continue
-        if parameter not in properties and spec.parameters.get("additionalProperties") is False:
-            # Left out unseen, a limit that was misspelt would be no limit.
-            return f"{name} has no parameter {parameter[:64]!r}; it has {', '.join(properties)}"
         kinds = _kinds(properties.get(parameter, {}))
         expected = tuple(kind for each in kinds for kind in _TYPES[each])
         wrong_bool = isinstance(value, bool) and bool not in expected
         if kinds and (wrong_bool or not isinstance(value, expected)):
             return f"{name}: {parameter} must be of type {' or '.join(kinds)}"
+    return _misspelt(name, arguments, spec)
+
+
+def _misspelt(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:
+    """What is said of an argument the tool does not have. Left out unseen, a limit that was misspelt would be none."""
+    properties: dict[str, Any] = spec.parameters.get("properties", {})
+    for stray in _strays(arguments, spec):
+        nearest = get_close_matches(_plainly(stray), map(_plainly, properties), n=1, cutoff=_LIKENESS)
+        meant = next((each for each in properties if _plainly(each) in nearest), "")
+        if meant or spec.parameters.get("additionalProperties") is False:
+            did = f"did you mean {meant!r}? Nothing was done" if meant else f"it has {', '.join(properties)}"
+            return f"{name} has no parameter {clean(stray[:_NAME])!r}; {did}"
     return ""
+
+
+def _strays(arguments: dict[str, Any], spec: ToolSpec) -> list[str]:
+    """The arguments that the tool does not know. Many models add some of their own, and write null for none."""
+    known, more = spec.parameters.get("properties"), spec.parameters.get("additionalProperties")
+    if more is not False and (more or spec.takes_more or known is None):
+        return []
+    return [each for each, value in arguments.items() if each not in (known or {}) and value is not None]
+
+
+def _plainly(parameter: str) -> str:
+    """A name without what spellings differ in: maxLength is max_length."""
+    return "".join(parameter[:_NAME].lower().replace("-", "_").split("_"))
+
+
+def _with_strays(result: ToolResult, arguments: dict[str, Any], spec: ToolSpec) -> ToolResult:
+    """The result, and what of the arguments came to nothing. Where the call failed, its own words come first."""
+    strays = [] if result.is_error else _strays(arguments, spec)
+    if not strays:
+        return result
+    named = ", ".join(repr(clean(each[:_NAME])) for each in strays[:_MOST_NAMED])
+    return replace(result, content=f"{result.content}\n({spec.name} does not know {named}, which came to nothing.)")
 
 
 def _kinds(described: dict[str, Any]) -> list[str]:

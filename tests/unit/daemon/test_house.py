@@ -37,6 +37,13 @@ def odd_home(tmp_path: Path) -> Path:
     return home
 
 
+class Nothing:
+    """A catalog without a model."""
+
+    def get(self, name: str) -> Any:
+        raise NotFound(f"there is no model {name!r}")
+
+
 def house(home: Path) -> Any:
     config, registry = ConfigFile(home / "config.toml"), Registry(home / "agents")
     unused = cast(Any, None)
@@ -48,7 +55,7 @@ def house(home: Path) -> Any:
         store=cast(Any, Whole()),
         registry=registry,
         config=config,
-        catalog=unused,
+        catalog=lambda: cast(Any, Nothing()),
         reload=reload,
         principals=unused,
         runs=unused,

@@ -264,3 +264,48 @@ async def test_a_run_has_few_tools_at_work_at_a_time_and_another_run_does_not_wa
         assert at_work.count("many") == AT_ONCE
         go.set()
     assert [task.result().content for task in many] == ["done"] * 3 * AT_ONCE
+
+
+def shaped(**schema: Any) -> Echo:
+    """An echo whose schema says more of itself, and which may be a stranger's."""
+    echo, takes_more = Echo(), schema.pop("takes_more", False)
+    echo.spec = replace(Echo.spec, parameters=Echo.spec.parameters | schema, takes_more=takes_more)
+    return echo
+
+
+async def tried(echo: Echo, arguments: str) -> ToolResult:
+    toolbox = Gate(tools=lambda: {"echo": echo}, hooks=lambda _: [], budget=_as_it_is, restore=_lost).box(ALL_TOOLS)
+    made = ToolCall(id="c", name="echo", arguments=arguments)
+    return await toolbox.execute(made, "", CONTEXT, Deadline(30), asyncio.Semaphore(8))
+
+
+@pytest.mark.parametrize("name", ["tiems", "time", "Times", "ti_mes", "timess"])
+async def test_a_misspelt_argument_is_told_before_anything_is_done(name: str) -> None:
+    echo = Echo()
+    output = await tried(echo, f'{{"text": "ho", "{name}": 2}}')
+    assert output.content == f"echo has no parameter {name!r}; did you mean 'times'? Nothing was done"
+    assert output.is_error
+    assert echo.heard == []
+
+
+async def test_an_argument_like_none_the_tool_has_is_left_out_and_told() -> None:
+    output = await tried(Echo(), '{"text": "ho", "explanation": "because", "nothing": null}')
+    assert output == ToolResult(content="ho\n(echo does not know 'explanation', which came to nothing.)")
+    assert (await tried(Echo(), '{"text": "refuse", "explanation": "because"}')).content == "I will not. Ask nicely."
+
+
+@pytest.mark.parametrize(
+    "schema", [{"takes_more": True}, {"additionalProperties": True}, {"additionalProperties": {"type": "integer"}}]
+)
+async def test_a_tool_that_may_take_more_than_it_names_is_given_it(schema: dict[str, Any]) -> None:
+    echo = shaped(**schema)
+    assert await tried(echo, '{"text": "ho", "tiems": 2}') == ToolResult(content="ho")
+    assert echo.heard == [{"text": "ho", "tiems": 2}]
+
+
+@pytest.mark.parametrize("takes_more", [True, False])
+async def test_a_schema_that_forbids_more_is_held_to(takes_more: bool) -> None:
+    closed = shaped(additionalProperties=False, takes_more=takes_more)
+    output = await tried(closed, '{"text": "ho", "explanation": "because"}')
+    assert (output.is_error, output.content) == (True, "echo has no parameter 'explanation'; it has text, times")
+    assert closed.heard == []

@@ -119,6 +119,7 @@ def _spec(config: McpConfig, offer: Offer, tool: Listed) -> ToolSpec:
         taint="mcp",
         group="mcp",
         added=True,
+        takes_more=True,
     )
 
 

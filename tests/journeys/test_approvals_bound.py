@@ -287,7 +287,7 @@ async def test_a_rule_for_another_tool_is_about_its_arguments_unless_any_call_wa
 
 
 async def test_a_rule_about_a_skill_ends_with_it(home: Home, provider: Provider, tmp_path: Path) -> None:
-    words = ("skills", "new", "helper", "--type", "script", "--from", "-")
+    words = ("skills", "new", "helper", "--description", "Helps.", "--type", "script", "--from", "-")
     with running(home) as daemon:
         daemon.cli(*words, stdin="#!/bin/sh\necho ONE\n")
         async with daemon.client() as talk:

@@ -73,7 +73,8 @@ async def test_a_skill_that_an_agent_made_is_listed_and_run_in_the_sandbox_after
 
 
 async def test_a_script_that_is_denied_is_not_run(home: Home, provider: Provider, tmp_path: Path) -> None:
-    run_cli(home, "skills", "new", "maker", "--type", "script", "--from", "-", stdin="#!/bin/sh\ntouch made.txt\n")
+    script = ("--description", "Makes.", "--type", "script", "--from", "-")
+    run_cli(home, "skills", "new", "maker", *script, stdin="#!/bin/sh\ntouch made.txt\n")
     provider.program({"calls": [call("skill_maker")]}, {"text": "No then."})
     with running(home) as daemon:
         async with daemon.client() as talk:
@@ -175,6 +176,36 @@ def test_a_skill_is_begun_shown_validated_removed_and_restored(home: Home) -> No
     assert run_cli(home, "skills", "show", "tea").returncode == 6
     assert run_cli(home, "skills", "restore", "tea").returncode == 0
     assert answer(run_cli(home, "skills", "show", "tea", "--json"))["data"]["body"] == shown["body"]
+
+
+async def test_a_skill_is_offered_once_its_description_is_written(home: Home, provider: Provider) -> None:
+    provider.program({"calls": [call("list_skills")]}, {"text": "None."}, {"text": "Now?"})
+    with running(home) as daemon:
+        begun = daemon.cli("skills", "new", "tea")
+        warned = daemon.cli("skills", "validate")
+        listed = daemon.cli("skills")
+        found = daemon.cli_json("skills", "validate")["data"]
+        examined = daemon.cli_json("doctor")["data"]["findings"]
+        async with daemon.client() as talk:
+            await talk.ask(reload=pb.ReloadMsg())
+            speech = await talk.say("ada", "what skills are there?")
+            path = home.path / "skills" / "tea" / "SKILL.md"
+            path.write_text(path.read_text().replace("Say here what this does, and when to use it.", "Makes tea."))
+            await talk.ask(reload=pb.ReloadMsg())
+            await talk.say("ada", "and now?")
+        again = daemon.cli_json("skills", "validate")["data"]
+    assert "not offered it before" in begun.stdout
+    assert (warned.returncode, found["valid"], found["flaws"]) == (0, True, [])
+    assert [(warning["path"], warning["line"]) for warning in found["warnings"]] == [(str(path), 3)]
+    for said in (warned.stderr, listed.stderr):
+        assert f"warning: {path}:3: the description is not written yet" in said
+    assert [(each["level"], each["message"].split()[0]) for each in examined if each["check"] == "skills"] == [
+        ("warning", "tea")
+    ]
+    assert json.loads(results(speech)[0])["skills"] == []
+    first, *_, last = provider.bodies()
+    assert (offered(first), offered(last)) == ({}, {"skill_tea": "Makes tea."})
+    assert again["warnings"] == []
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,11 @@ def skills(home: Paths) -> Iterator[Finding]:
     shelf = Skills(home.skills)
     for flaw in shelf.flaws:
         yield error("skills", str(flaw), "Correct the file; it holds from the next turn on.")
-    names = [skill.name for skill in shelf.all()]
+    for skill in shelf.all():
+        if not skill.is_described:
+            said = f"{skill.name} is offered to nobody: its description is not written yet."
+            yield warning("skills", said, f"Say what it does and when to use it, in {skill.folder}/SKILL.md.")
+    names = [skill.name for skill in shelf.offered()]
     if names:
         yield ok("skills", f"{len(names)} loaded: {', '.join(names)}.")
 

@@ -1,7 +1,7 @@
 """moot skills: the skills on the shelf, as files. No daemon is needed; one that runs sees every change by itself."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,13 @@ from moot.domain.agent import Flaw
 from moot.domain.errors import BadRequest, ConfigError, NotFound
 from moot.domain.front_matter import Broken
 from moot.domain.shell import Level
-from moot.domain.skill import SKILL_FILE, Skill, SkillSource, SkillType
+from moot.domain.skill import SKILL_FILE, UNWRITTEN, Skill, SkillSource, SkillType
 from moot.tools.shell_grammar import classify_script
 from moot.tools.skill_draft import drafted
 from moot.tools.skill_shelf import Skills, read_skill
 from moot.tools.skills import tool_name
 
+_NOT_OFFERED = "the description is not written yet, and agents are not offered the skill before it is"
 _FIX = "Mend the file; it counts from then on."
 # What a new skill says until its author says something better.
 _BEGUN = {
@@ -55,8 +56,7 @@ def _list() -> None:
         return output.table(["NAME", "TYPE", "SOURCE", "DESCRIPTION"], rows) or "No skill yet; see `moot skills new`."
 
     output.emit(found, render=render)
-    for flaw in shelf.flaws:
-        output.note(output.paint("flaw: ", sys.stderr, fg="red") + safe.clean(str(flaw)))
+    _complain(shelf.flaws, [flaw for skill in shelf.all() for flaw in _unwritten(shelf.folder, skill.name)])
 
 
 @skills.command()
@@ -105,12 +105,13 @@ def new(name: str, description: str, kind: str, source: Path | None) -> None:
     Exits with 1 when there is one of that name, and with 2 when the name or the text will not do.
     """
     definition = _BEGUN[SkillType(kind)] if source is None else _read(source)
-    said = description or "Say here what this does, and when to use it."
-    members = drafted({"name": name, "description": said, "type": kind, "definition": definition})
+    members = drafted({"name": name, "description": description or UNWRITTEN, "type": kind, "definition": definition})
     skill = _shelf().add(members, source=SkillSource.PERSON)
     path = f"{skill.folder}/{SKILL_FILE}"
 
     def render(_: Any) -> str:
+        if not skill.is_described:
+            return f"Made {path}. Say there what it does and when to use it; agents are not offered it before."
         return f"Made {path}. Edit it; agents can use {tool_name(skill.name)} from their next turn on."
 
     output.emit({**_shape(skill), "path": path}, render=render)
@@ -122,19 +123,23 @@ def new(name: str, description: str, kind: str, source: Path | None) -> None:
 def validate(path: Path | None) -> int:
     """Check the skills, or those at PATH: a SKILL.md, the folder of a skill, or a folder of skills.
 
-    Exits with 78 when one is broken, and with 6 when there is none at PATH.
+    A description that nobody has written yet is a warning. Exits with 78 when one is broken, and with 6 when there is
+    none at PATH.
     """
     places = [(paths().skills, name) for name in _shelf().names()] if path is None else _places(path.resolve())
     flaws = [flaw for shelf, name in places for flaw in _flaws(shelf, name)]
+    warnings = [flaw for shelf, name in places for flaw in _unwritten(shelf, name)]
     error = ConfigError("\n".join(map(str, flaws)), fix=_FIX) if flaws else None
     data = {
         "valid": not flaws,
         "skills": [str(shelf / name) for shelf, name in places],
         "flaws": [{"path": flaw.path, "line": flaw.line, "reason": flaw.reason} for flaw in flaws],
+        "warnings": [{"path": flaw.path, "line": flaw.line, "reason": flaw.reason} for flaw in warnings],
     }
-    output.emit(data, render=lambda _: f"{len(places)} checked, {len(flaws)} to mend.", error=error)
-    for flaw in flaws if not output.wants_json() else ():
-        output.note(output.paint("flaw: ", sys.stderr, fg="red") + safe.clean(str(flaw)))
+    seen = f", {len(warnings)} to look at" if warnings else ""
+    output.emit(data, render=lambda _: f"{len(places)} checked, {len(flaws)} to mend{seen}.", error=error)
+    if not output.wants_json():
+        _complain(flaws, warnings)
     return int(Exit.BAD_CONFIG if flaws else Exit.OK)
 
 
@@ -195,6 +200,12 @@ def trust(name: str, yes: bool) -> None:
     output.emit({**_shape(agreed), "trusted": True}, render=lambda _: f"{safe.line(name)} is agreed to.")
 
 
+def _complain(flaws: Iterable[Flaw], warnings: Iterable[Flaw]) -> None:
+    for word, colour, told in (("flaw: ", "red", flaws), ("warning: ", "yellow", warnings)):
+        for flaw in told:
+            output.note(output.paint(word, sys.stderr, fg=colour) + safe.clean(str(flaw)))
+
+
 def _shelf() -> Skills:
     return Skills(paths().skills)
 
@@ -231,6 +242,19 @@ def _flaws(shelf: Path, name: str) -> Iterator[Flaw]:
         verdict = classify_script(path.read_text(encoding="utf-8", errors="replace"))
         if verdict.level is Level.DANGEROUS:
             yield Flaw(path=str(path), line=1, reason=f"it would be refused: {verdict.reason}")
+
+
+def _unwritten(shelf: Path, name: str) -> Iterator[Flaw]:
+    """What keeps a skill that is not broken from being offered."""
+    try:
+        skill = read_skill(shelf, name)
+    except Broken:
+        return
+    if not skill.is_described:
+        path = shelf / name / SKILL_FILE
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        line = next((number for number, text in enumerate(lines, 1) if text.startswith("description")), 1)
+        yield Flaw(path=str(path), line=line, reason=_NOT_OFFERED)
 
 
 def _origin(skill: Skill) -> str:

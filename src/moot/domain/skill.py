@@ -11,6 +11,8 @@ from moot.domain.ports import RunContext, ToolResult
 SKILL_FILE = "SKILL.md"
 NAME_LENGTH = 64
 DESCRIPTION_LENGTH = 1024
+# What a new skill says of itself until its author does.
+UNWRITTEN = "Say here what this does, and when to use it."
 ALLOWED_NAME = "lower-case letters a-z, digits and single hyphens between them, at most 64"
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -44,6 +46,11 @@ class Skill:
     folder: str = ""
     source: SkillSource = SkillSource.PERSON
     taint: frozenset[str] = frozenset()
+
+    @property
+    def is_described(self) -> bool:
+        """Whether somebody has said what it does: without that a model cannot know when to take it up."""
+        return self.description != UNWRITTEN
 
     def blanks(self) -> list[str]:
         """The names a template wants filled in, in the order they come."""

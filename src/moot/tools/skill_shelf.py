@@ -64,6 +64,10 @@ class Skills:
         skills = self._shelf.skills
         return [skills[name] for name in sorted(skills)]
 
+    def offered(self) -> list[Skill]:
+        """Those that agents are told of."""
+        return [skill for skill in self.all() if skill.is_described]
+
     def names(self) -> list[str]:
         """Every folder that has a SKILL.md, good or broken."""
         return sorted(self._shelf.stamps)

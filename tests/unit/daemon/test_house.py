@@ -9,6 +9,7 @@ from moot.daemon.config import ConfigFile
 from moot.daemon.house import Facts, House
 from moot.daemon.principal import OWNER
 from moot.domain.agent import ROLES
+from moot.domain.errors import NotFound
 from moot.domain.sandbox import SandboxReport
 from moot.wire import moot_pb2 as pb
 

@@ -20,7 +20,7 @@ _OUT_OF_REACH = re.compile(
 _SILENT = (("curl", (6, 7)), ("wget", (4,)))
 _HERE = re.compile(r"localhost|\b127\.|\[?::1\b|0\.0\.0\.0")
 _NO_NETWORK = (
-    "(Commands have no network here, so nothing outside the sandbox can be reached; trying again does not help. "
+    "(Commands have no network here, so nothing outside the sandbox answers; trying again does not help. "
     "web_fetch and web_search read pages where you have them. The person can give commands a network with "
     "`network = true` under [sandbox] in config.toml.)"
 )

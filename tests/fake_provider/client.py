@@ -39,6 +39,10 @@ class Provider:
         """How many answers are under way."""
         return int(self._call("GET", "/requests")["active"])
 
+    def tells(self, facts: dict[str, Any]) -> None:
+        """What it answers to a GET, by path."""
+        self._call("POST", "/facts", facts)
+
     def release(self) -> None:
         """Let every held or stalled answer go on."""
         self._call("POST", "/release")

@@ -23,6 +23,8 @@ class Server:
         self.key = key
         self.requests: list[dict[str, Any]] = []
         self.program: list[dict[str, Any]] = []
+        # What it says of itself, by path; nothing unless told.
+        self.facts: dict[str, Any] = {}
         self.active = 0
         self._changed = asyncio.Condition()
         self._released = asyncio.Event()
@@ -35,6 +37,8 @@ class Server:
         app.router.add_post("/program", self._add)
         app.router.add_post("/release", self._release)
         app.router.add_post("/reset", self._reset)
+        app.router.add_post("/facts", self._learn)
+        app.router.add_get("/{path:.*}", self._tell)
         return app
 
     # ---- control --------------------------------------------------------------------------------
@@ -62,7 +66,16 @@ class Server:
     async def _reset(self, request: web.Request) -> web.Response:
         self.requests.clear()
         self.program.clear()
+        self.facts.clear()
         return web.json_response({})
+
+    async def _learn(self, request: web.Request) -> web.Response:
+        self.facts.update(await request.json())
+        return web.json_response({})
+
+    async def _tell(self, request: web.Request) -> web.Response:
+        told = self.facts.get(request.path)
+        return web.json_response({} if told is None else told, status=404 if told is None else 200)
 
     # ---- the wires ------------------------------------------------------------------------------
 

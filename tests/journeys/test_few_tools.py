@@ -4,8 +4,13 @@ import json
 import os
 from typing import Any
 
+import pytest
+
+from moot.cli import hands
+from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home, running
 from tests.fake_provider import Provider
+from tests.terminal import terminal
 
 CONFIG = PROVIDER_CONFIG.replace('model = "m"\nwindow = 100000', 'model = "m"\nwindow = 8192')
 OWN = '''
@@ -120,6 +125,29 @@ def test_where_a_model_cannot_use_tools_that_is_said_once_beside_the_answer(home
     assert examined.returncode == 0
     assert "fake is ready, the default. It cannot use tools" in examined.stdout
     assert "All is well" in examined.stdout or "Nothing is broken" in examined.stdout
+
+
+def test_the_toolbar_of_the_chat_says_that_a_model_cannot_use_tools(home: Home, provider: Provider) -> None:
+    changed(home, 'model = "m"', 'model = "m"\ntools = "none"')
+    with running(home), terminal(home, "chat", "ada") as person:
+        person.wait_for("no tools")
+        person.type("\x04")
+        assert person.wait_for_exit() == 0
+
+
+@pytest.mark.parametrize(
+    ("agent", "shown"),
+    [
+        ({"model_tools": "none", "all_tools": True}, "m · no tools"),
+        ({"model_tools": "none", "prefixes": ["fs_*"]}, "m · no tools"),
+        # One that has no tools anyway misses none.
+        ({"model_tools": "none"}, "m"),
+        ({"model_tools": "schema", "all_tools": True}, "m"),
+        ({"model_tools": "", "all_tools": True}, "m"),
+    ],
+)
+def test_a_model_is_marked_only_where_its_agent_misses_something(agent: dict[str, Any], shown: str) -> None:
+    assert hands.model(pb.AgentInfo(model="m", **agent)) == shown
 
 
 def test_where_a_model_can_use_tools_nothing_is_said(home: Home, provider: Provider) -> None:

@@ -227,5 +227,61 @@ def test_a_person_chooses_from_what_was_found(bare: Home, provider: Provider, mo
     assert load_config(bare.path / "config.toml")[0].models["openai"].model == "m-1"
 
 
+def test_the_window_that_a_server_tells_is_written_and_holds(bare: Home, provider: Provider) -> None:
+    provider.tells({"/v1/models": {"data": [{"id": "m", "max_model_len": 24000}]}})
+
+    told = init(bare, *own_server(provider))
+    said = init(bare, *own_server(provider)[:-1])
+    config = bare.path / "config.toml"
+    config.write_text(
+        config.read_text().replace("window = 24000", "window = 20000 # mine") + '[listen]\nhttp = "off"\n'
+    )
+    kept = init(bare, *own_server(provider))
+    with running(bare) as daemon:
+        (listed,) = [each for each in daemon.cli_json("models")["data"] if each["name"] == "own"]
+
+    assert document(told)["data"]["window"] == 24000
+    assert "It can see 24000 tokens" in said.stdout
+    # What a person wrote for this model stays.
+    assert document(kept)["data"]["window"] == 20000
+    assert "window = 20000 # mine" in config.read_text()
+    assert (listed["window"], listed["tools_left_out"]) == (20000, [])
+
+
+def test_another_model_on_the_same_server_has_its_own_window(bare: Home, provider: Provider) -> None:
+    rows = [{"id": "m", "max_model_len": 24000}, {"id": "n", "max_model_len": 4096}]
+    provider.tells({"/v1/models": {"data": rows}})
+
+    init(bare, *own_server(provider))
+    init(bare, "--base-url", f"{provider.url}/v1", "--model", "n", "--no-input", "--json")
+
+    assert load_config(bare.path / "config.toml")[0].models["own"].window == 4096
+
+
+def test_a_window_that_is_not_told_is_assumed_and_that_is_said(bare: Home, provider: Provider) -> None:
+    done = init(bare, *own_server(provider)[:-1])
+
+    assert done.returncode == 0
+    assert "8192 tokens are assumed" in done.stdout
+    assert "set `window` in [models.own]" in done.stdout
+    assert "window" not in (bare.path / "config.toml").read_text()
+
+
+def test_without_a_key_a_person_is_told_which_there_could_be_and_which_model_can_use_tools(
+    bare: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in NO_KEYS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")
+
+    with terminal(bare, "init") as person:
+        person.wait_for("SmolLM2, embedded (98 MB, no key; uses no tools)")
+        person.wait_for("Qwen2.5 Coder, embedded (1.1 GB, no key; can use tools)")
+        person.wait_for("ANTHROPIC_API_KEY")
+        person.wait_for("Which one")
+        person.type("\x03")
+        assert person.wait_for_exit(30) == 130
+
+
 def test_an_unknown_provider_is_a_usage_error(bare: Home) -> None:
     assert run_cli(bare, "init", "--provider", "nobody").returncode == 2

@@ -12,7 +12,7 @@ from moot.daemon.paths import make_folder
 from moot.domain.config import Config, ModelConfig
 from moot.domain.errors import ConfigError, StoreError
 
-_WRITTEN = ("provider", "base_url", "model", "api_key")
+_WRITTEN = ("provider", "base_url", "model", "api_key", "window")
 
 
 def with_default_model(text: str, model: ModelConfig) -> str:

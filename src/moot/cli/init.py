@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
-from moot.cli import output, prompts, safe, setup
+from moot.cli import output, prompts, safe, setup, window
 from moot.cli.config_edit import repaired, set_aside, with_default_model, with_default_name, write_config
 from moot.cli.connect import answers, paths
 from moot.cli.models import fetch
 from moot.cli.options import program
-from moot.cli.setup import BY_KEY, EMBEDDED, Candidate
+from moot.cli.setup import BY_KEY, EMBEDDED, WITH_HANDS, Candidate
 from moot.client.connection import connect
 from moot.daemon.config import BrokenConfig, load_config
 from moot.daemon.paths import Paths
@@ -79,6 +79,8 @@ def _init(home: Paths, wishes: Wishes) -> dict[str, Any]:
     candidate = asyncio.run(setup.complete(_choose(wishes), os.environ))
     model = _over(config.models.get(candidate.name), candidate.config())
     tested = _test(home, config, model)
+    # Asked after it has spoken, since some servers know only of a model that runs.
+    model = _with_window(config.models.get(candidate.name), model, candidate)
     if replacing:
         output.note(f"The old file is kept as {set_aside(home.config)}.")
     write_config(home.config, with_default_model(_text(home.config), model))
@@ -195,11 +197,15 @@ def _explicit(wishes: Wishes) -> Candidate:
     )
 
 
-def _ask(found: list[Candidate]) -> Candidate:
+def _ask(detected: list[Candidate]) -> Candidate:
+    found = [*detected, WITH_HANDS]
     for number, each in enumerate(found, 1):
         source = f" ({each.variable} is set)" if each.variable else ""
         model = f", {safe.line(each.model)}" if each.model and each.provider != "local" else ""
         output.note(f"  {number}. {each.title}{source}{model}")
+    if not any(each.variable for each in found):
+        keys = ", ".join(f"{each.title} ({each.variable})" for each in BY_KEY)
+        output.note(output.folded(f"With a key in the environment there would also be: {keys}."))
     chosen = found[prompts.number("Which one", default=1, most=len(found)) - 1]
     if chosen.provider == "local":
         return chosen
@@ -211,6 +217,15 @@ def _over(existing: ModelConfig | None, model: ModelConfig) -> ModelConfig:
     if existing is None or existing.provider != model.provider:
         return model
     return replace(existing, base_url=model.base_url, model=model.model, api_key=model.api_key)
+
+
+def _with_window(existing: ModelConfig | None, model: ModelConfig, candidate: Candidate) -> ModelConfig:
+    """The model with what its server says it can see; a window that somebody wrote for this model stays."""
+    if not window.is_asked_for(model) or (model.window and existing is not None and existing.model == model.model):
+        return model
+    with output.progress("Asking how much it can see"):
+        told = asyncio.run(window.window_of(candidate, os.environ))
+    return replace(model, window=told or model.window)
 
 
 # ---- testing and writing ------------------------------------------------------------------------
@@ -257,6 +272,7 @@ def _document(home: Paths, model: ModelConfig, tested: dict[str, Any], *, writte
         "model": model.model,
         "base_url": model.base_url,
         "api_key": model.api_key,
+        "window": model.window,
         "config": str(home.config),
         "written": written,
         "tested": tested,
@@ -270,5 +286,23 @@ def _render(data: dict[str, Any]) -> str:
     if data["written"] and data["api_key"]:
         variable = data["api_key"].removeprefix("env:")
         lines.append(f"The key stays in {variable}; the daemon must be started with it set.")
+    if data["written"] and (said := _seen(data)):
+        lines.append(said)
     lines.append(f"Next: {program()} chat moot")
     return "\n".join(lines)
+
+
+def _seen(data: dict[str, Any]) -> str:
+    """How much the model can see, where its server was asked for it."""
+    from moot.models.catalog import assumed_window  # noqa: PLC0415 - the adapters, after they were used
+
+    name = safe.line(data["name"])
+    if not window.is_asked_for(ModelConfig(name=name, provider=data["provider"], base_url=data["base_url"])):
+        return ""
+    if data["window"]:
+        return f"It can see {data['window']} tokens (`window` in [models.{name}])."
+    assumed = assumed_window(data["provider"], data["base_url"])
+    return (
+        f"Its server does not say how much it can see; {assumed} tokens are assumed. If it is more, set `window` in "
+        f"[models.{name}]: more tools and a longer history fit then."
+    )

@@ -82,7 +82,15 @@ BY_KEY = (
     ),
 )
 
-EMBEDDED = Candidate(name="smollm2", title="SmolLM2, embedded (98 MB, no key)", provider="local", model="smollm2")
+EMBEDDED = Candidate(
+    name="smollm2",
+    title="SmolLM2, embedded (98 MB, no key; uses no tools)",
+    provider="local",
+    model="smollm2",
+)
+WITH_HANDS = Candidate(
+    name="qwen", title="Qwen2.5 Coder, embedded (1.1 GB, no key; can use tools)", provider="local", model="qwen"
+)
 
 
 def with_keys(environ: Mapping[str, str]) -> list[Candidate]:
@@ -151,6 +159,14 @@ def choose(names: Sequence[str], prefer: Sequence[str]) -> str:
 
 async def list_models(candidate: Candidate, environ: Mapping[str, str]) -> list[str]:
     """The names of the models a server offers, newest first where it says; none when it does not answer well."""
+    seconds = PROBE_SECONDS if not candidate.variable else 10.0
+    return _names(await ask_server(candidate, environ, "models", seconds=seconds))
+
+
+async def ask_server(
+    candidate: Candidate, environ: Mapping[str, str], path: str, *, seconds: float
+) -> Mapping[str, Any]:
+    """What a server says at a path of its API, or, after a slash, beside it; nothing when it does not answer well."""
     import aiohttp  # noqa: PLC0415 - slow to import, and only used here
     import msgspec  # noqa: PLC0415
 
@@ -158,8 +174,10 @@ async def list_models(candidate: Candidate, environ: Mapping[str, str]) -> list[
     from moot.models.transport import open_http  # noqa: PLC0415
 
     base = (candidate.base_url or BASE_URLS.get(candidate.provider, "")).rstrip("/")
-    url = f"{base}/v1/models" if candidate.provider == "anthropic" else f"{base}/models"
-    seconds = PROBE_SECONDS if not candidate.variable else 10.0
+    if path.startswith("/"):
+        url = base.removesuffix("/v1") + path
+    else:
+        url = f"{base}/v1/{path}" if candidate.provider == "anthropic" else f"{base}/{path}"
     try:
         async with (
             asyncio.timeout(seconds),
@@ -168,8 +186,8 @@ async def list_models(candidate: Candidate, environ: Mapping[str, str]) -> list[
         ):
             answer = msgspec.json.decode(await response.read()) if response.status == 200 else {}
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
-        return []
-    return _names(answer)
+        return {}
+    return answer if isinstance(answer, dict) else {}
 
 
 def _headers(candidate: Candidate, environ: Mapping[str, str]) -> dict[str, str]:
@@ -181,8 +199,9 @@ def _headers(candidate: Candidate, environ: Mapping[str, str]) -> dict[str, str]
     return {"Authorization": f"Bearer {key}"}
 
 
-def _names(answer: Any) -> list[str]:
-    rows = answer.get("data") if isinstance(answer, dict) else None
-    entries = [row for row in rows or [] if isinstance(row, dict) and isinstance(row.get("id"), str)]
+def _names(answer: Mapping[str, Any]) -> list[str]:
+    listed = answer.get("data")
+    rows = listed if isinstance(listed, list) else []
+    entries = [row for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
     entries.sort(key=lambda row: -row["created"] if isinstance(row.get("created"), int) else 0)
     return [row["id"] for row in entries]

@@ -24,6 +24,11 @@ OWN_WINDOW = 8_192
 WINDOWS = {"openai": 128_000, "anthropic": 200_000}
 
 
+def assumed_window(provider: str, base_url: str) -> int:
+    """What a model can see where nobody says."""
+    return OWN_WINDOW if is_own(base_url) else WINDOWS.get(provider, 0)
+
+
 class Catalog:
     """Models of one configuration. A changed configuration is a new catalog; close the old one when its runs end."""
 
@@ -84,7 +89,7 @@ class Catalog:
             known = ", ".join(self.names) or "none"
             raise NotFound(f"no model is called '{name}'", fix=f"Add [models.{name}], or use one of: {known}.")
         base_url = config.base_url or BASE_URLS.get(config.provider, "")
-        window = config.window or (OWN_WINDOW if is_own(base_url) else WINDOWS.get(config.provider, 0))
+        window = config.window or assumed_window(config.provider, base_url)
         return replace(config, base_url=base_url, window=window)
 
     def _shared_http(self) -> aiohttp.ClientSession:

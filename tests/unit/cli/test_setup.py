@@ -11,19 +11,21 @@ import pytest
 
 from moot.cli import setup
 from moot.cli.setup import BY_KEY, EMBEDDED, Candidate, choose, complete, detect, list_models, servers, with_keys
+from moot.cli.window import window_of
 from moot.domain.errors import BadRequest
 
 
 @contextmanager
-def serving(answer: Any, *, redirect: str = "") -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """A server that gives one answer to every GET; its address, and the headers of what it was asked."""
+def serving(answer: Any, *, redirect: str = "", by_path: bool = False) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """A server that gives one answer to every GET, or one for each path; where, and what it was asked."""
     asked: list[dict[str, str]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked.append({"path": self.path, **{name.lower(): value for name, value in self.headers.items()}})
-            body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-            self.send_response(302 if redirect else 200)
+            said = answer.get(self.path) if by_path else answer
+            body = said if isinstance(said, bytes) else json.dumps(said).encode()
+            self.send_response(302 if redirect else 404 if said is None else 200)
             if redirect:
                 self.send_header("Location", redirect)
             self.send_header("Content-Length", str(len(body)))
@@ -136,3 +138,62 @@ def test_the_preferred_model_is_chosen_where_it_is_offered() -> None:
 def test_a_candidate_names_the_variable_and_never_the_key() -> None:
     for candidate in BY_KEY:
         assert candidate.config().api_key == f"env:{candidate.variable}"
+
+
+# ---- how much a model can see ---------------------------------------------------------------------
+
+
+async def seen(facts: Any, model: str = "m") -> tuple[int, list[str]]:
+    with serving(facts, by_path=True) as (address, asked):
+        candidate = Candidate(
+            name="own", title="Own", provider="openai", base_url=f"http://{address}/v1", model=model, variable="X_KEY"
+        )
+        window = await window_of(candidate, {"X_KEY": "hush"})
+    assert {request["authorization"] for request in asked} == {"Bearer hush"}
+    return window, [request["path"] for request in asked]
+
+
+async def test_a_server_like_vllm_says_it_in_its_list() -> None:
+    rows = [{"id": "other", "max_model_len": 1024}, {"id": "m", "owned_by": "vllm", "max_model_len": 32768}]
+
+    assert await seen({"/v1/models": {"data": rows}}) == (32768, ["/v1/models"])
+
+
+async def test_llama_cpp_says_what_it_was_started_with_and_not_what_the_model_was_trained_for() -> None:
+    facts = {
+        "/v1/models": {"data": [{"id": "any.gguf", "owned_by": "llamacpp", "meta": {"n_ctx_train": 131072}}]},
+        "/props": {"default_generation_settings": {"n_ctx": 16384}},
+    }
+
+    assert await seen(facts) == (16384, ["/v1/models", "/props"])
+    assert (await seen({**facts, "/props": {"default_generation_settings": None}}))[0] == 0
+
+
+async def test_ollama_says_it_of_a_model_that_runs() -> None:
+    facts = {
+        "/v1/models": {"data": [{"id": "m:latest", "owned_by": "library"}, {"id": "o", "owned_by": "library"}]},
+        "/api/ps": {"models": [{"name": "m:latest", "context_length": 4096}, {"name": "o", "context_length": 9999}]},
+    }
+
+    assert await seen(facts) == (4096, ["/v1/models", "/api/ps"])
+
+
+async def test_lm_studio_says_it_of_a_model_that_is_loaded() -> None:
+    row = {"id": "m", "state": "loaded", "max_context_length": 131072, "loaded_context_length": 8192}
+
+    found = await seen({"/v1/models": {"data": [{"id": "m"}]}, "/api/v0/models": {"data": [row]}})
+
+    assert found == (8192, ["/v1/models", "/api/ps", "/api/v0/models"])
+
+
+@pytest.mark.parametrize("said", [None, 0, -1, True, "32768", 1.5, 10**30, [], {}])
+async def test_what_is_no_window_is_not_taken_for_one(said: Any) -> None:
+    assert (await seen({"/v1/models": {"data": [{"id": "m", "max_model_len": said}]}}))[0] == 0
+    assert (await seen({"/api/ps": {"models": [{"name": "m", "context_length": said}]}}))[0] == 0
+
+
+@pytest.mark.parametrize(
+    "nonsense", [b"<html>", b"[]", b"7", b'{"data": [[]], "models": 1}', b'{"data": [{"id": []}]}']
+)
+async def test_a_server_that_talks_nonsense_says_nothing(nonsense: bytes) -> None:
+    assert (await seen({"/v1/models": nonsense, "/api/ps": nonsense, "/api/v0/models": nonsense}))[0] == 0

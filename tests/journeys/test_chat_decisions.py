@@ -62,6 +62,7 @@ def test_a_decision_on_what_was_settled_meanwhile_decides_nothing(home: Home) ->
             assert run_cli(home, "inbox", "deny", ask["ask_id"]).returncode == 0
             person.wait_for("connected again")
             person.wait_for("said no")
+            person.wait_off_screen("allow set_title?")
             person.type("\r")
             person.wait_for("nothing was decided")
             person.type("\x04")

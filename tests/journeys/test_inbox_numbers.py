@@ -53,11 +53,12 @@ async def test_what_waits_is_listed_in_what_fits_and_decided_by_its_number(home:
             assert all(len(line) <= 80 for line in listed.splitlines()), listed
             entry = listed.splitlines()
             assert entry[0].startswith(" 1  title the conversation A title that is")
-            assert entry[1] == "    why: it is on the list of tools that always ask"
-            assert entry[2].startswith("    ada with user, until ")
-            assert entry[4].startswith(" 2  title the conversation Short")
+            assert entry.count("    why: it is on the list of tools that always ask") == 2
+            at = entry.index("    why: it is on the list of tools that always ask")
+            assert entry[at + 1].startswith("    ada with user, until ")
+            assert entry[at + 3].startswith(" 2  title the conversation Short")
             assert "See all of one with: moot inbox show N" in listed
-            assert LONG.strip() in whole.replace("\n", "")
+            assert LONG.strip() in " ".join(whole.split())
             # The second is still number 2 once the first is decided, as long as nothing was listed anew.
             commands = [["inbox"], ["inbox", "approve", "1"], ["inbox", "deny", "2"], ["inbox", "approve", "2"]]
             done = await asyncio.to_thread(at_a_terminal, home, *commands)

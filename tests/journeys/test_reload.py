@@ -34,7 +34,9 @@ async def test_a_good_configuration_counts_from_the_reload_on(home: Home, provid
             text = config_of(home).read_text()
             home.write_config(text.replace('default_model = "fake"', 'default_model = "claude"'))
             await talk.say("ada", "two")
-            assert list((await reloaded(talk)).flaws) == []
+            told = await reloaded(talk)
+            assert list(told.flaws) == []
+            assert list(told.changed) == ["default_model"]
             assert (await talk.say("ada", "three")).ended.provider == "anthropic"
     assert [request["path"] for request in provider.requests()] == [
         "/v1/chat/completions",
@@ -63,6 +65,19 @@ async def test_a_broken_configuration_is_told_with_its_line_and_the_last_good_on
             home.write_config(good)
             assert list((await reloaded(talk)).flaws) == []
             assert daemon.cli("reload", "--json").returncode == 0
+
+
+async def test_a_reload_says_what_has_changed(home: Home) -> None:
+    with running(home) as daemon:
+        assert daemon.cli("reload").stdout.endswith(" agents loaded. Nothing has changed.\n")
+        home.write_config(config_of(home).read_text() + "\n[sandbox]\nbackground_jobs = 3\n")
+        home.write_agent("dee")
+        home.write_agent("ada", "You are another ada.")
+        said = daemon.cli("reload").stdout
+        assert "Configuration changed: sandbox.\n" in said
+        assert "Agents changed: ada (changed), dee (new).\n" in said
+        home.write_config(config_of(home).read_text().replace("background_jobs = 3", "background_jobs = 4"))
+        assert daemon.cli_json("reload")["data"]["changed"] == ["sandbox.background_jobs"]
 
 
 async def test_a_hangup_signal_reloads_too(home: Home, provider: Provider) -> None:

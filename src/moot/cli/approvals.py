@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from moot.cli import safe, whoasks
+from moot.cli import flow, safe, whoasks
 from moot.domain.senders import is_grant
 from moot.wire import moot_pb2 as pb
 
@@ -12,6 +12,8 @@ DECISIONS = {"o": "once", "r": "run", "a": "always", "d": "deny"}
 # Enough to judge a change by; the rest is one command away.
 PREVIEW_ROWS = 200
 _COLUMNS = 400
+# Before each row of what is to be decided on.
+GUTTER = "│ "
 _ALLOWED = {"once": "allowed once", "run": "allowed in this run", "always": "allowed from now on"}
 
 
@@ -19,10 +21,19 @@ _ALLOWED = {"once": "allowed once", "run": "allowed in this run", "always": "all
 Shown = pb.ApprovalEvent | pb.AskInfo
 
 
-def lines(approval: Shown, *, rows: int = PREVIEW_ROWS) -> list[str]:
-    """What would be done, why it is asked, and the preview; all clean."""
-    shown = [f"{safe.exact_line(approval.tool)} waits for your approval: {safe.exact_line(approval.reason)}"]
-    return shown + [f"  {row}" for row in (*whoasks.lines(approval), *call(approval), *preview(approval, rows))]
+def lines(approval: Shown, *, rows: int = PREVIEW_ROWS, width: int = 0) -> list[str]:
+    """What would be done, why it is asked, and the preview; all clean.
+
+    On a terminal of so many columns rows are broken between words. There every row of the call and of its preview has
+    a mark before it, so that where a row is broken cannot be taken for where it ends.
+    """
+    head = f"{safe.exact_line(approval.tool)} waits for your approval: {safe.exact_line(approval.reason)}"
+    told = [head, *(f"  {line}" for line in whoasks.lines(approval))]
+    mark = f"  {GUTTER}" if width else "  "
+    told = [flow.wrapped(line, width, indent="  ") for line in told]
+    return told + [
+        flow.wrapped(mark + row, width, indent="    ") for row in (*call(approval), *preview(approval, rows))
+    ]
 
 
 def call(approval: Shown) -> list[str]:
@@ -37,6 +48,9 @@ def preview(approval: Shown, rows: int = PREVIEW_ROWS) -> list[str]:
     if not approval.preview.strip():
         return []
     found = safe.exact(approval.preview).rstrip("\n").split("\n")
+    if found[1:2] == [""] and not call(approval):
+        # One line says the call, what follows is about it.
+        del found[1]
     if not rows:
         return found
     where = f"moot inbox show {safe.line(approval.ask_id)}"
@@ -74,8 +88,12 @@ def _argument(name: str, value: Any) -> Iterator[str]:
     yield from (f"  │ {row}" for row in safe.exact(value).split("\n"))
 
 
-def choices(approval: Shown) -> list[str]:
+def choices(approval: Shown, width: int = 0) -> list[str]:
     """The four decisions; the rule stands there before anybody can write it."""
+    return [flow.wrapped(line, width, indent="    ") for line in _choices(approval)]
+
+
+def _choices(approval: Shown) -> list[str]:
     once = keys(approval)
     if not approval.rule:
         return [f"  {once} · d deny", *(f"  ({line})" for line in once_only(approval))]

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from moot.cli import background, job_lines, output, safe, shapes, stopping, voices, waiting
+from moot.cli import background, flow, job_lines, output, run_lines, safe, shapes, stopping, voices, waiting
 from moot.cli.connect import answers, ask_daemon, call, daemon_client, paths, remote_address
 from moot.cli.exits import Exit
 from moot.cli.stopping import Farewell
@@ -121,11 +121,16 @@ async def _look(
 def _asks_text(asks: list[pb.AskInfo]) -> list[str]:
     """Each open question with its options and each approval with its reason, and how to settle it."""
     told: list[str] = []
+    width = output.columns(sys.stdout)
+    # In a pipe ids are whole; a person may have to type one.
+    names = run_lines.short_ids([info.ask_id for info in asks]) if width else {}
     for info in asks:
         verb = "waits for an approval by" if info.kind == "approval" else "asks"
-        told += ["", output.paint(f"{safe.line(info.agent)} {verb} {safe.line(info.sender)}:", bold=True)]
-        told += [f"  {line}" for line in waiting.lines(info)]
-        told.append(output.paint(f"  {waiting.advice(info)}", dim=True))
+        head = f"{safe.line(info.agent)} {verb} {safe.line(info.sender)}:"
+        told += ["", output.paint(flow.wrapped(head, width, indent="  "), bold=True)]
+        told += [flow.wrapped(f"  {line}", width, indent="    ") for line in waiting.lines(info)]
+        advice = waiting.advice(info, names.get(info.ask_id, ""))
+        told.append(output.paint(flow.wrapped(f"  {advice}", width, indent="    "), dim=True))
     return told
 
 
@@ -201,6 +206,7 @@ def reload() -> int:
     """
     answer = ask_daemon(pb.ClientMessage(reload=pb.ReloadMsg())).reloaded
     data = {"agents": answer.agents, "flaws": list(answer.flaws), "restart": list(answer.restart)}
+    data |= {"changed": list(answer.changed), "changed_agents": list(answer.changed_agents)}
     ignored = set(map(safe.clean, _ignored()))
     broken = [flaw for flaw in answer.flaws if safe.clean(flaw) not in ignored]
     stays = ""
@@ -211,7 +217,7 @@ def reload() -> int:
     elif answer.flaws:
         stays = "The rest of the configuration is in force."
     error = _broken(broken, f"{stays} Correct it, then reload again.") if broken else None
-    output.emit(data, render=lambda _: f"{voices.plural(answer.agents, 'agent')} loaded.", error=error)
+    output.emit(data, render=lambda _: _reloaded_text(answer), error=error)
     if answer.flaws and not output.wants_json():
         _note_flaws(answer.flaws)
         output.note(stays)
@@ -219,6 +225,16 @@ def reload() -> int:
         keys = ", ".join(map(safe.line, answer.restart))
         output.note(output.folded(f"From the next start on (moot down, moot up): {keys}."))
     return int(Exit.BAD_CONFIG if broken else Exit.OK)
+
+
+def _reloaded_text(answer: pb.Reloaded) -> str:
+    told = [f"{voices.plural(answer.agents, 'agent')} loaded."]
+    for what, found in (("Configuration", answer.changed), ("Agents", answer.changed_agents)):
+        if found:
+            told.append(f"{what} changed: {', '.join(map(safe.line, found))}.")
+    if len(told) == 1 and not answer.flaws:
+        told[0] += " Nothing has changed."
+    return output.folded("\n".join(told), sys.stdout, indent="  ")
 
 
 @click.command()

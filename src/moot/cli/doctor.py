@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
@@ -23,6 +24,8 @@ _MARKS = {OK: ("✓", "green"), NOTE: ("·", "blue"), WARNING: ("!", "yellow"), 
 _DAEMON_SECONDS = 30.0
 # How long MCP servers are waited for; after that the last that is known of them is told.
 _SERVER_SECONDS = 20.0
+# Where messages begin, below the name of the check.
+_UNDER = " " * 15
 
 
 class Unhealthy(MootError):
@@ -152,9 +155,11 @@ def _render(data: dict[str, Any]) -> str:
     lines = []
     for finding in data["findings"]:
         mark, colour = _MARKS[finding["level"]]
-        lines.append(f"{output.paint(mark, fg=colour)} {finding['check']:<12} {safe.line(finding['message'])}")
+        told = _hung(f"  {finding['check']:<12} ", safe.line(finding["message"]))
+        lines.append(output.paint(mark, fg=colour) + told[1:])
         if finding["fix"]:
-            lines.append(f"  {'':<12} {output.paint('fix:', fg='green')} {safe.line(finding['fix'])}")
+            told = _hung(f"{_UNDER}fix: ", safe.line(finding["fix"]))
+            lines.append(told.replace("fix:", output.paint("fix:", fg="green"), 1))
     errors, warnings = (sum(each["level"] == level for each in data["findings"]) for level in (ERROR, WARNING))
     looked_at = f"{warnings} to look at" if warnings else ""
     if errors:
@@ -162,3 +167,8 @@ def _render(data: dict[str, Any]) -> str:
     else:
         summary = f"Nothing is broken; {looked_at}" if warnings else "All is well"
     return "\n".join([*lines, "", f"{summary}."])
+
+
+def _hung(head: str, text: str) -> str:
+    """The text beside its head, and below it where the terminal ends."""
+    return output.folded(head + text, sys.stdout, indent=" " * len(head))

@@ -1,6 +1,7 @@
 """Follows one run to its end for a command: shows what it says, asks the person what it asks, stops it on Ctrl-C."""
 
 import asyncio
+import shlex
 import signal
 import sys
 from contextlib import aclosing, suppress
@@ -167,7 +168,9 @@ class Following:
 
     def _leave_the_line(self, bar: Spinner) -> int:
         bar.hide()
-        fix = f"The message stays in line; `moot history {safe.line(self._target.agent)}` shows when it is answered."
+        whose = f" --as {shlex.quote(self._target.sender)}" if self._target.sender else ""
+        history = safe.line(f"moot history {self._target.agent}{whose}")
+        fix = f"The message stays in line; `{history}` shows when it is answered."
         told = "the run in front still goes on"
         if self._front:
             fix = f"{waiting.advice(self._front[0])} {fix}"

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from moot.cli import approvals, numbers, output, questions, safe, shapes, waiting, whoasks
+from moot.cli import approvals, flow, numbers, output, questions, safe, shapes, waiting, whoasks
 from moot.cli.connect import ask_daemon, utf8
 from moot.cli.exits import Exit
 from moot.cli.memory import when
@@ -53,9 +53,20 @@ def _list() -> None:
 
 def _numbered(found: list[pb.AskInfo]) -> list[str]:
     """For a person at a terminal: what fits there, each with a number to name it by."""
-    width = output.terminal_width()
-    told = [line for number, info in enumerate(found, 1) for line in (*waiting.block(info, number, width), "")]
-    return told + [output.paint(safe.fit(line, width), dim=True) for line in waiting.how(found)]
+    width = output.columns(sys.stdout)
+    folders = _folders()
+    told = [
+        line
+        for number, info in enumerate(found, 1)
+        for line in (*waiting.block(info, number, width, folders.get(info.run_id, "")), "")
+    ]
+    return told + [output.paint(flow.wrapped(line, width, indent="  "), dim=True) for line in waiting.how(found)]
+
+
+def _folders() -> dict[str, str]:
+    """The working directories of the runs that go on, by their ids."""
+    found = ask_daemon(pb.ClientMessage(list_runs=pb.ListRunsMsg())).run_list.runs
+    return {info.run_id: info.cwd for info in found}
 
 
 @inbox.command()
@@ -88,7 +99,7 @@ def approve(ask_id: str, *, whole: bool, yes: bool, attempt: int | None, **chose
         raise click.UsageError("--any goes with --run or --always.")
     info = _approval(ask_id)
     if not output.wants_json():
-        output.note("\n".join(approvals.lines(info)))
+        output.note("\n".join(approvals.lines(info, width=output.columns(sys.stderr))))
     rule = info.whole_rule if whole else info.rule
     # Where none can be made there is nothing to agree to, and the daemon says why.
     if rule and (whole or wanted == ["always"]) and not yes:
@@ -171,7 +182,7 @@ def _approval(ask_id: str) -> pb.AskInfo:
 def _confirm(rule: str, *, only_now: bool) -> None:
     """Nobody writes a rule without having seen it."""
     shown = safe.exact_line(rule) + (" (for this run alone)" if only_now else "")
-    output.note(f"This writes the rule: {shown}")
+    output.note(output.folded(f"This writes the rule: {shown}", indent="  "))
     if output.wants_json() or not sys.stdin.isatty():
         raise BadRequest(
             f"nothing was decided: there is nobody to ask about the rule: {shown}", fix="Add --yes to write it."
@@ -186,7 +197,7 @@ def _decide(info: pb.AskInfo, attempt: int | None, decision: str, *, whole: bool
     refused = decision != "deny" and decided.state == "denied"
     said = "It was denied already." if refused else _said(info, decision)
     rule = f"\nThe rule: {safe.exact_line(decided.rule)}" if decided.rule else ""
-    output.emit(data, render=lambda _: said + rule)
+    output.emit(data, render=lambda _: output.folded(said + rule, sys.stdout, indent="  "))
     return int(Exit.DENIED if refused else Exit.OK)
 
 
@@ -215,12 +226,14 @@ def _what(info: pb.AskInfo) -> str:
 
 
 def _shown(info: pb.AskInfo) -> list[str]:
+    width = output.columns(sys.stdout)
     where = f"{whoasks.conversation(info)}, until {when(info.expires_at)}: {safe.line(info.ask_id)}"
     if info.kind != "approval":
         asked = (line for question in info.questions for line in questions.lines(question))
-        return [where, *whoasks.lines(info), *asked]
-    shown = [where, *approvals.lines(info, rows=0), "  arguments:"]
-    shown += [f"    {line}" for line in approvals.arguments(info.arguments)]
+        return [flow.wrapped(line, width, indent="  ") for line in (where, *whoasks.lines(info), *asked)]
+    shown = [flow.wrapped(where, width, indent="  "), *approvals.lines(info, rows=0, width=width), "  arguments:"]
+    shown += [flow.wrapped(f"    {line}", width, indent="      ") for line in approvals.arguments(info.arguments)]
     rules = (("--always", info.rule), ("--always --any", info.whole_rule))
-    shown += [f"  {flags} would write: {safe.exact_line(rule)}" for flags, rule in rules if rule]
-    return shown + [f"  {line}" for line in approvals.once_only(info)]
+    told = [f"  {flags} would write: {safe.exact_line(rule)}" for flags, rule in rules if rule]
+    told += [f"  {line}" for line in approvals.once_only(info)]
+    return shown + [flow.wrapped(line, width, indent="    ") for line in told]

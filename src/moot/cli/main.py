@@ -5,9 +5,11 @@ Nothing heavy may be imported here: `moot --help` is answered from this file alo
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import click
 
@@ -83,6 +85,9 @@ ALIASES = {
     "secret": "secrets",
     "skill": "skills",
 }
+
+
+_UNKNOWN = re.compile("No such command '([^']+)'")
 
 
 class LazyGroup(click.Group):
@@ -178,6 +183,13 @@ def _usage(error: click.ClickException) -> int:
         return int(Exit.USAGE)
     context = getattr(error, "ctx", None)
     command = context.command_path if isinstance(context, click.Context) else "moot"
-    mended = _Usage(error.format_message(), fix=f"`{command} --help` shows how it is used.")
+    mended = _Usage(error.format_message(), fix=f"{_meant(error)}`{command} --help` shows how it is used.")
     output.fail(mended)
     return int(Exit.USAGE)
+
+
+def _meant(error: click.ClickException) -> str:
+    """What a command that is not there was perhaps meant to be."""
+    unknown = _UNKNOWN.match(error.format_message())
+    near = get_close_matches(unknown[1], COMMANDS, n=2, cutoff=0.6) if unknown else []
+    return f"Did you mean: {' or '.join(f'moot {name}' for name in near)}? " if near else ""

@@ -238,7 +238,7 @@ def usage(agent: str, sender: str, everything: bool) -> None:
             [
                 f"└ {info.agent}" if info.root_agent else info.agent,
                 info.sender,
-                info.model or "-",
+                info.model or "no model",
                 str(info.runs),
                 voices.count(info.prompt),
                 voices.count(info.completion),

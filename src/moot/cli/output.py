@@ -86,9 +86,11 @@ def fail(error: MootError) -> int:
 
 def complain(error: MootError) -> None:
     """The error and its fix on stderr."""
-    note(f"{paint('error:', sys.stderr, fg='red', bold=True)} {safe.clean(error.message)}")
+    told = folded(f"error: {safe.clean(error.message)}", indent="  ")
+    note(told.replace("error:", paint("error:", sys.stderr, fg="red", bold=True), 1))
     if error.fix:
-        note(f"{paint('  fix:', sys.stderr, fg='green')} {safe.clean(error.fix)}")
+        told = folded(f"  fix: {safe.clean(error.fix)}", indent="       ")
+        note(told.replace("  fix:", paint("  fix:", sys.stderr, fg="green"), 1))
 
 
 def note(text: str) -> None:
@@ -99,10 +101,12 @@ def note(text: str) -> None:
 
 def folded(text: str, stream: TextIO | None = None, *, indent: str = "") -> str:
     """Prose broken between words where the terminal ends; as it is where `stream` (stderr unless told) is none."""
-    where = stream or sys.stderr
-    if not where.isatty():
-        return text
-    return flow.wrapped(text, max(20, os.get_terminal_size(where.fileno()).columns - 1), indent=indent)
+    return flow.wrapped(text, columns(stream or sys.stderr), indent=indent)
+
+
+def columns(stream: TextIO) -> int:
+    """How wide a row may be on a terminal, the last column left free, where they differ; 0 where there is none."""
+    return max(20, os.get_terminal_size(stream.fileno()).columns - 1) if stream.isatty() else 0
 
 
 def progress(text: str) -> Spinner:

@@ -62,7 +62,8 @@ class Prompter:
             output.note("\n".join([*whoasks.lines(asked), *questions.lines(asked.questions[len(self._given)])]))
             self._prompt("answer › ")
         else:
-            output.note("\n".join([*approvals.lines(asked), *approvals.choices(asked)]))
+            width = output.columns(sys.stderr)
+            output.note("\n".join([*approvals.lines(asked, width=width), *approvals.choices(asked, width)]))
             self._prompt("o/r/a/d › " if asked.rule else "o/d › ")
 
     def _prompt(self, text: str) -> None:

@@ -1,10 +1,11 @@
 """moot rules: what was allowed for more than one call, and how to take it back."""
 
+import sys
 from typing import Any
 
 import click
 
-from moot.cli import output, safe, shapes
+from moot.cli import flow, output, safe, shapes
 from moot.cli.connect import ask_daemon
 from moot.cli.memory import when
 from moot.wire import moot_pb2 as pb
@@ -30,12 +31,27 @@ def _list() -> None:
     found = ask_daemon(pb.ClientMessage(list_rules=pb.ListRulesMsg())).rule_list.rules
 
     def render(_: Any) -> str:
+        if found and (width := output.columns(sys.stdout)):
+            return "\n".join(row for info in found for row in _rows(info, width))
         rows = [
             [str(info.number), when(info.created_at), info.created_by, safe.exact_line(info.text)] for info in found
         ]
         return output.table(["NUMBER", "MADE", "BY", "RULE"], rows) or "No rule yet: every approval is asked for."
 
     output.emit([shapes.rule(info) for info in found], render=render)
+
+
+def _rows(info: pb.RuleInfo, width: int) -> list[str]:
+    """A rule at a terminal: all of it, however long, whose it is, and when it was made."""
+    head = f"{info.number:>2}  "
+    whose = f"{safe.line(info.agent)} with {safe.line(info.sender)}"
+    alone = " in this run alone" if info.run else ""
+    made = f"for {whose}{alone} · made {when(info.created_at)} by {safe.line(info.created_by)}"
+    under = " " * len(head)
+    # Whose it is stands below, also for one that only names a run.
+    text = safe.exact_line(info.text).removesuffix(f" for {whose}")
+    text = flow.wrapped(head + text, width, indent=under)
+    return [text, output.paint(flow.wrapped(under + made, width, indent=under), dim=True)]
 
 
 @rules.command("rm")

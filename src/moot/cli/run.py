@@ -49,8 +49,9 @@ def run(text: str | None, background: bool, no_stream: bool, **options: Any) -> 
     """Give the task TEXT to an agent, which works on it by itself. Without TEXT, or with -, it comes from stdin.
 
     The run has a conversation of its own and knows nothing of yours. It goes on when you hang up, and after a restart
-    of the daemon. Followed, its answer goes to stdout and everything else to stderr, and Ctrl-C stops it; with --bg see
-    it with `moot ps`, and fetch the result with `moot wait`.
+    of the daemon, unless the outcome of a call it was making is not known; then it ends `interrupted`. Followed, its
+    answer goes to stdout and everything else to stderr, and Ctrl-C stops it; with --bg see it with `moot ps`, and fetch
+    the result with `moot wait`.
 
     Exits with 0 when it completed, 1 when it failed, 3 when it waits for you and there is no terminal, 4 when it was
     denied, 5 when a limit ended it.

@@ -8,7 +8,7 @@ from moot.wire import moot_pb2 as pb
 
 # As much of an id as tells runs apart; any beginning that only one run has will do.
 _SHORT = 13
-_PLAIN = {"completed": ("completed", "green"), "cancelled": ("stopped", "yellow")}
+_PLAIN = {"completed": ("completed", "green"), "cancelled": ("cancelled", "yellow")}
 _CONDITIONS = {
     "queued": ("in line", "bright_black"),
     "blocked_waiting_approval": ("needs you", "yellow"),

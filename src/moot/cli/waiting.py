@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from datetime import datetime
 
-from moot.cli import questions, safe, whoasks
+from moot.cli import flow, questions, safe, whoasks
 from moot.cli.connect import remote_address
 from moot.client.connection import Connection
 from moot.wire import moot_pb2 as pb
@@ -12,6 +12,8 @@ from moot.wire.codec import PROTOCOL_VERSION
 
 # Who the owner is on their own socket; there it need not be said.
 _OWN_SENDER = "user"
+# How much of a call a list shows.
+_WHAT_ROWS = 3
 
 
 async def of_conversation(connection: Connection, agent: str, sender: str) -> list[pb.AskInfo]:
@@ -40,18 +42,18 @@ async def askers(connection: Connection, run_ids: Sequence[str]) -> list[pb.RunI
     return [infos[run_id] for run_id in found if run_id in infos and infos[run_id].ask_id]
 
 
-def command(info: pb.AskInfo) -> str:
-    """What to type to settle it."""
+def command(info: pb.AskInfo, name: str = "") -> str:
+    """What to type to settle it; `name` is a beginning of its id that means no other."""
     if info.kind == "approval":
-        return f"moot inbox approve {shlex.quote(info.ask_id)}"
+        return f"moot inbox approve {shlex.quote(name or info.ask_id)}"
     sender = "" if info.sender == _OWN_SENDER and not remote_address() else f" --as {shlex.quote(info.sender)}"
     options = len(info.questions) == 1 and bool(info.questions[0].options)
     return f"moot reply {shlex.quote(info.agent)}{sender} {'NUMBER-OR-TEXT' if options else 'TEXT'}"
 
 
-def advice(info: pb.AskInfo) -> str:
+def advice(info: pb.AskInfo, name: str = "") -> str:
     """A sentence that says who can settle it, and how."""
-    typed = safe.line(command(info))
+    typed = safe.line(command(info, name))
     if info.kind != "approval":
         return f"Answer with: {typed}"
     return f"{deciding()}: {typed}, or deny."
@@ -78,16 +80,25 @@ async def _own_sender(connection: Connection) -> str:
     return str((await connection.request(hello)).welcome.default_sender)
 
 
-def block(info: pb.AskInfo, number: int, width: int) -> list[str]:
-    """One entry of the list of what waits: a few lines that fit, clean."""
+def block(info: pb.AskInfo, number: int, width: int, folder: str = "") -> list[str]:
+    """One entry of the list of what waits, clean; what is cut says how much is missing."""
     what, *more = _told(info) if info.kind == "approval" else [_question(info)]
     until = datetime.fromtimestamp(info.expires_at).astimezone().strftime("%a %d %b %H:%M")
     whose = f"{whoasks.conversation(info)}, until {until}"
+    where = [f"in {safe.exact_line(folder)}"] if folder and info.kind == "approval" else []
     head = f"{number:>2}  "
-    return [
-        head + safe.fit(what, width - len(head)),
-        *(" " * len(head) + safe.fit(line, width - len(head)) for line in (*whoasks.lines(info), *more, whose)),
-    ]
+    under = " " * len(head)
+    room = (width - len(head)) * _WHAT_ROWS
+    rows = [head + _ends(what, room), *(under + line for line in (*where, *whoasks.lines(info), *more, whose))]
+    return [flow.wrapped(row, width, indent=under) for row in rows]
+
+
+def _ends(text: str, room: int) -> str:
+    """The text, or its beginning and its end with how much is missing between: two that differ look different."""
+    if safe.columns(text) <= room:
+        return text
+    end = text[-room // 4 :]
+    return f"{safe.counted(text[: -len(end)], room - safe.columns(end) - 1)} … {end}"
 
 
 def _question(info: pb.AskInfo) -> str:

@@ -73,6 +73,8 @@ class ConfigFile:
         self._path = path
         self._last_good = last_good
         self._flaws: tuple[Flaw, ...] = ()
+        # As it was written, to tell what changes.
+        self.written: dict[str, Any] = {}
         try:
             self._current = self._read()
         except BrokenConfig as broken:
@@ -106,6 +108,7 @@ class ConfigFile:
         data = _data(self._path)
         config, warnings = (default_config(), []) if data is None else _parse(self._path, data)
         self._flaws = tuple(warnings)
+        self.written = {} if data is None else tomllib.loads(data.decode())
         if self._last_good is not None and data is not None:
             _keep(self._last_good, data)
         return config
@@ -114,7 +117,9 @@ class ConfigFile:
         kept = None if self._last_good is None else _data(self._last_good)
         if kept is None:
             raise broken
-        return _parse(self._path, kept)[0]
+        config = _parse(self._path, kept)[0]
+        self.written = tomllib.loads(kept.decode())
+        return config
 
 
 def load_config(path: Path) -> tuple[Config, list[Flaw]]:

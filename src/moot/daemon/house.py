@@ -11,7 +11,7 @@ from moot.agents.registry import Registry, named_by
 from moot.daemon.config import ConfigFile
 from moot.daemon.connection import Reply
 from moot.daemon.principal import Principal, Principals, make_token
-from moot.daemon.restart import waiting
+from moot.daemon.restart import changed, turnover, waiting
 from moot.domain.agent import Agent, Flaw
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
 from moot.domain.ports import Clock, Store
@@ -170,9 +170,13 @@ class House:
 
     async def reload(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("reload the configuration")
+        written, agents = self._config.written, {agent.name: agent for agent in self._registry.all()}
         flaws = [clean(flaw) for flaw in await self._reload()]
+        now = {agent.name: agent for agent in self._registry.all()}
         restart = waiting(self._config.first, self._config.current)
         answer = pb.Reloaded(agents=len(self._registry.active()), flaws=flaws, restart=restart)
+        answer.changed.extend(map(clean, changed(written, self._config.written)))
+        answer.changed_agents.extend(turnover(agents, now))
         reply.send(pb.ServerMessage(reloaded=answer))
 
     async def backup(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

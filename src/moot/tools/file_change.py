@@ -68,6 +68,10 @@ class Removal:
     # Every name with what it is, where they were counted.
     names: list[str] = field(default_factory=list, repr=False)
 
+    def counted(self, between: str) -> str:
+        files = "1 file" if self.files == 1 else f"{self.files} files"
+        return f"{files}{between}{'1 folder' if self.folders == 1 else f'{self.folders} folders'}"
+
 
 def check_removable(ground: Ground, spot: Spot) -> os.stat_result:
     status = spot.status()

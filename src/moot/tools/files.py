@@ -316,9 +316,7 @@ class FsDelete(_FileChange):
         spot = ground.spot(arguments["path"], follow=False)
         self._hold(ground, spot, agreed)
         gone = remove(ground, spot)
-        return (
-            f"Deleted {_in_a_line(arguments['path'])}: {gone.files} files, {gone.folders} folders, {gone.size} bytes."
-        )
+        return f"Deleted {_in_a_line(arguments['path'])}: {gone.counted(', ')}, {gone.size} bytes."
 
     def _show(self, ground: Ground, arguments: dict[str, Any]) -> str:
         spot = ground.spot(arguments["path"], follow=False)
@@ -326,7 +324,7 @@ class FsDelete(_FileChange):
         if stat.S_ISDIR(status.st_mode):
             with told(spot.path):
                 gone = count(spot, status)
-            return f"{spot.path}/ goes with {gone.files} files in {gone.folders} folders, {gone.size} bytes"
+            return f"{spot.path}/ goes with {gone.counted(' in ')}, {gone.size} bytes"
         if not stat.S_ISREG(status.st_mode):
             return f"{spot.path} goes ({stat.filemode(status.st_mode)}); what it leads to stays"
         if status.st_size > self._limits.read_bytes:

@@ -1623,14 +1623,18 @@ class Checked(_message.Message):
     def __init__(self, findings: _Optional[_Iterable[_Union[Finding, _Mapping]]] = ...) -> None: ...
 
 class Reloaded(_message.Message):
-    __slots__ = ("agents", "flaws", "restart")
+    __slots__ = ("agents", "flaws", "restart", "changed", "changed_agents")
     AGENTS_FIELD_NUMBER: _ClassVar[int]
     FLAWS_FIELD_NUMBER: _ClassVar[int]
     RESTART_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_AGENTS_FIELD_NUMBER: _ClassVar[int]
     agents: int
     flaws: _containers.RepeatedScalarFieldContainer[str]
     restart: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, agents: _Optional[int] = ..., flaws: _Optional[_Iterable[str]] = ..., restart: _Optional[_Iterable[str]] = ...) -> None: ...
+    changed: _containers.RepeatedScalarFieldContainer[str]
+    changed_agents: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, agents: _Optional[int] = ..., flaws: _Optional[_Iterable[str]] = ..., restart: _Optional[_Iterable[str]] = ..., changed: _Optional[_Iterable[str]] = ..., changed_agents: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AskDecided(_message.Message):
     __slots__ = ("ask_id", "state", "rule")

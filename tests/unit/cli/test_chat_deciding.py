@@ -188,11 +188,11 @@ def test_a_view_shows_the_call_its_diff_and_what_became_of_it() -> None:
 
     assert opened == [
         [("class:notice", "  ⚠ exec waits for you: it is dangerous")],
-        [(lines.CODE, "    exec ls")],
-        [("class:dim", "    @@ -1 +1 @@")],
-        [("class:removed", "    -old")],
-        [("class:added", "    +new ␛[2J")],
-        [(lines.CODE, "     same")],
+        [(lines.HANG, "    │ "), (lines.CODE, "exec ls")],
+        [(lines.HANG, "    │ "), ("class:dim", "@@ -1 +1 @@")],
+        [(lines.HANG, "    │ "), ("class:removed", "-old")],
+        [(lines.HANG, "    │ "), ("class:added", "+new ␛[2J")],
+        [(lines.HANG, "    │ "), (lines.CODE, " same")],
     ]
     assert closed == [[("class:dim", "  ✓ allowed: exec ls")]]
     assert view.approvals == {}
@@ -218,7 +218,7 @@ def test_a_long_preview_is_cut_and_says_where_the_rest_is() -> None:
     shown_lines = lines.approval(event)
 
     assert len(shown_lines) == 203
-    assert shown_lines[-1][0][1] == "    … 800 more lines: moot inbox show a"
+    assert shown_lines[-1][1][1] == "… 800 more lines: moot inbox show a"
 
 
 def test_the_panel_says_why_it_asks() -> None:
@@ -242,4 +242,22 @@ def test_a_command_that_its_preview_begins_with_is_not_shown_twice(line: str, ro
     shown_lines = ["".join(text for _, text in row) for row in lines.approval(event)]
 
     assert len(shown_lines) == rows
-    assert shown_lines[-2:] == ["    ls", "    in /home"]
+    assert shown_lines[-2:] == ["    │ ls", "    │ in /home"]
+
+
+def test_what_stands_right_above_is_not_said_again_until_something_comes_between() -> None:
+    asked = approval(reason="it is dangerous")
+    deciding = Deciding(lambda: [asked])
+    deciding.printed(asked, rows=4, at=10)
+
+    near = "\n".join("".join(text for _, text in row) for row in deciding.rows(at=10))
+    assert near.split("\n")[0] == f"allow exec?  {KEYS}"
+    assert "dangerous" not in near
+    assert "exec ls" not in near
+    far = "\n".join("".join(text for _, text in row) for row in deciding.rows(at=11))
+    assert "allow exec?  exec ls\n  it is dangerous\n" in far
+    # Another attempt is another question, and a long one may have left the screen.
+    asked.attempt = 2
+    assert "it is dangerous" in shown(deciding)
+    deciding.printed(asked, rows=100, at=12)
+    assert "it is dangerous" in "".join(text for row in deciding.rows(at=12) for _, text in row)

@@ -50,3 +50,11 @@ def test_no_word_is_lost_or_broken(prose: str, width: int) -> None:
 
     assert " ".join(row for row in shown if row) == prose
     assert all(safe.columns(row) <= width or " " not in row for row in shown)
+
+
+def test_what_hangs_goes_on_below_its_beginning_and_a_real_new_line_has_the_mark() -> None:
+    broken = rows([("class:hang", "    │ "), ("class:code", "make one two three")], 16)
+    assert ["".join(text for _, text in row) for row in broken] == ["    │ make one", "      two three"]
+    said = rows([("class:dim", "  (one two three four)")], 14)
+    assert ["".join(text for _, text in row) for row in said] == ["  (one two", "    three", "    four)"]
+    assert rows([("class:code", "x = 1 " * 20)], 14) == [[("class:code", "x = 1 " * 20)]]

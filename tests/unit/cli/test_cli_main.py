@@ -139,3 +139,13 @@ def test_a_table_is_aligned_by_what_is_seen_and_nothing_in_it_is_raw() -> None:
     lines = table(["NAME", "TITLE"], [["世界", "a\x1b[1m"], ["ada", "b\nc"]]).splitlines()
 
     assert lines == ["NAME  TITLE", "世界  a␛[1m", "ada   b c"]
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("aks", "moot ask"), ("conversation-s", "moot conversations")])
+def test_a_command_that_is_not_there_gets_a_suggestion(
+    typed: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run([typed]) == 2
+    assert f"Did you mean: {meant}" in capsys.readouterr().err
+    assert main.run(["zzzzzz"]) == 2
+    assert "Did you mean" not in capsys.readouterr().err

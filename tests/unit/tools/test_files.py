@@ -293,7 +293,7 @@ async def test_an_edit_and_a_deletion_are_shown_too(hands: Hands) -> None:
     assert "-1" in await hands.preview("fs_delete", path="f")
     (hands.cwd / "d/e").mkdir(parents=True)
     (hands.cwd / "d/e/g").write_text("123")
-    assert await hands.preview("fs_delete", path="d") == "d/ goes with 1 files in 2 folders, 3 bytes"
+    assert await hands.preview("fs_delete", path="d") == "d/ goes with 1 file in 2 folders, 3 bytes"
     assert (await hands.preview("fs_edit", path="f", startLine=9, endLine=9, content="x")).startswith("This will fail")
 
 

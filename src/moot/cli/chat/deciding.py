@@ -12,6 +12,8 @@ from moot.wire import moot_pb2 as pb
 
 _LINE_COLUMNS = 100
 _REASON_COLUMNS = 160
+# The beginning of one with more rows may be above the screen.
+_BLOCK_ROWS = 15
 
 Which = tuple[str, int]
 
@@ -70,6 +72,7 @@ class Deciding:
         self._drawn: Which | None = None
         self._begun: Which | None = None
         self._sure: Which | None = None
+        self._above: tuple[Which, int] | None = None
 
     def current(self) -> pb.ApprovalEvent | None:
         return next((approval for approval in self._waiting() if _which(approval) not in self._decided), None)
@@ -102,36 +105,45 @@ class Deciding:
         """The daemon did not take it: the approval is open as before."""
         self._decided.discard((message.ask_id, message.attempt))
 
-    def rows(self, *, behind: bool = False) -> list[Line]:
-        """The approval and how to decide it, for the lines above the input. `behind` a question it has to wait."""
+    def printed(self, approval: pb.ApprovalEvent, *, rows: int, at: int) -> None:
+        """All of it was printed in so many rows; `at` tells when, and moves on with whatever is printed after it."""
+        self._above = (_which(approval), at) if rows <= _BLOCK_ROWS else None
+
+    def rows(self, *, behind: bool = False, at: int = 0) -> list[Line]:
+        """The approval and how to decide it, for the lines above the input. `behind` a question it has to wait.
+
+        What stands whole right above these rows is not said again.
+        """
         approval = self.current()
         self._drawn = None if approval is None or behind else _which(approval)
         if approval is None:
             return []
         if behind:
             return [[("class:dim", f"  ({safe.exact_line(approval.tool)} waits for your approval after that)")]]
+        question = ("class:question", f"allow {safe.exact_line(approval.tool)}?  ")
+        keys, *more = self._choices(approval)
+        if self._above == (_which(approval), at):
+            return [[question, ("class:keys", keys)], *more]
         head: list[Line] = [
-            [
-                ("class:question", f"allow {safe.exact_line(approval.tool)}?  "),
-                ("", safe.exact_line(approval.line, _LINE_COLUMNS)),
-            ],
+            [question, ("class:call", safe.exact_line(approval.line, _LINE_COLUMNS))],
             *([("class:notice", f"  {safe.fit(line, _REASON_COLUMNS)}")] for line in whoasks.lines(approval)),
             [("class:notice", f"  {safe.exact_line(approval.reason, _REASON_COLUMNS)}")],
         ]
         if len(safe.exact_line(approval.line)) > _LINE_COLUMNS:
             head.append([("class:notice", f"  cut; all of it: moot inbox show {safe.line(approval.ask_id)}")])
-        return head + self._choices(approval)
+        return [*head, [("class:keys", f"  {keys}")], *more]
 
-    def _choices(self, approval: pb.ApprovalEvent) -> list[Line]:
+    def _choices(self, approval: pb.ApprovalEvent) -> tuple[str, Line]:
+        """The keys, and what else there is to know about them."""
         rule = safe.exact_line(approval.rule)
-        other: Line = [("class:dim", "  (anything else is a message and waits for its turn)")]
+        other = "anything else is a message and waits for its turn"
         if not rule:
-            why: list[Line] = [[("class:dim", f"  ({line})")] for line in approvals.once_only(approval)]
-            return [[("", f"  {approvals.keys(approval)} · d deny, then Enter")], *why, other]
+            why = "".join(f" ({line})" for line in approvals.once_only(approval))
+            return f"{approvals.keys(approval)} · d deny, then Enter", [("class:dim", f" {why} ({other})")]
         if self._sure == _which(approval):
-            return [[("class:notice", f"  a and Enter again writes the rule: {rule}")], other]
-        keys = f"  {approvals.keys(approval)} · r this again in this run · a always · d deny, then Enter"
-        return [[("", keys)], [("class:dim", f"  (always: {rule})")], other]
+            return f"a and Enter again writes the rule: {rule}", [("class:dim", f"  ({other})")]
+        keys = f"{approvals.keys(approval)} · r this again in this run · a always · d deny, then Enter"
+        return keys, [("class:dim", f"  (always: {rule}) ({other})")]
 
 
 def _which(approval: pb.ApprovalEvent) -> Which:

@@ -9,11 +9,15 @@ Line = list[tuple[str, str]]
 
 # Words may be broken into rows where the terminal ends; code may not.
 PROSE, CODE = "", "class:code"
+# What follows such a beginning of a line is broken below it.
+HANG = "class:hang"
 _FENCE = "```"
 
 GUEST_NOTE = " (guest · text only)"
 MATE_NOTE = " (teammate)"
 _TOOL_COLUMNS = 90
+# A mark before each row, so that where one is broken cannot be taken for where it ends.
+_GUTTER = f"    {approvals.GUTTER}"
 
 
 def name_style(name: str, primary: str) -> str:
@@ -99,9 +103,9 @@ def approval(event: pb.ApprovalEvent) -> list[Line]:
     shown: list[Line] = [
         [("class:notice", f"  ⚠ {safe.exact_line(event.tool)} waits for you: {safe.exact_line(event.reason)}")],
         *([("class:notice", f"    {line}")] for line in whoasks.lines(event)),
-        *([(CODE, f"    {line}")] for line in approvals.call(event)),
+        *([(HANG, _GUTTER), (CODE, line)] for line in approvals.call(event)),
     ]
-    return shown + [[(_changed(row), f"    {row}")] for row in approvals.preview(event)]
+    return shown + [[(HANG, _GUTTER), (_changed(row), row)] for row in approvals.preview(event)]
 
 
 def _changed(row: str) -> str:

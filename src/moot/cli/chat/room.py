@@ -18,6 +18,7 @@ from moot.cli.chat.outgoing import Outgoing, address
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.slash import Slash
 from moot.cli.chat.view import RunView
+from moot.cli.chat.wrap import rows as broken
 from moot.client.connection import Connection, Runnable
 from moot.client.errors import Unreachable
 from moot.domain.errors import MootError, NotFound
@@ -72,7 +73,7 @@ class Room:
         waiting, self._unsent = self._unsent, []
         held, self._decisions.held = self._decisions.held, []
         self._stranded = {}
-        await self.refresh_asks()
+        self._company.run_ended()
         if self._entered:
             self._company.came_back(await self.history(), unsent={outgoing.content for outgoing in waiting})
         else:
@@ -224,6 +225,8 @@ class Room:
         finished = view.take(event)
         if finished:
             self.screen.show(*finished)
+        if event.HasField("approval_opened"):
+            self._deciding.printed(event.approval_opened, rows=len(finished), at=self.screen.shown)
         if event.HasField("ask_user"):
             self._answers = []
         if event.HasField("start"):
@@ -346,13 +349,13 @@ class Room:
             shown = questions.lines(asked.questions[len(self._answers)])
             rows += [[("class:notice", line)] for line in whoasks.lines(asked)]
             rows += [[("class:question", shown[0])], *([("", line)] for line in shown[1:])]
-        rows += self._deciding.rows(behind=asked is not None)
+        rows += self._deciding.rows(behind=asked is not None, at=self.screen.shown)
         rows += [self._queued(view) for view in self._views if not view.started and view.echo]
         rows += [[("class:dim", f"⋯ {safe.line(text, 60)}  (queued)")] for text in self._company.others_queued()]
         rows += [lines.dim(f"⋯ {outgoing.typed}") for outgoing in self._unsent]
         rows += [lines.dim(f"⋯ {each.message.decision}: {each.shown.line}") for each in self._decisions.held]
         fragments: StyleAndTextTuples = []
-        for row in rows:
+        for row in (part for line in rows for part in broken(line, self.screen.columns())):
             fragments += [("", "\n"), *row] if fragments else row
         return fragments
 

@@ -92,6 +92,8 @@ class Screen:
     ) -> None:
         self._player = player
         self._pending: list[Line] = []
+        # How many lines were shown so far.
+        self.shown = 0
         self._wake = asyncio.Event()
         self._about_to_quit = False
         self._buffer = Buffer(
@@ -135,6 +137,7 @@ class Screen:
     def show(self, *lines: Line) -> None:
         """Print lines above the input, in order."""
         self._pending += lines
+        self.shown += len(lines)
         self._wake.set()
 
     def columns(self) -> int:

@@ -76,7 +76,7 @@ class Slash:
         return shown + lines.history(recent, self._room.agent)
 
     async def _help(self, _: str) -> list[Line]:
-        rows: list[Line] = [[("bold", f"/{name:<9}"), ("", text)] for name, text in COMMANDS.items()]
+        rows: list[Line] = [[(f"{lines.HANG} bold", f"/{name:<9}"), ("", text)] for name, text in COMMANDS.items()]
         return [*rows, *(lines.dim(key) for key in KEYS)]
 
     async def _history(self, _: str) -> list[Line]:
@@ -157,8 +157,8 @@ class Slash:
                 name = safe.line(info.name)
                 shown.append(
                     [
-                        (lines.name_style(info.name, self._room.agent), f"{name:<14}"),
-                        ("", safe.line(info.description, 80)),
+                        (f"{lines.HANG} {lines.name_style(info.name, self._room.agent)}", f"{name:<14} "),
+                        ("", safe.line(info.description)),
                     ]
                 )
         return shown

@@ -1,7 +1,7 @@
 """Long lines broken between words, so that a terminal does not break them inside. Pure."""
 
 from moot.cli import safe
-from moot.cli.chat.lines import PROSE, Line
+from moot.cli.chat.lines import CODE, HANG, PROSE, Line
 
 
 def cut(text: str, width: int) -> int:
@@ -24,13 +24,24 @@ def cut(text: str, width: int) -> int:
 
 
 def rows(line: Line, width: int) -> list[Line]:
-    """One line as the rows it takes. Only prose is broken; code keeps its lines as they are."""
-    if not line or line[-1][0] != PROSE:
+    """One line as the rows it takes. Code keeps its lines as they are, unless its beginning hangs."""
+    if not line:
         return [line]
     *head, (style, text) = line
+    if head and HANG in head[0][0]:
+        return _broken(head, style, text, width, sum(safe.columns(part) for _, part in head))
+    if style == CODE:
+        return [line]
+    first = line[0][1]
+    # Words go on at the edge; what Moot says itself goes on a little below its beginning.
+    indent = 0 if style == PROSE else len(first) - len(first.lstrip(" ")) + 2
+    return _broken(head, style, text, width, indent)
+
+
+def _broken(head: Line, style: str, text: str, width: int, indent: int) -> list[Line]:
     room = width - sum(safe.columns(part) for _, part in head)
     wrapped: list[Line] = []
     while at := cut(text, room):
         wrapped.append([*head, (style, text[:at].rstrip(" "))])
-        head, text, room = [], text[at:], width
+        head, text, room = [("", " " * indent)] if indent else [], text[at:], width - indent
     return [*wrapped, [*head, (style, text)]]

@@ -1,0 +1,92 @@
+"""At eighty columns nothing that is to be judged is cut without a word, and no word is broken."""
+
+import json
+
+import pytest
+
+from tests.daemon_process import CONFIG as PLAIN
+from tests.daemon_process import DaemonProcess, run_cli
+from tests.scripting import call, say, script
+from tests.terminal import terminal
+
+CONFIG = PLAIN
+OPTIONS = "--with --many --options --that --make --it --longer --than --a --row"
+ENDLESS = "--again " * 32
+SCRIPT = script(
+    {"match": "^one", "steps": [call("exec", command=f"make {OPTIONS} --one"), say("Done.")]},
+    {"match": "^two", "steps": [call("exec", command=f"make {OPTIONS} --two"), say("Done.")]},
+    {"match": "^endless", "steps": [call("exec", command=f"make {ENDLESS}--last"), say("Done.")]},
+    {"reply": "You said: {user}"},
+)
+
+
+def at_eighty(daemon: DaemonProcess, *arguments: str) -> list[str]:
+    with terminal(daemon.home, *arguments, columns=80) as person:
+        person.wait_for_exit()
+    found = person.rows.text.split("\n")
+    # The terminal breaks nothing but a word that is longer than a row and stands alone, so that it can be copied.
+    assert all(len(row.split()) == 1 for row in found if len(row) == 80 and row[-1] != "…"), person.rows.text
+    return found
+
+
+def asked(daemon: DaemonProcess, sender: str, *messages: str) -> list[str]:
+    """Ask in conversations of their own, each of which then waits for an approval; their ids."""
+    for number, message in enumerate(messages):
+        assert run_cli(daemon.home, "ask", "ada", message, "--as", f"{sender}-{number}").returncode == 3
+    listed = json.loads(run_cli(daemon.home, "inbox", "--json").stdout)["data"]
+    return [str(ask["ask_id"]) for ask in listed if str(ask["sender"]).startswith(f"{sender}-")]
+
+
+def settle(daemon: DaemonProcess, *ask_ids: str) -> None:
+    for ask_id in ask_ids:
+        run_cli(daemon.home, "inbox", "deny", ask_id)
+
+
+def test_two_approvals_that_differ_look_different_and_say_where_they_run(daemon: DaemonProcess) -> None:
+    ask_ids = asked(daemon, "lists", "one", "two", "endless")
+    try:
+        rows = [row.strip() for row in at_eighty(daemon, "inbox")]
+        assert any(row.endswith("--one") for row in rows)
+        assert any(row.endswith("--two") for row in rows)
+        assert sum(row.startswith("in /") for row in rows) == 3
+        # What is cut says how much is missing, and its end is there.
+        assert " more … " in " ".join(rows)
+        assert any(row.endswith("--last") for row in rows)
+    finally:
+        settle(daemon, *ask_ids)
+
+
+@pytest.mark.parametrize("arguments", [["inbox", "show"], ["status"]])
+def test_what_is_asked_is_broken_between_words(daemon: DaemonProcess, arguments: list[str]) -> None:
+    (ask_id,) = asked(daemon, "words", "one")
+    try:
+        named = [ask_id] if arguments[0] == "inbox" else []
+        told = " ".join(" ".join(at_eighty(daemon, *arguments, *named)).split())
+        assert f"make {OPTIONS} --one" in told
+        if named:
+            assert "can write only in the working directory and /tmp." in told
+        else:
+            assert f"moot inbox approve {ask_id[:13]}" in told
+            assert ask_id not in told
+    finally:
+        settle(daemon, ask_id)
+
+
+def test_a_rule_is_never_cut_and_says_whose_it_is(daemon: DaemonProcess) -> None:
+    (ask_id,) = asked(daemon, "rules", "one")
+    assert run_cli(daemon.home, "inbox", "approve", ask_id, "--always", "--yes").returncode == 0
+    rows = at_eighty(daemon, "rules")
+    told = " ".join(" ".join(rows).split())
+    assert f"allow exec: make {OPTIONS} --one in /" in told
+    assert "for ada with rules-0 · made 2" in told
+    assert "…" not in told
+
+
+def test_the_doctor_keeps_its_columns(daemon: DaemonProcess) -> None:
+    rows = [row for row in at_eighty(daemon, "doctor") if row]
+    marks = [row for row in rows if row[0] in "✓!✗"]
+    assert len(marks) > 5
+    # Where a row is broken it goes on under its beginning; what the terminal itself has broken is not ours.
+    below = [row for above, row in zip(rows, rows[1:-1], strict=False) if row[0] not in "✓!✗" and len(above) < 80]
+    assert below
+    assert all(row.startswith(" " * 15) for row in below)

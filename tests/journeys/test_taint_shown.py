@@ -149,7 +149,7 @@ def test_moot_ask_offers_no_rule_where_none_would_count(home: Home, provider: Pr
     with running(home) as daemon:
         daemon.cli("import", str(kept), "--agent", "ada", "--as", "c")
         with terminal(home, "ask", "ada", "read it", "--as", "c") as person:
-            person.wait_for("seen words from outside (import), and this reaches the network")
+            person.wait_for("seen words from outside (import), and this reaches")
             person.wait_for("o/d ›")
             person.type("a\r")
             person.wait_for("o or d ›")
@@ -159,13 +159,13 @@ def test_moot_ask_offers_no_rule_where_none_would_count(home: Home, provider: Pr
 
 
 async def test_an_error_of_our_own_is_nobody_elses_words(home: Home, provider: Provider) -> None:
-    search, fetch = call("web_search", query="tea"), call("web_fetch", url="http://127.0.0.1:18923/")
-    provider.program({"calls": [search]}, {"calls": [fetch]}, {"text": "Neither."})
+    odd, near = call("web_fetch", url="ftp://example.org/"), call("web_fetch", url="http://127.0.0.1:18923/")
+    provider.program({"calls": [odd]}, {"calls": [near]}, {"text": "Neither."})
     with running(home) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("ada", "look it up")
             told = [result.output for result in speech.of("tool_result")]
-            assert "no search provider is configured" in told[0]
+            assert "only http and https URLs" in told[0]
             assert "is not on the public internet" in told[1]
             # Neither marks the run, so the second did not ask, nor does the list name anyone.
             assert speech.of("approval_opened") == []

@@ -29,7 +29,7 @@ class SearchProvider(Protocol):
 
 
 def provider(config: WebConfig, *, http: SafeHttp, reveal: Reveal) -> SearchProvider:
-    """The configured provider. Raises ConfigError with the way out when there is none."""
+    """The configured provider. Raises ConfigError with the way out when something is missing."""
     if flaw := _flaw(config):
         raise flaw.ours()
     kinds: dict[str, Callable[[WebConfig, SafeHttp, Reveal], SearchProvider]] = {
@@ -40,12 +40,6 @@ def provider(config: WebConfig, *, http: SafeHttp, reveal: Reveal) -> SearchProv
 
 def _flaw(config: WebConfig) -> ConfigError | None:
     """Why there is nobody to ask."""
-    if not config.provider:
-        return ConfigError(
-            "no search provider is configured",
-            fix='Add to config.toml: [web] provider = "duckduckgo", or searxng with base_url, or brave or tavily with '
-            'api_key = "env:VARIABLE"; then run `moot reload`.',
-        )
     if config.provider not in SEARCH_PROVIDERS:
         return ConfigError(
             f"there is no search provider {ascii(config.provider)[:40]}", fix=f"Use {', '.join(SEARCH_PROVIDERS)}."

@@ -289,7 +289,6 @@ async def failure(name: str, config: WebConfig, **arguments: Any) -> MootError:
 @pytest.mark.parametrize(
     ("name", "config", "arguments"),
     [
-        ("web_search", WebConfig(), {"query": "tea"}),
         ("web_search", WebConfig(provider="brave"), {"query": "tea"}),
         ("web_search", WebConfig(provider="brave", api_key="env:NOT_SET_ANYWHERE"), {"query": "tea"}),
         ("web_search", WebConfig(provider="duckduckgo"), {"query": " "}),

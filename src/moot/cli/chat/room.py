@@ -10,6 +10,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from moot.cli import hands, questions, safe, voices, whoasks
 from moot.cli.chat import lines, toolbar
+from moot.cli.chat.answering import Answering
 from moot.cli.chat.company import Company, Introduce, turns
 from moot.cli.chat.deciding import Deciding, Held, approval_of, question_of
 from moot.cli.chat.decisions import Decisions
@@ -44,7 +45,7 @@ class Room:
         self._unsent: list[Outgoing] = []
         # What waited for a decision when the connection broke.
         self._stranded: dict[str, pb.ApprovalEvent] = {}
-        self._answers: list[str] = []
+        self._answering = Answering()
         self._agents: dict[str, str] = {}
         self._tokens, self._cost, self._model = 0, 0.0, ""
         self._entered = False
@@ -227,8 +228,6 @@ class Room:
             self.screen.show(*finished)
         if event.HasField("approval_opened"):
             self._deciding.printed(event.approval_opened, rows=len(finished), at=self.screen.shown)
-        if event.HasField("ask_user"):
-            self._answers = []
         if event.HasField("start"):
             self._company.claim(view.user_seq)
         if view.end is not None:
@@ -297,19 +296,21 @@ class Room:
 
     def _asked(self) -> pb.AskUserEvent | None:
         followed = next((view.asked for view in self._views if view.asked is not None), None)
-        if followed is not None or self._views:
+        if followed is not None:
             return followed
-        waiting = (info for info in self._asks.values() if info.kind == "question")
-        return next((question_of(info) for info in waiting), None)
+        waiting = next((info for info in self._asks.values() if info.kind == "question"), None)
+        # A run that is followed tells its own questions, once it has caught up with one that was begun to be answered.
+        if waiting is None or (self.follows() and not self._answering.is_begun(waiting.ask_id)):
+            return None
+        return question_of(waiting)
 
     def _answer(self, asked: pb.AskUserEvent, typed: str) -> None:
-        question = asked.questions[len(self._answers)]
+        question = self._answering.part(asked)
         given = questions.answer(question, typed)
         shown: list[Line] = [[("class:dim", line)] for line in questions.asked(question)]
         self.screen.show(*shown, *lines.said(voices.USER, given, self.agent))
-        self._answers.append(given)
-        if len(self._answers) == len(asked.questions):
-            content, self._answers = questions.reply(asked.questions, self._answers), []
+        if answers := self._answering.take(asked, given):
+            content = questions.reply(asked.questions, answers)
             self._asks.pop(asked.ask_id, None)
             for view in self._views:
                 # It is answered as far as this screen goes; the daemon's word comes as `ask_closed`.
@@ -346,7 +347,7 @@ class Room:
                 rows += [row for row in (view.tail, self._waiting_for(view)) if row]
         asked = self._asked()
         if asked is not None:
-            shown = questions.lines(asked.questions[len(self._answers)])
+            shown = questions.lines(self._answering.part(asked))
             rows += [[("class:notice", line)] for line in whoasks.lines(asked)]
             rows += [[("class:question", shown[0])], *([("", line)] for line in shown[1:])]
         rows += self._deciding.rows(behind=asked is not None, at=self.screen.shown)

@@ -115,6 +115,15 @@ class Terminal:
             assert self._read(left), f"it ended before {text!r}:\n{self.seen[self._at :]}"
         self._at = found + len(text)
 
+    def wait_for_any(self, *texts: str, seconds: float = PATIENCE) -> None:
+        """The same for whichever of these comes first."""
+        deadline = time.monotonic() + seconds
+        while not (found := [at for text in texts if (at := self.seen.find(text, self._at)) >= 0]):
+            left = deadline - time.monotonic()
+            assert left > 0, f"never saw any of {texts!r} in:\n{self.seen[self._at :]}"
+            assert self._read(left), f"it ended before any of {texts!r}:\n{self.seen[self._at :]}"
+        self._at = min(found)
+
     def wait_on_screen(self, text: str, seconds: float = PATIENCE) -> None:
         """Wait until the text stands on the screen, wherever; what is redrawn is redrawn only in part."""
         deadline = time.monotonic() + seconds

@@ -84,9 +84,9 @@ def test_a_rule_is_never_cut_and_says_whose_it_is(daemon: DaemonProcess) -> None
 
 def test_the_doctor_keeps_its_columns(daemon: DaemonProcess) -> None:
     rows = [row for row in at_eighty(daemon, "doctor") if row]
-    marks = [row for row in rows if row[0] in "✓!✗"]
+    marks = [row for row in rows if row[0] in "✓·!✗"]
     assert len(marks) > 5
     # Where a row is broken it goes on under its beginning; what the terminal itself has broken is not ours.
-    below = [row for above, row in zip(rows, rows[1:-1], strict=False) if row[0] not in "✓!✗" and len(above) < 80]
+    below = [row for above, row in zip(rows, rows[1:-1], strict=False) if row[0] not in "✓·!✗" and len(above) < 80]
     assert below
     assert all(row.startswith(" " * 15) for row in below)

@@ -69,7 +69,7 @@ async def test_a_broken_configuration_is_told_with_its_line_and_the_last_good_on
 
 async def test_a_reload_says_what_has_changed(home: Home) -> None:
     with running(home) as daemon:
-        assert daemon.cli("reload").stdout.endswith(" agents loaded. Nothing has changed.\n")
+        assert daemon.cli("reload").stdout.endswith(" agents loaded. Configuration and agents are as they were.\n")
         home.write_config(config_of(home).read_text() + "\n[sandbox]\nbackground_jobs = 3\n")
         home.write_agent("dee")
         home.write_agent("ada", "You are another ada.")

@@ -233,7 +233,7 @@ def _reloaded_text(answer: pb.Reloaded) -> str:
         if found:
             told.append(f"{what} changed: {', '.join(map(safe.line, found))}.")
     if len(told) == 1 and not answer.flaws:
-        told[0] += " Nothing has changed."
+        told[0] += " Configuration and agents are as they were."
     return output.folded("\n".join(told), sys.stdout, indent="  ")
 
 

@@ -54,6 +54,8 @@ class Approvals:
     async def request(self, approval: Approval, emit: Callable[[Event], None], *, seconds: float) -> AskState:
         """Ask the owner, or take up what was asked before a restart. Returns granted (and used), denied or expired."""
         known = await self._store.of_call(approval.run_id, approval.call_id)
+        if known is None and self.is_left_open(approval.run_id, approval.call_id):
+            known = await self._denied(approval)
         self._left_open.discard((approval.run_id, approval.call_id))
         now = self._clock.now()
         if known is not None and known.digest == approval.digest and not known.is_stale(now):
@@ -105,6 +107,12 @@ class Approvals:
     async def delete_rule(self, number: int) -> None:
         await self._store.delete_rule(number)
         await self.load()
+
+    async def _denied(self, approval: Approval) -> Approval | None:
+        """A no that was said after the start, before the run came to take up its question."""
+        found = await self._store.find(approval.id)
+        is_no = found is not None and found.state is AskState.DENIED and found.call_id == approval.call_id
+        return found if is_no else None
 
     async def _answer(self, asked: Approval) -> AskState:
         if asked.id in self._waiting:

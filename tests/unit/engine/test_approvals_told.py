@@ -36,6 +36,22 @@ def asked_for() -> Approval:
     )  # fmt: skip
 
 
+async def test_a_no_said_before_the_run_takes_up_its_question_is_heard(tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "moot.db")
+    try:
+        await talk(store)
+        rows = StoredApprovals(store)
+        await rows.open(asked_for())
+        approvals = Approvals(store=rows, clock=SetClock(), redact=str)
+        await approvals.take_up()
+        await approvals.decide("ask-run-1-c1", attempt=1, decision=Decision.DENY, by="owner")
+        async with asyncio.timeout(30):
+            assert await approvals.request(asked_for(), unheard, seconds=1e9) is AskState.DENIED
+        assert await rows.pending() == []
+    finally:
+        await store.close()
+
+
 async def test_what_was_granted_and_not_used_in_its_time_is_asked_again(tmp_path: Path) -> None:
     store = await open_store(tmp_path / "moot.db")
     try:

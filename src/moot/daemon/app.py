@@ -36,6 +36,7 @@ from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.trace import TraceKind
 from moot.engine.approvals import Approvals
 from moot.engine.asks import Asks
+from moot.engine.bus import SEQ_BLOCK, Bus
 from moot.engine.compaction import Compaction
 from moot.engine.completion import complete
 from moot.engine.loop import Loop, LoopParts
@@ -49,6 +50,7 @@ from moot.hooks.masks import ModelMasks
 from moot.hooks.redaction import LogRedaction, Redactor
 from moot.models.catalog import Catalog
 from moot.models.discretion import Discretion
+from moot.store import event_numbers
 from moot.store.approvals import StoredApprovals
 from moot.store.notes import SqliteNotes
 from moot.store.sqlite import SqliteStore, open_store
@@ -70,6 +72,9 @@ class Daemon:
         self.clock = SystemClock()
         self.rng: Random = SystemRandom()
         self.supervisor = Supervisor()
+        self.bus = Bus(clock=self.clock)
+        # The last event number that is reserved in the store.
+        self._reserved_seq = 0
         self.config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
         self.registry = registry_of(self.config, paths)
         self.redactor = redactor
@@ -181,6 +186,9 @@ class Daemon:
 
     async def tidy(self) -> None:
         """Small chores: write ends the disk refused, and close the models nobody can be using any more."""
+        if self._reserved_seq - self.bus.seq < SEQ_BLOCK // 2:
+            with suppress(StoreError):
+                self._reserved_seq = await event_numbers.reserve(self.store, SEQ_BLOCK)
         with suppress(StoreError):
             # The disk still refuses; whoever sent something has been told.
             await self.runs.settle_owed()
@@ -230,6 +238,7 @@ class Daemon:
                 workspace=self.workspaces,
                 clock=self.clock,
                 supervisor=self.supervisor,
+                bus=self.bus,
                 ended=self.ended,
                 outlasts=lambda request: self.team.teammates.is_owed(request.id),
             )
@@ -266,9 +275,15 @@ class Daemon:
                 clock=self.clock,
                 rng=self.rng,
                 supervisor=self.supervisor,
+                bus=self.bus,
                 redact=self.redactor.for_log,
             )
         )
+
+    async def number_events(self) -> None:
+        """Go on behind every event number that an earlier daemon may have used."""
+        self._reserved_seq = await event_numbers.reserve(self.store, SEQ_BLOCK)
+        self.bus.start_at(self._reserved_seq - SEQ_BLOCK + 1)
 
     async def recover(self) -> None:
         """Tell what the last daemon left unfinished as what it is, then take up what waited."""
@@ -300,6 +315,7 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         stack.push_async_callback(daemon.supervisor.stop)
         stack.push_async_callback(daemon.hands.close)
         await daemon.hands.start()
+        await daemon.number_events()
         await daemon.recover()
         listeners: list[Listener] = [await unix.listen(paths.socket, daemon.serving)]
         stack.push_async_callback(_close_doors, daemon, listeners)

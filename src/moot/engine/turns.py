@@ -8,16 +8,28 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from moot.domain.agent import Agent
+from moot.domain.agent_run import Condition
 from moot.domain.config import Config
 from moot.domain.conversation import Conversation, ConversationKey
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
-from moot.domain.events import EventBody, RunEnded, RunStarted
+from moot.domain.events import (
+    ASK_EVENTS,
+    ApprovalClosed,
+    ApprovalOpened,
+    AskClosed,
+    AskOpened,
+    EventBody,
+    RunBlocked,
+    RunEnded,
+    RunStarted,
+    RunUnblocked,
+)
 from moot.domain.message import Entry, Role, user
 from moot.domain.ports import Clock, Model, Store
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.begun import Begun, on_disk
+from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
-from moot.engine.feed import Feed
 from moot.engine.history import Histories, History
 from moot.engine.lanes import Ticket
 from moot.engine.loop import Loop
@@ -28,7 +40,6 @@ from moot.engine.turn import Ending, Progress, Turn
 from moot.failpoint import reach
 
 T = TypeVar("T")
-Tap = Callable[[Feed, EventBody], None]
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +61,7 @@ class Wiring:
     workspace: Callable[[ConversationKey], str]
     clock: Clock
     supervisor: Supervisor
+    bus: Bus
     # Told after each turn, once its end is on disk.
     ended: Callable[[RunRequest, RunEnd], None]
     # Whether a run that is stopped with the daemon goes on at the next start; those nobody sits before always do.
@@ -74,7 +86,6 @@ class Turns:
         self._owed: dict[str, tuple[ConversationKey, RunEnd]] = {}
         # Messages in line that were refused while the disk would not have them taken off it.
         self._refused: dict[str, RunEnd] = {}
-        self.taps: list[Tap] = []
 
     async def take(self, ticket: Ticket) -> None:
         request = ticket.request
@@ -232,6 +243,7 @@ class Turns:
             except MootError as refusal:
                 logger.warning("run %s could not be taken off the queue: %s", request.id, refusal)
                 self._refused[request.id] = end
+            self._w.bus.publish(ticket.stream.source, RunEnded(request.speaker, end))
         ticket.fail(error)
 
     # ---- during -------------------------------------------------------------------------------
@@ -331,17 +343,14 @@ class Turns:
 
     def _emitter(self, ticket: Ticket, request: RunRequest, begun: Begun) -> Callable[[EventBody], None]:
         """Where the events of a run go, its start first. What it says before that is kept back until then."""
-        feed, taps, clock = ticket.feed, self.taps, self._w.clock
+        publish = self._publish
         held: list[EventBody] | None = []
 
-        def emit(event: EventBody) -> None:
+        def emit(body: EventBody) -> None:
             if held is not None:
-                held.append(event)
-                return
-            ticket.note(event, clock.monotonic())
-            feed.emit(event)
-            for tap in taps:
-                tap(feed, event)
+                held.append(body)
+            else:
+                publish(ticket, body)
 
         def start(_stored: "asyncio.Future[Any] | None" = None) -> None:
             nonlocal held
@@ -350,14 +359,37 @@ class Turns:
                 reach("start.before")
                 emit(RunStarted(request.speaker, begun.seq))
                 reach("start.sent")
-                for event in said:
-                    emit(event)
+                for body in said:
+                    emit(body)
 
         if begun.stored.done():
             start()
         else:
             begun.stored.add_done_callback(start)
         return emit
+
+    def _publish(self, ticket: Ticket, body: EventBody) -> None:
+        if ticket.stream.closed:
+            # A run that did not let go in time says nothing after its end.
+            return
+        ticket.note(body, self._w.clock.monotonic())
+        ticket.stream.publish(body)
+        if isinstance(body, ASK_EVENTS):
+            ticket.stream.publish(_hold(body))
+
+
+def _hold(body: AskOpened | AskClosed | ApprovalOpened | ApprovalClosed) -> RunBlocked | RunUnblocked:
+    """What opening or closing an ask means for the run."""
+    match body:
+        case AskOpened(ask):
+            return RunBlocked(Condition.ASKING, "a question to the person is open", ask.id)
+        case ApprovalOpened(approval):
+            reason = f"{approval.tool} waits for approval: {approval.reason}"
+            return RunBlocked(Condition.BLOCKED, reason, approval.id)
+        case AskClosed(ask_id):
+            return RunUnblocked(Condition.ASKING, ask_id)
+        case ApprovalClosed(ask_id):
+            return RunUnblocked(Condition.BLOCKED, ask_id)
 
 
 def _only_told(end: RunEnd) -> RunEnd:

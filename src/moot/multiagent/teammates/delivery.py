@@ -15,8 +15,8 @@ from moot.domain.ids import make_id
 from moot.domain.message import Entry, Role
 from moot.domain.run import RunRequest
 from moot.failpoint import reach
-from moot.multiagent.crew import Crew
-from moot.multiagent.report import told
+from moot.multiagent.teammates.report import told
+from moot.multiagent.teammates.spawn_request import Crew
 
 logger = logging.getLogger(__name__)
 

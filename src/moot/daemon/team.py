@@ -19,7 +19,7 @@ from moot.engine.turn import Briefing, Turn
 from moot.hooks.approval import Keeps
 from moot.multiagent.mirror import Mirror
 from moot.multiagent.partition import Partition
-from moot.multiagent.routing import Route, Router
+from moot.multiagent.routing.router import Route, Router
 from moot.multiagent.teammates import control
 from moot.multiagent.teammates.briefing import Briefs
 from moot.multiagent.teammates.grants import Grants

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from moot.domain.agent import Agent
 from moot.domain.config import Config
-from moot.domain.events import Event
+from moot.domain.events import EventBody
 from moot.domain.message import Message, ToolCall, tool_result
 from moot.domain.ports import Model, ToolResult
 from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
@@ -116,7 +116,7 @@ class Turn:
     limits: Limits
     # What it spends from, together with whatever it sets off.
     budget: Budget
-    emit: Callable[[Event], None]
+    emit: Callable[[EventBody], None]
 
 
 Ending = tuple[RunEnd, list[Message]]

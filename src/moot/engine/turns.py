@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from moot.domain.agent import Agent
 from moot.domain.conversation import Conversation, ConversationKey
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
-from moot.domain.events import Event, RunEnded, RunStarted
+from moot.domain.events import EventBody, RunEnded, RunStarted
 from moot.domain.message import Entry, Role, user
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.budget import Budgets
@@ -24,7 +24,7 @@ from moot.engine.wiring import Resolved, Wiring, no_agent
 from moot.failpoint import reach
 
 T = TypeVar("T")
-Tap = Callable[[Feed, Event], None]
+Tap = Callable[[Feed, EventBody], None]
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,12 @@ class Turns:
             self._budgets.close(request)
 
     async def _to_its_end(
-        self, ticket: Ticket, history: History, pending: PendingMessage, ending: Ending, emit: Callable[[Event], None]
+        self,
+        ticket: Ticket,
+        history: History,
+        pending: PendingMessage,
+        ending: Ending,
+        emit: Callable[[EventBody], None],
     ) -> None:
         request, (end, messages) = _request(ticket), ending
         progress, is_suspended = ticket.progress, ticket.suspended
@@ -95,7 +100,7 @@ class Turns:
         self._w.ended(request, end)
 
     async def _ended(
-        self, ticket: Ticket, resolved: Resolved, history: History, emit: Callable[[Event], None]
+        self, ticket: Ticket, resolved: Resolved, history: History, emit: Callable[[EventBody], None]
     ) -> Ending:
         """Run to an end. Whatever goes wrong here, a run that has begun gets its outcome."""
         request = _request(ticket)
@@ -208,7 +213,7 @@ class Turns:
     # ---- during -------------------------------------------------------------------------------
 
     async def _execute(
-        self, ticket: Ticket, resolved: Resolved, agent: Agent, history: History, emit: Callable[[Event], None]
+        self, ticket: Ticket, resolved: Resolved, agent: Agent, history: History, emit: Callable[[EventBody], None]
     ) -> Ending:
         request, config = _request(ticket), resolved.config
         try:
@@ -302,12 +307,12 @@ class Turns:
             self._owed[request.id] = (request.key, end)
         return end
 
-    def _emitter(self, ticket: Ticket, request: RunRequest, pending: PendingMessage) -> Callable[[Event], None]:
+    def _emitter(self, ticket: Ticket, request: RunRequest, pending: PendingMessage) -> Callable[[EventBody], None]:
         """Where the events of a run go, its start first. What it says before that is kept back until then."""
         feed, taps, clock = ticket.feed, self.taps, self._w.clock
-        held: list[Event] | None = []
+        held: list[EventBody] | None = []
 
-        def emit(event: Event) -> None:
+        def emit(event: EventBody) -> None:
             if held is not None:
                 held.append(event)
                 return

@@ -33,7 +33,7 @@ from moot.hooks.publish import EventPublisher
 from moot.hooks.redaction import Redactor
 from moot.hooks.security import SecurityFilter
 from moot.models.keys import reveal
-from moot.multiagent import control
+from moot.multiagent.teammates import control
 from moot.store.keys import KeyShelf
 from moot.store.learnings import SqliteLearnings
 from moot.store.mcp_pins import SqliteMcpPins

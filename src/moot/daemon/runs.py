@@ -27,8 +27,8 @@ from moot.engine.doors import Doors
 from moot.engine.run_stream import RunStream
 from moot.engine.runs import Runs, repeat_run
 from moot.engine.supervisor import Supervisor
-from moot.multiagent.crew import Wish
-from moot.multiagent.teammates import Teammates
+from moot.multiagent.teammates.spawn_request import Wish
+from moot.multiagent.teammates.teammates import Teammates
 from moot.wire import moot_pb2 as pb
 
 _ENDED = 50

@@ -25,7 +25,8 @@ from moot.domain.run import RETRYABLE, Outcome, Run, RunRequest
 from moot.engine.history import Histories
 from moot.engine.lanes import Lane, Lanes, Ticket
 from moot.engine.run_stream import RunStream, is_ask
-from moot.engine.turns import Turns, Wiring, guarded
+from moot.engine.turns import Turns, guarded
+from moot.engine.wiring import Wiring
 from moot.failpoint import reach
 
 T = TypeVar("T")

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from random import Random, SystemRandom
 
 from moot.daemon import tcp, unix
@@ -36,7 +37,7 @@ from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.trace import TraceKind
 from moot.engine.approvals import Approvals
 from moot.engine.asks import Asks
-from moot.engine.bus import SEQ_BLOCK, Bus
+from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
 from moot.engine.completion import complete
 from moot.engine.loop import Loop, LoopParts
@@ -72,9 +73,7 @@ class Daemon:
         self.clock = SystemClock()
         self.rng: Random = SystemRandom()
         self.supervisor = Supervisor()
-        self.bus = Bus(clock=self.clock)
-        # The last event number that is reserved in the store.
-        self._reserved_seq = 0
+        self.bus = Bus(clock=self.clock, reserve=partial(event_numbers.reserve, store))
         self.config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
         self.registry = registry_of(self.config, paths)
         self.redactor = redactor
@@ -186,9 +185,6 @@ class Daemon:
 
     async def tidy(self) -> None:
         """Small chores: write ends the disk refused, and close the models nobody can be using any more."""
-        if self._reserved_seq - self.bus.seq < SEQ_BLOCK // 2:
-            with suppress(StoreError):
-                self._reserved_seq = await event_numbers.reserve(self.store, SEQ_BLOCK)
         with suppress(StoreError):
             # The disk still refuses; whoever sent something has been told.
             await self.runs.settle_owed()
@@ -199,6 +195,7 @@ class Daemon:
         with suppress(StoreError):
             await self.hands.tidy()
             await self.team.tidy()
+            await self.bus.reserve_numbers()
 
     def _new_catalog(self) -> Catalog:
         known = self.redactor.register_key
@@ -279,11 +276,6 @@ class Daemon:
             )
         )
 
-    async def number_events(self) -> None:
-        """Go on behind every event number that an earlier daemon may have used."""
-        self._reserved_seq = await event_numbers.reserve(self.store, SEQ_BLOCK)
-        self.bus.start_at(self._reserved_seq - SEQ_BLOCK + 1)
-
     async def recover(self) -> None:
         """Tell what the last daemon left unfinished as what it is, then take up what waited."""
         for run in await self.store.recover(now=self.clock.now()):
@@ -314,7 +306,7 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         stack.push_async_callback(daemon.supervisor.stop)
         stack.push_async_callback(daemon.hands.close)
         await daemon.hands.start()
-        await daemon.number_events()
+        await daemon.bus.reserve_numbers()
         await daemon.recover()
         listeners: list[Listener] = [await unix.listen(paths.socket, daemon.serving)]
         stack.push_async_callback(_close_doors, daemon, listeners)

@@ -5,7 +5,7 @@ engine/run_stream.py publishes the events of a run here; streams, SubscribeEvent
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import islice
 from typing import Protocol
 
@@ -22,6 +22,14 @@ SEQ_BLOCK = 1_000_000_000
 
 Reader = Callable[[Event | Gap], bool | None]
 Filter = Callable[[Event], bool]
+
+
+# Reserves so many numbers in the store and returns the last of them.
+Reserve = Callable[[int], Awaitable[int]]
+
+
+async def _reserve_none(count: int) -> int:
+    return count
 
 
 class Listener(Protocol):
@@ -80,13 +88,15 @@ class Subscription:
 
 class Bus:
     def __init__(
-        self, *, clock: Clock, first_seq: int = 1, max_events: int = MAX_EVENTS, max_size: int = MAX_SIZE
+        self, *, clock: Clock, reserve: Reserve = _reserve_none, max_events: int = MAX_EVENTS, max_size: int = MAX_SIZE
     ) -> None:
         self._clock = clock
+        self._reserve = reserve
         self._max_events = max_events
         self._max_size = max_size
-        # The number of the newest event.
-        self.seq = first_seq - 1
+        # The number of the newest event, and the last one that is reserved.
+        self.seq = 0
+        self._reserved = 0
         self._kept: deque[Event] = deque()
         self._size = 0
         self._subscriptions: list[Subscription] = []
@@ -94,10 +104,14 @@ class Bus:
         self._pending: deque[tuple[Event, Listener | None]] = deque()
         self._is_delivering = False
 
-    def start_at(self, first_seq: int) -> None:
-        """Number from here on. Called once, before anything is published."""
-        assert not self._kept
-        self.seq = first_seq - 1
+    async def reserve_numbers(self) -> None:
+        """Reserve numbers where few are left. Called before anything is published, and then now and again."""
+        if self._reserved - self.seq < SEQ_BLOCK // 2:
+            is_first = not self._reserved
+            self._reserved = await self._reserve(SEQ_BLOCK)
+            if is_first:
+                # Behind every number that an earlier daemon may have used.
+                self.seq = self._reserved - SEQ_BLOCK
 
     def publish(self, source: EventSource, body: EventBody, listener: Listener | None = None) -> Event:
         """Number an event and hand it to every subscriber before this returns, the listener first."""

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 
+from moot.domain.agent_run import Condition
 from moot.domain.errors import MootError
 from moot.domain.events import (
     ASK_EVENTS,
@@ -19,7 +20,6 @@ from moot.domain.events import (
     EventSource,
     RunBlocked,
     RunEnded,
-    RunSpawned,
     RunUnblocked,
     TextChunk,
     TextDiscarded,
@@ -37,8 +37,8 @@ logger = logging.getLogger(__name__)
 StreamReader = Callable[[Event | MootError], None]
 
 _LONGEST_CHUNK = 1024 * 1024
-# What only subscribers of the bus are interested in: a stream says the same in its own events.
-_NOT_STREAMED = (RunSpawned, RunBlocked, RunUnblocked)
+# What only subscribers of the bus are sent: a stream says the same with other events.
+_NOT_STREAMED = (RunBlocked, RunUnblocked)
 
 
 def _ignore(_event: Event) -> None:
@@ -84,6 +84,8 @@ class RunStream:
             self.receive(Event(0, 0.0, self.source, body))
         else:
             self._bus.publish(self.source, body, self)
+            if isinstance(body, ASK_EVENTS):
+                self._bus.publish(self.source, _hold(body))
 
     def receive(self, event: Event) -> None:
         """Pass on an event: of this run, or an ask of a run that works for the same conversation."""
@@ -172,6 +174,20 @@ class RunStream:
         while start and _is_speech(self._log[start - 1]):
             start -= 1
         self._log[start:] = [item for item in self._log[start:] if not _is_text(item)]
+
+
+def _hold(body: AskOpened | AskClosed | ApprovalOpened | ApprovalClosed) -> RunBlocked | RunUnblocked:
+    """What opening or closing an ask means for the run."""
+    match body:
+        case AskOpened(ask):
+            return RunBlocked(Condition.ASKING, "a question to the person is open", ask.id)
+        case ApprovalOpened(approval):
+            reason = f"{approval.tool} waits for approval: {approval.reason}"
+            return RunBlocked(Condition.BLOCKED, reason, approval.id)
+        case AskClosed(ask_id):
+            return RunUnblocked(Condition.ASKING, ask_id)
+        case ApprovalClosed(ask_id):
+            return RunUnblocked(Condition.BLOCKED, ask_id)
 
 
 def is_ask(event: Event) -> bool:

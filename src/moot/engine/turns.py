@@ -8,21 +8,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from moot.domain.agent import Agent
-from moot.domain.agent_run import Condition
 from moot.domain.conversation import Conversation, ConversationKey
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
-from moot.domain.events import (
-    ASK_EVENTS,
-    ApprovalClosed,
-    ApprovalOpened,
-    AskClosed,
-    AskOpened,
-    EventBody,
-    RunBlocked,
-    RunEnded,
-    RunStarted,
-    RunUnblocked,
-)
+from moot.domain.events import EventBody, RunEnded, RunStarted
 from moot.domain.message import Entry, Role, user
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.budget import Budgets
@@ -350,22 +338,6 @@ class Turns:
             return
         ticket.note(body, self._w.clock.monotonic())
         ticket.stream.publish(body)
-        if isinstance(body, ASK_EVENTS):
-            ticket.stream.publish(_hold(body))
-
-
-def _hold(body: AskOpened | AskClosed | ApprovalOpened | ApprovalClosed) -> RunBlocked | RunUnblocked:
-    """What opening or closing an ask means for the run."""
-    match body:
-        case AskOpened(ask):
-            return RunBlocked(Condition.ASKING, "a question to the person is open", ask.id)
-        case ApprovalOpened(approval):
-            reason = f"{approval.tool} waits for approval: {approval.reason}"
-            return RunBlocked(Condition.BLOCKED, reason, approval.id)
-        case AskClosed(ask_id):
-            return RunUnblocked(Condition.ASKING, ask_id)
-        case ApprovalClosed(ask_id):
-            return RunUnblocked(Condition.BLOCKED, ask_id)
 
 
 def _request(ticket: Ticket) -> RunRequest:

@@ -6,7 +6,7 @@ from moot.domain.agent_run import AgentRun, AgentRunStatus, Delivery
 from moot.domain.approval import digest
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict
-from moot.domain.events import EventSource
+from moot.domain.events import EventSource, RunSpawned
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.scope import ALL_TOOLS
@@ -90,6 +90,10 @@ def request_of(run: AgentRun, partition: Partition, *, is_first: bool) -> RunReq
         asker=run.asker if run.parent else None,
         is_first=is_first,
     )
+
+
+def spawned_event(run: AgentRun) -> RunSpawned:
+    return RunSpawned(run.agent, run.asker.task, run.spawn_reason, run.call)
 
 
 def source_of_run(run: AgentRun) -> EventSource:

@@ -1,4 +1,4 @@
-"""Teammates at work: spawned, in line, run through the one loop, awaited, stopped, and their results handed on once."""
+"""Teammates at work: spawned, spawned_event, in line, run through the one loop, awaited, stopped, and their results handed on once."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ from moot.domain.agent_run import (
     status_of,
 )
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
-from moot.domain.events import Event, RunBlocked, RunEnded, RunQueued, RunSpawned, RunUnblocked
+from moot.domain.events import Event, RunBlocked, RunEnded, RunUnblocked
 from moot.domain.message import Entry
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest
@@ -49,7 +49,7 @@ class Teammates:
     def __init__(self, crew: Crew) -> None:
         self._c = crew
         self._live = Muster(crew.supervisor)
-        self._places = Places(most=lambda: crew.config().max_running, start=self._begin, moved=self._moved)
+        self._places = Places(most=lambda: crew.config().max_running, start=self._begin, bus=crew.bus)
         self._delegations = Delegations(crew.shelf)
         self.attendance = Attendance(self.at_work)
         self._closing = False
@@ -294,14 +294,10 @@ class Teammates:
         if kept.status.is_terminal:
             return kept
         live = self._live.enlist(kept)
-        task = RunSpawned(kept.agent, kept.asker.task, kept.spawn_reason, kept.call)
-        self._c.bus.publish(source_of_run(kept), task)
+        self._c.bus.publish(source_of_run(kept), spawned_event(kept))
         self._places.stand_in_line(live)
         self._places.fill()
         return live.run
-
-    def _moved(self, live: Live, position: int) -> None:
-        self._c.bus.publish(source_of_run(live.run), RunQueued(position))
 
     def _begin(self, live: Live) -> None:
         started_at = live.run.started_at or self._c.clock.now()

@@ -9,7 +9,7 @@ from moot.domain.errors import NotFound
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.sandbox_config import SandboxConfig
 from moot.domain.secret import Holder, SecretInfo, references
-from moot.hooks.redaction import Redactor
+from moot.redaction.redactor import Redactor
 from moot.tools import exec as exec_tools
 from moot.tools.exec_jobs import Jobs
 from moot.tools.sandbox.sandbox import Sandbox

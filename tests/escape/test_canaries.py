@@ -19,7 +19,7 @@ from moot.domain.ports import RunContext
 from moot.domain.redaction import mask_call
 from moot.domain.sandbox_config import SandboxConfig
 from moot.domain.shell import Level, Verdict
-from moot.hooks.redaction import LogRedaction
+from moot.redaction.redactor import LogRedaction
 from moot.tools import exec as exec_
 from moot.tools.exec_jobs import Jobs
 from moot.tools.sandbox.sandbox import Sandbox

@@ -19,7 +19,7 @@ from moot.daemon.paths import Paths
 from moot.domain.conversation import ConversationKey
 from moot.domain.run import RunRequest
 from moot.domain.scope import only
-from moot.hooks.redaction import Redactor
+from moot.redaction.redactor import Redactor
 from tests.daemon_process import DaemonProcess, Home, eventually, running
 from tests.escape.kinds import CALLS, HANDS, KINDS_CONFIG, TOLD, Case, Stage, call, cases_of, counted, deciding
 from tests.fake_provider import Provider

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from moot.domain.errors import BadRequest, ConfigError, Forbidden, MootError, TooLarge, Unavailable
 from moot.domain.web_config import WebConfig
-from moot.hooks.redaction import Redactor
 from moot.models.keys import reveal
+from moot.redaction.redactor import Redactor
 from moot.tools import addresses
 from moot.tools.safe_http import Request, SafeHttp, web_address
 from moot.tools.web import tools

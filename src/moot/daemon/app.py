@@ -45,10 +45,10 @@ from moot.engine.supervisor import Supervisor, every
 from moot.engine.turn import Briefing, Turn
 from moot.engine.turns import Wiring
 from moot.failpoint import reach
-from moot.hooks.masks import ModelMasks
-from moot.hooks.redaction import LogRedaction, Redactor
 from moot.models.catalog import Catalog
 from moot.models.discretion import Discretion
+from moot.redaction.masks import ModelMasks
+from moot.redaction.redactor import LogRedaction, Redactor
 from moot.store.approvals import StoredApprovals
 from moot.store.notes import SqliteNotes
 from moot.store.sqlite import SqliteStore, open_store

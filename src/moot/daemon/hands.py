@@ -30,10 +30,10 @@ from moot.hooks.kept_arguments import KeptArguments
 from moot.hooks.knowledge import KnowledgeSaver
 from moot.hooks.learning import LearningObserver
 from moot.hooks.publish import EventPublisher
-from moot.hooks.redaction import Redactor
 from moot.hooks.security import SecurityFilter
 from moot.models.keys import reveal
 from moot.multiagent import control
+from moot.redaction.redactor import Redactor
 from moot.store.keys import KeyShelf
 from moot.store.learnings import SqliteLearnings
 from moot.store.mcp_pins import SqliteMcpPins

@@ -10,7 +10,7 @@ from moot.daemon.master_key import MasterKey
 from moot.daemon.vault import Keychain, Vault
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports import RunContext, Tool
-from moot.hooks.redaction import Redactor
+from moot.redaction.redactor import Redactor
 from moot.store.keys import KeyShelf
 from moot.store.secrets import SecretShelf
 from moot.store.sqlite import open_store

@@ -12,7 +12,7 @@ from moot.domain.errors import BadRequest, Busy, Forbidden, MootError, NotFound,
 from moot.domain.ports import ToolResult
 from moot.domain.prompt import Safety, Sink
 from moot.domain.sandbox_config import SandboxConfig
-from moot.hooks.redaction import Redactor
+from moot.redaction.redactor import Redactor
 from moot.tools.exec_script import ScriptRunner
 from moot.tools.sandbox import sandbox as sandbox_module
 from moot.tools.sandbox import seccomp

@@ -14,7 +14,7 @@ from moot.domain.ask import Question
 from moot.domain.errors import NotFound, Unavailable
 from moot.domain.mcp import McpConfig, OfferState
 from moot.domain.prompt import Safety, Sink
-from moot.hooks.redaction import Redactor
+from moot.redaction.redactor import Redactor
 from moot.tools.mcp.results import MOST_CHARACTERS
 from tests.daemon_process import eventually
 from tests.mcp_kit import command, kit, tool

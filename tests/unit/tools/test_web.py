@@ -14,8 +14,8 @@ from moot.domain.errors import BadRequest, ConfigError, MootError, Unavailable
 from moot.domain.ports import ToolResult
 from moot.domain.prompt import Safety, Sink
 from moot.domain.web_config import WebConfig
-from moot.hooks.redaction import Redactor
 from moot.models.keys import reveal
+from moot.redaction.redactor import Redactor
 from moot.tools.web import tools
 from tests.web_server import Site, context, serving
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moot.hooks.redaction import LogRedaction, Redactor
+from moot.redaction.redactor import LogRedaction, Redactor
 from tests.secret_shapes import canonical, columns, octal_dump
 
 SECRET = 'p/+w"ö-7f3a9c1e5d2b8460\\x'

@@ -8,7 +8,7 @@ import hmac
 import re
 from collections.abc import Callable
 
-from moot.hooks.personal import KINDS, PLACEHOLDER, Finding, replaced
+from moot.redaction.personal_data import KINDS, PLACEHOLDER, Finding, replaced
 
 _DIGITS = 8
 _LONGEST = max(map(len, KINDS)) + _DIGITS + 3

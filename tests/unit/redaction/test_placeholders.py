@@ -5,9 +5,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moot.hooks.masks import ModelMasks
-from moot.hooks.placeholders import Placeholders, RestoredText, restore
-from moot.hooks.redaction import Redactor
+from moot.redaction.masks import ModelMasks
+from moot.redaction.placeholders import Placeholders, RestoredText, restore
+from moot.redaction.redactor import Redactor
 
 TEXT = "Write to ada@example.org and bob@example.org, then ada@example.org again: +49 171 2345678."
 SHAPE = re.compile(r"\[(EMAIL|PHONE)_[0-9]{8}\]")

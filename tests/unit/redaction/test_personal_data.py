@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from moot.hooks.personal import find_personal
-from moot.hooks.redaction import Redactor
+from moot.redaction.personal_data import find_personal
+from moot.redaction.redactor import Redactor
 
 # Made up or published as examples; every one fits the rule of its kind.
 FOUND = [

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from moot.domain.masks import HeardText
-from moot.hooks.placeholders import Placeholders, RestoredText, restore
-from moot.hooks.redaction import Redactor
+from moot.redaction.placeholders import Placeholders, RestoredText, restore
+from moot.redaction.redactor import Redactor
 
 
 class ModelMasks:

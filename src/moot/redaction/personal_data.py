@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from moot.hooks import national_ids as ids
+from moot.redaction import national_ids as ids
 
 KINDS = ("EMAIL", "PHONE", "CARD", "SSN", "RRN", "TAXID", "NIR", "DNI", "NINO", "NHS", "FISCAL")
 PLACEHOLDER = re.compile(rf"\[(?:{'|'.join(KINDS)})_\d+\]")

@@ -4,10 +4,10 @@ import logging
 from collections.abc import Iterator, Mapping
 
 from moot.domain.secret import SHORTEST_SECRET
-from moot.hooks.disguises import Found, hexes, in_encoded, in_escapes, in_hex, in_lines, unbroken, unescaped
-from moot.hooks.encodings import encodings, parts, twice
-from moot.hooks.finder import GRAM, LONG, Finder
-from moot.hooks.personal import replaced
+from moot.redaction.disguises import Found, hexes, in_encoded, in_escapes, in_hex, in_lines, unbroken, unescaped
+from moot.redaction.encodings import encodings, parts, twice
+from moot.redaction.finder import GRAM, LONG, Finder
+from moot.redaction.personal_data import replaced
 
 # A shorter key is a placeholder, as local servers take them, and a word that anyone may say.
 _SHORTEST_KEY = 8

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from moot.hooks.finder import Finder, Span
+from moot.redaction.finder import Finder, Span
 
 BREAKS = b"\r\n"
 _BREAKS = re.compile(rb"[\r\n]+")

@@ -10,10 +10,10 @@ from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.sandbox_config import SandboxConfig
 from moot.domain.secret import Holder, SecretInfo, references
 from moot.redaction.redactor import Redactor
-from moot.tools import exec as exec_tools
-from moot.tools.exec_jobs import Jobs
+from moot.tools.exec import exec_tools
+from moot.tools.exec.jobs import Jobs
 from moot.tools.sandbox.sandbox import Sandbox
-from moot.tools.shell_grammar import classify
+from moot.tools.shell.grammar import classify
 
 KEY = ConversationKey("moot", "user")
 

@@ -20,8 +20,8 @@ from moot.domain.redaction import mask_call
 from moot.domain.sandbox_config import SandboxConfig
 from moot.domain.shell import Level, Verdict
 from moot.redaction.redactor import LogRedaction
-from moot.tools import exec as exec_
-from moot.tools.exec_jobs import Jobs
+from moot.tools.exec import exec_tools as exec_
+from moot.tools.exec.jobs import Jobs
 from moot.tools.sandbox.sandbox import Sandbox
 from moot.wire import moot_pb2 as pb
 from tests.secret_shapes import found_in, printed, spoken

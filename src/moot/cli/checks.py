@@ -158,7 +158,7 @@ def agents(home: Paths) -> Iterator[Finding]:
 
 
 def skills(home: Paths) -> Iterator[Finding]:
-    from moot.tools.skill_shelf import Skills  # noqa: PLC0415
+    from moot.tools.skills.library import Skills  # noqa: PLC0415
 
     if home.skills.exists():
         os.listdir(home.skills)  # says why when it cannot be read

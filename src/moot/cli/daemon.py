@@ -158,7 +158,7 @@ def _config_flaws() -> list[str]:
 
 def _skill_flaws() -> list[str]:
     """What is wrong in the skills of the owner's own home."""
-    from moot.tools.skill_shelf import Skills  # noqa: PLC0415 - only this command reads them
+    from moot.tools.skills.library import Skills  # noqa: PLC0415 - only this command reads them
 
     return [] if remote_address() else [str(flaw) for flaw in Skills(paths().skills).flaws]
 

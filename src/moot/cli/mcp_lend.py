@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.domain.errors import BadRequest
-from moot.tools.private_places import private_places
+from moot.tools.files.private_places import private_places
 from moot.tools.sandbox.view import beneath, is_crossroads, is_shown
 
 _SCRIPTS = (".py", ".pyz", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php", ".sh", ".lua", ".jar")

@@ -16,10 +16,10 @@ from moot.domain.errors import BadRequest, ConfigError, NotFound
 from moot.domain.front_matter import Broken
 from moot.domain.shell import Level
 from moot.domain.skill import SKILL_FILE, UNWRITTEN, Skill, SkillSource, SkillType
-from moot.tools.shell_grammar import classify_script
-from moot.tools.skill_draft import drafted
-from moot.tools.skill_shelf import Skills, read_skill
-from moot.tools.skills import tool_name
+from moot.tools.shell.grammar import classify_script
+from moot.tools.skills.draft import drafted
+from moot.tools.skills.library import Skills, read_skill
+from moot.tools.skills.skill_tools import tool_name
 
 _NOT_OFFERED = "the description is not written yet, and agents are not offered the skill before it is"
 _FIX = "Mend the file; it counts from then on."

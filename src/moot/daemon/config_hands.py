@@ -4,7 +4,7 @@ from moot.daemon.config_keys import Key, Numbers, above_zero, at_least, between,
 from moot.domain.gate_config import POLICIES
 from moot.domain.sandbox_config import MODES
 from moot.domain.web_config import SEARCH_PROVIDERS
-from moot.tools.addresses import misfit
+from moot.tools.web.addresses import misfit
 
 INTERCEPTOR_KEYS = (
     Key("enabled", bool, "Ask you before a tool does something that could do harm.", "true"),

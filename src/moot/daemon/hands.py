@@ -43,21 +43,25 @@ from moot.store.outputs import SqliteOutputs
 from moot.store.secrets import SecretShelf
 from moot.store.sqlite import SqliteStore
 from moot.store.tasks import SqliteTasks
-from moot.tools import crypto, exec, files, memory, notes, outputs, secrets, skills, tasks, web
+from moot.tools import crypto, memory, notes, outputs, secrets, tasks
 from moot.tools.ask import AskUser
 from moot.tools.conversation import Recall, SetTitle
-from moot.tools.exec_jobs import Jobs
-from moot.tools.exec_script import ScriptRunner
+from moot.tools.exec import exec_tools
+from moot.tools.exec.jobs import Jobs
+from moot.tools.exec.script import ScriptRunner
+from moot.tools.files import file_tools
+from moot.tools.files.off_limits import OffLimits
+from moot.tools.files.private_places import private_places
 from moot.tools.mcp.server import Needs
 from moot.tools.mcp.servers import McpServers
-from moot.tools.off_limits import OffLimits
-from moot.tools.plugins import Plugins
-from moot.tools.private_places import private_places
+from moot.tools.plugins.loader import Plugins
 from moot.tools.sandbox import orphans
 from moot.tools.sandbox.sandbox import Sandbox
-from moot.tools.shell_grammar import classify, classify_script
-from moot.tools.skill_shelf import Skills
-from moot.tools.skills import SkillTools
+from moot.tools.shell.grammar import classify, classify_script
+from moot.tools.skills import skill_tools
+from moot.tools.skills.library import Skills
+from moot.tools.skills.skill_tools import SkillTools
+from moot.tools.web import web_tools
 
 _EVERYDAY = (
     "ask_user",
@@ -251,15 +255,15 @@ class Hands:
             AskUser(),
             SetTitle(parts.store),
             Recall(parts.store, parts.clock, parts.redactor),
-            *files.tools(off_limits=off_limits, config=config.files, redact=parts.redactor),
-            *exec.tools(
+            *file_tools.tools(off_limits=off_limits, config=config.files, redact=parts.redactor),
+            *exec_tools.tools(
                 sandbox=self.sandbox,
                 jobs=self.jobs,
                 classify=classify,
                 redact=parts.redactor,
                 secrets=self.vault,
             ),
-            *web.tools(config.web, reveal=self._reveal, redact=parts.redactor),
+            *web_tools.tools(config.web, reveal=self._reveal, redact=parts.redactor),
             *memory.tools(
                 memories=SqliteMemories(parts.store),
                 config=lambda: self._config().memory,
@@ -273,7 +277,7 @@ class Hands:
             ),
             *secrets.tools(secrets=self.vault),
             *crypto.tools(keys=keychain, secrets=self.vault),
-            *skills.tools(skills=self.skills, off_limits=off_limits, config=config.skills),
+            *skill_tools.tools(skills=self.skills, off_limits=off_limits, config=config.skills),
         ]
 
     def _publish(self, call: GateCall, record: CallRecord) -> None:

@@ -6,7 +6,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.ports import Clock
 from moot.domain.text import clean
-from moot.tools.exec_jobs import Job, Jobs
+from moot.tools.exec.jobs import Job, Jobs
 from moot.wire import moot_pb2 as pb
 
 # What fits into an answer with many; what was asked for approval has it whole.

@@ -23,7 +23,7 @@ from moot.domain.usage import Spend
 from moot.engine.doors import Doors
 from moot.engine.lanes import Ticket
 from moot.engine.runs import Runs
-from moot.tools.exec_jobs import Jobs
+from moot.tools.exec.jobs import Jobs
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import tool_call
 from moot.wire.jsonl import import_lines

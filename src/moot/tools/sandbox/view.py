@@ -9,7 +9,7 @@ from pathlib import Path
 
 from moot.domain.errors import Forbidden, NotFound
 from moot.domain.sandbox_config import SandboxConfig
-from moot.tools.private_places import homes, private_places
+from moot.tools.files.private_places import homes, private_places
 from moot.tools.sandbox.author import PLACE
 from moot.tools.sandbox.mounts import Linked, Mounts, is_folder
 

@@ -187,10 +187,10 @@ class Kind:
     prologue: Callable[[str], tuple[dict[str, Any], ...]] = lambda _slug: ()
 
 
-_MADE = ("daemon/talk.py:_request", "engine/doors.py:turn", "engine/runs.py:_admit")
-_STREAM = (*_MADE, "daemon/talk.py:stream")
-_SEND = (*_MADE, "daemon/talk.py:send")
-_COMPLETION = (*_STREAM, "daemon/openai_api.py:_turn")
+_MADE = ("daemon/requests/talk.py:_request", "engine/doors.py:turn", "engine/runs.py:_admit")
+_STREAM = (*_MADE, "daemon/requests/talk.py:stream")
+_SEND = (*_MADE, "daemon/requests/talk.py:send")
+_COMPLETION = (*_STREAM, "daemon/listen/openai_api.py:_turn")
 _BACK = ("store/found_runs.py:_run", "daemon/app.py:recover")
 
 

@@ -15,8 +15,8 @@ from moot.agents.file_text import read_text
 from moot.agents.registry import Registry
 from moot.cli import exits, output, safe
 from moot.cli.connect import paths
-from moot.daemon.config import load_config
-from moot.daemon.config_agents import agents_folder, foreign_folders
+from moot.daemon.config.agent_keys import agents_folder, foreign_folders
+from moot.daemon.config.config_file import load_config
 from moot.daemon.paths import make_folder
 from moot.domain.agent import AgentSource, Flaw
 from moot.domain.config import Config

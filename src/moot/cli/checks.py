@@ -117,7 +117,7 @@ def _access(path: Path, *, is_folder: bool) -> Iterator[Finding]:
 
 
 def configuration(home: Paths) -> Iterator[Finding]:
-    from moot.daemon.config import BrokenConfig, load_config  # noqa: PLC0415 - it may be what is broken
+    from moot.daemon.config.config_file import BrokenConfig, load_config  # noqa: PLC0415 - it may be what is broken
 
     try:
         _, flaws = load_config(home.config)
@@ -135,7 +135,7 @@ def configuration(home: Paths) -> Iterator[Finding]:
 
 def agents(home: Paths) -> Iterator[Finding]:
     from moot.agents.registry import Registry  # noqa: PLC0415
-    from moot.daemon.config_agents import agents_folder, foreign_folders  # noqa: PLC0415
+    from moot.daemon.config.agent_keys import agents_folder, foreign_folders  # noqa: PLC0415
 
     config = good_config(home)
     folder = agents_folder(config, home) if config else home.agents
@@ -189,7 +189,7 @@ def sandbox(home: Paths) -> Iterator[Finding]:
 
 def good_config(home: Paths) -> Config | None:
     """The configuration, or None when it is broken, which is a finding of its own."""
-    from moot.daemon.config import BrokenConfig, load_config  # noqa: PLC0415
+    from moot.daemon.config.config_file import BrokenConfig, load_config  # noqa: PLC0415
 
     try:
         return load_config(home.config)[0]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from moot.daemon.config import load_config
+from moot.daemon.config.config_file import load_config
 from moot.daemon.paths import make_folder
 from moot.domain.config import Config, ModelConfig
 from moot.domain.errors import ConfigError, StoreError

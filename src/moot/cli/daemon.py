@@ -145,7 +145,7 @@ def _note_flaws(flaws: Sequence[str]) -> None:
 
 def _config_flaws() -> list[str]:
     """What is wrong in the owner's own configuration; another machine's is not ours to read."""
-    from moot.daemon.config import BrokenConfig, load_config  # noqa: PLC0415 - only this command reads the file
+    from moot.daemon.config.config_file import BrokenConfig, load_config  # noqa: PLC0415 - only this command reads the file
 
     if remote_address():
         return []
@@ -165,7 +165,7 @@ def _skill_flaws() -> list[str]:
 
 def _ignored() -> list[str]:
     """What the configuration says that means nothing; the rest of it holds all the same."""
-    from moot.daemon.config import BrokenConfig, load_config  # noqa: PLC0415 - only this command reads the file
+    from moot.daemon.config.config_file import BrokenConfig, load_config  # noqa: PLC0415 - only this command reads the file
 
     try:
         return [str(flaw) for flaw in load_config(paths().config)[1]]

@@ -17,7 +17,7 @@ from moot.cli.models import fetch
 from moot.cli.options import program
 from moot.cli.setup import BY_KEY, EMBEDDED, WITH_HANDS, Candidate
 from moot.client.connection import connect
-from moot.daemon.config import BrokenConfig, load_config
+from moot.daemon.config.config_file import BrokenConfig, load_config
 from moot.daemon.paths import Paths
 from moot.domain.config import PROVIDERS, Config, ModelConfig, default_config
 from moot.domain.errors import BadRequest, ConfigError, ModelError, MootError

@@ -10,7 +10,7 @@ from moot.cli import exits, mcp_edit, mcp_lend, output, safe
 from moot.cli.config_edit import write_config
 from moot.cli.connect import ask_daemon, paths
 from moot.client.errors import Unreachable
-from moot.daemon.config_mcp import mcp_from
+from moot.daemon.config.mcp_keys import mcp_from
 from moot.domain.errors import BadRequest, ConfigError, MootError, Unavailable
 from moot.domain.prompt import Safety
 from moot.wire import moot_pb2 as pb

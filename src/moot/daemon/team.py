@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, replace
 from random import Random
 
 from moot.agents.registry import Registry
-from moot.daemon.config import ConfigFile
-from moot.daemon.traces import TraceShelves
+from moot.daemon.config.config_file import ConfigFile
+from moot.daemon.requests.traces import TraceShelves
 from moot.domain.agent import ROOT, Agent
 from moot.domain.agent_config import AgentConfig
 from moot.domain.conversation import ConversationKey

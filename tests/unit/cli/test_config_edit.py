@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from moot.cli.config_edit import set_aside, with_default_model, write_config
-from moot.daemon.config import load_config
+from moot.daemon.config.config_file import load_config
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ConfigError
 

@@ -29,7 +29,7 @@ from moot.hooks.kept_arguments import KeptArguments
 from moot.hooks.security import SecurityFilter
 from moot.store.approvals import StoredApprovals
 from moot.store.sqlite import open_store
-from tests.unit.daemon.vault_kit import vault_at
+from tests.unit.daemon.vault.vault_kit import vault_at
 from tests.unit.shelves import SetClock, context, talk
 
 SECRET = {"type": "string", SECRET_MARK: True}

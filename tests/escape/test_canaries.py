@@ -15,9 +15,9 @@ import pytest
 
 from moot.daemon.principal import OWNER
 from moot.daemon.requests.secrets import SecretRequests
+from moot.domain.config import SandboxConfig
 from moot.domain.ports import RunContext
 from moot.domain.redaction import mask_call
-from moot.domain.sandbox_config import SandboxConfig
 from moot.domain.shell import Level, Verdict
 from moot.redaction.redactor import LogRedaction
 from moot.tools.exec import exec_tools as exec_

@@ -15,8 +15,8 @@ from aiohttp.abc import AbstractResolver
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moot.domain.config import WebConfig
 from moot.domain.errors import BadRequest, ConfigError, Forbidden, MootError, TooLarge, Unavailable
-from moot.domain.web_config import WebConfig
 from moot.models.keys import reveal
 from moot.redaction.redactor import Redactor
 from moot.tools.web import addresses

@@ -14,9 +14,9 @@ from moot.daemon.paths import Paths, make_folder
 from moot.daemon.vault.master_key import MasterKey
 from moot.daemon.vault.vault import Keychain, Vault
 from moot.domain.agent import Flaw
+from moot.domain.config import HandsConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import ToolExecuted
-from moot.domain.hands_config import HandsConfig
 from moot.domain.learning import CallRecord
 from moot.domain.note import Note
 from moot.domain.ports import Clock, GateCall, Hook, Tool

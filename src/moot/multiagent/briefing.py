@@ -5,8 +5,8 @@ from dataclasses import asdict
 from typing import Protocol
 
 from moot.domain.agent import ROOT
-from moot.domain.agent_config import AgentConfig
 from moot.domain.agent_run import AgentRun
+from moot.domain.config import AgentConfig
 from moot.domain.message import Entry, Message, user
 from moot.domain.ports import Store
 from moot.domain.scope import NOT_SPAWNED

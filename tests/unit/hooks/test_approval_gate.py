@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from moot.domain.approval import Approval, AskState, Decision
+from moot.domain.config import InterceptorConfig
 from moot.domain.errors import MootError
 from moot.domain.events import ApprovalOpened, Event
-from moot.domain.gate_config import InterceptorConfig
 from moot.domain.message import ToolCall
 from moot.domain.ports import GateCall, Hook, RunContext, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec

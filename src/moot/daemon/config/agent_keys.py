@@ -7,8 +7,7 @@ from typing import Any
 
 from moot.daemon.config.keys import Key, above_zero, between
 from moot.daemon.paths import Paths
-from moot.domain.agent_config import AgentConfig
-from moot.domain.config import Config
+from moot.domain.config import AgentConfig, Config
 
 
 def _folders(value: str | list[str]) -> str:

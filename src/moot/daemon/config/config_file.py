@@ -27,21 +27,29 @@ from moot.daemon.config.toml_lines import KeyPath, key_lines, line_of
 from moot.daemon.config.tool_keys import INTERCEPTOR_KEYS
 from moot.daemon.config.tool_keys import SECTIONS as HANDS_SECTIONS
 from moot.domain.agent import Flaw
-from moot.domain.agent_config import AgentMemoryConfig, RunLedgerConfig, TraceConfig
-from moot.domain.config import CompactionConfig, Config, ListenConfig, ModelConfig, default_config
+from moot.domain.config import (
+    AgentMemoryConfig,
+    CompactionConfig,
+    Config,
+    FilesConfig,
+    HandsConfig,
+    InterceptorConfig,
+    KnowledgeConfig,
+    ListenConfig,
+    MemoryConfig,
+    ModelConfig,
+    OutputConfig,
+    RunLedgerConfig,
+    SandboxConfig,
+    SkillConfig,
+    TraceConfig,
+    VaultConfig,
+    WebConfig,
+    default_config,
+)
 from moot.domain.errors import ConfigError
-from moot.domain.files_config import FilesConfig
-from moot.domain.gate_config import InterceptorConfig
-from moot.domain.hands_config import HandsConfig
-from moot.domain.learning_config import KnowledgeConfig
 from moot.domain.mcp import McpConfig
-from moot.domain.memory_config import MemoryConfig
-from moot.domain.output_config import OutputConfig
 from moot.domain.run import Limits
-from moot.domain.sandbox_config import SandboxConfig
-from moot.domain.skill_config import SkillConfig
-from moot.domain.vault_config import VaultConfig
-from moot.domain.web_config import WebConfig
 
 MAX_BYTES = 1_048_576
 _AT_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)")

@@ -1,9 +1,7 @@
 """The keys of config.toml about what agents do with their hands: one table a section."""
 
 from moot.daemon.config.keys import Key, Numbers, above_zero, at_least, between, one_of, ports, reference
-from moot.domain.gate_config import POLICIES
-from moot.domain.sandbox_config import MODES
-from moot.domain.web_config import SEARCH_PROVIDERS
+from moot.domain.config import MODES, POLICIES, SEARCH_PROVIDERS
 from moot.tools.web.addresses import misfit
 
 INTERCEPTOR_KEYS = (

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from moot.domain.approval import Binding, digest
+from moot.domain.config import SandboxConfig
 from moot.domain.errors import BadRequest
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.redaction import Redaction
-from moot.domain.sandbox_config import SandboxConfig
 from moot.domain.secret import Secrets, references, through_environment
 from moot.domain.shell import Classify, Level
 from moot.tools.exec.jobs import Job, Jobs, job_id

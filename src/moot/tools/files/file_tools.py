@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from moot.domain.approval import Binding
+from moot.domain.config import FilesConfig
 from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
-from moot.domain.files_config import FilesConfig
 from moot.domain.ports import RunContext, Tool
 from moot.domain.prompt import Safety, ToolSpec
 from moot.tools.files.change import (

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from moot.domain.approval import Binding, digest
+from moot.domain.config import SkillConfig
 from moot.domain.errors import BadRequest, Forbidden, TooLarge
 from moot.domain.skill import SKILL_FILE
-from moot.domain.skill_config import SkillConfig
 from moot.tools.files.confined_paths import Ground, Spot, told
 
 _MEBIBYTE = 1_048_576

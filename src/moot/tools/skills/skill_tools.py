@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from moot.domain.approval import Binding
+from moot.domain.config import SkillConfig
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound
 from moot.domain.front_matter import Broken
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.skill import DESCRIPTION_LENGTH, NAME_LENGTH, SKILL_FILE, RunScript, Skill, SkillType
-from moot.domain.skill_config import SkillConfig
 from moot.tools.files.confined_paths import Ground
 from moot.tools.files.file_text import difference, is_binary, text_of
 from moot.tools.files.off_limits import OffLimits

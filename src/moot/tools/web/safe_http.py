@@ -14,8 +14,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from moot import __version__
+from moot.domain.config import WebConfig
 from moot.domain.errors import BadRequest, Forbidden, MootError, TooLarge, Unavailable
-from moot.domain.web_config import WebConfig
 from moot.tools.web.addresses import AddressRules, Anywhere, PublicOnly, parse, reads_as_number
 from moot.tools.web.inflate import Inflater
 

@@ -7,8 +7,8 @@ from urllib.parse import quote_plus
 
 import msgspec
 
+from moot.domain.config import SEARCH_PROVIDERS, WebConfig
 from moot.domain.errors import ConfigError, Unavailable
-from moot.domain.web_config import SEARCH_PROVIDERS, WebConfig
 from moot.tools.web.page_reader import read_page
 from moot.tools.web.safe_http import Answer, Request, SafeHttp
 

@@ -18,9 +18,15 @@ from moot.daemon.config.keys import (
 )
 from moot.daemon.config.tool_keys import INTERCEPTOR_KEYS
 from moot.daemon.config.tool_keys import SECTIONS as HANDS
-from moot.domain.config import CompactionConfig, Config, ListenConfig, ModelConfig, default_config
-from moot.domain.gate_config import InterceptorConfig
-from moot.domain.hands_config import HandsConfig
+from moot.domain.config import (
+    CompactionConfig,
+    Config,
+    HandsConfig,
+    InterceptorConfig,
+    ListenConfig,
+    ModelConfig,
+    default_config,
+)
 from moot.domain.run import Limits
 
 PAGE = Path(__file__).parents[4] / "docs" / "configuration.md"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from moot.domain.config import SandboxConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Busy, Forbidden, MootError, NotFound, Unavailable
 from moot.domain.ports import ToolResult
 from moot.domain.prompt import Safety, Sink
-from moot.domain.sandbox_config import SandboxConfig
 from moot.redaction.redactor import Redactor
 from moot.tools.exec.script import ScriptRunner
 from moot.tools.sandbox import sandbox as sandbox_module

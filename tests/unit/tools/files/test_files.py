@@ -11,9 +11,9 @@ import pytest
 
 from moot.domain.abilities import Previews, Renders
 from moot.domain.ask import Question
+from moot.domain.config import FilesConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound, TooLarge
-from moot.domain.files_config import FilesConfig
 from moot.domain.ports import RunContext
 from moot.domain.prompt import Safety
 from moot.tools.files import file_tools

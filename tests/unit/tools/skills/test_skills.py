@@ -13,13 +13,13 @@ import msgspec
 import pytest
 
 from moot.domain.ask import Question
+from moot.domain.config import SkillConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound
 from moot.domain.front_matter import Broken
 from moot.domain.ports import RunContext, ToolResult
 from moot.domain.prompt import Safety
 from moot.domain.skill import Skill, SkillType
-from moot.domain.skill_config import SkillConfig
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.skills import skill_tools
 from moot.tools.skills.library import Skills

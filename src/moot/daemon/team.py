@@ -23,7 +23,7 @@ from moot.multiagent.crew import Crew
 from moot.multiagent.grants import Grants
 from moot.multiagent.mirror import Mirror
 from moot.multiagent.partition import Partition
-from moot.multiagent.routing import Route, Router
+from moot.multiagent.routing.router import Route, Router
 from moot.multiagent.teammates import Teammates
 from moot.multiagent.traces import Traces
 from moot.store.agent_runs import SqliteAgentRuns

@@ -2,18 +2,18 @@
 
 from collections.abc import Callable
 
-from moot.domain.events import Event, TextChunk, TextDiscarded, TextEnded, TextStarted
+from moot.domain.events import EventBody, TextChunk, TextDiscarded, TextEnded, TextStarted
 
 
 class Holdback:
     """Stands between one step and its readers. What is no text passes at once."""
 
-    def __init__(self, emit: Callable[[Event], None], stir: Callable[[], None]) -> None:
+    def __init__(self, emit: Callable[[EventBody], None], stir: Callable[[], None]) -> None:
         self._emit = emit
         self._stir = stir
-        self._held: list[Event] = []
+        self._held: list[EventBody] = []
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: EventBody) -> None:
         match event:
             case TextStarted() | TextChunk() | TextEnded():
                 self._held.append(event)

@@ -14,7 +14,7 @@ from moot.domain.events import (
     AskClosed,
     AskOpened,
     Compacted,
-    Event,
+    EventBody,
     TextChunk,
     TextEnded,
     TextStarted,
@@ -373,10 +373,10 @@ class Loop:
         turn.emit(Compacted(archive.number, archive.title))
 
 
-def _stirring(emit: Callable[[Event], None], deadline: Deadline) -> Callable[[Event], None]:
+def _stirring(emit: Callable[[EventBody], None], deadline: Deadline) -> Callable[[EventBody], None]:
     """Whatever a run announces shows that it is not idle."""
 
-    def stirring(event: Event) -> None:
+    def stirring(event: EventBody) -> None:
         deadline.stir()
         emit(event)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from moot.domain.config import Config
-from moot.domain.events import Event
+from moot.domain.events import EventBody
 from moot.domain.message import Message, ToolCall, assistant, user
 from moot.domain.ports import ToolSupport
 from moot.domain.prompt import Prompt, ToolSpec
@@ -79,7 +79,7 @@ class Sitting:
         self.aside = (shown(assistant(words, agent=self.turn.request.guest)), user(unfinished))
         return True
 
-    def hears(self) -> Callable[[Event], None]:
+    def hears(self) -> Callable[[EventBody], None]:
         """Where the next step's events go. Words are held back that may not be the last: they could tell of work as
         done that is not."""
         may_remind = not self.was_reminded and self.briefing.conduct.unfinished()

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from moot.domain.agent import Agent
-from moot.domain.events import Event
+from moot.domain.events import EventBody
 from moot.domain.message import Message, ToolCall, tool_result
 from moot.domain.ports import Model, ToolResult
 from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
@@ -111,7 +111,7 @@ class Turn:
     limits: Limits
     # What it spends from, together with whatever it sets off.
     purse: Purse
-    emit: Callable[[Event], None]
+    emit: Callable[[EventBody], None]
 
 
 Ending = tuple[RunEnd, list[Message]]

@@ -11,7 +11,7 @@ from moot.domain.agent import Agent
 from moot.domain.config import Config
 from moot.domain.conversation import Conversation, ConversationKey
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
-from moot.domain.events import Event, RunEnded, RunStarted
+from moot.domain.events import EventBody, RunEnded, RunStarted
 from moot.domain.message import Entry, Role, user
 from moot.domain.ports import Clock, Model, Store
 from moot.domain.run import Outcome, RunEnd, RunRequest
@@ -28,7 +28,7 @@ from moot.engine.turn import Ending, Progress, Turn
 from moot.failpoint import reach
 
 T = TypeVar("T")
-Tap = Callable[[Feed, Event], None]
+Tap = Callable[[Feed, EventBody], None]
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class Turns:
             self._purses.close(request)
 
     async def _to_its_end(
-        self, ticket: Ticket, request: RunRequest, history: History, begun: Begun, emit: Callable[[Event], None]
+        self, ticket: Ticket, request: RunRequest, history: History, begun: Begun, emit: Callable[[EventBody], None]
     ) -> None:
         end, messages = await self._ended(ticket, request, history, emit)
         progress, is_suspended = ticket.progress, ticket.suspended
@@ -126,7 +126,7 @@ class Turns:
         self._w.ended(request, end)
 
     async def _ended(
-        self, ticket: Ticket, request: RunRequest, history: History, emit: Callable[[Event], None]
+        self, ticket: Ticket, request: RunRequest, history: History, emit: Callable[[EventBody], None]
     ) -> Ending:
         """Run to an end. Whatever goes wrong here, a run that has begun gets its outcome."""
         try:
@@ -237,7 +237,7 @@ class Turns:
     # ---- during -------------------------------------------------------------------------------
 
     async def _execute(
-        self, ticket: Ticket, request: RunRequest, agent: Agent, history: History, emit: Callable[[Event], None]
+        self, ticket: Ticket, request: RunRequest, agent: Agent, history: History, emit: Callable[[EventBody], None]
     ) -> Ending:
         try:
             model = self._w.model(agent)
@@ -329,12 +329,12 @@ class Turns:
             self._owed[request.id] = (request.key, end)
         return end
 
-    def _emitter(self, ticket: Ticket, request: RunRequest, begun: Begun) -> Callable[[Event], None]:
+    def _emitter(self, ticket: Ticket, request: RunRequest, begun: Begun) -> Callable[[EventBody], None]:
         """Where the events of a run go, its start first. What it says before that is kept back until then."""
         feed, taps, clock = ticket.feed, self.taps, self._w.clock
-        held: list[Event] | None = []
+        held: list[EventBody] | None = []
 
-        def emit(event: Event) -> None:
+        def emit(event: EventBody) -> None:
             if held is not None:
                 held.append(event)
                 return

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from moot.domain.agent_run import Block, Condition, GrantState
 from moot.domain.approval import Approval, AskState
-from moot.domain.events import ApprovalClosed, ApprovalOpened, AskClosed, AskOpened, Event
+from moot.domain.events import ApprovalClosed, ApprovalOpened, AskClosed, AskOpened, EventBody
 from moot.domain.senders import is_grant
 
 _NOTHING = Block()
@@ -27,7 +27,7 @@ class Blocks:
     # The runs that are waited for, by the call that waits.
     _waits: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def after(self, event: Event) -> Block | None:
+    def after(self, event: EventBody) -> Block | None:
         """What holds the run up from this event on; None where the event changes nothing about that."""
         left = _NOTHING
         match event:

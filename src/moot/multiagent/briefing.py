@@ -14,7 +14,7 @@ from moot.domain.text import defuse
 from moot.domain.trace import TraceKind
 from moot.engine.turn import Briefing, Conduct, Turn
 from moot.multiagent.partition import Partition
-from moot.multiagent.routing import Route
+from moot.multiagent.routing.router import Route
 from moot.multiagent.snapshot import Snapshots, by
 from moot.multiagent.traces import Traces
 

@@ -15,7 +15,7 @@ from moot.domain.agent_run import (
     status_of,
 )
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
-from moot.domain.events import ApprovalOpened, AskOpened, Event
+from moot.domain.events import ApprovalOpened, AskOpened, EventBody
 from moot.domain.message import Entry
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest
@@ -316,7 +316,7 @@ class Teammates:
             end = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.sentence)
         await self._finish(live, end)
 
-    def _note(self, live: Live, event: Event) -> None:
+    def _note(self, live: Live, event: EventBody) -> None:
         self.attendance.stirred(live.run.id)
         block = live.blocks.after(event)
         if block is None:
@@ -324,7 +324,7 @@ class Teammates:
         self._hold(live, block)
         self._tell_root(live.run, event)
 
-    def _tell_root(self, run: AgentRun, event: Event) -> None:
+    def _tell_root(self, run: AgentRun, event: EventBody) -> None:
         """What a teammate asks comes up where the person is."""
         feed = self._c.runs.feed(run.root) if run.root != run.key else None
         if feed is not None and not feed.closed:

@@ -12,7 +12,7 @@ from moot.domain.agent import Agent
 from moot.domain.config import Config, ModelConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, StoreError
-from moot.domain.events import Event, RunEnded
+from moot.domain.events import EventBody, RunEnded
 from moot.domain.message import Entry, Message
 from moot.domain.ports import GateCall, RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
@@ -161,7 +161,7 @@ class Engine:
         """The end of a turn, or the error that took its place."""
         over: asyncio.Future[RunEnd | MootError] = asyncio.get_running_loop().create_future()
 
-        def follow(item: Event | MootError) -> None:
+        def follow(item: EventBody | MootError) -> None:
             if isinstance(item, RunEnded | MootError) and not over.done():
                 over.set_result(item.end if isinstance(item, RunEnded) else item)
 

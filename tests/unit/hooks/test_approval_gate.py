@@ -14,7 +14,7 @@ import pytest
 from moot.domain.approval import Approval, AskState, Decision
 from moot.domain.config import InterceptorConfig
 from moot.domain.errors import MootError
-from moot.domain.events import ApprovalOpened, Event
+from moot.domain.events import ApprovalOpened, EventBody
 from moot.domain.message import ToolCall
 from moot.domain.ports import GateCall, Hook, RunContext, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
@@ -72,7 +72,7 @@ class Bench:
     opened: list[Approval] = field(default_factory=list)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: EventBody) -> None:
         if isinstance(event, ApprovalOpened):
             self.opened.append(event.approval)
             self.asked.set()

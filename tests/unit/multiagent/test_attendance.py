@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from moot.domain.agent_run import AgentRun, AgentRunStatus, Block, Condition
 from moot.domain.conversation import ConversationKey
-from moot.domain.events import Event
+from moot.domain.events import EventBody
 from moot.domain.ports import RunContext
 from moot.engine.deadline import Deadline
 from moot.multiagent.attendance import Attendance
@@ -18,7 +18,7 @@ _BLOCKED = Block(condition=Condition.BLOCKED)
 _SHORT = 0.05
 
 
-def _ignored(_event: Event) -> None:
+def _ignored(_event: EventBody) -> None:
     return
 
 

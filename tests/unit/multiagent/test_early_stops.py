@@ -9,7 +9,7 @@ from random import Random
 from moot.domain.agent_run import AgentRun, AgentRunStatus, Condition, Delivery
 from moot.domain.config import AgentConfig
 from moot.domain.errors import MootError, StoreError
-from moot.domain.events import Event, RunEnded
+from moot.domain.events import EventBody, RunEnded
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.approvals import Approvals
 from moot.engine.supervisor import Supervisor
@@ -114,7 +114,7 @@ async def test_a_message_that_is_killed_as_soon_as_it_is_sent_is_not_answered(tm
     async with engine(tmp_path, Rule(hang=True)) as built:
         ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
-        def follower(item: Event | MootError) -> None:
+        def follower(item: EventBody | MootError) -> None:
             if isinstance(item, RunEnded):
                 ended.set_result(item.end.outcome)
 

@@ -32,7 +32,7 @@ from moot.domain.events import (
     ApprovalOpened,
     AskClosed,
     AskOpened,
-    Event,
+    EventBody,
     RunEnded,
     RunQueued,
     RunStarted,
@@ -238,7 +238,7 @@ async def _pieces(gathered: GatheringReply) -> AsyncGenerator[Piece, None]:
         spoke = spoke or isinstance(item, TextChunk)
 
 
-def _told(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
+def _told(event: EventBody, *, spoke: bool) -> tuple[Piece, ...]:
     match event:
         case TextChunk(content):
             return (Said(text=content),)
@@ -259,7 +259,7 @@ def _told(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
             return _quiet(event)
 
 
-def _quiet(event: Event) -> tuple[Piece, ...]:
+def _quiet(event: EventBody) -> tuple[Piece, ...]:
     match event:
         case RunQueued(_, ask_id):
             return (Waiting(ask_id),)

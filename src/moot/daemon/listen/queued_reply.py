@@ -6,13 +6,13 @@ from typing import TypeVar
 
 from moot.daemon.requests.exchange import FellBehind
 from moot.domain.errors import MootError
-from moot.domain.events import Event, TextChunk, ThinkingChunk, ToolFinished, ToolsStarted
+from moot.domain.events import EventBody, TextChunk, ThinkingChunk, ToolFinished, ToolsStarted
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import CachedEvent
 
 _E = TypeVar("_E", bound=MootError)
 
-Item = Event | pb.ServerMessage
+Item = EventBody | pb.ServerMessage
 
 
 class NotAgain(MootError):
@@ -100,5 +100,5 @@ class GatheringReply:
             callback()
 
 
-def _weight(event: Event) -> int:
+def _weight(event: EventBody) -> int:
     return 64 + (len(event.content) if isinstance(event, TextChunk | ThinkingChunk) else 0)

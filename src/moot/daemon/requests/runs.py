@@ -19,7 +19,7 @@ from moot.daemon.requests.talk import Talk, limits_of
 from moot.domain.agent import ROOT
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
-from moot.domain.events import ApprovalOpened, AskOpened, Event, RunEnded, RunQueued, RunStarted, ToolsStarted
+from moot.domain.events import ApprovalOpened, AskOpened, EventBody, RunEnded, RunQueued, RunStarted, ToolsStarted
 from moot.domain.ports import Clock, Store, Tool
 from moot.domain.scope import only
 from moot.engine.doors import Doors
@@ -148,7 +148,7 @@ class RunRequests:
         deadline = self._d.clock.monotonic() + min(max(0.0, asked.seconds), _LONGEST_WAIT)
         news = asyncio.Event()
 
-        def tap(_origin: Feed, event: Event) -> None:
+        def tap(_origin: Feed, event: EventBody) -> None:
             if isinstance(event, RunEnded | ApprovalOpened | AskOpened) or _is_wait(event):
                 news.set()
 
@@ -218,7 +218,7 @@ class RunRequests:
             )
         over = asyncio.Event()
 
-        def tap(origin: Feed, event: Event) -> None:
+        def tap(origin: Feed, event: EventBody) -> None:
             if origin.run_id == info.run_id and isinstance(event, RunEnded):
                 over.set()
 
@@ -246,7 +246,7 @@ class RunRequests:
         line = [run.id for run in self._d.teammates.live() if self._feed(run.id) is None]
         begun = asyncio.Event()
 
-        def tap(origin: Feed, _event: Event) -> None:
+        def tap(origin: Feed, _event: EventBody) -> None:
             if origin.run_id == info.run_id:
                 begun.set()
 
@@ -305,7 +305,7 @@ def _asks(infos: Iterable[pb.RunInfo], any_of_them: bool) -> bool:
     return bool(needs) and (all(needs) if any_of_them else any(needs))
 
 
-def _is_wait(event: Event) -> bool:
+def _is_wait(event: EventBody) -> bool:
     """Whether a run begins to wait for others."""
     return isinstance(event, ToolsStarted) and any(call.name == WAIT for call in event.calls)
 

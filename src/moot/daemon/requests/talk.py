@@ -7,7 +7,7 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, NotFound
-from moot.domain.events import ApprovalClosed, ApprovalOpened, AskClosed, AskOpened, Event, RunEnded, RunQueued
+from moot.domain.events import ApprovalClosed, ApprovalOpened, AskClosed, AskOpened, EventBody, RunEnded, RunQueued
 from moot.domain.ports import Clock
 from moot.domain.run import Limits, RunEnd, RunRequest
 from moot.engine.asks import Asks
@@ -74,7 +74,7 @@ class Talk:
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def subscribe_events(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        def tap(origin: Feed, event: Event) -> None:
+        def tap(origin: Feed, event: EventBody) -> None:
             # A teammate's work is its own; what it asks comes up in the conversation it works for.
             key = origin.asks_in if isinstance(event, _ASKS) else origin.key
             if principal.owns(key.sender):
@@ -111,7 +111,7 @@ class Talk:
         """Hand on every event until the run or the reader is gone. The run does not end with its reader."""
         over = asyncio.Event()
 
-        def follower(item: Event | MootError) -> None:
+        def follower(item: EventBody | MootError) -> None:
             if isinstance(item, MootError):
                 reply.send(pb.ServerMessage(error=error_message(item)))
                 over.set()
@@ -126,7 +126,7 @@ async def _ended(feed: Feed, reply: Reply, encode: EncodeOnce | None) -> RunEnd 
     over = asyncio.Event()
     ends: list[RunEnd | MootError] = []
 
-    def follower(item: Event | MootError) -> None:
+    def follower(item: EventBody | MootError) -> None:
         if isinstance(item, RunEnded):
             ends.append(item.end)
             over.set()
@@ -143,7 +143,9 @@ async def _ended(feed: Feed, reply: Reply, encode: EncodeOnce | None) -> RunEnd 
     return end
 
 
-async def _until(feed: Feed, follower: Callable[[Event | MootError], None], reply: Reply, over: asyncio.Event) -> None:
+async def _until(
+    feed: Feed, follower: Callable[[EventBody | MootError], None], reply: Reply, over: asyncio.Event
+) -> None:
     leave = feed.follow(follower)
     reply.on_close(over.set)
     try:

@@ -1,7 +1,7 @@
-"""Trains what routing knows of the built-in roles: `python scripts/routemodel.py`, or `… check` to measure by folds.
+"""Trains what routing knows of the built-in roles: `python scripts/train_routing.py`, or `… check` to measure by folds.
 
-It learns from requests written for it (`routing/exemplars`), from patterns with gaps that many words fit
-(`routing/patterns`), and from the half of the labelled set that may be used (`tests/routing/tuning.jsonl`).
+It learns from requests written for it (`routing_data/exemplars`), from patterns with gaps that many words fit
+(`routing_data/patterns`), and from the half of the labelled set that may be used (`tests/routing/tuning.jsonl`).
 Needs nothing but Python, takes minutes, and writes the same bytes each time.
 """
 
@@ -20,12 +20,12 @@ from zlib import crc32
 
 from moot.agents.registry import Registry
 from moot.domain.agent import ROLES, Agent
-from moot.multiagent.route_match import match
-from moot.multiagent.route_model import DIRECT, FILE, RARITY_STEPS, WEIGHT_STEPS
-from moot.multiagent.route_words import marks, words
+from moot.multiagent.routing.agent_match import match
+from moot.multiagent.routing.classifier import DIRECT, FILE, RARITY_STEPS, WEIGHT_STEPS
+from moot.multiagent.routing.text_features import marks, words
 
 ROOT = Path(__file__).parent.parent
-MATERIAL = ROOT / "scripts" / "routing"
+MATERIAL = ROOT / "scripts" / "routing_data"
 TUNING = ROOT / "tests" / "routing" / "tuning.jsonl"
 LABELS = (*ROLES, DIRECT)
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from moot.domain.agent import ROLES, Agent, AgentSource
-from moot.multiagent.route_match import Match, match, mentioned
-from moot.multiagent.route_model import DIRECT, Model, trained
-from moot.multiagent.route_words import excerpt, marks, readable, spelled, words
+from moot.multiagent.routing.agent_match import Match, match, mentioned
+from moot.multiagent.routing.classifier import DIRECT, Model, trained
+from moot.multiagent.routing.text_features import excerpt, marks, readable, spelled, words
 
 # What an agent says of itself counts from this strength on: one rare keyword, or a few common words.
 _FAINT = 0.35

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from moot.domain.agent import Agent
-from moot.multiagent.route_words import stem, words
+from moot.multiagent.routing.text_features import stem, words
 
 # How somebody says who should do it. A name alone may be an ordinary word.
 _CALLS = frozenset(

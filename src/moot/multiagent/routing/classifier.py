@@ -1,7 +1,7 @@
 """The trained part of routing: how much each mark of a request speaks for each role, read from a file beside this one.
 
-The file is written by `scripts/routemodel.py`. It begins with one line of JSON; then come, for every mark the training
-knew, a hash, how rare it is, and one small number a role.
+The file is written by `scripts/train_routing.py`. It begins with one line of JSON; then come, for every mark the
+training knew, a hash, how rare it is, and one small number a role.
 """
 
 import json
@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from zlib import crc32
 
-FILE = Path(__file__).with_name("route_model.bin")
+FILE = Path(__file__).with_name("classifier.bin")
 RARITY_STEPS = 20.0
 WEIGHT_STEPS = 127.0
 # The label of what the orchestrator answers itself.

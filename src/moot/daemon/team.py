@@ -17,14 +17,14 @@ from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Briefing, Turn
 from moot.hooks.approval import Keeps
-from moot.multiagent import control
-from moot.multiagent.briefing import Briefs
-from moot.multiagent.crew import Crew
-from moot.multiagent.grants import Grants
 from moot.multiagent.mirror import Mirror
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing.router import Route, Router
-from moot.multiagent.teammates import Teammates
+from moot.multiagent.teammates import control
+from moot.multiagent.teammates.briefing import Briefs
+from moot.multiagent.teammates.grants import Grants
+from moot.multiagent.teammates.spawn_request import Crew
+from moot.multiagent.teammates.teammates import Teammates
 from moot.multiagent.traces import Traces
 from moot.store.agent_runs import SqliteAgentRuns
 from moot.store.ledger import SqliteLedger
@@ -103,7 +103,6 @@ class Team:
             teammates=self.teammates,
             partition=self.partition,
             route=self.route,
-            config=self._config,
             store=members.store,
             traces=self.traces,
         )

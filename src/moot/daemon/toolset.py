@@ -32,7 +32,7 @@ from moot.hooks.learning import LearningObserver
 from moot.hooks.publish import EventPublisher
 from moot.hooks.security import SecurityFilter
 from moot.models.keys import reveal
-from moot.multiagent import control
+from moot.multiagent.teammates import control
 from moot.redaction.redactor import Redactor
 from moot.store.keys import KeyShelf
 from moot.store.learnings import SqliteLearnings

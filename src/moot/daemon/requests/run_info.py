@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from moot.domain.agent_run import AgentRun, AgentRunStatus, Condition, GrantState, status_of
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.engine.lanes import Ticket
-from moot.multiagent.delivery import WAIT, waited_ids
+from moot.multiagent.teammates.delivery import WAIT, waited_ids
 from moot.wire import moot_pb2 as pb
 
 TURN, TEAMMATE, BACKGROUND = "turn", "teammate", "background"

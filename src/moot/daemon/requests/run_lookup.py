@@ -19,7 +19,7 @@ from moot.domain.ports import Clock, Store
 from moot.engine.approvals import Approvals
 from moot.engine.asks import Asks
 from moot.engine.runs import Runs
-from moot.multiagent.teammates import Teammates
+from moot.multiagent.teammates.teammates import Teammates
 from moot.wire import moot_pb2 as pb
 
 MOST_ENDED = 500

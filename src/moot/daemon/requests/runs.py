@@ -26,9 +26,9 @@ from moot.engine.doors import Doors
 from moot.engine.feed import Feed
 from moot.engine.runs import Runs, replay
 from moot.engine.supervisor import Supervisor
-from moot.multiagent.crew import Wish
-from moot.multiagent.delivery import WAIT
-from moot.multiagent.teammates import Teammates
+from moot.multiagent.teammates.delivery import WAIT
+from moot.multiagent.teammates.spawn_request import Wish
+from moot.multiagent.teammates.teammates import Teammates
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import CachedEvent
 

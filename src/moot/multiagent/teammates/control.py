@@ -10,9 +10,9 @@ from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run import Limits
 from moot.domain.text import clean, defuse
-from moot.multiagent.crew import DEFAULT_SECONDS, Wish
-from moot.multiagent.report import again, view
-from moot.multiagent.teammates import Teammates
+from moot.multiagent.teammates.report import again, view
+from moot.multiagent.teammates.spawn_request import DEFAULT_SECONDS, Wish
+from moot.multiagent.teammates.teammates import Teammates
 
 _MOST_SECONDS = 86_400
 _MOST_WAITED = 256

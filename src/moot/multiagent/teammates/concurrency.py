@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from moot.domain.agent_run import Block, Condition
-from moot.multiagent.crew import Live
+from moot.multiagent.teammates.spawn_request import Live
 
 
 class Places:

@@ -5,7 +5,7 @@ from moot.domain.approval import Approval, AskState
 from moot.domain.ask import Ask
 from moot.domain.events import ApprovalClosed, ApprovalOpened, AskClosed, AskOpened, TextChunk
 from moot.domain.senders import grant_id
-from moot.multiagent.blocks import Blocks
+from moot.multiagent.teammates.blocked import Blocks
 from tests.unit.shelves import ADA
 
 EXEC = grant_id("arun-1", "exec")

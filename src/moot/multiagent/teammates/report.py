@@ -5,7 +5,7 @@ from typing import Any
 
 from moot.domain.agent_run import AgentRun
 from moot.domain.run import Outcome
-from moot.multiagent.delegation import MOST_FAILURES
+from moot.multiagent.teammates.delegation import MOST_FAILURES
 
 _LONGEST_RESULT = 60_000
 _SHOWN_RESULT = 2_000

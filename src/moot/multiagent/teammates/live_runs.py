@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from moot.domain.agent_run import AgentRun
 from moot.domain.ports import RunContext
 from moot.engine.supervisor import Supervisor
-from moot.multiagent.crew import Live
+from moot.multiagent.teammates.spawn_request import Live
 
 
 class Muster(dict[str, Live]):

@@ -11,8 +11,8 @@ from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.scope import ALL_TOOLS
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
 from moot.domain.usage import Spent
-from moot.multiagent.crew import Wish
 from moot.multiagent.partition import Partition
+from moot.multiagent.teammates.spawn_request import Wish
 
 _UNKNOWN_CALL = "The daemon stopped while a call was going on whose outcome is not known."
 _NOTHING = Spent()

@@ -15,8 +15,8 @@ from moot.domain.trace import Notes
 from moot.engine.approvals import Approvals
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
-from moot.multiagent.blocks import Blocks
 from moot.multiagent.partition import Partition
+from moot.multiagent.teammates.blocked import Blocks
 
 # How long a teammate may work, and a wait for it lasts, unless said.
 DEFAULT_SECONDS = 300

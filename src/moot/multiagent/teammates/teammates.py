@@ -22,14 +22,14 @@ from moot.domain.run import Outcome, Run, RunEnd, RunRequest
 from moot.domain.trace import TraceKind
 from moot.engine.deadline import Deadline
 from moot.failpoint import reach
-from moot.multiagent.attendance import Attendance
-from moot.multiagent.crew import DEFAULT_SECONDS, Crew, Live, Wish
-from moot.multiagent.delegation import Delegations, check_chain, check_not_done, check_not_given
-from moot.multiagent.delivery import Deliveries
-from moot.multiagent.fates import fate, going_on, never_went_on
-from moot.multiagent.making import check_same, in_background, request_of, spawned, taken_back
-from moot.multiagent.muster import Muster
-from moot.multiagent.places import Places
+from moot.multiagent.teammates.concurrency import Places
+from moot.multiagent.teammates.delegation import Delegations, check_chain, check_not_done, check_not_given
+from moot.multiagent.teammates.delivery import Deliveries
+from moot.multiagent.teammates.live_runs import Muster
+from moot.multiagent.teammates.recovery import fate, going_on, never_went_on
+from moot.multiagent.teammates.run_factory import check_same, in_background, request_of, spawned, taken_back
+from moot.multiagent.teammates.spawn_request import DEFAULT_SECONDS, Crew, Live, Wish
+from moot.multiagent.teammates.waits import Attendance
 
 logger = logging.getLogger(__name__)
 

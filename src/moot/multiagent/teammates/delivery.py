@@ -15,8 +15,8 @@ from moot.domain.ids import make_id
 from moot.domain.message import Entry, Role
 from moot.domain.run import RunRequest
 from moot.failpoint import reach
-from moot.multiagent.crew import Crew
-from moot.multiagent.report import told
+from moot.multiagent.teammates.report import told
+from moot.multiagent.teammates.spawn_request import Crew
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ class Deliveries:
             content="\n\n".join(told(run, among=len(batch)) for run in batch),
             author=batch[0].agent if len(agents) == 1 else _TOGETHER,
             taint=taint,
-            # What comes of it is still of the turn that set it off, and spends from the same purse.
+            # What comes of it is still of the turn that set it off, and spends from the same budget.
             origin=batch[0].origin,
             delivers=tuple(run.id for run in batch),
         )

@@ -14,7 +14,7 @@ from moot.domain.senders import grant_id
 from moot.domain.trace import Notes, TraceKind
 from moot.engine.approvals import Approvals
 from moot.hooks.approval import Keeps, agreed, describe, tainted_by
-from moot.multiagent.teammates import Teammates
+from moot.multiagent.teammates.teammates import Teammates
 
 
 class Grants:

@@ -10,7 +10,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.events import EventBody
 from moot.domain.ports import RunContext
 from moot.engine.deadline import Deadline
-from moot.multiagent.attendance import Attendance
+from moot.multiagent.teammates.waits import Attendance
 from tests.daemon_process import PATIENCE
 from tests.unit.shelves import ADA
 

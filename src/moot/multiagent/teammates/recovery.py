@@ -8,8 +8,8 @@ from moot.domain.agent_run import AgentRun
 from moot.domain.conversation import ConversationKey
 from moot.domain.run import Outcome, Run, RunEnd
 from moot.failpoint import reach
-from moot.multiagent.crew import Crew
-from moot.multiagent.making import interrupted, stopped
+from moot.multiagent.teammates.run_factory import interrupted, stopped
+from moot.multiagent.teammates.spawn_request import Crew
 
 logger = logging.getLogger(__name__)
 

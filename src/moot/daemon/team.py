@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass, replace
 from random import Random
 
 from moot.agents.registry import Registry
-from moot.daemon.config import ConfigFile
-from moot.daemon.traces import TraceShelves
+from moot.daemon.config.config_file import ConfigFile
+from moot.daemon.requests.traces import TraceShelves
 from moot.domain.agent import ROOT, Agent
-from moot.domain.agent_config import AgentConfig
+from moot.domain.config import AgentConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports import Clock, GateCall, RunContext, Tool, ToolResult
 from moot.domain.trace import TraceKind

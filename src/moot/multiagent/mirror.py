@@ -8,9 +8,9 @@ from asyncio import Future
 from collections.abc import Callable
 from typing import Protocol
 
-from moot.domain.agent_config import RunLedgerConfig
 from moot.domain.agent_run import Block, Condition, GrantState
 from moot.domain.approval import Approval
+from moot.domain.config import RunLedgerConfig
 from moot.domain.errors import MootError
 from moot.domain.events import ApprovalClosed, ApprovalOpened, Event, RunEnded
 from moot.domain.ledger import blocked

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
 
-from moot.domain.agent_config import AgentConfig
 from moot.domain.agent_run import AgentRun, AgentRunStatus, Condition, Delivery
+from moot.domain.config import AgentConfig
 from moot.domain.errors import MootError, StoreError
 from moot.domain.events import Event, RunEnded
 from moot.domain.run import Outcome, RunEnd, RunRequest

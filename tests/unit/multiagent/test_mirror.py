@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from moot.domain.agent_config import RunLedgerConfig
 from moot.domain.agent_run import Block, Condition, GrantState
 from moot.domain.approval import Approval, AskState
+from moot.domain.config import RunLedgerConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import ApprovalClosed, ApprovalOpened, EventSource, RunBlocked, RunEnded
 from moot.domain.ledger import LedgerEntry, LedgerType, blocked, replay

@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 
 from moot.domain.agent_run import AgentRun
 from moot.domain.approval import Approval, AskState
-from moot.domain.gate_config import InterceptorConfig
+from moot.domain.config import InterceptorConfig
 from moot.domain.ports import GateCall, ToolResult
 from moot.domain.redaction import mask_arguments
 from moot.domain.senders import grant_id

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
-from moot.domain.agent_config import AgentConfig
 from moot.domain.agent_run import AgentRun, Delivery
+from moot.domain.config import AgentConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports import Clock, Store
 from moot.domain.run import Limits

@@ -1,4 +1,4 @@
-"""Teammates at work: spawned, spawned_event, in line, run through the one loop, awaited, stopped, and their results handed on once."""
+"""Teammates at work: spawned, in line, run through the one loop, awaited, stopped, and their results handed on once."""
 
 import asyncio
 import logging
@@ -33,6 +33,7 @@ from moot.multiagent.teammates.run_factory import (
     request_of,
     source_of_run,
     spawned,
+    spawned_event,
     taken_back,
 )
 from moot.multiagent.teammates.spawn_request import DEFAULT_SECONDS, Crew, Live, Wish

@@ -1,7 +1,6 @@
 """THE loop: history and framing go to a model, its tool calls through the one gate, until it has said its piece."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -9,11 +8,10 @@ from random import Random
 
 from moot.domain.ask import Question
 from moot.domain.config import Config
-from moot.domain.errors import Conflict, ModelError
+from moot.domain.errors import ModelError
 from moot.domain.events import (
     AskClosed,
     AskOpened,
-    Compacted,
     EventBody,
     TextChunk,
     TextEnded,
@@ -29,6 +27,7 @@ from moot.domain.trace import Notes, TraceKind
 from moot.domain.usage import Usage
 from moot.engine.asks import Asks
 from moot.engine.compaction import Compaction
+from moot.engine.context_window import ContextWindow
 from moot.engine.deadline import Deadline, Waited, Waiting
 from moot.engine.gate import Gate
 from moot.engine.outcome import Repetition, judge
@@ -37,8 +36,6 @@ from moot.engine.sitting import Sitting
 from moot.engine.step import Reply, Step
 from moot.engine.turn import Brief, Ending, Progress, Turn
 from moot.failpoint import reach
-
-logger = logging.getLogger(__name__)
 
 # Outcomes that a speaker others wait for is told of once before they stand.
 _NUDGED = (Outcome.EMPTY_AFTER_TOOL_USE, Outcome.TOOL_ERROR)
@@ -64,7 +61,7 @@ class Loop:
         self._gate = parts.gate
         self._brief = parts.brief
         self._asks = parts.asks
-        self._compaction = parts.compaction
+        self._context = ContextWindow(compaction=parts.compaction, config=parts.config, notes=parts.notes)
         self._config = parts.config
         self._notes = parts.notes
         self._clock = parts.clock
@@ -110,12 +107,19 @@ class Loop:
         if await self._take_up(sitting) and (ending := self._handed_back(sitting)):
             return ending
         while True:
-            await self._make_room(turn)
+            await self._context.fit(sitting)
             need = sitting.need(self._config())
             hold = await turn.purse.reserve(need, turn.limits, sitting.progress.spent)
             if isinstance(hold, Lack):
                 return _at_its_limit(sitting.progress, hold), []
-            reply = await self._step(sitting, hold, need.prompt)
+            try:
+                reply = await self._step(sitting, hold, need.prompt)
+            except ModelError as error:
+                if not await self._context.fit_after_refusal(sitting, error):
+                    raise
+                if sitting.progress.step is not None:
+                    sitting.progress.step.discard()
+                continue
             if reply.calls and sitting.specs:
                 await self._act(sitting, reply)
                 ending = self._after_calls(sitting, reply)
@@ -135,13 +139,13 @@ class Loop:
             turn.purse.release(hold)
             raise
         progress.steps += 1
-        cost = 0.0
+        cost, sitting.context_tokens = 0.0, 0
         if reply.usage is not None:
             cost = turn.model.cost(reply.usage)
             progress.usage += reply.usage
             progress.cost += cost
-            # The prompt is what the history took; the reply joins the history with the next entry.
-            turn.history.count(reply.usage.prompt)
+            # Kept with what was said, unless the speaker saw a part of the history only.
+            sitting.context_tokens = 0 if sitting.view is not None else reply.usage.prompt
         # A provider that does not count must not make a limit meaningless.
         usage = reply.usage or Usage(prompt=estimated, completion=len(reply.text) // 4 if estimated else 0)
         turn.purse.settle(hold, usage, cost, sitting.time_of_tree(progress.spent))
@@ -214,8 +218,14 @@ class Loop:
         if outcome is Outcome.COMPLETED and tokens is not None and progress.usage.total > tokens:
             # What was said is kept; that it took more than it was allowed is told.
             outcome, limit = Outcome.LIMIT, "tokens"
-        error = "The reply was cut off at the model's output limit." if reply.truncated else ""
-        said = Message(role=Role.ASSISTANT, content=text, agent=turn.request.guest, thinking=tuple(reply.thinking))
+        error = _remarks(sitting, reply)
+        said = Message(
+            role=Role.ASSISTANT,
+            content=text,
+            agent=turn.request.guest,
+            thinking=tuple(reply.thinking),
+            context_tokens=sitting.context_tokens,
+        )
         return progress.end(outcome, error=error, limit=limit, content=text), [said] if text.strip() else []
 
     def _goes_on(self, sitting: Sitting, outcome: Outcome, text: str) -> bool:
@@ -265,6 +275,7 @@ class Loop:
                     agent=turn.request.guest,
                     tool_calls=masked,
                     thinking=tuple(reply.thinking),
+                    context_tokens=sitting.context_tokens,
                 )
             ],
             progress.spent,
@@ -355,22 +366,14 @@ class Loop:
 
         return ask
 
-    async def _make_room(self, turn: Turn) -> None:
-        """Compact what came before this turn's message when the model's window is nearly full."""
-        config = self._config().compaction
-        history = turn.history
-        if not config.auto or history.estimated_tokens() < turn.model.window * config.threshold:
-            return
-        last_seq = history.last_user_seq() - 1
-        if not history.entries or history.entries[0].seq > last_seq:
-            return
-        try:
-            archive = await self._compaction.compact(history, turn.primary, turn.model, last_seq=last_seq)
-        except (ModelError, Conflict) as error:
-            logger.warning("automatic compaction of %s failed: %s", history.key, error)
-            return
-        turn.purse.count(archive.usage, archive.cost)
-        turn.emit(Compacted(archive.number, archive.title))
+
+def _remarks(sitting: Sitting, reply: Reply) -> str:
+    """What a person should know of a reply that was given."""
+    remarks = ["The reply was cut off at the model's output limit."] if reply.truncated else []
+    if sitting.was_shortened:
+        model = sitting.turn.model
+        remarks.append(f"Part of the conversation was left out: it does not fit the context window of {model.name}.")
+    return " ".join(remarks)
 
 
 def _stirring(emit: Callable[[EventBody], None], deadline: Deadline) -> Callable[[EventBody], None]:

@@ -45,7 +45,7 @@ async def test_no_tally_outlives_the_runs_that_delegate(tmp_path: Path) -> None:
         deliveries = teammates._deliveries
         kept = (
             teammates._delegations._tallies,
-            daemon.runs._turns._purses._open,
+            daemon.runs._turns._budgets._open,
             deliveries._held,
             deliveries._ready,
             deliveries._telling,

@@ -43,7 +43,7 @@ from moot.engine.notes import Complete, Reflections
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor, every
 from moot.engine.turn import Briefing, Turn
-from moot.engine.turns import Wiring
+from moot.engine.wiring import Wiring
 from moot.failpoint import reach
 from moot.hooks.masks import ModelMasks
 from moot.hooks.redaction import LogRedaction, Redactor
@@ -213,7 +213,6 @@ class Daemon:
                 brief=self._brief,
                 asks=self.asks,
                 compaction=compaction,
-                config=lambda: self.config.current,
                 notes=self,
                 clock=self.clock,
                 rng=self.rng,

@@ -103,7 +103,6 @@ class Team:
             teammates=self.teammates,
             partition=self.partition,
             route=self.route,
-            config=self._config,
             store=members.store,
             traces=self.traces,
         )

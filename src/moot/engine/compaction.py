@@ -88,7 +88,7 @@ class Compaction:
         return stored
 
     async def _summarise(self, messages: Sequence[Message], agent: Agent, model: Model) -> tuple[str, Usage]:
-        """Summarise in as many passes as the model's window needs; in shorter ones where the model says it is smaller."""
+        """Summarise in as many passes as the window needs, in shorter ones where the model refuses them as too long."""
         window = model.window or _UNKNOWN_WINDOW
         room = max(_LEAST_ROOM, int(window * _HISTORY_SHARE))
         while True:

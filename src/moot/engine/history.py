@@ -104,9 +104,11 @@ class History:
             self._transcripts[with_tools] = transcript
         return transcript
 
-    def shorten(self, *, with_tools: bool, room: int, redact: Callable[[str], str]) -> Transcript:
-        """What a speaker sees whose window has room for so many tokens only. It is made for one request."""
+    def shorten(self, *, with_tools: bool, room: int, redact: Callable[[str], str]) -> Transcript | None:
+        """What a speaker sees whose window has room for so many tokens only, made for one request; None if all fits."""
         messages = self.transcript(with_tools=with_tools).messages
+        if sum(map(estimate_message, messages)) <= room:
+            return None
         return Transcript(shorten(messages, room, lead=len(self._lead()), redact=redact))
 
     def _lead(self) -> list[Message]:

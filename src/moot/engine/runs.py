@@ -14,7 +14,8 @@ from moot.domain.run import RETRYABLE, Outcome, Run, RunRequest
 from moot.engine.feed import Feed
 from moot.engine.history import Histories
 from moot.engine.lanes import Lane, Lanes, Ticket
-from moot.engine.turns import Tap, Turns, Wiring, guarded
+from moot.engine.turns import Tap, Turns, guarded
+from moot.engine.wiring import Wiring
 from moot.failpoint import reach
 
 T = TypeVar("T")

@@ -23,12 +23,10 @@ _NO_ARGUMENTS = '{"moot":"these arguments do not fit your context window and are
 def shorten(messages: Sequence[Message], room: int, *, lead: int, redact: Callable[[str], str] = str) -> list[Message]:
     """The messages in about `room` tokens: the latest turn, cut if it must be, then earlier turns, the newest first.
 
-    The first `lead` messages stand before the conversation and are kept. Secrets are taken out of a message before it is
-    cut: half of one would not be recognised any more. Calls keep their results.
+    The first `lead` messages stand before the conversation and are kept. Secrets are taken out of a message before it
+    is cut: half of one would not be recognised any more. Calls keep their results.
     """
     opening, said = messages[:lead], messages[lead:]
-    if sum(map(estimate_message, messages)) <= room:
-        return list(messages)
     kept_opening = _fit(opening, room // _LEAD_SHARE, redact)
     left = room - _size(kept_opening) - estimate_message(user(LEFT_OUT))
     begin = _latest_turn(said)

@@ -71,8 +71,9 @@ def _named_window(message: str) -> int:
 
 
 def _plausible(value: object) -> int:
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_number and _LEAST_WINDOW <= value <= _MOST_WINDOW else 0
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    return value if _LEAST_WINDOW <= value <= _MOST_WINDOW else 0
 
 
 def from_status(status: int, refusal: Refusal, *, model: str, place: str, after: float | None) -> ModelError:

@@ -5,7 +5,6 @@ from dataclasses import asdict
 from typing import Protocol
 
 from moot.domain.agent import ROOT
-from moot.domain.agent_config import AgentConfig
 from moot.domain.agent_run import AgentRun
 from moot.domain.message import Entry, Message, user
 from moot.domain.ports import Store
@@ -40,30 +39,28 @@ class Briefs:
         teammates: AtWork,
         partition: Callable[[], Partition],
         route: Callable[[str], Route],
-        config: Callable[[], AgentConfig],
         store: Store,
         traces: Traces,
     ) -> None:
         self._teammates = teammates
         self._partition = partition
         self._route = route
-        self._config = config
         self._snapshots = Snapshots(store)
         self._traces = traces
 
     async def __call__(self, turn: Turn) -> Briefing:
         run = self._teammates.at_work(turn.request.id)
-        if run is not None or self._config().multi_agent:
+        if run is not None or turn.config.agent.multi_agent:
             self._traces.watch(turn.request)
         if run is not None and run.parent_key is not None:
             return await self._teammate(turn, run)
         # As a guest it has no tools, so nobody to lead.
-        if turn.request.speaker == ROOT and not turn.request.guest and self._config().multi_agent:
+        if turn.request.speaker == ROOT and not turn.request.guest and turn.config.agent.multi_agent:
             return self._orchestrator(turn)
-        return _ALONE if self._config().multi_agent else _NOTHING
+        return _ALONE if turn.config.agent.multi_agent else _NOTHING
 
     def _orchestrator(self, turn: Turn) -> Briefing:
-        team = roster(self._partition(), rounds=self._config().max_delegation_rounds)
+        team = roster(self._partition(), rounds=turn.config.agent.max_delegation_rounds)
         conduct = self._conduct(turn)
         if turn.request.author:
             return Briefing(system=(team,), scope=NOT_SPAWNED, conduct=conduct)

@@ -127,7 +127,7 @@ class Deliveries:
             content="\n\n".join(told(run, among=len(batch)) for run in batch),
             author=batch[0].agent if len(agents) == 1 else _TOGETHER,
             taint=taint,
-            # What comes of it is still of the turn that set it off, and spends from the same purse.
+            # What comes of it is still of the turn that set it off, and spends from the same budget.
             origin=batch[0].origin,
             delivers=tuple(run.id for run in batch),
         )

@@ -1,4 +1,4 @@
-"""What a turn and all it sets off may spend together: reserved before each model call, settled with what it took."""
+"""Budget: what a turn and the runs it starts may spend. The loop reserves before each model call, then settles."""
 
 import asyncio
 from collections.abc import Callable
@@ -50,7 +50,7 @@ class Alarm:
     most: float
 
 
-class Purse:
+class Budget:
     """One for each turn of a person's. Whoever spends from it reserves first, so that no two spend the same."""
 
     def __init__(self, limits: Limits, spent: Spent) -> None:
@@ -173,36 +173,35 @@ def room(limits: Limits, taken: Spent, need: Need) -> tuple[int, str]:
     return most, limit
 
 
-class Purses:
-    """The purses of the turns that go on. One that is nobody's any more can be made again from the store."""
+class Budgets:
+    """The budgets of the turns that go on. One that is nobody's any more can be made again from the store."""
 
-    def __init__(self, *, store: Store, config: Callable[[], Config]) -> None:
+    def __init__(self, *, store: Store) -> None:
         self._store = store
-        self._config = config
-        self._open: dict[str, Purse] = {}
+        self._open: dict[str, Budget] = {}
 
-    async def open(self, request: RunRequest, *, resumed: bool) -> Purse:
-        """What a run spends from: its own purse, or that of the turn it came of."""
+    async def open(self, request: RunRequest, config: Config, *, resumed: bool) -> Budget:
+        """What a run spends from: its own budget, or that of the turn it came of."""
         origin = request.origin or request.id
-        purse = self._open.get(origin)
-        if purse is None:
+        budget = self._open.get(origin)
+        if budget is None:
             limits, spent = request.limits, Spent()
             if request.origin or resumed:
                 limits, spent = await self._store.budget(origin)
-            purse = self._open.setdefault(origin, Purse(self._allowed(limits), spent))
-        purse.users.add(request.id)
-        return purse
+            budget = self._open.setdefault(origin, Budget(_allowed(config, limits), spent))
+        budget.users.add(request.id)
+        return budget
 
     def close(self, request: RunRequest) -> None:
         origin = request.origin or request.id
-        purse = self._open.get(origin)
-        if purse is not None:
-            purse.users.discard(request.id)
-            if not purse.users:
+        budget = self._open.get(origin)
+        if budget is not None:
+            budget.users.discard(request.id)
+            if not budget.users:
                 del self._open[origin]
 
-    def _allowed(self, asked: Limits) -> Limits:
-        """What a person allows one turn, whoever works on it: its tokens and money are counted together."""
-        config = self._config()
-        each = config.limits
-        return config.budget.narrowed(Limits(tokens=each.tokens, spend=each.spend)).narrowed(asked)
+
+def _allowed(config: Config, asked: Limits) -> Limits:
+    """What a person allows one turn, whoever works on it: its tokens and money are counted together."""
+    each = config.limits
+    return config.budget.narrowed(Limits(tokens=each.tokens, spend=each.spend)).narrowed(asked)

@@ -7,7 +7,7 @@ import pytest
 
 from moot.domain.run import Limits
 from moot.domain.usage import Spent, Usage
-from moot.engine.purse import Hold, Lack, Need, Purse, room
+from moot.engine.budget import Budget, Hold, Lack, Need, room
 
 NOTHING = Spent()
 
@@ -45,98 +45,100 @@ def test_a_model_that_costs_nothing_fits_any_limit_on_money() -> None:
     assert room(Limits(spend=0.0), NOTHING, Need(prompt=10, reply=5)) == (5, "")
 
 
-async def held(purse: Purse, need: Need = NEED) -> Hold:
-    found = await purse.reserve(need, Limits(), NOTHING)
+async def held(budget: Budget, need: Need = NEED) -> Hold:
+    found = await budget.reserve(need, Limits(), NOTHING)
     assert isinstance(found, Hold)
     return found
 
 
 async def test_what_one_holds_another_waits_for_and_gets_what_is_left_of_it() -> None:
-    purse = Purse(Limits(tokens=4_000), NOTHING)
+    budget = Budget(Limits(tokens=4_000), NOTHING)
     need = Need(prompt=1_000, reply=2_000)
-    first = await held(purse, need)
-    second = asyncio.ensure_future(purse.reserve(need, Limits(), NOTHING))
+    first = await held(budget, need)
+    second = asyncio.ensure_future(budget.reserve(need, Limits(), NOTHING))
     await asyncio.sleep(0)
     assert not second.done()
-    purse.settle(first, Usage(prompt=900, completion=100), 0.0, 1.0)
+    budget.settle(first, Usage(prompt=900, completion=100), 0.0, 1.0)
     hold = await second
     assert isinstance(hold, Hold)
     # A thousand are spent; the reply gets what the prompt leaves of the rest.
     assert hold.reply == 2_000
-    assert purse.spent.usage.total == 1_000
+    assert budget.spent.usage.total == 1_000
 
 
 async def test_with_nobody_to_wait_for_what_does_not_fit_is_refused_and_named() -> None:
-    purse = Purse(Limits(tokens=1_500), Spent(usage=Usage(prompt=600)))
-    assert await purse.reserve(NEED, Limits(), NOTHING) == Lack("tokens", shared=True)
-    assert await Purse(Limits(), NOTHING).reserve(NEED, Limits(tokens=900), NOTHING) == Lack("tokens")
-    assert await Purse(Limits(steps=1), Spent(steps=1)).reserve(Need(), Limits(), NOTHING) == Lack("steps", shared=True)
+    budget = Budget(Limits(tokens=1_500), Spent(usage=Usage(prompt=600)))
+    assert await budget.reserve(NEED, Limits(), NOTHING) == Lack("tokens", shared=True)
+    assert await Budget(Limits(), NOTHING).reserve(NEED, Limits(tokens=900), NOTHING) == Lack("tokens")
+    assert await Budget(Limits(steps=1), Spent(steps=1)).reserve(Need(), Limits(), NOTHING) == Lack(
+        "steps", shared=True
+    )
 
 
 async def test_steps_under_way_are_taken_and_not_waited_for() -> None:
-    purse = Purse(Limits(steps=2), NOTHING)
-    await held(purse, Need())
-    await held(purse, Need())
-    assert await purse.reserve(Need(), Limits(), NOTHING) == Lack("steps", shared=True)
+    budget = Budget(Limits(steps=2), NOTHING)
+    await held(budget, Need())
+    await held(budget, Need())
+    assert await budget.reserve(Need(), Limits(), NOTHING) == Lack("steps", shared=True)
 
 
 async def test_a_call_that_came_to_nothing_gives_back_what_it_held() -> None:
-    purse = Purse(Limits(tokens=1_600), NOTHING)
-    purse.release(await held(purse))
-    assert (await held(purse)).reply == 500
-    assert purse.spent == NOTHING
+    budget = Budget(Limits(tokens=1_600), NOTHING)
+    budget.release(await held(budget))
+    assert (await held(budget)).reply == 500
+    assert budget.spent == NOTHING
 
 
 async def test_whoever_is_cancelled_while_waiting_leaves_nothing_behind() -> None:
-    purse = Purse(Limits(tokens=1_600), NOTHING)
-    first = await held(purse)
-    waiting = asyncio.ensure_future(purse.reserve(NEED, Limits(), NOTHING))
+    budget = Budget(Limits(tokens=1_600), NOTHING)
+    first = await held(budget)
+    waiting = asyncio.ensure_future(budget.reserve(NEED, Limits(), NOTHING))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    purse.release(first)
-    assert (await held(purse)).reply == 500
+    budget.release(first)
+    assert (await held(budget)).reply == 500
 
 
 def test_each_limit_is_warned_of_once_at_four_fifths() -> None:
-    purse = Purse(Limits(steps=10, tokens=100, spend=1.0), Spent(steps=7, usage=Usage(prompt=79), cost=0.79))
-    assert purse.alarms() == []
-    purse.count(Usage(prompt=1), 0.0)
-    assert [alarm.limit for alarm in purse.alarms()] == ["tokens"]
-    purse.count(Usage(), 0.01)
-    assert [(alarm.limit, alarm.most) for alarm in purse.alarms()] == [("spend", 1.0)]
-    assert purse.alarms() == []
+    budget = Budget(Limits(steps=10, tokens=100, spend=1.0), Spent(steps=7, usage=Usage(prompt=79), cost=0.79))
+    assert budget.alarms() == []
+    budget.count(Usage(prompt=1), 0.0)
+    assert [alarm.limit for alarm in budget.alarms()] == ["tokens"]
+    budget.count(Usage(), 0.01)
+    assert [(alarm.limit, alarm.most) for alarm in budget.alarms()] == [("spend", 1.0)]
+    assert budget.alarms() == []
 
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_many_at_once_never_spend_more_than_there_is(seed: int) -> None:
     """Each takes as much as it was allowed at most; whatever the order, the sum holds."""
     chance = random.Random(seed)
-    purse = Purse(Limits(tokens=20_000, spend=30.0, steps=40), NOTHING)
+    budget = Budget(Limits(tokens=20_000, spend=30.0, steps=40), NOTHING)
     made = 0
 
     async def work() -> None:
         nonlocal made
         while True:
             need = Need(prompt=chance.randrange(100, 1_500), reply=chance.randrange(50, 2_000), price=priced)
-            hold = await purse.reserve(need, Limits(), NOTHING)
+            hold = await budget.reserve(need, Limits(), NOTHING)
             if isinstance(hold, Lack):
                 return
             for _ in range(chance.randrange(4)):
                 await asyncio.sleep(0)
             if chance.random() < 0.2:
-                purse.release(hold)
+                budget.release(hold)
                 continue
             usage = Usage(prompt=need.prompt, completion=chance.randrange(hold.reply + 1))
             made += 1
-            purse.settle(hold, usage, priced(usage), 0.0)
+            budget.settle(hold, usage, priced(usage), 0.0)
 
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         for _ in range(12):
             group.create_task(work())
-    assert purse.spent.usage.total <= 20_000
-    assert purse.spent.cost <= 30.0
-    assert purse.spent.steps == made <= 40
+    assert budget.spent.usage.total <= 20_000
+    assert budget.spent.cost <= 30.0
+    assert budget.spent.steps == made <= 40
     # They did not stop early either: little is left.
-    assert purse.spent.steps == 40 or purse.spent.usage.total > 16_000 or purse.spent.cost > 24.0
+    assert budget.spent.steps == 40 or budget.spent.usage.total > 16_000 or budget.spent.cost > 24.0

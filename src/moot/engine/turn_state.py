@@ -1,10 +1,9 @@
-"""A turn at work: what it was briefed with, the tools it has, what its next prompt says and what that may take."""
+"""TurnState: a turn inside the loop. Builds the next prompt from history and framing, and estimates its cost."""
 
 from asyncio import Semaphore
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from moot.domain.config import Config
 from moot.domain.events import EventBody
 from moot.domain.message import Message, ToolCall, assistant, user
 from moot.domain.ports import ToolSupport
@@ -12,6 +11,7 @@ from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.domain.run import Outcome
 from moot.domain.tokens import estimate_message, estimate_text, estimate_tools
 from moot.domain.usage import Spent
+from moot.engine.budget import Hold, Need
 from moot.engine.deadline import Deadline
 from moot.engine.framing import (
     guest_framing,
@@ -23,9 +23,8 @@ from moot.engine.framing import (
     shown,
 )
 from moot.engine.gate import AT_ONCE, Toolbox
-from moot.engine.holdback import Holdback
+from moot.engine.held_text import HeldText
 from moot.engine.outcome import Repetition
-from moot.engine.purse import Hold, Need
 from moot.engine.step import Reply
 from moot.engine.turn import Briefing, Progress, Turn
 
@@ -35,7 +34,7 @@ _NOTHING_NEEDED = Need()
 
 
 @dataclass(slots=True, kw_only=True)
-class Sitting:
+class TurnState:
     turn: Turn
     progress: Progress
     deadline: Deadline
@@ -53,11 +52,12 @@ class Sitting:
     # What the next request shows of the history where its model has no room for all of it.
     view: Transcript | None = None
     was_shortened: bool = False
+    cannot_compact: bool = False
     # The estimated tokens of a request that the model refused as too long; 0 where none was.
     refused_tokens: int = 0
     # The tokens of the last request as its provider counted them.
     context_tokens: int = 0
-    holdback: Holdback | None = None
+    held_text: HeldText | None = None
     at_work: Semaphore = field(default_factory=lambda: Semaphore(AT_ONCE))
 
     def may_nudge(self, outcome: Outcome) -> bool:
@@ -81,7 +81,7 @@ class Sitting:
         unfinished = "" if self.was_reminded else self.briefing.conduct.unfinished()
         if not unfinished:
             return False
-        self.was_reminded, self.holdback = True, None
+        self.was_reminded, self.held_text = True, None
         self.aside = (shown(assistant(words, agent=self.turn.request.guest)), user(unfinished))
         return True
 
@@ -89,13 +89,13 @@ class Sitting:
         """Where the next step's events go. Words are held back that may not be the last: they could tell of work as
         done that is not."""
         may_remind = not self.was_reminded and self.briefing.conduct.unfinished()
-        self.holdback = Holdback(self.turn.emit, self.deadline.stir) if may_remind else None
-        return self.holdback or self.turn.emit
+        self.held_text = HeldText(self.turn.emit, self.deadline.stir) if may_remind else None
+        return self.held_text or self.turn.emit
 
     def release(self) -> None:
         """The words of the last step are kept."""
-        if self.holdback is not None:
-            self.holdback.release()
+        if self.held_text is not None:
+            self.held_text.release()
 
     @property
     def out_of_place(self) -> bool:
@@ -106,18 +106,18 @@ class Sitting:
     @property
     def spends(self) -> bool:
         """Whether tokens or money are limited, of this run or of all it belongs to."""
-        own, shared = self.turn.limits, self.turn.purse.limits
+        own, shared = self.turn.limits, self.turn.budget.limits
         return own.tokens is not None or shared.tokens is not None or self.spends_money
 
     @property
     def spends_money(self) -> bool:
-        return self.turn.limits.spend is not None or self.turn.purse.limits.spend is not None
+        return self.turn.limits.spend is not None or self.turn.budget.limits.spend is not None
 
-    def need(self, config: Config) -> Need:
+    def need(self) -> Need:
         """What the next call may take. Nothing is estimated where nothing is limited."""
         if not self.spends:
             return _NOTHING_NEEDED
-        model = config.models.get(self.turn.model.name)
+        model = self.turn.config.models.get(self.turn.model.name)
         return Need(
             prompt=self.estimate_tokens(),
             reply=(model.max_output_tokens if model is not None else 0) or _REPLY,
@@ -140,6 +140,14 @@ class Sitting:
             tools=self.specs,
             max_tokens=hold.reply if self.spends else None,
         )
+
+    def remarks(self, reply: Reply) -> str:
+        """What a person should know of a reply that was given."""
+        remarks = ["The reply was cut off at the model's output limit."] if reply.truncated else []
+        if self.was_shortened:
+            name = self.turn.model.name
+            remarks.append(f"Part of the conversation was left out: it does not fit the context window of {name}.")
+        return " ".join(remarks)
 
     def time_of_tree(self, spent: Spent) -> float:
         return self.began + spent.seconds

@@ -1,11 +1,11 @@
-"""Words that readers get only once it is known that they are kept: nobody reads a thing that is then said anew."""
+"""HeldText: keeps the text events of a step back until turn_state knows that the text is final."""
 
 from collections.abc import Callable
 
 from moot.domain.events import EventBody, TextChunk, TextDiscarded, TextEnded, TextStarted
 
 
-class Holdback:
+class HeldText:
     """Stands between one step and its readers. What is no text passes at once."""
 
     def __init__(self, emit: Callable[[EventBody], None], stir: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""A turn's message on its way to the disk."""
+"""PendingMessage: the user message of a turn while the store writes it; used by turns."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from moot.domain.message import Entry
 logger = logging.getLogger(__name__)
 
 
-class Begun(NamedTuple):
+class PendingMessage(NamedTuple):
     """A turn's message: its number, and what is done once it is on disk, or refused."""
 
     seq: int
@@ -30,7 +30,7 @@ class Begun(NamedTuple):
         return StoreError("the message could not be stored", fix="See the daemon's log.")
 
 
-def on_disk(entry: Entry) -> Begun:
+def on_disk(entry: Entry) -> PendingMessage:
     stored: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     stored.set_result(None)
-    return Begun(entry.seq, stored)
+    return PendingMessage(entry.seq, stored)

@@ -360,6 +360,8 @@ class Following:
             output.note("Stopped. What you said is kept.")
         elif error is not None and not output.wants_json():
             output.complain(error)
+        elif answer.error and not output.wants_json():
+            output.note(output.paint(sanitize.clean(answer.error), sys.stderr, dim=True))
         return int(Exit.INTERRUPTED if self._interrupts else exits.for_outcome(answer.outcome, answer.limit))
 
 

@@ -362,6 +362,8 @@ class RunFollower:
             output.print_note("Stopped. What you said is kept.")
         elif error is not None and not output.wants_json():
             output.print_error(error)
+        elif answer.error and not output.wants_json():
+            output.print_note(output.paint(sanitize.clean(answer.error), sys.stderr, dim=True))
         return int(Exit.INTERRUPTED if self._interrupts else exits.exit_for_outcome(answer.outcome, answer.limit))
 
 

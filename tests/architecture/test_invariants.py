@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from moot.cli.main import COMMANDS, load
+from moot.cli.main import COMMANDS, load_command
 from moot.daemon.requests.handlers import Handlers
 from moot.domain import events, run
 from moot.domain.approval import Approval, AskState
@@ -207,4 +207,4 @@ def test_every_outcome_is_one_word_of_the_design() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_in_the_table_can_be_loaded(command: str) -> None:
-    assert load(COMMANDS[command].target).help
+    assert load_command(COMMANDS[command].target).help

@@ -23,6 +23,7 @@ from moot.domain.ports import Clock, GateCall, Hook, Tool
 from moot.domain.sandbox import SandboxReport
 from moot.domain.trace import Notes
 from moot.engine.approvals import Approvals
+from moot.engine.bus import Bus
 from moot.engine.gate import Gate, Whose
 from moot.hooks.access import AccessControl, Admit
 from moot.hooks.approval import ApprovalGate
@@ -104,6 +105,7 @@ class Parts:
     later: Later
     clock: Clock
     rng: Random
+    bus: Bus
 
 
 class Hands:
@@ -120,7 +122,7 @@ class Hands:
             decrypted_seconds=config.vault.decrypted_seconds,
         )
         self.sandbox = self._new_sandbox(config)
-        self.jobs = Jobs(most=lambda: self._config().sandbox.background_jobs)
+        self.jobs = Jobs(most=lambda: self._config().sandbox.background_jobs, publish=parts.bus.publish)
         self.skills = Skills(parts.paths.skills)
         self._scripts = self._script_tools()
         self.servers = McpServers(config.mcp, self._needs())

@@ -10,7 +10,7 @@ from moot.domain.approval import Approval, AskState, Binding, Decision, Rule
 from moot.domain.ask import Question
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Place, Recollection
 from moot.domain.doomed import Doomed
-from moot.domain.events import EventBody
+from moot.domain.events import EventBody, EventSource
 from moot.domain.message import Entry, Message, Thinking, ToolCall
 from moot.domain.prompt import Prompt, ToolSpec
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
@@ -126,6 +126,8 @@ class RunContext:
     root: ConversationKey | None = None
     # The run whose budget it spends from, where that is another.
     origin: str = ""
+    # The run that spawned it.
+    parent_id: str = ""
     # The call, and the number of the step it was made in.
     call_id: str = ""
     step: int = 0
@@ -145,6 +147,18 @@ class RunContext:
     @property
     def asks_in(self) -> ConversationKey:
         return self.root or self.key
+
+    @property
+    def source(self) -> EventSource:
+        """Where events come from that are published about this run after it."""
+        return EventSource(
+            key=self.key,
+            root=self.asks_in,
+            speaker=self.speaker,
+            run_id=self.run_id,
+            parent_id=self.parent_id,
+            root_id=self.origin or self.run_id,
+        )
 
 
 class AskHuman(Protocol):

@@ -213,7 +213,7 @@ class ExecBackground:
             process=process,
             started=time.time(),
             redact=redact,
-            root=context.asks_in,
+            source=context.source,
             taint=self._shell.taint(),
         )
         return self._jobs.add(context.key, job).id

@@ -1,12 +1,17 @@
-"""What is said to a speaker for one run and never stored, and how others' words are marked. Pure."""
+"""Framing: what a speaker is told for one run and never stored, and how others' words are marked. Pure."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from moot.domain.conversation import Archive
-from moot.domain.message import Message, Role, user
+from moot.domain.masks import changed_json
+from moot.domain.message import Message, Role, ToolCall, user
 from moot.domain.run import Outcome
 from moot.domain.text import defuse
+
+# A bracket of a tag may be written as an escape inside JSON.
+_MAY_HOLD_TAG = re.compile(r"[^\x00-\x3b\x3d-\x7f]|<|\\u")
 
 
 def guest_framing(*, guest: str, primary: str) -> str:
@@ -67,11 +72,22 @@ def summary_message(archive: Archive) -> Message:
 
 def shown(message: Message) -> Message:
     """The message as every speaker sees it: reserved tags defused, and another agent's words inside its mark."""
-    content = defuse(message.content)
-    if message.role is Role.ASSISTANT and message.agent:
+    is_guest = message.role is Role.ASSISTANT and bool(message.agent)
+    content = defuse(message.content, enclosed=is_guest)
+    calls = tuple(map(_shown_call, message.tool_calls))
+    if is_guest and content.strip():
         content = f'<from agent="{message.agent}">\n{content}\n</from>'
     elif message.role is Role.USER and message.agent:
         content = f'<task-notification agent="{message.agent}">\n{content}\n</task-notification>'
-    if content == message.content:
+    if content == message.content and calls == message.tool_calls:
         return message
-    return replace(message, content=content)
+    return replace(message, content=content, tool_calls=calls)
+
+
+def _shown_call(call: ToolCall) -> ToolCall:
+    """The call with reserved tags defused in its arguments, however they are written there."""
+    arguments = call.arguments
+    if _MAY_HOLD_TAG.search(arguments):
+        arguments = changed_json(arguments, defuse)
+    name = defuse(call.name)
+    return call if (name, arguments) == (call.name, call.arguments) else replace(call, name=name, arguments=arguments)

@@ -29,7 +29,7 @@ _READY_SECONDS = 20.0
 # The cheapest tool there is, so that what is left is the way to it and back.
 _ECHO = '''"""Says what it is told."""
 
-from moot.tools.function import tool
+from moot.tools.plugins.function import tool
 
 
 @tool(safety="safe")

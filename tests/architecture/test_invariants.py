@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from moot.cli.main import COMMANDS, load
-from moot.daemon.handlers import Handlers
+from moot.daemon.requests.handlers import Handlers
 from moot.domain import events, run
 from moot.domain.approval import Approval, AskState
 from moot.domain.ask import Ask, Question

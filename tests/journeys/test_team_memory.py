@@ -6,7 +6,7 @@ from moot.daemon.app import Daemon, running
 from moot.daemon.paths import Paths
 from moot.domain.conversation import ConversationKey
 from moot.domain.run import RunRequest
-from moot.hooks.redaction import Redactor
+from moot.redaction.redactor import Redactor
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, eventually
 from tests.scripting import lead, mate, say, script, spawn, wait

@@ -10,8 +10,8 @@ import msgspec
 
 from moot.domain.abilities import Binds, Previews, Renders
 from moot.domain.approval import COMMANDS, LINE, NO_RULE, Approval, AskState, Binding, digest
+from moot.domain.config import InterceptorConfig
 from moot.domain.events import EventBody
-from moot.domain.gate_config import InterceptorConfig
 from moot.domain.ports import GateCall, Proceed, ToolResult
 from moot.domain.prompt import Safety, Sink
 from moot.domain.redaction import mask_arguments

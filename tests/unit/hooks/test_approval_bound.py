@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from moot.domain.approval import LINE, Approval, Binding, Decision
+from moot.domain.config import InterceptorConfig
 from moot.domain.events import ApprovalOpened, EventBody
-from moot.domain.gate_config import InterceptorConfig
 from moot.domain.message import ToolCall
 from moot.domain.ports import GateCall, RunContext, ToolResult
 from moot.domain.prompt import Safety, ToolSpec

@@ -82,9 +82,8 @@ class Transcript:
     def extend(self, messages: Sequence[Message]) -> None:
         for message in messages:
             last = self.messages[-1] if self.messages else None
-            if last is not None and last.role is message.role is not Role.TOOL:
-                message = self._behind_own_role(message)
-            self.messages.append(message)
+            is_behind = last is not None and last.role is message.role is not Role.TOOL
+            self.messages.append(self._behind_own_role(message) if is_behind else message)
 
     def _behind_own_role(self, message: Message) -> Message:
         """Providers read neighbours of one role as one text: no mark may begin in one and end in the next."""

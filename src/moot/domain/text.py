@@ -24,7 +24,6 @@ _INITIALS = frozenset(name[0] for name in _BARE_NAMES)
 # Most brackets in ordinary text are settled by the next character: no name begins with it.
 _SETTLED = "".join(c for c in map(chr, range(33, 127)) if c.casefold() not in _INITIALS and c not in "/-")
 _OPENER = re.compile(f"[{_OPENERS}](?![{re.escape(_SETTLED)}])")
-_ANY_OPENER = re.compile(f"[{_OPENERS}]")
 _SLASHES = "/\u2044\u2215\u29f8"
 # Characters that count as letters or symbols and look like nothing, or like a gap.
 _FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\U0001d159\U00013441\U00013442")
@@ -90,11 +89,11 @@ def _read_tag(text: str, start: int) -> _Tag:
     seen, is_end = "", False
     for place in range(start, len(text)):
         character = text[place]
-        if character in _FILLERS:
-            if seen in _BARE_NAMES:
-                return _named(seen, is_end, text, place)
-            continue
-        for letter in _fold(character):
+        folded = "" if character in _FILLERS else _fold(character)
+        if not folded and seen in _BARE_NAMES and ord(character) not in _HYPHENS:
+            # To some readers a name ends where something invisible stands.
+            return _named(seen, is_end, text, place)
+        for letter in folded:
             if not seen and (letter == " " or letter in _SLASHES):
                 is_end |= letter != " "
                 continue
@@ -138,14 +137,13 @@ def _read_attributes(text: str, start: int) -> tuple[str, bool]:
 
 def unfinished_tag(text: str) -> str:
     """The end of a text that the beginning of another one could make a mark of ours; mostly nothing."""
-    last = None
-    for last in _ANY_OPENER.finditer(text, max(0, len(text) - 4 * _LONGEST_TAG)):
-        pass
-    if last is None or not _CLOSERS.isdisjoint(text[last.end() :]):
+    start = max(map(text[-4 * _LONGEST_TAG :].rfind, _OPENERS))
+    tag = text[-4 * _LONGEST_TAG :][start:] if start >= 0 else ""
+    if not tag or not _CLOSERS.isdisjoint(tag):
         return ""
-    name = "".join(_fold(each) for each in text[last.end() :] if each not in _FILLERS)
+    name = "".join(_fold(each) for each in tag[1:] if each not in _FILLERS)
     name = name.lstrip(" " + _SLASHES).split(" ")[0].split("/")[0]
-    return text[last.start() :] if not name or name in _BEGINNINGS else ""
+    return tag if not name or name in _BEGINNINGS else ""
 
 
 def defuse_continuation(before: str, text: str) -> str:
@@ -155,6 +153,12 @@ def defuse_continuation(before: str, text: str) -> str:
         return text
     place = len(text) - len(text.lstrip())
     return f"{text[:place]}&#{ord(text[place])};{text[place + 1 :]}"
+
+
+def join_texts(before: str, text: str) -> str:
+    """Two texts without a mark of ours as one that has none either."""
+    unfinished = unfinished_tag(before)
+    return f"{before}\n\n{defuse_continuation(unfinished, text) if unfinished else text}"
 
 
 @lru_cache(maxsize=1024)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from moot.domain.conversation import Archive
+from moot.domain.conversation import Archive, StoppedTurn
 from moot.domain.masks import changed_json
 from moot.domain.message import Message, Role, ToolCall, user
 from moot.domain.run import Outcome
@@ -60,6 +60,32 @@ def nudge(outcome: Outcome) -> Message:
         "(You used tools and then said nothing. Say now in plain text what you did, what came of it, and what failed "
         "or is missing.)"
     )
+
+
+_HOW_STOPPED = {
+    Outcome.CANCELLED: "was stopped by the person",
+    Outcome.INTERRUPTED: "was interrupted because the daemon stopped",
+    Outcome.TIMEOUT: "ran out of time",
+    Outcome.LIMIT: "reached a limit",
+    Outcome.LOOP_DETECTED: "was stopped because it repeated itself",
+    Outcome.TOOL_ERROR: "failed because its tools failed",
+    Outcome.MODEL_ERROR: "failed because the model could not be used",
+    Outcome.INTERNAL_ERROR: "failed",
+    Outcome.DENIED: "ended because nobody could approve what it needed",
+}
+
+
+def stopped_note(turn: StoppedTurn, *, primary: str) -> Message:
+    """Stands behind a turn that ended without an answer, so that nobody goes on with it unasked."""
+    how = _HOW_STOPPED.get(Outcome(turn.outcome), "ended without an answer")
+    if turn.speaker == primary:
+        told = f"The answer to the message before this note {how}. Do not act on that message unless you are asked to."
+    else:
+        told = (
+            f"The message before this note was put to {turn.speaker}, a guest, and not to {primary}. The answer of "
+            f"{turn.speaker} {how}. Nobody else is to answer that message or to act on it unless asked to."
+        )
+    return user(f"<moot>{told}</moot>")
 
 
 def summary_message(archive: Archive) -> Message:

@@ -154,3 +154,21 @@ async def test_a_message_that_was_answered_when_it_was_sent_again_has_no_note(
         assert (await talk.say("ada", "try", sender, client_message_id="m-1")).text == "Yes."
         await talk.say("ada", "hello?", sender)
     assert "<moot>The answer" not in heard(provider.bodies()[-1])
+
+
+async def test_a_summary_is_made_knowing_which_turns_were_stopped(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        await killed(talk, provider, "ada", "delete one", sender)
+        provider.program({"text": "Hello."})
+        await talk.say("ada", "hello?", sender)
+        await killed(talk, provider, "ada", "delete all", sender)
+        provider.program({"text": "A greeting. Nothing is to be deleted."}, {"text": "Yes."})
+        await talk.compact("ada", sender)
+        await talk.say("ada", "still there?", sender)
+    compaction, after = provider.bodies()[-2:]
+    note = NOTE.format(how="was stopped by the person")
+    assert f"delete one\n\n{note}\n\nhello?" in heard(compaction)
+    assert f"delete all\n\n{note}" in heard(compaction)
+    assert "<moot>The answer" not in heard(after)

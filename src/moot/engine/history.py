@@ -162,6 +162,7 @@ class History:
         """Forget what the archive now holds; the next transcript starts from its summary."""
         self.entries = [entry for entry in self.entries if entry.seq > archive.last_seq]
         self.archive = archive
+        self._newest_message = self.last_user_seq()
         # The message that the first of these was said of is in the archive now.
         self._notes = {entry.seq: self._notes[entry.seq] for entry in self.entries[1:] if entry.seq in self._notes}
         self.size = sum(len(entry.message.content) for entry in self.entries)

@@ -10,7 +10,8 @@ import pytest
 
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, Home, eventually, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, eventually
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Talking
 
@@ -83,7 +84,7 @@ async def test_all_a_conversation_left_behind_is_counted_and_then_gone(
         {"match": CANARY, "text": f"Done {CANARY}."},
         {"match": CANARY, "text": f"A note on {CANARY}."},
     )
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("ada", f"work on {CANARY}", "gone", cwd=str(tmp_path))
             assert [result.is_error for result in speech.of("tool_result")].count(True) == 1
@@ -134,7 +135,7 @@ async def test_the_folder_of_a_conversation_goes_with_it_and_nothing_else_does(
     provider.program(
         {"match": "write too", "calls": [call("fs_write", 3, path="kept.txt", content="kept")]}, {"text": "Written."}
     )
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "write it", "gone")
             await talk.say("ada", "write too", "stays")

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from tests.daemon_process import DaemonProcess, Home, run_cli, running
+from tests.daemon_thread import daemon_thread
 
 SCRIPT = '[[rule]]\nreply = "Hello."\n'
 
@@ -26,11 +27,11 @@ def test_only_the_owner_can_read_the_log_also_one_that_others_could_read_before(
         for name in ("moot.log", "moot.log.1"):
             (home.log.parent / name).write_text("{}\n")
             (home.log.parent / name).chmod(0o644)
-        with running(home) as daemon:
+        with daemon_thread(home) as daemon:
             assert daemon.cli("ask", "ada", "hello").returncode == 0
             assert [mode(home.log), mode(home.log.with_name("moot.log.1"))] == [0o600, 0o600]
         home.log.unlink()
-        with running(home):
+        with daemon_thread(home):
             assert mode(home.log) == 0o600
     finally:
         os.umask(before)

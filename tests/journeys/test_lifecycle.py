@@ -14,6 +14,7 @@ import pytest
 from moot.domain.errors import MootError, Unavailable
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, SERVE, DaemonProcess, Home, eventually, run_cli, running, spawn
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Talking
 
@@ -42,7 +43,7 @@ async def test_it_says_one_line_when_it_is_ready_and_serves_by_then(home: Home) 
 
 
 async def test_only_its_owner_can_enter(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "hello")
         assert stat.S_ISSOCK(home.socket.stat().st_mode)

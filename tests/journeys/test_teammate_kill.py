@@ -12,6 +12,7 @@ import pytest
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import DaemonProcess, Home, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.talking import Talking
 from tests.teaming import LINGER, TEAM, asked, began, called, eventually_idle
@@ -61,13 +62,13 @@ async def test_a_question_of_a_teammate_is_asked_again_under_its_id_and_its_answ
         lead("^go", spawn("work"), wait(), say("{result}")), ANY, HEARD,
         mate("^work", call("ask_user", questions=[{"question": "Which?"}]), say("You said: {result}")),
     ))  # fmt: skip
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             run_id = await spawned(talk)
             (before,) = await inbox(talk)
         stopped = time.time()
         stop(daemon, how)
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             (after,) = await inbox(talk)
             assert (after.ask_id, after.kind) == (before.ask_id, "question")
@@ -174,7 +175,7 @@ async def test_a_wait_that_was_broken_off_by_a_kill_leaves_nothing_in_doubt(home
     (home.path / "tools" / "own.py").write_text(LINGER.replace("fs_", "own_"))
     both = {"calls": [made("agent_wait", agent_id="{agent_id}"), made("own_linger", mark=str(mark))]}
     home.write_script(script(lead("^go", spawn("work"), both, say("no")), mate("^work", hang=True)))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "go")
             await began(mark)
@@ -243,7 +244,7 @@ async def test_what_a_teammate_left_in_the_background_is_stopped_with_it(home: H
         lead("^begin", spawn("work"), say("{result}")),
         mate("^work", call("exec_bg", command=f"sleep {seconds}"), *lingers, say("Started.")),
     ))  # fmt: skip
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "begin" if how == "agent_stop" else "go", cwd=str(tmp_path))
             run_id = json.loads((await speech.until("tool_result")).output)["agent_id"]

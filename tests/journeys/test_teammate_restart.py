@@ -9,6 +9,7 @@ import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import DaemonProcess, Home, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.talking import Talking
 from tests.teaming import LINGER, TEAM, asked, began, called, eventually_idle
@@ -49,7 +50,7 @@ async def test_a_teammate_goes_on_from_its_last_step_and_no_call_is_made_twice(
         mate("^work", *WRITES[:2], times=2),
         mate("^work", hang=True),
     ))  # fmt: skip
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             run_id = await spawned(talk, cwd=str(work))
             recorded = "SELECT count(*) FROM messages WHERE role = 'tool' AND run_id = ?"
@@ -57,7 +58,7 @@ async def test_a_teammate_goes_on_from_its_last_step_and_no_call_is_made_twice(
             (work / "0.txt").write_text("a second time would overwrite this")
         stop(daemon, how)
     home.write_script(script(ANY, HEARD, mate("^work", *WRITES, say("All written."))))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             done = await called(talk, "", "agent_wait", agent_id=run_id)
             assert (done["status"], done["result"]) == ("completed", "All written.")
@@ -76,12 +77,12 @@ async def test_a_call_whose_outcome_is_unknown_ends_the_run_interrupted_and_the_
         lead("^go", spawn("work"), wait(), say("{result}")), ANY, HEARD,
         mate("^work", call("fs_linger", mark=str(mark)), say("no")),
     ))  # fmt: skip
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             run_id = await spawned(talk)
             await began(mark)
         stop(daemon, how)
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             # The turn that waited for it goes on, and has it from its wait.
             await eventually_idle(talk)
@@ -103,7 +104,7 @@ async def test_a_turn_that_waits_for_its_teammates_goes_on_after_a_restart_and_a
     both = {"calls": [made("agent_spawn", agent="operator", instruction=each) for each in ("quick", "slow")]}
     go = lead("^go", both, wait("{agent_ids}"), say("Both: {result}"))
     home.write_script(script(go, HEARD, mate("^quick", reply="Quick."), mate("^slow", hang=True)))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "go", client_message_id="m1")
             # The second calls are those of its wait, which are on disk before they are told.
@@ -112,7 +113,7 @@ async def test_a_turn_that_waits_for_its_teammates_goes_on_after_a_restart_and_a
             await eventually(lambda: asked(home, ended) == 1)
         stop(daemon, how)
     home.write_script(script(go, HEARD, mate("^quick", reply="Twice."), mate("^slow", reply="Slow.")))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             # Sent again, the message finds the turn that goes on, or has ended by now; never a second one.
             joined = await talk.say("moot", "go", client_message_id="m1")
@@ -250,7 +251,7 @@ async def test_a_result_waits_for_an_agent_that_is_gone_and_the_log_says_so_once
     ))  # fmt: skip
     path = home.write_agent("ada")
     written = path.read_text()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "go")
             await began(mark)

@@ -10,9 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
+
+import apsw
 
 from moot.client.connection import connect
 from tests.talking import Talking
@@ -98,7 +100,19 @@ class Home:
 
     def on_disk(self) -> bytes:
         """Every byte of the store, the journal included."""
-        return b"".join(path.read_bytes() for path in sorted(self.store.parent.glob("moot.db*")))
+        files = sorted(self.store.parent.glob("moot.db*"))
+        # Closing a file drops every lock that this process has on it, also those of a daemon in another thread.
+        return subprocess.run(["cat", *files], capture_output=True, check=True).stdout
+
+    def query(self, question: str, *values: object) -> list[tuple[Any, ...]]:
+        """What the store says, read with the SQLite library of the daemon: a second one here would drop its locks."""
+        with closing(apsw.Connection(str(self.store), flags=apsw.SQLITE_OPEN_READONLY)) as store:
+            return list(store.execute(question, values))
+
+    def change(self, statement: str, rows: Sequence[Sequence[object]] = ((),)) -> None:
+        """Write to the store of a daemon that is not running, once for every row."""
+        with closing(apsw.Connection(str(self.store))) as store, store:
+            store.executemany(statement, rows)
 
 
 class DaemonUnderTest:

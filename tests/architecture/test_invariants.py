@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from moot.cli.main import COMMANDS, load
-from moot.daemon.handlers import Handlers
+from moot.daemon.requests.handlers import Handlers
 from moot.domain import events, run
 from moot.domain.approval import Approval, AskState
 from moot.domain.ask import Ask, Question
@@ -147,7 +147,7 @@ APPROVAL = Approval(
     preview="",
     reason="it is dangerous",
 )
-SAMPLES: dict[type, events.Event] = {
+SAMPLES: dict[type, events.EventBody] = {
     type(event): event
     for event in (
         events.RunQueued(1),
@@ -177,7 +177,7 @@ SAMPLES: dict[type, events.Event] = {
 
 
 def test_every_event_has_a_form_on_the_wire_and_every_form_an_event() -> None:
-    assert set(SAMPLES) == set(get_args(events.Event))
+    assert set(SAMPLES) == set(get_args(events.EventBody))
     forms = [stream_event(event).WhichOneof("event") for event in SAMPLES.values()]
     assert sorted(map(str, forms)) == sorted(pb.StreamEvent.DESCRIPTOR.fields_by_name)
 

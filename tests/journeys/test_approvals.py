@@ -131,7 +131,7 @@ async def test_an_approval_is_there_after_a_restart_with_its_id(asking: Home, en
         else:
             daemon.terminate()
             assert daemon.reap() == 0
-    with running(asking) as daemon:
+    with daemon_thread(asking) as daemon:
         async with daemon.client() as talk:
             (info,) = await asks(talk)
             assert (info.ask_id, info.attempt) == (ask.ask_id, 1)
@@ -226,7 +226,7 @@ async def test_an_approval_of_a_call_with_a_secret_argument_outlives_a_restart(
     keeping: Home, provider: Provider, tmp_path: Path, end: str
 ) -> None:
     provider.program({"calls": [STORE]}, {"text": "Kept."}, {"calls": [USE]}, {"text": "Used."})
-    with daemon_thread(keeping) as daemon:
+    with running(keeping) as daemon:
         async with daemon.client() as talk:
             ask = await talk.start("ada", "keep it").until("approval_opened")
             assert CANARY not in str(ask)
@@ -258,7 +258,7 @@ async def test_a_secret_argument_that_cannot_be_unsealed_is_told_precisely_and_n
             await talk.start("ada", "keep it").until("approval_opened")
         daemon.kill_9()
     lose_the_key(keeping)
-    with running(keeping) as daemon:
+    with daemon_thread(keeping) as daemon:
         provider.requests(at_least=2)
         async with daemon.client() as talk:
             assert await asks(talk) == []

@@ -163,7 +163,7 @@ async def test_a_file_that_changed_while_the_daemon_was_down_is_shown_anew(
 ) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     script(provider, call("fs_write", path="a.txt", content="new\n"))
-    with daemon_thread(home) as daemon:
+    with running(home) as daemon:
         async with daemon.client() as talk:
             ask = await talk.start("ada", "go", cwd=str(tmp_path)).until("approval_opened")
             assert (ask.attempt, "-one" in ask.preview) == (1, True)
@@ -197,7 +197,7 @@ async def test_a_command_that_waits_is_shown_anew_when_the_sandbox_is_another(
             assert "has no network" in ask.preview
         daemon.kill_9()
     configure(home, "\n[sandbox]\nnetwork = true\n")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.attach("ada")
             again = await speech.until("approval_opened")

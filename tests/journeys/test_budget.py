@@ -86,10 +86,10 @@ async def test_the_configured_budget_bounds_a_tree_and_four_fifths_of_it_are_tol
 
 
 async def test_a_turn_that_leaves_its_teammates_behind_still_pays_for_what_comes_of_them(home: Home) -> None:
-    """A result that arrives as a message starts a new run, which spends from the old purse."""
+    """A result that arrives as a message starts a new run, which spends from the old budget."""
     home.furnish(
         config=PRICED + TEAM + "\n[budget]\nsteps = 12\n",
-        # Each time another task: the very same one is refused before the purse is empty.
+        # Each time another task: the very same one is refused before the budget is empty.
         script=script(
             lead(r"^go|(?P<after>arun-\w+)\) has ended", spawn("work {after}"), say("On it.")),
             mate("^work", reply="Worked."),
@@ -127,7 +127,7 @@ async def test_what_was_spent_is_still_spent_after_a_kill(home: Home) -> None:
     assert asked(home, "SELECT steps FROM runs WHERE id = ?", run_id) == 4
     assert asked(home, "SELECT prompt + completion FROM runs WHERE id = ?", run_id) == 4 * 3_050
     assert asked(home, "SELECT cost FROM runs WHERE id = ?", run_id) == 4 * 3_100
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await eventually(lambda: asked(home, "SELECT status FROM runs WHERE id = ?", run_id) == "ended")
             looked = await called(talk, "someone", "agent_wait", agent_id=run_id)

@@ -328,7 +328,7 @@ async def test_a_crash_during_compaction_leaves_the_history_as_it_was(home: Home
             daemon.kill_9()
             with pytest.raises(Exception, match="connection"):
                 await compacting
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert len(await talk.told("ada")) == 2
             assert await talk.archives("ada") == []

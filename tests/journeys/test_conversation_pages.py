@@ -1,8 +1,6 @@
 """However many conversations there are, they are listed: page by page for a client, all of them at a terminal."""
 
 import asyncio
-import sqlite3
-from contextlib import closing
 
 import pytest
 
@@ -61,12 +59,11 @@ async def test_the_command_lists_all_of_very_many(home: Home) -> None:
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "hello")
-    with closing(sqlite3.connect(home.store)) as store, store:
-        # Many of one moment, as an import makes them.
-        store.executemany(
-            "INSERT INTO conversations (agent, sender, created_at, updated_at) VALUES ('ada', ?, 1, ?)",
-            [(f"tg:{number}", number // 500) for number in range(2_500)],
-        )
+    # Many of one moment, as an import makes them.
+    home.change(
+        "INSERT INTO conversations (agent, sender, created_at, updated_at) VALUES ('ada', ?, 1, ?)",
+        [(f"tg:{number}", number // 500) for number in range(2_500)],
+    )
     with daemon_thread(home) as daemon:
         found = (await asyncio.to_thread(daemon.cli_json, "conversations"))["data"]
         assert [each["sender"] for each in found][0] == "user"

@@ -95,7 +95,7 @@ async def test_a_waiting_message_keeps_its_directory_over_a_crash(
             await second.until("queued")
             daemon.kill_9()
     provider.reset()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         provider.requests(at_least=1)
     assert place(provider.bodies()[0]) == str(tmp_path)
 

@@ -82,7 +82,7 @@ async def test_a_tool_given_for_good_approves_no_call_and_outlives_a_restart(hom
             assert await decided(talk, await asked(first), "always") == "granted"
             await first.end()
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             # The call that was shown with it was approved for good as well; another is asked about as any is.
             same = await talk.say("moot", "operator writes one.txt", cwd=str(tmp_path))

@@ -1,9 +1,8 @@
 """Agents use their hands through a running daemon: behind the gate, in the sandbox, and nowhere else."""
 
 import json
-import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -308,11 +307,7 @@ async def test_a_conversation_notes_what_it_has_come_to_where_that_is_wanted(hom
         async with daemon.client() as talk:
             await talk.say("ada", "which bread?")
 
-            def noted() -> bool:
-                with closing(sqlite3.connect(home.path / "data" / "moot.db")) as db:
-                    return bool(db.execute("SELECT count(*) FROM notes").fetchone()[0])
-
-            await eventually(noted)
+            await eventually(lambda: home.query("SELECT 1 FROM notes"))
             provider.program({"calls": [call("observe_list")]}, {"text": "Listed."})
             speech = await talk.say("ada", "what did you note?")
     assert "They talk about bread." in results(speech)[0]

@@ -76,7 +76,7 @@ async def test_a_daemon_killed_during_an_import_has_nothing_of_it_and_takes_it_a
             with pytest.raises(MootError):
                 await imported(talk, file)
         assert daemon.reap() == -signal.SIGKILL
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert await known(talk) == {}
             assert (await imported(talk, file)).messages == MESSAGES

@@ -74,7 +74,7 @@ async def test_an_interrupted_turn_runs_again_on_the_message_that_is_there(home:
             await speech.until("start")
             provider.requests(at_least=1)
             daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert (await talk.history("ada")).messages[0].outcome == "interrupted"
             again = await talk.say("ada", "hello", client_message_id="m1")
@@ -164,7 +164,7 @@ async def test_a_waiting_message_sent_again_after_a_crash_is_one_turn(home: Home
             second = talk.start("ada", "second", client_message_id="m2")
             await second.until("queued")
             daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             again = await talk.say("ada", "second", client_message_id="m2")
             assert again.outcome == "completed"

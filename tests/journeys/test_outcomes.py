@@ -213,7 +213,7 @@ async def test_a_guest_that_fails_then_a_primary_that_answers_then_a_crash(home:
             assert (await talk.say("ada", "u1", guest="bob")).outcome == "model_error"
             assert (await talk.say("ada", "u2")).text == "a2"
             daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert [content for _, _, content in await talk.told("ada")] == ["u1", "u2", "a2"]
             outcomes = [message.outcome for message in (await talk.history("ada")).messages]

@@ -17,6 +17,7 @@ from tests.fake_provider import Provider
 from tests.mcp_kit import SCRIPT as SERVER
 from tests.mcp_kit import tool, write_state
 from tests.talking import Speech, Talking
+from tests.web_server import serving
 
 CONFIG = PROVIDER_CONFIG
 # The interpreter itself, which a command can see; the environment it is installed in is not shown.
@@ -80,7 +81,7 @@ async def page(_request: web.Request) -> web.StreamResponse:
 
 async def test_an_address_that_is_allowed_from_now_on_is_fetched_from_now_on(home: Home, provider: Provider) -> None:
     settings = Settings(home)
-    async with daemon_thread(page) as site:
+    async with serving(page) as site:
         for _ in range(3):
             provider.program({"calls": [call("web_fetch", url=site.url)]}, {"text": "Tried."})
         with daemon_thread(home) as daemon:

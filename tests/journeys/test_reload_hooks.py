@@ -148,7 +148,7 @@ async def test_what_waits_is_not_made_without_a_yes_after_a_restart_either(home:
         else:
             daemon.terminate()
             assert daemon.reap() == 0
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.attach("ada")
             opened = await speech.until("approval_opened")

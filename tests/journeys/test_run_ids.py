@@ -38,7 +38,7 @@ async def test_the_same_start_made_again_is_one_run_while_it_goes_on_and_after_i
             assert ((await started(talk, "hang on")).outcome) == "cancelled"
             assert await ids(talk) == [one.run_id]
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert (await started(talk, "hang on")).run_id == one.run_id
             assert await ids(talk) == [one.run_id]

@@ -163,7 +163,7 @@ async def test_the_time_of_a_run_counts_on_after_a_restart(home: Home) -> None:
 
         before = await eventually(old)
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
 
         def back() -> list[dict[str, Any]]:
             found = daemon.cli_json("ps")["data"]

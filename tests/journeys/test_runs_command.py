@@ -464,7 +464,7 @@ def test_a_background_run_goes_on_after_a_restart_under_its_id(home: Home) -> No
         assert daemon.cli("wait", run_id).returncode == 3
         (before,) = daemon.cli_json("inbox")["data"]
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         (after,) = daemon.cli_json("inbox")["data"]
         assert after["ask_id"] == before["ask_id"]
         assert daemon.cli("inbox", "approve", after["ask_id"]).returncode == 0

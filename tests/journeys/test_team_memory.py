@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-from moot.daemon.app import Daemon
+from moot.daemon.app import Daemon, running
 from moot.daemon.paths import Paths
 from moot.domain.conversation import ConversationKey
 from moot.domain.run import RunRequest
-from moot.hooks.redaction import Redactor
+from moot.redaction.redactor import Redactor
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, eventually
-from tests.daemon_thread import daemon_thread
 from tests.scripting import lead, mate, say, script, spawn, wait
 from tests.teaming import TEAM
 
@@ -31,7 +30,7 @@ async def say_to(daemon: Daemon, content: str, number: int) -> None:
 
 async def test_no_tally_outlives_the_runs_that_delegate(tmp_path: Path) -> None:
     home = Home(tmp_path).furnish(script=SCRIPT, config=PLAIN + TEAM, agents=())
-    async with daemon_thread(Paths.under(home.path), Redactor()) as daemon:
+    async with running(Paths.under(home.path), Redactor()) as daemon:
         teammates = daemon.team.teammates
         for number, content in enumerate(["leave it", "at once"] * 3):
             await say_to(daemon, content, number)
@@ -46,7 +45,7 @@ async def test_no_tally_outlives_the_runs_that_delegate(tmp_path: Path) -> None:
         deliveries = teammates._deliveries
         kept = (
             teammates._delegations._tallies,
-            daemon.runs._turns._purses._open,
+            daemon.runs._turns._budgets._open,
             deliveries._held,
             deliveries._ready,
             deliveries._telling,

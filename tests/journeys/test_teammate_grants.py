@@ -142,7 +142,7 @@ async def test_a_grant_that_waits_is_there_after_a_restart_with_its_id(home: Hom
             ask = await asked(talk.start("moot", "go", cwd=str(tmp_path)))
         daemon.kill_9()
     run_id = ask.ask_id.removeprefix("grant-").removesuffix("-fs_write")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             (waits,) = await talk.asks()
             assert waits.ask_id == ask.ask_id
@@ -169,7 +169,7 @@ async def test_what_was_asked_before_a_no_is_not_counted_after_a_restart_either(
             assert await decided(talk, ask, "deny") == "denied"
             await waiting(talk, 2)
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             # What waited when the daemon stopped waits as it did: asked once since the no.
             again = await waiting(talk, 2)
@@ -214,7 +214,7 @@ async def test_a_grant_for_a_call_with_a_secret_outlives_a_restart_and_the_secre
             ask = await asked(talk.start("moot", "go"))
         daemon.kill_9()
     assert b"zq-canary-4c1d" not in home.on_disk()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             again = await waiting(talk, 1)
             assert again.ask_id == ask.ask_id

@@ -62,7 +62,7 @@ async def test_a_question_of_a_teammate_is_asked_again_under_its_id_and_its_answ
         lead("^go", spawn("work"), wait(), say("{result}")), ANY, HEARD,
         mate("^work", call("ask_user", questions=[{"question": "Which?"}]), say("You said: {result}")),
     ))  # fmt: skip
-    with daemon_thread(home) as daemon:
+    with running(home) as daemon:
         async with daemon.client() as talk:
             run_id = await spawned(talk)
             (before,) = await inbox(talk)
@@ -93,7 +93,7 @@ async def test_calls_that_wait_for_one_grant_all_wait_again_and_are_made_once_it
             run_id = await spawned(talk, cwd=str(tmp_path))
             (before,) = await inbox(talk)
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             (after,) = await inbox(talk)
             assert (after.ask_id, after.attempt) == (before.ask_id, before.attempt)
@@ -117,7 +117,7 @@ async def test_what_an_interrupted_run_had_asked_is_asked_no_more(home: Home, tm
             await inbox(talk)
             await began(mark)
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert await talk.asks() == []
             await eventually_idle(talk)
@@ -137,7 +137,7 @@ async def test_a_result_that_a_teammate_will_wait_for_is_not_told_beside_it(home
             await eventually(lambda: asked(home, ended, run_id) == 1)
         daemon.kill_9()
     home.write_script(script(*first, mate("^gather", spawn("work"), wait(), say("Gathered: {result}"))))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await eventually_idle(talk)
             # Each was handed to the one that waits for it, and nothing is told beside that.
@@ -163,7 +163,7 @@ async def test_what_was_stopped_with_a_turn_does_not_come_back(home: Home, tmp_p
             await talk.kill("moot")
             await eventually(lambda: asked(home, "SELECT count(*) FROM runs WHERE outcome = 'cancelled'"))
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert asked(home, "SELECT outcome FROM agent_runs WHERE id = ?", run_id) == "cancelled"
             await eventually_idle(talk)
@@ -197,7 +197,7 @@ async def test_what_was_spared_goes_on_after_a_restart(home: Home) -> None:
             await talk.ask(stop_run=pb.StopRunMsg(run_id=parent, only=True))
         daemon.kill_9()
     home.write_script(script(ANY, HEARD, mate("^work", reply="Worked.")))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await eventually_idle(talk)
             (report,) = await eventually(lambda: reports(talk))
@@ -214,7 +214,7 @@ async def test_a_report_that_background_work_was_reading_is_interrupted_and_told
             await talk.ask(start_run=pb.StartRunMsg(content="go"))
             await eventually(lambda: asked(home, reading) == 1)
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert await talk.active() == []
             assert asked(home, "SELECT count(*) FROM runs WHERE status <> 'ended'") == 0

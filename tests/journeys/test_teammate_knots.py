@@ -136,7 +136,7 @@ async def test_one_that_is_stopped_in_line_after_a_restart_leaves_nothing_open(h
         daemon.kill_9()
     home.write_config(PLAIN + TEAM.replace("maxDepth = 2", "maxRunning = 1").replace('"none"', '"dangerous"'))
     run_id = spawned["agent_id"]
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             stopped = await called(talk, "", "agent_stop", agent_id=run_id)
             assert stopped["status"] == "cancelled"

@@ -1,8 +1,6 @@
 """How teammates end, decided in code; what their parent is told of a failure, and what is tried before it stands."""
 
 import json
-import sqlite3
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -53,9 +51,7 @@ async def told(daemon: DaemonProcess, message: str, sender: str) -> tuple[dict[s
 
 def calls_of(home: Home, run_id: str) -> tuple[list[str], list[str]]:
     """The ids of the calls a run made, and those that have a result, in order."""
-    with closing(sqlite3.connect(f"file:{home.store}?mode=ro", uri=True)) as store:
-        rows = store.execute("SELECT tool_calls, tool_call_id FROM messages WHERE run_id = ? ORDER BY id", (run_id,))
-        told = list(rows)
+    told = home.query("SELECT tool_calls, tool_call_id FROM messages WHERE run_id = ? ORDER BY id", run_id)
     calls = [call["id"] for made, _ in told if made for call in json.loads(made)]
     return calls, [answered for _, answered in told if answered]
 

@@ -50,7 +50,7 @@ async def test_a_teammate_goes_on_from_its_last_step_and_no_call_is_made_twice(
         mate("^work", *WRITES[:2], times=2),
         mate("^work", hang=True),
     ))  # fmt: skip
-    with daemon_thread(home) as daemon:
+    with running(home) as daemon:
         async with daemon.client() as talk:
             run_id = await spawned(talk, cwd=str(work))
             recorded = "SELECT count(*) FROM messages WHERE role = 'tool' AND run_id = ?"
@@ -77,7 +77,7 @@ async def test_a_call_whose_outcome_is_unknown_ends_the_run_interrupted_and_the_
         lead("^go", spawn("work"), wait(), say("{result}")), ANY, HEARD,
         mate("^work", call("fs_linger", mark=str(mark)), say("no")),
     ))  # fmt: skip
-    with daemon_thread(home) as daemon:
+    with running(home) as daemon:
         async with daemon.client() as talk:
             run_id = await spawned(talk)
             await began(mark)
@@ -104,7 +104,7 @@ async def test_a_turn_that_waits_for_its_teammates_goes_on_after_a_restart_and_a
     both = {"calls": [made("agent_spawn", agent="operator", instruction=each) for each in ("quick", "slow")]}
     go = lead("^go", both, wait("{agent_ids}"), say("Both: {result}"))
     home.write_script(script(go, HEARD, mate("^quick", reply="Quick."), mate("^slow", hang=True)))
-    with daemon_thread(home) as daemon:
+    with running(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "go", client_message_id="m1")
             # The second calls are those of its wait, which are on disk before they are told.
@@ -140,7 +140,7 @@ async def test_a_turn_between_two_steps_goes_on_while_teammates_are_owed_to_it_a
             await eventually(lambda: asked(home, results) == 1)
         daemon.kill_9()
     home.write_script(script(lead("^go", *go), HEARD, mate("^work", delay_seconds=0.3, reply="Done.")))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             followed = await talk.attach("moot").end()
             assert followed.outcome == "completed"
@@ -165,7 +165,7 @@ async def test_a_turn_whose_own_call_is_unknown_ends_interrupted_and_the_result_
             await began(mark)
         daemon.kill_9()
     home.write_script(script(HEARD, mate("^work", reply="Worked.")))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
 
             async def heard() -> list[str]:
@@ -185,7 +185,7 @@ async def test_a_turn_that_leads_a_team_and_has_set_nobody_to_work_is_interrupte
         async with daemon.client() as talk:
             await talk.start("moot", "go").until("start")
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert await talk.active() == []
             assert (await talk.history("moot")).messages[0].outcome == "interrupted"
@@ -200,7 +200,7 @@ async def test_a_run_that_stood_in_line_stands_there_again(home: Home) -> None:
             second = await called(talk, "", "agent_spawn", agent="operator", instruction="work")
             assert second["condition"] == "queued"
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             looked = await called(talk, "", "agent_wait", agent_id=second["agent_id"], timeout=0)
             assert (looked["status"], looked["condition"]) == ("spawned", "queued")
@@ -226,7 +226,7 @@ async def test_a_run_whose_agents_file_is_broken_by_the_next_start_ends_and_asks
             await eventually(lambda: asked(home, "SELECT count(*) FROM asks WHERE state = 'pending'") == 1)
         daemon.kill_9()
     path.write_text("---\nname: ada\n")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             of_ada = "SELECT outcome FROM runs WHERE speaker = 'ada'"
             await eventually(lambda: asked(home, of_ada) == "internal_error")
@@ -286,7 +286,7 @@ async def test_who_waited_for_a_teammate_goes_on_though_agents_work_together_no_
         daemon.kill_9()
     home.write_config(CONFIG.replace("multiAgent = true", "multiAgent = false"))
     home.write_script(script(*rules, mate("^work", reply="Worked.")))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             # It is told that it cannot wait here; nothing about what it did is unknown.
             outcome = "SELECT outcome FROM agent_runs WHERE agent = 'librarian'"

@@ -1,8 +1,6 @@
 """What models are told through a running daemon: no secret it holds, and no personal data where that is configured."""
 
 import json
-import sqlite3
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -103,8 +101,7 @@ async def test_personal_data_is_a_placeholder_for_the_model_and_nobody_else(
         said.text,
     ]
     assert json.loads(calls[0].arguments) == {"title": f"call {PHONE}", "description": f"or\n{MAIL}"}
-    with closing(sqlite3.connect(home.store)) as db:
-        assert db.execute("SELECT title, description FROM tasks").fetchall() == [(f"call {PHONE}", f"or\n{MAIL}")]
+    assert home.query("SELECT title, description FROM tasks") == [(f"call {PHONE}", f"or\n{MAIL}")]
     assert provider.faults() == []
 
 
@@ -158,11 +155,7 @@ async def test_notes_are_made_of_placeholders_too(home: Home, provider: Provider
         async with daemon.client() as talk:
             await talk.say("ada", f"write to {MAIL}")
 
-            def noted() -> list[Any]:
-                with closing(sqlite3.connect(home.store)) as db:
-                    return db.execute("SELECT content FROM notes").fetchall()
-
-            ((content,),) = await eventually(noted)
+            ((content,),) = await eventually(lambda: home.query("SELECT content FROM notes"))
     assert MAIL in content
     assert len(provider.bodies()) == 2
     assert all(MAIL not in texts(body) for body in provider.bodies())

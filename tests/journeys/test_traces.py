@@ -1,7 +1,6 @@
 """Traces through a running daemon: every turn can be told afterwards, also after kill -9, and the doctor reads them."""
 
 import json
-import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
@@ -136,7 +135,7 @@ async def test_a_trace_outlives_kill_9_and_goes_on_where_it_was(home: Home) -> N
             (asked,) = await eventually(talk.asks)
             before = newest(daemon)
             daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         after = data(daemon.cli("trace", before["run_id"], "--json"))
         assert after["events"] == before["events"]
         assert kinds(after)[:3] == ["routing", "tool_call", "delegation"]
@@ -162,7 +161,7 @@ async def test_what_a_turn_noted_is_on_disk_before_its_end_is(home: Home) -> Non
         with pytest.raises(MootError):
             await talk.say("moot", "good morning")
     daemon.reap()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         trace = newest(daemon)
     assert (trace["outcome"], kinds(trace)) == ("completed", ["routing", "text", "outcome"])
 
@@ -211,8 +210,7 @@ async def test_a_message_where_it_does_not_belong_is_found_by_the_doctor(home: H
             await talk.say("ada", "hello")
             await talk.say("ada", "what do you say?", guest="bob")
         assert json.loads(daemon.cli("doctor", "--json").stdout)["data"]["traces"]["leaks"] == []
-    with sqlite3.connect(home.store) as store:
-        store.execute("UPDATE messages SET agent = 'operator' WHERE role = 'assistant' AND agent = ''")
+    home.change("UPDATE messages SET agent = 'operator' WHERE role = 'assistant' AND agent = ''")
     done = run_cli(home, "doctor", "--json")
     document = json.loads(done.stdout)
     (leak,) = document["data"]["traces"]["leaks"]
@@ -230,8 +228,7 @@ async def test_a_turn_of_one_agent_alone_writes_no_note_and_can_be_told_all_the_
         assert kinds(trace) == ["text", "outcome"]
         missing = daemon.cli("trace", "run-none", "--json")
         assert (missing.returncode, json.loads(missing.stdout)["error"]["type"]) == (6, "not_found")
-    with sqlite3.connect(home.store) as store:
-        assert store.execute("SELECT count(*) FROM trace_notes").fetchone() == (0,)
+    assert home.query("SELECT count(*) FROM trace_notes") == [(0,)]
 
 
 @pytest.mark.parametrize("ledger", [LEDGER, LEDGER.replace("writeThrough = true", "writeThrough = false"), ""])
@@ -288,8 +285,7 @@ async def test_what_a_teammate_did_is_let_go_of_after_its_time(home: Home) -> No
         assert of_kind(trace, "delegation_return")[0]["outcome"] == "completed"
         async with daemon.client() as talk:
             assert [role for role, _, _ in await talk.told("moot")][0] == "user"
-    with sqlite3.connect(home.store) as store:
-        assert store.execute("SELECT count(*) FROM conversations WHERE sender LIKE 'run:%'").fetchone() == (0,)
+    assert home.query("SELECT count(*) FROM conversations WHERE sender LIKE 'run:%'") == [(0,)]
 
 
 async def test_a_conversation_goes_with_all_its_teammates_did_once_they_are_done(team: DaemonProcess) -> None:
@@ -311,8 +307,7 @@ async def test_a_conversation_goes_with_all_its_teammates_did_once_they_are_done
 
         await eventually(is_deleted)
     assert team.cli("trace", child["run_id"]).returncode == 6
-    with sqlite3.connect(team.home.store) as store:
-        assert store.execute("SELECT count(*) FROM agent_runs").fetchone() == (0,)
+    assert team.home.query("SELECT count(*) FROM agent_runs") == [(0,)]
 
 
 @pytest.mark.parametrize("enabled", [True, False])

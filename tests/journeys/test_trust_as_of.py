@@ -70,7 +70,7 @@ async def test_a_run_in_flight_goes_by_what_was_trusted_from_its_next_call_on(ho
                 assert await taint(talk) == "web"
                 daemon.terminate()
                 daemon.reap()
-        with running(home) as daemon:
+        with daemon_thread(home) as daemon:
             async with daemon.client() as talk:
                 assert await taint(talk) == "web"
                 assert [message.taint for message in (await talk.history("ada")).messages if message.taint] == [

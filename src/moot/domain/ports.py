@@ -10,7 +10,7 @@ from moot.domain.approval import Approval, AskState, Binding, Decision, Rule
 from moot.domain.ask import Question
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Place, Recollection
 from moot.domain.doomed import Doomed
-from moot.domain.events import Event
+from moot.domain.events import EventBody
 from moot.domain.message import Entry, Message, Thinking, ToolCall
 from moot.domain.prompt import Prompt, ToolSpec
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
@@ -120,7 +120,7 @@ class RunContext:
     key: ConversationKey
     speaker: str
     cwd: str
-    emit: Callable[[Event], None]
+    emit: Callable[[EventBody], None]
     ask: "AskHuman"
     # The conversation a person is in, where this is not it.
     root: ConversationKey | None = None

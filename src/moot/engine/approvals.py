@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from moot.domain.approval import Approval, AskState, Decision, Rule, fit
 from moot.domain.errors import Conflict, MootError
-from moot.domain.events import ApprovalClosed, ApprovalOpened, Event
+from moot.domain.events import ApprovalClosed, ApprovalOpened, EventBody
 from moot.domain.ports import ApprovalStore, Clock
 
 
@@ -51,7 +51,7 @@ class Approvals:
         """Whether a rule gives the tool that is asked for."""
         return any(rule.grants(approval) for rule in self._rules)
 
-    async def request(self, approval: Approval, emit: Callable[[Event], None], *, seconds: float) -> AskState:
+    async def request(self, approval: Approval, emit: Callable[[EventBody], None], *, seconds: float) -> AskState:
         """Ask the owner, or take up what was asked before a restart. Returns granted (and used), denied or expired."""
         known = await self._store.of_call(approval.run_id, approval.call_id)
         if known is None and self.is_left_open(approval.run_id, approval.call_id):

@@ -14,7 +14,7 @@ from moot.domain.events import (
     ApprovalOpened,
     AskClosed,
     AskOpened,
-    Event,
+    EventBody,
     ModelRetrying,
     RunQueued,
     TextChunk,
@@ -62,7 +62,7 @@ class Ticket:
     started: float = 0.0
     # When it began, where that was before a restart.
     began_at: float = 0.0
-    last: Event | None = None
+    last: EventBody | None = None
     last_at: float = 0.0
     # The calls under way.
     calls: dict[str, ToolCall] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Ticket:
         if not self.feed.closed:
             self.feed.fail(error)
 
-    def note(self, event: Event, at: float) -> None:
+    def note(self, event: EventBody, at: float) -> None:
         """Remember what happened last, which calls are under way, and how many questions and approvals are open."""
         self.last, self.last_at = event, at
         match event:

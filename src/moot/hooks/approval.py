@@ -10,8 +10,8 @@ import msgspec
 
 from moot.domain.abilities import Binds, Previews, Renders
 from moot.domain.approval import COMMANDS, LINE, NO_RULE, Approval, AskState, Binding, digest
-from moot.domain.events import Event
-from moot.domain.gate_config import InterceptorConfig
+from moot.domain.config import InterceptorConfig
+from moot.domain.events import EventBody
 from moot.domain.ports import GateCall, Proceed, ToolResult
 from moot.domain.prompt import Safety, Sink
 from moot.domain.redaction import mask_arguments
@@ -27,7 +27,7 @@ Refusal = Callable[[GateCall], Awaitable[str]]
 class Asks(Protocol):
     def allowed(self, approval: Approval, *, exactly: bool = False) -> bool: ...
     def is_left_open(self, run_id: str, call_id: str) -> bool: ...
-    async def request(self, approval: Approval, emit: Callable[[Event], None], *, seconds: float) -> AskState: ...
+    async def request(self, approval: Approval, emit: Callable[[EventBody], None], *, seconds: float) -> AskState: ...
 
 
 class Keeps(Protocol):

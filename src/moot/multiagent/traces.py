@@ -6,7 +6,7 @@ from typing import Protocol
 from moot.domain.approval import Approval
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
-from moot.domain.events import ApprovalClosed, ApprovalOpened, Event, ModelRetrying
+from moot.domain.events import ApprovalClosed, ApprovalOpened, EventBody, ModelRetrying
 from moot.domain.ports import Clock
 from moot.domain.run import RunRequest
 from moot.domain.senders import is_grant
@@ -56,7 +56,7 @@ class _Watch:
         self._agent = request.speaker
         self._open: dict[str, Approval] = {}
 
-    def __call__(self, item: Event | MootError) -> None:
+    def __call__(self, item: EventBody | MootError) -> None:
         match item:
             case ApprovalOpened(approval) if approval.run_id == self._run_id:
                 # What a teammate asks is told here too; it belongs into its own trace.

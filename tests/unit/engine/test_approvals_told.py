@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from moot.domain.approval import Approval, AskState, Decision
-from moot.domain.events import Event
+from moot.domain.events import EventBody
 from moot.engine.approvals import Approvals
 from moot.store.approvals import StoredApprovals
 from moot.store.sqlite import open_store
@@ -76,7 +76,7 @@ async def test_what_was_granted_and_not_used_in_its_time_is_asked_again(tmp_path
         await store.close()
 
 
-def unheard(_event: Event) -> None:
+def unheard(_event: EventBody) -> None:
     """Nobody looks."""
 
 

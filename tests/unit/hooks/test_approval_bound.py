@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from moot.domain.approval import LINE, Approval, Binding, Decision
-from moot.domain.events import ApprovalOpened, Event
-from moot.domain.gate_config import InterceptorConfig
+from moot.domain.config import InterceptorConfig
+from moot.domain.events import ApprovalOpened, EventBody
 from moot.domain.message import ToolCall
 from moot.domain.ports import GateCall, RunContext, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
@@ -91,7 +91,7 @@ class Desk:
         opened = self.opened
         opened.clear()
 
-        def emit(event: Event) -> None:
+        def emit(event: EventBody) -> None:
             if isinstance(event, ApprovalOpened):
                 self.asked.append(event.approval)
                 opened.set()

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from moot.domain.approval import Approval, AskState, Decision
+from moot.domain.config import InterceptorConfig
 from moot.domain.errors import MootError
-from moot.domain.events import ApprovalOpened, Event
-from moot.domain.gate_config import InterceptorConfig
+from moot.domain.events import ApprovalOpened, EventBody
 from moot.domain.message import ToolCall
 from moot.domain.ports import GateCall, Hook, RunContext, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
@@ -29,7 +29,7 @@ from moot.hooks.kept_arguments import KeptArguments
 from moot.hooks.security import SecurityFilter
 from moot.store.approvals import StoredApprovals
 from moot.store.sqlite import open_store
-from tests.unit.daemon.vault_kit import vault_at
+from tests.unit.daemon.vault.vault_kit import vault_at
 from tests.unit.shelves import SetClock, context, talk
 
 SECRET = {"type": "string", SECRET_MARK: True}
@@ -72,7 +72,7 @@ class Bench:
     opened: list[Approval] = field(default_factory=list)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: EventBody) -> None:
         if isinstance(event, ApprovalOpened):
             self.opened.append(event.approval)
             self.asked.set()

@@ -22,7 +22,7 @@ from moot.cli.main import main
 from moot.daemon.app import Daemon, describe_addresses, serve_until
 from moot.daemon.log import open_log_file
 from moot.daemon.paths import Paths
-from moot.hooks.redaction import LogRedaction, Redactor
+from moot.redaction.redactor import LogRedaction, Redactor
 from tests.daemon_process import PATIENCE, DaemonUnderTest, Home, run_cli
 
 # How long runs in flight may go on when a test is over.

@@ -359,6 +359,7 @@ async def _serve(paths: Paths, redactor: Redactor) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
+
     def on_ready(daemon: Daemon) -> None:
         loop.add_signal_handler(signal.SIGHUP, daemon.hang_up)
         _settle_heap()

@@ -116,14 +116,15 @@ def daemon_thread(home: Home) -> Iterator[DaemonThread]:
 
 
 class _OnlyOf(logging.Filter):
-    """Lets through what a daemon logs: in its own tasks, or in a thread that belongs to no test."""
+    """Lets through what a daemon logs: in its own tasks, or in a thread without a loop that is not the test's."""
 
     def __init__(self, daemon: object) -> None:
         super().__init__()
         self._daemon = daemon
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return _logs_to.get(None if record.thread == threading.main_thread().ident else self._daemon) is self._daemon
+        is_foreign = record.thread == threading.main_thread().ident or asyncio._get_running_loop() is not None
+        return _logs_to.get(None if is_foreign else self._daemon) is self._daemon
 
 
 @contextmanager

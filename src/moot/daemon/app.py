@@ -362,8 +362,7 @@ async def _serve(paths: Paths, redactor: Redactor) -> int:
 
     def on_ready(daemon: Daemon) -> None:
         loop.add_signal_handler(signal.SIGHUP, daemon.hang_up)
-        _settle_heap()
-        _share_the_interpreter()
+        _tune_interpreter()
         sys.stdout.write(f"{describe_addresses(daemon)}\n")
         sys.stdout.flush()
 
@@ -383,13 +382,10 @@ async def serve_until(
         await daemon.runs.stop(grace=DRAIN_SECONDS)
 
 
-def _share_the_interpreter() -> None:
-    """Let the writer's thread have its turn soon: with the usual five milliseconds it waits for a whole model call."""
+def _tune_interpreter() -> None:
+    # Let the writer's thread have its turn soon: with the usual five milliseconds it waits for a whole model call.
     sys.setswitchinterval(_SWITCH_SECONDS)
-
-
-def _settle_heap() -> None:
-    """What is here now stays; looking through it again and again for garbage would cost a tenth of every turn."""
+    # What is here now stays; looking through it again and again for garbage would cost a tenth of every turn.
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)

@@ -15,6 +15,9 @@ TESTS = sorted(path for path in (ROOT / "tests").rglob("*.py") if "__pycache__" 
 
 BANNED = ("manager", "service", "helper", "util", "utils", "base", "core", "common", "session")
 
+# Files that may have more than four hundred lines, and why.
+LONGER = {"src/moot/daemon/app.py": "every part is chosen and joined in one place"}
+
 # Names that somebody else chose: a library's class, a standard's word.
 FOREIGN = {"_base32"}
 
@@ -36,9 +39,10 @@ def test_a_file_says_in_its_first_line_what_it_is_for() -> None:
     assert [named(path) for path in FILES if not says_what_it_is_for(path)] == []
 
 
-def test_a_file_is_at_most_four_hundred_lines_long() -> None:
+def test_a_file_is_at_most_four_hundred_lines_long_or_has_a_reason() -> None:
     lengths = {named(path): len(text_of(path).splitlines()) for path in FILES}
-    assert {name: lines for name, lines in lengths.items() if lines > 400} == {}
+    assert {name: lines for name, lines in lengths.items() if lines > 400 and name not in LONGER} == {}
+    assert LONGER.keys() <= lengths.keys()
 
 
 def words(name: str) -> list[str]:

@@ -26,7 +26,7 @@ from moot.engine.approvals import Approvals
 from moot.engine.gate import Gate, Whose
 from moot.hooks.access import AccessControl, Admit
 from moot.hooks.approval import ApprovalGate
-from moot.hooks.kept_arguments import KeptArguments
+from moot.hooks.kept_arguments import SealedArguments
 from moot.hooks.knowledge import KnowledgeSaver
 from moot.hooks.learning import LearningObserver
 from moot.hooks.publish import EventPublisher
@@ -130,7 +130,7 @@ class Hands:
         self._added: list[Tool] = []
         self._looked_at = -math.inf
         self.plugins = Plugins(parts.paths.tools, taken=(*self._built_in, *control.names()))
-        self.kept = KeptArguments(parts.approvals, self.vault)
+        self.kept = SealedArguments(parts.approvals, self.vault)
         self._chains = self._new_chains()
         self.gate = Gate(
             tools=self.tools,

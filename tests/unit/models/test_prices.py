@@ -7,7 +7,7 @@ import pytest
 
 from moot.domain.config import ModelConfig
 from moot.domain.usage import Usage
-from moot.models.prices import FREE, UNKNOWN, is_known, is_own, price
+from moot.models.prices import FREE, UNKNOWN, is_known, is_own_address, price
 
 MILLION = Usage(prompt=1_000_000, completion=1_000_000)
 
@@ -57,7 +57,7 @@ def test_an_unknown_price_is_zero_and_says_so(model: str) -> None:
 
 @pytest.mark.parametrize("address", ["", "https://api.openai.com/v1", "https://8.8.8.8/", "http://[bad"])
 def test_other_machines_are_not_ones_own(address: str) -> None:
-    assert not is_own(address)
+    assert not is_own_address(address)
 
 
 def test_the_table_is_loaded_aside_and_only_for_models_that_cost_something() -> None:

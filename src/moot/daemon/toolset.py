@@ -52,14 +52,14 @@ from moot.tools.exec.script import ScriptRunner
 from moot.tools.files import file_tools
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.private_places import private_places
-from moot.tools.mcp.server import Needs
+from moot.tools.mcp.server import McpDependencies
 from moot.tools.mcp.servers import McpServers
 from moot.tools.plugins.loader import Plugins
 from moot.tools.sandbox import orphans
 from moot.tools.sandbox.sandbox import Sandbox
 from moot.tools.shell.grammar import classify, classify_script
 from moot.tools.skills import skill_tools
-from moot.tools.skills.library import Skills
+from moot.tools.skills.library import SkillLibrary
 from moot.tools.skills.skill_tools import SkillTools
 from moot.tools.web import web_tools
 
@@ -121,7 +121,7 @@ class Hands:
         )
         self.sandbox = self._new_sandbox(config)
         self.jobs = Jobs(most=lambda: self._config().sandbox.background_jobs)
-        self.skills = Skills(parts.paths.skills)
+        self.skills = SkillLibrary(parts.paths.skills)
         self._scripts = self._script_tools()
         self.servers = McpServers(config.mcp, self._needs())
         self._built_from = config
@@ -216,9 +216,9 @@ class Hands:
     def _new_sandbox(self, config: HandsConfig) -> Sandbox:
         return Sandbox(config.sandbox, protected=self._own_places(), workspaces=self._parts.paths.workspaces)
 
-    def _needs(self) -> Needs:
+    def _needs(self) -> McpDependencies:
         parts = self._parts
-        return Needs(
+        return McpDependencies(
             pins=SqliteMcpPins(parts.store),
             start=parts.later,
             clock=parts.clock,
@@ -334,8 +334,8 @@ class Hands:
             LearningObserver(learnings=learnings, later=parts.later, clock=parts.clock, redact=redact),
         )
 
-    def _shelve(self) -> outputs.Shelve:
-        return outputs.Shelve(self.shelf, lambda: self._config().outputs, self._parts.clock, self._parts.rng)
+    def _shelve(self) -> outputs.StoreLongResult:
+        return outputs.StoreLongResult(self.shelf, lambda: self._config().outputs, self._parts.clock, self._parts.rng)
 
 
 def _everyday_first(tools: dict[str, Tool]) -> dict[str, Tool]:

@@ -44,7 +44,7 @@ class SetTitle:
         return f"The title is now: {title}"
 
 
-def _strangers(found: Recollection) -> frozenset[str]:
+def _collect_taint(found: Recollection) -> frozenset[str]:
     return found.archive.taint.union(*(entry.message.taint for entry in found.entries))
 
 
@@ -77,17 +77,17 @@ class Recall:
         found = await self._store.recall(context.key, str(arguments["query"]), limit=limit, now=self._clock.now())
         if not found:
             return "Nothing in the archives matches."
-        told = "\n\n".join(self._told(recollection, primary=context.key.agent) for recollection in found)
-        return ToolResult(content=told, taint=frozenset().union(*(_strangers(each) for each in found)))
+        told = "\n\n".join(self._render(recollection, primary=context.key.agent) for recollection in found)
+        return ToolResult(content=told, taint=frozenset().union(*(_collect_taint(each) for each in found)))
 
-    def _told(self, recollection: Recollection, *, primary: str) -> str:
+    def _render(self, recollection: Recollection, *, primary: str) -> str:
         archive = recollection.archive
         day = datetime.fromtimestamp(archive.archived_at, UTC).strftime("%Y-%m-%d")
         lines = [f"## {defuse(archive.title)} (put away on {day})", defuse(archive.summary)]
-        lines.extend(self._quotes(recollection.entries, primary=primary))
+        lines.extend(self._render_quotes(recollection.entries, primary=primary))
         return "\n".join(lines)
 
-    def _quotes(self, entries: Sequence[Entry], *, primary: str) -> list[str]:
+    def _render_quotes(self, entries: Sequence[Entry], *, primary: str) -> list[str]:
         """The matching messages, each with who said it: the attribution is what a summary loses first."""
         quotes: list[str] = []
         for entry in entries:

@@ -64,11 +64,11 @@ def test_the_table_is_loaded_aside_and_only_for_models_that_cost_something() -> 
     program = """
 import sys, threading
 from moot.domain.config import ModelConfig
-from moot.models.prices import is_known, prepare
-prepare(ModelConfig(name="a", provider="openai", model="x", base_url="http://localhost/v1"))
+from moot.models.prices import is_known, preload
+preload(ModelConfig(name="a", provider="openai", model="x", base_url="http://localhost/v1"))
 assert threading.active_count() == 1
-prepare(ModelConfig(name="b", provider="openai", model="x"))
-prepare(ModelConfig(name="b", provider="openai", model="x"))
+preload(ModelConfig(name="b", provider="openai", model="x"))
+preload(ModelConfig(name="b", provider="openai", model="x"))
 loading = [thread for thread in threading.enumerate() if thread.name == "prices"]
 assert len(loading) == 1
 loading[0].join(30)

@@ -1,4 +1,4 @@
-"""The shape of the source: small files that say what they are for, names from one vocabulary, layers that hold."""
+"""The shape of the source: files that say what they contain, names from one vocabulary, layers that hold."""
 
 import ast
 import re
@@ -34,8 +34,11 @@ def test_a_file_says_in_its_first_line_what_it_is_for(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=named)
-def test_a_file_is_at_most_four_hundred_lines_long(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+def test_a_file_over_four_hundred_lines_states_a_reason(path: Path) -> None:
+    """Files are divided by what changes together. A long one says in its docstring why it is not divided."""
+    text = path.read_text(encoding="utf-8")
+    if len(text.splitlines()) > 400:
+        assert "Over 400 lines:" in (ast.get_docstring(ast.parse(text)) or "")
 
 
 def words(name: str) -> list[str]:

@@ -197,7 +197,7 @@ def _dump_line_end(data: bytes, end: int) -> int:
 # ---- base64 ----------------------------------------------------------------------------------------
 
 
-def find_in_base64(data: bytes, finder: Finder) -> list[FoundSecret]:
+def find_in_encoded(data: bytes, finder: Finder) -> list[FoundSecret]:
     """What is found where base64 is undone once; known texts may be base64 themselves, and broken into lines."""
     view = _decode_view(data, _BREAKS, lambda _: b"")
     found: list[FoundSecret] = []

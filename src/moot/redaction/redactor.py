@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from moot.domain.secret import SHORTEST_SECRET
 from moot.redaction.disguises import (
     FoundSecret,
-    find_in_base64,
+    find_in_encoded,
     find_in_escapes,
     find_in_hex,
     find_in_lines,
@@ -135,7 +135,7 @@ class Redactor:
         if self._has_plain(data):
             data = self._mask_spans(data, find_in_lines(data, self._texts))
             if self._has_plain(data):
-                data = self._mask_spans(data, find_in_base64(data, self._texts))
+                data = self._mask_spans(data, find_in_encoded(data, self._texts))
         if self._has_escaped(data):
             data = self._mask_spans(data, find_in_escapes(data, self._texts))
         return self._mask_spans(data, find_in_hex(data, self._digits)) if self._has_hex(data) else data

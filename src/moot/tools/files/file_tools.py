@@ -1,4 +1,7 @@
-"""The file tools: read, list, write, edit, make, delete and describe, all beneath the run's working directory."""
+"""The file tools: read, list, write, edit, make, delete and describe. They reach files through `confined_paths`.
+
+Over 400 lines: the seven tools share how paths are opened, previewed and bound to an approval.
+"""
 
 import os
 import stat

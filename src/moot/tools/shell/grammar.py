@@ -76,7 +76,7 @@ def classify_script(script: str) -> Verdict:
     # The system takes one name and hands all that follows on as one word.
     words = [*first[2:].strip().split(maxsplit=1), "MOOT_SCRIPT"]
     inner = unwrap(words)
-    runner = _base_name(inner[0])
+    runner = _last_part(inner[0])
     if runner in rules.INTERPRETERS:
         texts = list(islice(judge_foreign_code(runner, rest), _MOST_TEXTS + 1))
         if len(texts) > _MOST_TEXTS:
@@ -214,7 +214,7 @@ class _ScriptReader:
         elif not _NAME.fullmatch(words[0]) or not words[0].isascii():
             self._add_verdicts(rules.danger("the name of what it runs is disguised"))
         else:
-            self._program(_base_name(words[0]), list(words[1:]), stage)
+            self._program(_last_part(words[0]), list(words[1:]), stage)
             self._add_verdicts(*self._flow.judge_use(words))
             for runner, script in self._flow.scripts(words):
                 self._run(runner, script, stage)
@@ -392,6 +392,6 @@ def _reads_on(name: str, arguments: list[str]) -> bool:
     return name not in TELLING and not reads_code(name, arguments)
 
 
-def _base_name(word: str) -> str:
+def _last_part(word: str) -> str:
     name = word.rpartition("/")[2] or word
     return re.sub(r"^(python|perl|ruby|node|php|lua|pip)[\d.]+$", r"\1", name)

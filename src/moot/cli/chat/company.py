@@ -156,7 +156,7 @@ class Company:
         return why
 
     def _hear(self, event: pb.AgentEventMsg) -> None:
-        if (event.agent, event.sender) != (self._room.agent, self._room.sender):
+        if (event.root_agent, event.root_sender) != (self._room.agent, self._room.sender):
             return
         if event.kind in _ASKS:
             self._asks_changed = True
@@ -165,7 +165,7 @@ class Company:
             # Made by hand; that of a run is told with the run.
             self._compacted = True
             self._news.set()
-        elif event.kind == pb.STARTED:
+        elif event.kind == pb.STARTED and not event.parent_id:
             del self.queued[:1]
             if not self._room.follows(event.user_seq):
                 self._want(event.user_seq)

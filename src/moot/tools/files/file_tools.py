@@ -1,7 +1,4 @@
-"""The file tools: read, list, write, edit, make, delete and describe. They reach files through `confined_paths`.
-
-Over 400 lines: the seven tools share how paths are opened, previewed and bound to an approval.
-"""
+"""The file tools: read, list, write, edit, make, delete and describe. They reach files through `confined_paths`."""
 
 import os
 import stat

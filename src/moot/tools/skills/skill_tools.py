@@ -1,7 +1,4 @@
-"""The skill tools: list, view, create and import skills, and one tool for each skill of the `library`.
-
-Over 400 lines: the tools share how a skill is read, shown and bound to an approval.
-"""
+"""The skill tools: list, view, create and import skills, and one tool for each skill of the `library`."""
 
 import asyncio
 import hashlib

@@ -9,7 +9,8 @@ from moot.domain.errors import BadRequest
 from moot.domain.message import Entry
 from moot.domain.ports import Clock, RunContext, Store, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
-from moot.domain.text import TITLE_LENGTH, defuse
+from moot.domain.text import defuse
+from moot.domain.title import TITLE_LENGTH
 
 _EXCERPT = 600
 _FOUND = 5

@@ -201,6 +201,15 @@ def _archive_text(info: pb.ArchiveInfo, agent: str) -> str:
     return "\n".join(part for part in (head, summary, transcript(info.messages, agent)) if part)
 
 
+def _marked(info: pb.ArchiveInfo) -> pb.ArchiveInfo:
+    """The archive with a mark wherever a passage is not the whole message."""
+    for message in info.messages:
+        before = "… " if message.offset else ""
+        after = " …" if message.offset + len(message.content) < message.length else ""
+        message.content = f"{before}{message.content}{after}"
+    return info
+
+
 @click.command()
 @conversation
 @click.argument("query")
@@ -213,7 +222,7 @@ def recall(agent: str, sender: str, query: str, limit: int) -> None:
     output.emit(
         [plain_data.archive(info) for info in found],
         render=lambda _: (
-            "\n\n".join(_archive_text(info, agent) for info in found) or "Nothing like it in the archives."
+            "\n\n".join(_archive_text(_marked(info), agent) for info in found) or "Nothing like it in the archives."
         ),
     )
 

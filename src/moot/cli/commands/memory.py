@@ -224,11 +224,7 @@ def recall(agent: str, sender: str, query: str, limit: int) -> None:
     output.emit(
         [plain_data.archive(info) for info in found],
         render=lambda _: (
-<<<<<<< HEAD
-            "\n\n".join(_archive_text(_marked(info), agent) for info in found) or "Nothing like it in the archives."
-=======
-            "\n\n".join(_render_archive(info, agent) for info in found) or "Nothing like it in the archives."
->>>>>>> main
+            "\n\n".join(_render_archive(_marked(info), agent) for info in found) or "Nothing like it in the archives."
         ),
     )
 

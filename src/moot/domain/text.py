@@ -1,4 +1,4 @@
-"""Text functions used everywhere: defuse and strip the tags only the daemon writes, clean text, make titles. Pure."""
+"""Text functions used everywhere: defuse and strip the tags only the daemon writes, and clean text. Pure."""
 
 import re
 import unicodedata

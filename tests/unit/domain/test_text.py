@@ -1,4 +1,4 @@
-"""Reserved tags are defused or taken out, whatever they are dressed up as; titles are cut where a reader would."""
+"""Reserved tags are defused or taken out, whatever they are dressed up as."""
 
 import pytest
 from hypothesis import given

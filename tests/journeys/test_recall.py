@@ -278,7 +278,7 @@ async def test_no_archived_text_can_forge_a_line_of_recall(
 
 async def test_what_is_recalled_carries_its_taint(home: Home, provider: Provider) -> None:
     lines = [{"role": "user", "content": "kangaroo"}, {"compact": "Kangaroos.", "title": "K"}]
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.import_("\n".join(map(json.dumps, lines)), agent="ada", sender="user")
             daemon.cli("trust", "ada")

@@ -45,7 +45,6 @@ from moot.store.sqlite import SqliteStore
 from moot.store.tasks import SqliteTasks
 from moot.tools import crypto, memory, notes, outputs, secrets, tasks
 from moot.tools.ask import AskUser
-from moot.tools.conversation import Recall, SetTitle
 from moot.tools.exec import exec_tools
 from moot.tools.exec.jobs import Jobs
 from moot.tools.exec.script import ScriptRunner
@@ -55,8 +54,10 @@ from moot.tools.files.private_places import private_places
 from moot.tools.mcp.server import McpDependencies
 from moot.tools.mcp.servers import McpServers
 from moot.tools.plugins.loader import Plugins
+from moot.tools.recall import Recall
 from moot.tools.sandbox import orphans
 from moot.tools.sandbox.sandbox import Sandbox
+from moot.tools.set_title import SetTitle
 from moot.tools.shell.grammar import classify, classify_script
 from moot.tools.skills import skill_tools
 from moot.tools.skills.library import SkillLibrary
@@ -251,10 +252,15 @@ class Hands:
             private=private_places(),
         )
         keychain = Keychain(keys=KeyShelf(parts.store), vault=self.vault, clock=parts.clock)
+        memories = SqliteMemories(parts.store)
+
+        def lasting() -> bool:
+            return parts.config.current.agent_memory.enabled
+
         return [
             AskUser(),
             SetTitle(parts.store),
-            Recall(parts.store, parts.clock, parts.redactor),
+            Recall(parts.store, parts.clock, parts.redactor, memories=memories, owner=memory.Owner(lasting)),
             *file_tools.tools(off_limits=off_limits, config=config.files, redact=parts.redactor),
             *exec_tools.tools(
                 sandbox=self.sandbox,
@@ -265,9 +271,9 @@ class Hands:
             ),
             *web_tools.tools(config.web, reveal=self._reveal, redact=parts.redactor),
             *memory.tools(
-                memories=SqliteMemories(parts.store),
+                memories=memories,
                 config=lambda: self._config().memory,
-                lasting=lambda: parts.config.current.agent_memory.enabled,
+                lasting=lasting,
                 clock=parts.clock,
             ),
             *notes.tools(notes=SqliteNotes(parts.store), reflect=parts.reflect, clock=parts.clock),

@@ -14,7 +14,8 @@ from typing import Any
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.message import Message, Role, Thinking, ToolCall, tool_result, user
-from moot.domain.text import clean, title_of
+from moot.domain.text import clean
+from moot.domain.title import clip_title, title_of
 from moot.wire.jsonl_export import LATEST
 from moot.wire.strict_json import strict_object
 
@@ -120,7 +121,7 @@ class _Reader:
         conversation = Conversation(
             key=key,
             # Without the file's folder: tools would work there, and nobody here chose it.
-            title=title_of(_as_text(facts.get("title"))),
+            title=clip_title(_as_text(facts.get("title"))),
             created_at=self._created_at,
             updated_at=min(self._created_at + lasted, LATEST),
             last_seq=len(self._messages),
@@ -207,7 +208,7 @@ class _Reader:
             number=len(self._archives) + 1,
             first_seq=first,
             last_seq=len(self._messages),
-            title=title_of(title if title.strip() else summary),
+            title=clip_title(title) or title_of(summary),
             summary=summary,
             archived_at=at,
             taint=_parse_taint(line),

@@ -18,8 +18,8 @@ BANNED = ("manager", "service", "helper", "util", "utils", "base", "core", "comm
 # Files that may have more than four hundred lines, and why.
 LONGER = {
     "src/moot/daemon/app.py": "every part is chosen and joined in one place",
-    "src/moot/tools/files/file_tools.py": "seven tools that share how paths are opened, previewed and bound to an approval",
-    "src/moot/tools/skills/skill_tools.py": "five tools that share how a skill is read, shown and bound to an approval",
+    "src/moot/tools/files/file_tools.py": "seven tools that share how a path is opened and shown",
+    "src/moot/tools/skills/skill_tools.py": "five tools that share how a skill is read and shown",
 }
 
 # Names that somebody else chose: a library's class, a standard's word.

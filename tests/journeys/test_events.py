@@ -16,6 +16,7 @@ from tests.fake_provider import Provider
 from tests.raw_client import raw
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.talking import Talking
+from tests.terminal import terminal
 
 CONFIG = (
     PLAIN.replace('tcp = "off"', 'tcp = "127.0.0.1:0"')
@@ -31,6 +32,7 @@ maxDepth = 2
 maxRunning = 1
 [security.interceptor]
 sensitive_tools = ["set_title"]
+exempt_tools = ["exec_bg"]
 """
 )
 BIG = "x" * 1_000_000
@@ -41,11 +43,15 @@ SCRIPT = script(
         wait("{agent_ids}"),
         say("All came back."),
     ),
+    lead("^hold", spawn("hold on"), wait(), say("It let go.")),
+    mate("^hold", {"calls": [made("ask_user", questions=[{"question": "May I go?"}])]}, say("gone")),
     lead("^nest", spawn("pass it on"), wait(), say("It said: {result}")),
     mate("^pass it on", spawn("say it", agent="librarian"), wait(), say("passed on")),
     mate("^say it", say("said below")),
     mate("^ask", call("ask_user", questions=[{"question": "Which boat?"}]), say("{result}")),
     mate("^name", call("set_title", title="Boats"), say("named")),
+    lead("^leave", spawn("leave it running"), wait(), say("Left.")),
+    mate("^leave", call("exec_bg", command="sleep 600"), say("started")),
     mate("^background", call("exec_bg", command="true"), say("started")),
     {"match": "^think", "thinking": "let me see", "reply": "You said: {user}"},
     {"match": "^slowly", "reply": "one two three four five six", "token_seconds": 30.0},
@@ -267,3 +273,41 @@ def test_the_command_prints_the_envelope_of_every_event(daemon: DaemonProcess, s
     assert [line.split()[0] for line in text.splitlines()] == [str(event["seq"]) for event in events[:3]]
     refused = daemon.cli("events", "--since", "-1")
     assert refused.returncode == 2
+
+
+def test_the_chat_shows_what_teammates_do_while_they_do_it(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "chat", "moot", "--as", sender) as person:
+        person.wait_for("Ctrl-D")
+        person.enter("hold")
+        person.wait_on_screen("↳ operator waiting for you")
+        # A chat that is opened later shows it too.
+        with terminal(daemon.home, "chat", "moot", "--as", sender) as other:
+            other.wait_on_screen("↳ operator")
+            person.enter("yes")
+            other.wait_off_screen("↳ operator")
+        person.wait_off_screen("↳ operator")
+        person.wait_for("It let go.")
+
+
+def test_watched_runs_change_when_events_say_so(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "ps", "--watch", columns=120) as person:
+        person.wait_on_screen("Nothing is running.")
+        with terminal(daemon.home, "chat", "moot", "--as", sender) as other:
+            other.wait_for("Ctrl-D")
+            other.enter("hold")
+            person.wait_on_screen("operator")
+            other.wait_on_screen("↳ operator")
+            other.enter("yes")
+            other.wait_for("It let go.")
+        person.wait_on_screen("Nothing is running.")
+
+
+def test_a_command_in_the_background_is_watched_to_its_end(daemon: DaemonProcess, sender: str) -> None:
+    with terminal(daemon.home, "ps", "--watch", columns=120) as person:
+        person.wait_on_screen("Nothing is running.")
+        started = daemon.cli("ask", "moot", "leave it", "--as", sender)
+        assert started.returncode == 0, started.stderr
+        person.wait_on_screen("sleep 600")
+        (job,) = [each for each in daemon.cli_json("ps")["data"] if each.get("job_id")]
+        assert daemon.cli("stop", job["job_id"]).returncode == 0
+        person.wait_off_screen("sleep 600")

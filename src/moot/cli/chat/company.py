@@ -67,6 +67,7 @@ class Company:
         self._told: set[int] = set()
         self._wanted: set[int] = set()
         self._news = asyncio.Event()
+        self._turns_changed = asyncio.Event()
         self._archives: set[int] = set()
         self._compacted = False
         self._handle_disconnect: list[RunView] = []
@@ -130,6 +131,7 @@ class Company:
         """Whatever was held back while a run was followed can be told; what its teammates ask stays open."""
         self._asks_changed = True
         self._news.set()
+        self._turns_changed.set()
 
     def others_queued(self) -> list[str]:
         """What waits and is not this screen's own, in order."""
@@ -151,6 +153,7 @@ class Company:
         try:
             async with aclosing(events), asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._keep_up(), name="chat company")
+                tasks.create_task(self._join_wanted(), name="chat joins")
                 async for event in events:
                     self._read(event)
         except* MootError:
@@ -190,11 +193,11 @@ class Company:
 
     def _want(self, user_seq: int) -> None:
         self._wanted.add(user_seq)
-        self._news.set()
+        self._turns_changed.set()
 
     async def _keep_up(self) -> None:
+        """Ask for what events say has changed."""
         while True:
-            # Whoever has news sets this, also once a run that was followed is off the screen.
             self._news.clear()
             if self._asks_changed:
                 self._asks_changed = False
@@ -208,13 +211,20 @@ class Company:
             if self._activity_changed:
                 self._activity_changed = False
                 await self._refresh_activity()
+            await self._news.wait()
+
+    async def _join_wanted(self) -> None:
+        """Follow runs that others have started, one after the other."""
+        while True:
+            # Set for every run, and once one that was followed is off the screen.
+            self._turns_changed.clear()
             # A run that is followed is shown to its end first.
             if self._wanted and not self._room.follows():
                 first = min(self._wanted)
                 self._wanted.clear()
                 await self._join(first)
                 await self._tell(first)
-            await self._news.wait()
+            await self._turns_changed.wait()
 
     async def _join(self, first: int) -> None:
         """Follow the run in flight from its start."""

@@ -218,6 +218,8 @@ class Room:
             self.screen.show(*finished)
         if event.HasField("approval_opened"):
             self._deciding.record_printed(event.approval_opened, rows=len(finished), at=self.screen.shown)
+        for closed in (event.approval_closed.ask_id, event.ask_closed.ask_id):
+            self._asks.pop(closed, None)
         if event.HasField("start"):
             self._company.claim(view.user_seq)
         if view.end is not None:

@@ -11,8 +11,7 @@ import pytest
 from moot.cli.main import COMMANDS, load
 from moot.daemon.handlers import Handlers
 from moot.domain import events, run
-from moot.domain.approval import Approval, AskState
-from moot.domain.ask import Ask, Question
+from moot.domain.ask import Ask, AskKind
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import ToolCall
 from moot.wire import moot_pb2 as pb
@@ -101,7 +100,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
         conversations=Anything(),
         records=Anything(),
         house=Anything(),
-        inbox=Anything(),
+        asks=Anything(),
         secrets=Anything(),
         mcp=Anything(),
         roster=Anything(),
@@ -134,19 +133,7 @@ def test_field_numbers_shared_with_older_clients_are_kept() -> None:
 
 
 KEY = ConversationKey("ada", "user")
-APPROVAL = Approval(
-    id="a",
-    key=KEY,
-    run_id="r",
-    call_id="1",
-    speaker="ada",
-    tool="exec",
-    arguments="{}",
-    subject="",
-    line="exec",
-    preview="",
-    reason="it is dangerous",
-)
+ASK = Ask(id="a", kind=AskKind.APPROVAL, key=KEY, run_id="r", call_id="1", speaker="ada", tool="exec")
 SAMPLES: dict[type, events.Event] = {
     type(event): event
     for event in (
@@ -161,12 +148,8 @@ SAMPLES: dict[type, events.Event] = {
         events.ToolsStarted((ToolCall(id="1", name="recall", arguments="{}"),)),
         events.ToolFinished("1", "recall", "x", 1, False),
         events.ToolsCompleted(),
-        events.AskOpened(
-            Ask(id="a", key=KEY, run_id="r", questions=(Question(question="?"),), opened_at=1.0, expires_at=2.0)
-        ),
-        events.AskClosed("a", True),
-        events.ApprovalOpened(APPROVAL),
-        events.ApprovalClosed("a", AskState.GRANTED),
+        events.AskOpened(ASK),
+        events.AskClosed(ASK),
         events.ToolExecuted("1", "recall", True, 0.1),
         events.ModelRetrying(1, 0.5, "x"),
         events.TextDiscarded(),

@@ -125,7 +125,7 @@ def _asks_text(asks: list[pb.AskInfo]) -> list[str]:
     # In a pipe ids are whole; a person may have to type one.
     names = run_lines.short_ids([info.ask_id for info in asks]) if width else {}
     for info in asks:
-        verb = "waits for an approval by" if info.kind == "approval" else "asks"
+        verb = "waits for an approval by" if info.kind != "question" else "asks"
         head = f"{safe.line(info.agent)} {verb} {safe.line(info.sender)}:"
         told += ["", output.paint(flow.wrapped(head, width, indent="  "), bold=True)]
         told += [flow.wrapped(f"  {line}", width, indent="    ") for line in waiting.lines(info)]

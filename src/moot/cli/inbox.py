@@ -123,7 +123,7 @@ def deny(ask_id: str, attempt: int | None) -> int:
 def reply(ask_id: str, text: str) -> None:
     """Answer the question ID with TEXT, which may be a number of an option, or - for stdin."""
     info = _find(ask_id)
-    if info.kind == "approval":
+    if info.kind != "question":
         raise BadRequest(
             "it is an approval, and words never approve anything",
             fix=f"Decide with: moot inbox approve {info.ask_id}, or deny.",
@@ -174,7 +174,7 @@ def _find(ask_id: str) -> pb.AskInfo:
 
 def _approval(ask_id: str) -> pb.AskInfo:
     info = _find(ask_id)
-    if info.kind != "approval":
+    if info.kind == "question":
         raise BadRequest("it is a question", fix=f'Answer with: moot inbox reply {info.ask_id} "TEXT"')
     return info
 
@@ -204,7 +204,7 @@ def _decide(info: pb.AskInfo, attempt: int | None, decision: str, *, whole: bool
 def _said(info: pb.AskInfo, decision: str) -> str:
     if decision == "deny":
         return "Denied; the agent is told."
-    return f"{approvals.allowed(info.ask_id, decision).capitalize()}; the run goes on."
+    return f"{approvals.allowed(info.kind, decision).capitalize()}; the run goes on."
 
 
 def _reasons(found: list[pb.AskInfo]) -> list[str]:
@@ -220,7 +220,7 @@ def _by(info: pb.AskInfo) -> str:
 
 
 def _what(info: pb.AskInfo) -> str:
-    if info.kind == "approval":
+    if info.kind != "question":
         return safe.exact_line(info.line)
     return " / ".join(question.question for question in info.questions)
 
@@ -228,7 +228,7 @@ def _what(info: pb.AskInfo) -> str:
 def _shown(info: pb.AskInfo) -> list[str]:
     width = output.columns(sys.stdout)
     where = f"{whoasks.conversation(info)}, until {when(info.expires_at)}: {safe.line(info.ask_id)}"
-    if info.kind != "approval":
+    if info.kind == "question":
         asked = (line for question in info.questions for line in questions.lines(question))
         return [flow.wrapped(line, width, indent="  ") for line in (where, *whoasks.lines(info), *asked)]
     shown = [flow.wrapped(where, width, indent="  "), *approvals.lines(info, rows=0, width=width), "  arguments:"]

@@ -174,7 +174,7 @@ def ask(info: pb.AskInfo) -> dict[str, Any]:
         "run_id": info.run_id,
         "opened_at": info.opened_at,
     }
-    if info.kind == "approval":
+    if info.kind != "question":
         return shape | {"speaker": info.speaker} | approval(info) | {"arguments": approvals.parsed(info.arguments)}
     asked = [question(each) for each in info.questions]
     return shape | {"ask_id": info.ask_id, "expires_at": info.expires_at, "questions": asked} | asker(info)

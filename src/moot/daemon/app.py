@@ -34,12 +34,12 @@ from moot.domain.ports import GateCall, Model, Tool, ToolResult
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.trace import TraceKind
-from moot.engine.approvals import Approvals
 from moot.engine.asks import Asks
 from moot.engine.compaction import Compaction
 from moot.engine.completion import complete
 from moot.engine.loop import Loop, LoopParts
 from moot.engine.notes import Complete, Reflections
+from moot.engine.rules import Rules
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor, every
 from moot.engine.turn import Briefing, Turn
@@ -49,8 +49,9 @@ from moot.hooks.masks import ModelMasks
 from moot.hooks.redaction import LogRedaction, Redactor
 from moot.models.catalog import Catalog
 from moot.models.discretion import Discretion
-from moot.store.approvals import StoredApprovals
+from moot.store.asks import SqliteAsks
 from moot.store.notes import SqliteNotes
+from moot.store.rules import SqliteRules
 from moot.store.sqlite import SqliteStore, open_store
 
 logger = logging.getLogger(__name__)
@@ -81,8 +82,9 @@ class Daemon:
         self._reloading = asyncio.Lock()
         self.workspaces = Workspaces(paths.workspaces)
         self.facts = Facts(started=self.clock.monotonic())
-        self.asks = Asks(clock=self.clock)
-        self.approvals = Approvals(store=StoredApprovals(store), clock=self.clock, redact=redactor.secrets)
+        self.asks = Asks(
+            store=SqliteAsks(store), rules=Rules(SqliteRules(store)), clock=self.clock, redact=redactor.secrets
+        )
         self.reflections = Reflections(
             notes=SqliteNotes(store),
             store=store,
@@ -94,7 +96,7 @@ class Daemon:
             Parts(
                 paths=paths,
                 store=store,
-                approvals=self.approvals,
+                asks=self.asks,
                 config=self.config,
                 redactor=redactor,
                 reflect=self.reflect,
@@ -229,6 +231,7 @@ class Daemon:
                 config=lambda: self.config.current,
                 workspace=self.workspaces,
                 clock=self.clock,
+                asks=self.asks,
                 supervisor=self.supervisor,
                 ended=self.ended,
                 outlasts=lambda request: self.team.teammates.is_owed(request.id),
@@ -257,7 +260,7 @@ class Daemon:
             Members(
                 runs=self.runs,
                 store=self.store,
-                approvals=self.approvals,
+                asks=self.asks,
                 kept=self.hands.kept,
                 registry=self.registry,
                 tools=self.hands.tools,
@@ -275,7 +278,7 @@ class Daemon:
         for run in await self.store.recover(now=self.clock.now()):
             logger.warning("run %s was interrupted: the daemon stopped while it went on", run.request.id)
         reach("daemon.recovered")
-        await self.approvals.take_up()
+        await self.asks.start()
         turns, queued = await self.team.teammates.recover(), await self.store.queued_runs()
         # In one go: what is owed to a turn must be kept for it before the turn asks for it.
         self.runs.take_up(turns)
@@ -366,7 +369,7 @@ async def _serve(paths: Paths, redactor: Redactor) -> int:
         _share_the_interpreter()
         _say_ready(daemon)
         await stop.wait()
-        daemon.approvals.suspend()
+        daemon.asks.suspend()
         daemon.team.teammates.close()
         await daemon.runs.stop(grace=DRAIN_SECONDS)
     return 0

@@ -29,7 +29,6 @@ from moot.daemon.principal import Principal
 from moot.domain.agent import AgentStatus
 from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.events import (
-    ApprovalOpened,
     AskClosed,
     AskOpened,
     Event,
@@ -188,7 +187,7 @@ class Turn:
             item = await gathered.take()
             if isinstance(item, pb.ServerMessage):
                 raise error_from(item.error)
-            if isinstance(item, AskClosed) and item.ask_id == self._answers:
+            if isinstance(item, AskClosed) and item.ask.id == self._answers:
                 return
             if isinstance(item, RunEnded):
                 finish_reason(item.end)
@@ -248,7 +247,7 @@ def _told(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
             return (Segment(),) if spoke else ()
         case TextDiscarded():
             return (TakenBack(),)
-        case AskOpened(ask, by):
+        case AskOpened(ask, by) if ask.is_question:
             put = (Said(text=question_text(ask, by)), Over("stop", Usage()))
             return (Segment(), *put) if spoke else put
         case RunEnded(_, end):
@@ -263,8 +262,8 @@ def _quiet(event: Event) -> tuple[Piece, ...]:
     match event:
         case RunQueued(_, ask_id):
             return (Waiting(ask_id),)
-        case ApprovalOpened(approval):
-            return (Waiting(approval.id),)
+        case AskOpened(ask):
+            return (Waiting(ask.id),)
         case RunStarted():
             return (Waiting(),)
         case _:

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from moot.daemon.asks import AskRequests
 from moot.daemon.connection import Serving
 from moot.daemon.conversations import Conversations
 from moot.daemon.handlers import Handlers
 from moot.daemon.house import House
-from moot.daemon.inbox import Inbox
 from moot.daemon.jobs import JobRequests
 from moot.daemon.mcp import McpRequests
 from moot.daemon.records import Beside, Records
@@ -38,12 +38,12 @@ def serving_of(daemon: "Daemon") -> Serving:
     records = _records(daemon, doors)
     handlers = Handlers(
         talk=talk,
-        conversations=Conversations(store=daemon.store, runs=daemon.runs, clock=daemon.clock, mates=daemon.team.shelf),
+        conversations=Conversations(
+            store=daemon.store, runs=daemon.runs, asks=daemon.asks, clock=daemon.clock, mates=daemon.team.shelf
+        ),
         records=records,
         house=_house(daemon),
-        inbox=Inbox(
-            asks=daemon.asks, approvals=daemon.approvals, gate=hands.gate, at_work=daemon.team.teammates.at_work
-        ),
+        asks=AskRequests(asks=daemon.asks, gate=hands.gate, at_work=daemon.team.teammates.at_work),
         secrets=SecretRequests(vault=hands.vault, master=hands.master),
         mcp=McpRequests(hands.servers),
         roster=_roster(daemon),
@@ -73,7 +73,7 @@ def serving_of(daemon: "Daemon") -> Serving:
 def _records(daemon: "Daemon", doors: Doors) -> Records:
     beside = Beside(
         jobs=daemon.hands.jobs,
-        reload_rules=daemon.approvals.load,
+        reload_asks=daemon.asks.reload,
         redact=daemon.redactor.secrets,
         mates=daemon.team.shelf,
         workspaces=daemon.workspaces,
@@ -87,7 +87,6 @@ def _album(daemon: "Daemon") -> Album:
         teammates=daemon.team.teammates,
         runs=daemon.runs,
         store=daemon.store,
-        approvals=daemon.approvals,
         asks=daemon.asks,
         clock=daemon.clock,
     )

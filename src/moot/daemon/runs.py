@@ -19,7 +19,7 @@ from moot.daemon.talk import Talk, limits_of
 from moot.domain.agent import ROOT
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
-from moot.domain.events import ApprovalOpened, AskOpened, Event, RunEnded, RunQueued, RunStarted, ToolsStarted
+from moot.domain.events import AskOpened, Event, RunEnded, RunQueued, RunStarted, ToolsStarted
 from moot.domain.ports import Clock, Store, Tool
 from moot.domain.scope import only
 from moot.engine.doors import Doors
@@ -149,7 +149,7 @@ class RunRequests:
         news = asyncio.Event()
 
         def tap(_origin: Feed, event: Event) -> None:
-            if isinstance(event, RunEnded | ApprovalOpened | AskOpened) or _is_wait(event):
+            if isinstance(event, RunEnded | AskOpened) or _is_wait(event):
                 news.set()
 
         self._d.runs.tap(tap)

@@ -7,7 +7,7 @@ from moot.daemon.connection import Reply
 from moot.daemon.principal import Principal
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, NotFound
-from moot.domain.events import ApprovalClosed, ApprovalOpened, AskClosed, AskOpened, Event, RunEnded, RunQueued
+from moot.domain.events import AskClosed, AskOpened, Event, RunEnded, RunQueued
 from moot.domain.ports import Clock
 from moot.domain.run import Limits, RunEnd, RunRequest
 from moot.engine.asks import Asks
@@ -17,7 +17,7 @@ from moot.engine.runs import Runs, Waiter
 from moot.wire import moot_pb2 as pb
 from moot.wire.events import EncodeOnce, error_message, send_response
 
-_ASKS = (AskOpened, AskClosed, ApprovalOpened, ApprovalClosed)
+_ASKS = (AskOpened, AskClosed)
 # Beyond this a limit is none, and the store could not keep it.
 _MOST_TOKENS = 2**53
 
@@ -70,7 +70,9 @@ class Talk:
 
     async def reply_to_ask(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.reply_to_ask
-        self._asks.reply(self._key(asked, principal), asked.content)
+        key = self._key(asked, principal)
+        self._doors.check_content(asked.content, "reply")
+        await self._asks.answer(key, asked.content, by=principal.name, reply_id=asked.client_message_id)
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def subscribe_events(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

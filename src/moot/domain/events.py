@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
 
-from moot.domain.approval import Approval, AskState
 from moot.domain.ask import Ask, Asker
 from moot.domain.message import ToolCall
 from moot.domain.run import RunEnd
@@ -14,7 +13,7 @@ from moot.domain.run import RunEnd
 class RunQueued:
     """The message is stored and waits; `position` 1 is next.
 
-    Where the run in front waits for a person, `ask_id` is what for, and `ask_kind` approval or question.
+    Where the run in front waits for a person, `ask_id` is what for, and `ask_kind` question, approval or grant.
     """
 
     position: int
@@ -96,6 +95,8 @@ class ToolsCompleted:
 
 @dataclass(frozen=True, slots=True)
 class AskOpened:
+    """A question, an approval or a grant is stored and waits for a person."""
+
     ask: Ask
     # Set where it is told to somebody who follows another run.
     by: Asker | None = None
@@ -103,24 +104,9 @@ class AskOpened:
 
 @dataclass(frozen=True, slots=True)
 class AskClosed:
-    """The ask was answered, expired or cancelled; `answered` tells the first from the rest."""
+    """An ask is over; its state tells how: answered, granted, denied, expired or cancelled."""
 
-    ask_id: str
-    answered: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalOpened:
-    """A tool call waits for its owner."""
-
-    approval: Approval
-    by: Asker | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalClosed:
-    ask_id: str
-    state: AskState
+    ask: Ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +152,6 @@ Event = (
     | ToolsCompleted
     | AskOpened
     | AskClosed
-    | ApprovalOpened
-    | ApprovalClosed
     | ModelRetrying
     | TextDiscarded
     | Compacted

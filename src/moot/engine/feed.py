@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
 from moot.domain.events import (
-    ApprovalClosed,
-    ApprovalOpened,
     AskClosed,
     AskOpened,
     Event,
@@ -31,10 +29,6 @@ def _ignored(_event: Event) -> None:
     return
 
 
-def _nothing() -> None:
-    return
-
-
 class _Chunks:
     """Neighbouring chunks of one kind, joined only when a late follower asks: a long reply has many thousands."""
 
@@ -55,7 +49,7 @@ class _Chunks:
 class Feed:
     """Hands each event to every follower at once, and keeps what a late one needs to catch up."""
 
-    __slots__ = ("_followers", "_log", "asks_in", "closed", "key", "on_asks", "run_id", "speaker")
+    __slots__ = ("_followers", "_log", "asks_in", "closed", "key", "run_id", "speaker")
 
     def __init__(
         self, key: ConversationKey, *, speaker: str, run_id: str = "", asks_in: ConversationKey | None = None
@@ -67,8 +61,6 @@ class Feed:
         self.asks_in = asks_in or key
         self._followers: list[Follower] = []
         self._log: list[Event | MootError | _Chunks] = []
-        # Called when something is asked or settled here, be it by a teammate.
-        self.on_asks: Callable[[], None] = _nothing
         self.closed = False
 
     def emit(self, event: Event) -> None:
@@ -97,13 +89,6 @@ class Feed:
                 self._followers.remove(follower)
 
         return leave
-
-    def asked(self) -> tuple[str, str]:
-        """The id and the kind of what is open here, the oldest; two empty texts where nothing is."""
-        for item in self._log:
-            if ask_id := _asked(item):
-                return ask_id, "question" if isinstance(item, AskOpened) else "approval"
-        return "", ""
 
     async def followed(self, note: Callable[[Event], None] = _ignored) -> RunEnd:
         """Wait for the run's end, told of all that comes before it; raises where the run could not begin."""
@@ -134,14 +119,11 @@ class Feed:
                 self._log.append(_Chunks(event))
         elif isinstance(event, TextDiscarded):
             self._forget_text()
-        elif isinstance(event, ApprovalClosed | AskClosed):
+        elif isinstance(event, AskClosed):
             # Whoever joins late is not asked what is settled.
-            self._log = [item for item in self._log if _asked(item) != event.ask_id]
-            self.on_asks()
+            self._log = [item for item in self._log if not _opens(item, event.ask.id)]
         else:
             self._log.append(event)
-            if isinstance(event, ApprovalOpened | AskOpened):
-                self.on_asks()
 
     def _forget_text(self) -> None:
         """Drop what was taken back: a late follower need not see the text of the step in flight."""
@@ -155,11 +137,8 @@ def _is_text(item: Event | MootError | _Chunks) -> bool:
     return item.kind is TextChunk if isinstance(item, _Chunks) else isinstance(item, TextStarted | TextEnded)
 
 
-def _asked(item: Event | MootError | _Chunks) -> str:
-    """The id of what an event asks, where it asks."""
-    if isinstance(item, ApprovalOpened):
-        return item.approval.id
-    return item.ask.id if isinstance(item, AskOpened) else ""
+def _opens(item: Event | MootError | _Chunks, ask_id: str) -> bool:
+    return isinstance(item, AskOpened) and item.ask.id == ask_id
 
 
 def _is_speech(item: Event | MootError | _Chunks) -> bool:

@@ -15,6 +15,7 @@ from moot.domain.events import Event, RunEnded, RunStarted
 from moot.domain.message import Entry, Role, user
 from moot.domain.ports import Clock, Model, Store
 from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.engine.asks import Asks
 from moot.engine.begun import Begun, on_disk
 from moot.engine.compaction import Compaction
 from moot.engine.feed import Feed
@@ -49,6 +50,7 @@ class Wiring:
     config: Callable[[], Config]
     workspace: Callable[[ConversationKey], str]
     clock: Clock
+    asks: Asks
     supervisor: Supervisor
     # Told after each turn, once its end is on disk.
     ended: Callable[[RunRequest, RunEnd], None]
@@ -120,6 +122,7 @@ class Turns:
             )
             return
         end = await self._record(request, recorder, end)
+        self._w.asks.end_run(request.id)
         reach("end.recorded")
         emit(RunEnded(request.speaker, end))
         reach("end.sent")

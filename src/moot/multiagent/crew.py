@@ -12,10 +12,10 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.ports import Clock, Store
 from moot.domain.run import Limits
 from moot.domain.trace import Notes
-from moot.engine.approvals import Approvals
+from moot.engine.asks import Asks
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
-from moot.multiagent.blocks import Blocks
+from moot.multiagent.blocks import Waits
 from moot.multiagent.partition import Partition
 
 # How long a teammate may work, and a wait for it lasts, unless said.
@@ -44,7 +44,7 @@ class Crew:
     runs: Runs
     store: Store
     shelf: AgentRuns
-    approvals: Approvals
+    asks: Asks
     partition: Callable[[], Partition]
     config: Callable[[], AgentConfig]
     # Whether making a call twice does no harm, by the tool's name.
@@ -81,7 +81,4 @@ class Live:
     # Stopped before it was in its lane.
     is_halted: bool = False
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    blocks: Blocks = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.blocks = Blocks(self.run.id)
+    waits: Waits = field(default_factory=Waits)

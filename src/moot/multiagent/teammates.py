@@ -14,8 +14,9 @@ from moot.domain.agent_run import (
     Delivery,
     status_of,
 )
+from moot.domain.ask import Ask
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
-from moot.domain.events import ApprovalOpened, AskOpened, Event
+from moot.domain.events import AskClosed, AskOpened, Event
 from moot.domain.message import Entry
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest
@@ -23,6 +24,7 @@ from moot.domain.trace import TraceKind
 from moot.engine.deadline import Deadline
 from moot.failpoint import reach
 from moot.multiagent.attendance import Attendance
+from moot.multiagent.blocks import current_block
 from moot.multiagent.crew import DEFAULT_SECONDS, Crew, Live, Wish
 from moot.multiagent.delegation import Delegations, check_chain, check_not_done, check_not_given
 from moot.multiagent.delivery import Deliveries
@@ -318,21 +320,21 @@ class Teammates:
 
     def _note(self, live: Live, event: Event) -> None:
         self.attendance.stirred(live.run.id)
-        block = live.blocks.after(event)
-        if block is None:
-            return
-        self._hold(live, block)
-        self._tell_root(live.run, event)
+        # A run also announces what those it set to work ask, and that blocks them, not it.
+        if isinstance(event, AskOpened | AskClosed) and event.ask.run_id == live.run.id:
+            self._hold(live, closed=event.ask if isinstance(event, AskClosed) else None)
+            self._tell_root(live.run, event)
 
     def _tell_root(self, run: AgentRun, event: Event) -> None:
         """What a teammate asks comes up where the person is."""
         feed = self._c.runs.feed(run.root) if run.root != run.key else None
         if feed is not None and not feed.closed:
-            feed.emit(replace(event, by=run.asker) if isinstance(event, AskOpened | ApprovalOpened) else event)
+            feed.emit(replace(event, by=run.asker) if isinstance(event, AskOpened) else event)
 
-    def _hold(self, live: Live, block: Block) -> None:
+    def _hold(self, live: Live, closed: Ask | None = None) -> None:
         """Note what holds a run up from now on, if anything does: one that is held up needs no place."""
-        live.run = replace(live.run, block=block, waiting_on=live.blocks.waiting_on)
+        block = current_block(self._c.asks.of_run(live.run.id), live.waits, closed)
+        live.run = replace(live.run, block=block, waiting_on=live.waits.run_ids)
         self._c.mirror(live.run)
         self.attendance.changed(live.run.id)
         if block.condition:
@@ -346,12 +348,14 @@ class Teammates:
         live = self._live.get(context.run_id)
         with self.attendance.waiting(context, run_ids, clock):
             if live is not None:
-                self._hold(live, live.blocks.waits(context.call_id, run_ids))
+                live.waits.add(context.call_id, run_ids)
+                self._hold(live)
             try:
                 yield
             finally:
                 if live is not None:
-                    self._hold(live, live.blocks.waits_no_more(context.call_id))
+                    live.waits.remove(context.call_id)
+                    self._hold(live)
 
     async def _finish(self, live: Live, end: RunEnd) -> None:
         """End a run. While the disk refuses to have it, others wait for it a little longer, and not for ever."""

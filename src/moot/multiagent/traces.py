@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from moot.domain.approval import Approval
+from moot.domain.ask import Ask
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
-from moot.domain.events import ApprovalClosed, ApprovalOpened, Event, ModelRetrying
+from moot.domain.events import AskClosed, AskOpened, Event, ModelRetrying
 from moot.domain.ports import Clock
 from moot.domain.run import RunRequest
-from moot.domain.senders import is_grant
 from moot.domain.trace import TraceKind, TraceNote, fitted
 from moot.engine.feed import Feed
 
@@ -54,16 +53,13 @@ class _Watch:
         self._note = traces.note
         self._run_id = request.id
         self._agent = request.speaker
-        self._open: dict[str, Approval] = {}
 
     def __call__(self, item: Event | MootError) -> None:
         match item:
-            case ApprovalOpened(approval) if approval.run_id == self._run_id:
+            case AskOpened(ask) | AskClosed(ask):
                 # What a teammate asks is told here too; it belongs into its own trace.
-                self._open[approval.id] = approval
-                self._decided(approval, "pending")
-            case ApprovalClosed(ask_id, state) if ask_id in self._open:
-                self._decided(self._open.pop(ask_id), state)
+                if ask.run_id == self._run_id and not ask.is_question:
+                    self._note_approval(ask)
             case ModelRetrying(attempt, delay, reason):
                 self._note(
                     self._run_id,
@@ -76,16 +72,16 @@ class _Watch:
             case _:
                 return
 
-    def _decided(self, approval: Approval, state: str) -> None:
+    def _note_approval(self, ask: Ask) -> None:
         self._note(
             self._run_id,
             TraceKind.POLICY_DECISION,
             self._agent,
-            about="grant" if is_grant(approval.id) else "approval",
-            tool=approval.tool,
-            state=str(state),
-            attempt=approval.attempt,
-            ask=approval.id,
-            reason=approval.reason,
-            call=approval.line,
+            about=str(ask.kind),
+            tool=ask.tool,
+            state=str(ask.state),
+            attempt=ask.attempt,
+            ask=ask.id,
+            reason=ask.reason,
+            call=ask.line,
         )

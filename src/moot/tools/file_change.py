@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from moot.domain.approval import Binding
+from moot.domain.ask import Binding
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound
 from moot.tools.beneath import Ground, Spot, told
 from moot.tools.off_limits import identity

@@ -3,11 +3,10 @@
 from datetime import UTC, datetime
 from typing import assert_never
 
+from moot.domain.ask import AskState
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
 from moot.domain.events import (
-    ApprovalClosed,
-    ApprovalOpened,
     AskClosed,
     AskOpened,
     Compacted,
@@ -34,7 +33,7 @@ from moot.domain.text import clean
 from moot.domain.usage import Usage
 from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
-from moot.wire.asks import approval_event, ask_event
+from moot.wire.asks import approval_event, question_event
 
 _UINT32_MAX = 0xFFFF_FFFF
 
@@ -146,8 +145,6 @@ _Rare = (
     | ToolsCompleted
     | AskOpened
     | AskClosed
-    | ApprovalOpened
-    | ApprovalClosed
     | ModelRetrying
     | TextDiscarded
     | Compacted
@@ -171,14 +168,14 @@ def _fill_rare(out: pb.StreamEvent, event: _Rare) -> None:  # noqa: C901, PLR091
             )
         case ToolsCompleted():
             out.tools_complete.SetInParent()
+        case AskOpened(ask, by) if ask.is_question:
+            out.ask_user.CopyFrom(question_event(ask, by))
         case AskOpened(ask, by):
-            out.ask_user.CopyFrom(ask_event(ask, by))
-        case AskClosed(ask_id, answered):
-            out.ask_closed.CopyFrom(pb.AskClosedEvent(ask_id=ask_id, answered=answered))
-        case ApprovalOpened(approval, by):
-            out.approval_opened.CopyFrom(approval_event(approval, by))
-        case ApprovalClosed(ask_id, state):
-            out.approval_closed.CopyFrom(pb.ApprovalClosedEvent(ask_id=ask_id, state=state))
+            out.approval_opened.CopyFrom(approval_event(ask, by))
+        case AskClosed(ask) if ask.is_question:
+            out.ask_closed.CopyFrom(pb.AskClosedEvent(ask_id=ask.id, answered=ask.state is AskState.ANSWERED))
+        case AskClosed(ask):
+            out.approval_closed.CopyFrom(pb.ApprovalClosedEvent(ask_id=ask.id, state=ask.state, kind=ask.kind))
         case ModelRetrying(attempt, delay_seconds, reason):
             out.retrying.CopyFrom(
                 pb.RetryingEvent(attempt=attempt, delay_ms=round(delay_seconds * 1000), reason=clean(reason))
@@ -298,14 +295,13 @@ def _fill_feed(out: pb.AgentEventMsg, event: Event) -> None:  # noqa: C901, PLR0
             out.kind, out.content = pb.QUEUED, str(position)
         case AskOpened(ask, by):
             out.speaker = by.agent if by is not None else out.speaker
-            out.kind, out.content = pb.ASK, clean("\n".join(one.question for one in ask.questions))
-        case AskClosed(_, answered):
-            out.kind, out.content = pb.ASK_CLOSED, "answered" if answered else "unanswered"
-        case ApprovalOpened(approval, by):
-            out.speaker = by.agent if by is not None else out.speaker
-            out.kind, out.content = pb.APPROVAL, clean(approval.line)
-        case ApprovalClosed(_, state):
-            out.kind, out.content = pb.APPROVAL_CLOSED, state
+            out.kind = pb.ASK if ask.is_question else pb.APPROVAL
+            out.content = clean("\n".join(one.question for one in ask.questions) if ask.is_question else ask.line)
+        case AskClosed(ask) if ask.is_question:
+            out.kind = pb.ASK_CLOSED
+            out.content = "answered" if ask.state is AskState.ANSWERED else "unanswered"
+        case AskClosed(ask):
+            out.kind, out.content = pb.APPROVAL_CLOSED, ask.state
         case ModelRetrying(reason=reason):
             out.kind, out.content = pb.RETRYING, clean(reason)
         case TextDiscarded():

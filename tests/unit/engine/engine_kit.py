@@ -19,7 +19,6 @@ from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run import RunEnd, RunRequest
 from moot.domain.trace import TraceKind
 from moot.domain.usage import Spent
-from moot.engine.asks import Asks
 from moot.engine.compaction import Compaction
 from moot.engine.gate import Gate
 from moot.engine.loop import Loop, LoopParts
@@ -29,7 +28,7 @@ from moot.engine.turn import Brief, Briefing, Turn
 from moot.engine.turns import Wiring
 from moot.models.scripted import Rule, RuleCall, ScriptedModel
 from moot.store.sqlite import SqliteStore, open_store
-from tests.unit.shelves import ADA, SetClock
+from tests.unit.shelves import ADA, SetClock, asks_over
 
 CALLING = Rule(match="act", calls=(RuleCall(name="act"),), after_tool="Done.")
 TALKING = Rule(reply="You said: {user}")
@@ -189,12 +188,12 @@ async def engine(folder: Path, *rules: Rule, brief: Brief = _unbriefed) -> Async
     model = ScriptedModel(ModelConfig(name="m", provider="scripted"), rules=rules or (CALLING, TALKING))
     tools: dict[str, Tool] = {"act": act}
     config = Config(default_model="m", models={})
-    compaction = Compaction(store=disk, clock=clock)
+    compaction, asks = Compaction(store=disk, clock=clock), asks_over(store, clock=clock)
     loop = Loop(
         LoopParts(
             gate=Gate(tools=lambda: tools, hooks=lambda _: [], budget=_whole, restore=_lost),
             brief=brief,
-            asks=Asks(clock=clock),
+            asks=asks,
             compaction=compaction,
             config=lambda: config,
             notes=notes,
@@ -211,6 +210,7 @@ async def engine(folder: Path, *rules: Rule, brief: Brief = _unbriefed) -> Async
         config=lambda: config,
         workspace=lambda _key: str(folder),
         clock=clock,
+        asks=asks,
         supervisor=supervisor,
         ended=lambda _request, _end: None,
     )

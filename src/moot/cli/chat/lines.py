@@ -117,7 +117,7 @@ def _changed(row: str) -> str:
 
 def decided(event: pb.ApprovalEvent, state: str, here: str = "") -> Line:
     """What became of an approval; `here` is what was decided on this screen."""
-    good = f"✓ {approvals.allowed(event.ask_id, here)}"
+    good = f"✓ {approvals.allowed(event.kind, here)}"
     said = {"granted": good, "used": good, "denied": "✗ denied"}.get(state, f"✗ {safe.line(state)}")
     return [("class:dim", f"  {said}: {safe.line(event.line, _TOOL_COLUMNS)}")]
 

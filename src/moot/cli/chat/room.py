@@ -152,7 +152,7 @@ class Room:
     def _approvals(self) -> list[pb.ApprovalEvent]:
         followed = [approval for view in self._views for approval in view.approvals.values()]
         known = {approval.ask_id for approval in followed}
-        waiting = [info for info in self._asks.values() if info.kind == "approval" and info.ask_id not in known]
+        waiting = [info for info in self._asks.values() if info.kind != "question" and info.ask_id not in known]
         known |= {info.ask_id for info in waiting}
         stranded = [approval for approval in self._stranded.values() if approval.ask_id not in known]
         return [*followed, *map(approval_of, waiting), *stranded]

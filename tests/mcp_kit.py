@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from moot.domain.config import SandboxConfig
 from moot.domain.mcp import McpConfig
 from moot.domain.ports import ToolResult
-from moot.domain.sandbox_config import SandboxConfig
 from moot.engine.supervisor import Supervisor
-from moot.hooks.redaction import Redactor
 from moot.models.keys import reveal
+from moot.redaction.redactor import Redactor
 from moot.store.mcp_pins import SqliteMcpPins
 from moot.store.sqlite import open_store
 from moot.tools.mcp.server import Needs

@@ -3,13 +3,14 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from moot.cli.main import COMMANDS, load
-from moot.daemon.handlers import Handlers
+from moot.daemon.requests.handlers import Handlers
 from moot.domain import events, run
 from moot.domain.ask import Ask, AskKind
 from moot.domain.conversation import ConversationKey
@@ -133,40 +134,41 @@ def test_field_numbers_shared_with_older_clients_are_kept() -> None:
 
 
 KEY = ConversationKey("ada", "user")
-ASK = Ask(id="a", kind=AskKind.APPROVAL, key=KEY, run_id="r", call_id="1", speaker="ada", tool="exec")
-SAMPLES: dict[type, events.Event] = {
-    type(event): event
-    for event in (
-        events.RunQueued(1),
-        events.RunStarted("ada", 1),
-        events.TextStarted("ada"),
-        events.TextChunk("x"),
-        events.TextEnded("ada"),
-        events.ThinkingStarted("ada"),
-        events.ThinkingChunk("x"),
-        events.ThinkingEnded("ada"),
-        events.ToolsStarted((ToolCall(id="1", name="recall", arguments="{}"),)),
-        events.ToolFinished("1", "recall", "x", 1, False),
-        events.ToolsCompleted(),
-        events.AskOpened(ASK),
-        events.AskClosed(ASK),
-        events.ToolExecuted("1", "recall", True, 0.1),
-        events.ModelRetrying(1, 0.5, "x"),
-        events.TextDiscarded(),
-        events.Compacted(1, "x"),
-        events.RunEnded("ada", run.RunEnd(outcome=run.Outcome.COMPLETED)),
-    )
-}
+APPROVAL = Ask(id="a", kind=AskKind.APPROVAL, key=KEY, run_id="r", call_id="1", speaker="ada", tool="exec")
+QUESTION = replace(APPROVAL, kind=AskKind.QUESTION)
+# One of each form: what is asked and what is said about it is two.
+SAMPLES: tuple[events.EventBody, ...] = (
+    events.RunQueued(1),
+    events.RunStarted("ada", 1),
+    events.TextStarted("ada"),
+    events.TextChunk("x"),
+    events.TextEnded("ada"),
+    events.ThinkingStarted("ada"),
+    events.ThinkingChunk("x"),
+    events.ThinkingEnded("ada"),
+    events.ToolsStarted((ToolCall(id="1", name="recall", arguments="{}"),)),
+    events.ToolFinished("1", "recall", "x", 1, False),
+    events.ToolsCompleted(),
+    events.AskOpened(QUESTION),
+    events.AskClosed(QUESTION),
+    events.AskOpened(APPROVAL),
+    events.AskClosed(APPROVAL),
+    events.ToolExecuted("1", "recall", True, 0.1),
+    events.ModelRetrying(1, 0.5, "x"),
+    events.TextDiscarded(),
+    events.Compacted(1, "x"),
+    events.RunEnded("ada", run.RunEnd(outcome=run.Outcome.COMPLETED)),
+)
 
 
 def test_every_event_has_a_form_on_the_wire_and_every_form_an_event() -> None:
-    assert set(SAMPLES) == set(get_args(events.Event))
-    forms = [stream_event(event).WhichOneof("event") for event in SAMPLES.values()]
+    assert set(map(type, SAMPLES)) == set(get_args(events.EventBody))
+    forms = [stream_event(event).WhichOneof("event") for event in SAMPLES]
     assert sorted(map(str, forms)) == sorted(pb.StreamEvent.DESCRIPTOR.fields_by_name)
 
 
 def test_subscribers_are_told_every_event_by_a_kind_of_its_own() -> None:
-    kinds = [agent_event(event, key=KEY, speaker="ada", at=1.0).kind for event in SAMPLES.values()]
+    kinds = [agent_event(event, key=KEY, speaker="ada", at=1.0).kind for event in SAMPLES]
     assert sorted(kinds) == sorted(pb.AgentEventKind.values())
 
 

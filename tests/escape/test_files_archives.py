@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from moot.domain.ask import Question
+from moot.domain.config import SkillConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, TooLarge
 from moot.domain.ports import RunContext
-from moot.domain.skill_config import SkillConfig
-from moot.tools.off_limits import OffLimits
-from moot.tools.skill_archive import unpack
-from moot.tools.skill_shelf import Skills
-from moot.tools.skills import ImportSkill
+from moot.tools.files.off_limits import OffLimits
+from moot.tools.skills.archive import unpack
+from moot.tools.skills.library import Skills
+from moot.tools.skills.skill_tools import ImportSkill
 
 SKILL = b"---\nname: evil\ndescription: d\n---\nbody\n"
 SMALL = SkillConfig(archive_bytes=4_000_000, unpacked_bytes=2_000_000, files=50)

@@ -228,7 +228,7 @@ from moot.models.keys import reveal
 from moot.tools.mcp.server import Needs
 from moot.tools.mcp.servers import McpServers
 from moot.tools.sandbox.sandbox import Sandbox
-from moot.domain.sandbox_config import SandboxConfig
+from moot.domain.config import SandboxConfig
 
 class Pins:
     async def pins(self, server): return {{}}

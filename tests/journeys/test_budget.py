@@ -85,10 +85,10 @@ async def test_the_configured_budget_bounds_a_tree_and_four_fifths_of_it_are_tol
 
 
 async def test_a_turn_that_leaves_its_teammates_behind_still_pays_for_what_comes_of_them(home: Home) -> None:
-    """A result that arrives as a message starts a new run, which spends from the old purse."""
+    """A result that arrives as a message starts a new run, which spends from the old budget."""
     home.furnish(
         config=PRICED + TEAM + "\n[budget]\nsteps = 12\n",
-        # Each time another task: the very same one is refused before the purse is empty.
+        # Each time another task: the very same one is refused before the budget is empty.
         script=script(
             lead(r"^go|(?P<after>arun-\w+)\) has ended", spawn("work {after}"), say("On it.")),
             mate("^work", reply="Worked."),

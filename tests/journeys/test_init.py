@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from moot.cli.setup import BY_KEY
-from moot.daemon.config import load_config
+from moot.cli.setup.providers import BY_KEY
+from moot.daemon.config.config_file import load_config
 from tests.daemon_process import PATIENCE, Home, run_cli, running
 from tests.fake_provider import Provider
 from tests.terminal import terminal

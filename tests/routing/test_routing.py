@@ -9,10 +9,10 @@ import pytest
 
 from moot.domain.agent import ROLES, Agent, AgentSource
 from moot.domain.trace import PAYLOAD_LENGTH
-from moot.multiagent.route_model import FILE
-from moot.multiagent.routing import Route, Router
-from scripts import routemodel
-from scripts.routedoc import (
+from moot.multiagent.routing.classifier import FILE
+from moot.multiagent.routing.router import Route, Router
+from scripts import train_routing
+from scripts.routing_doc import (
     LABELLED,
     LABELS,
     TARGET,
@@ -48,17 +48,19 @@ def test_at_least_85_percent_of_the_held_out_requests_go_where_they_belong(team:
 
 
 def test_the_page_says_what_is_measured() -> None:
-    assert TARGET.read_text(encoding="utf-8") == document(), "run: python scripts/routedoc.py"
+    assert TARGET.read_text(encoding="utf-8") == document(), "run: python scripts/routing_doc.py"
 
 
 def test_the_model_is_learnt_from_what_is_written_down_now() -> None:
     told = json.loads(FILE.read_bytes().partition(b"\n")[0])
-    assert told["learnt_from"] == routemodel.digest(), "run: python scripts/routemodel.py, then scripts/routedoc.py"
+    assert told["learnt_from"] == train_routing.digest(), "run: python scripts/train_routing.py"
 
 
 def test_no_request_is_both_learnt_from_and_measured() -> None:
     measured = {plain(row["text"]) for row in rows("held_out.jsonl")}
-    learnt = {plain(sample.text) for sample in (*routemodel.written(), *routemodel.filled(), *routemodel.labelled())}
+    learnt = {
+        plain(sample.text) for sample in (*train_routing.written(), *train_routing.filled(), *train_routing.labelled())
+    }
     # Counted and not shown: whoever trains must not read what is measured.
     shared = len(measured & learnt)
     assert shared == 0

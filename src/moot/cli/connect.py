@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import click
 
-from moot.cli import background, output
+from moot.cli import daemon_process, output
 from moot.client.connection import Connection, connect
 from moot.client.errors import Unreachable
 from moot.daemon.paths import Paths
@@ -61,7 +61,7 @@ async def ensure_running(home: Paths) -> None:
     if await answers(home):
         return
     with output.progress("The daemon is not running, starting it") as bar:
-        pid = await background.start(home, answers)
+        pid = await daemon_process.start(home, answers)
         bar.say(f"Started the daemon (pid {pid}); `moot down` stops it.")
 
 

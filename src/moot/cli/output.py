@@ -12,8 +12,9 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
-from moot.cli import exits, flow, safe
-from moot.cli.spinner import Spinner
+from moot.cli import exits
+from moot.cli.render import flow, sanitize
+from moot.cli.render.spinner import Spinner
 from moot.domain.errors import MootError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -86,10 +87,10 @@ def fail(error: MootError) -> int:
 
 def complain(error: MootError) -> None:
     """The error and its fix on stderr."""
-    told = folded(f"error: {safe.clean(error.message)}", indent="  ")
+    told = folded(f"error: {sanitize.clean(error.message)}", indent="  ")
     note(told.replace("error:", paint("error:", sys.stderr, fg="red", bold=True), 1))
     if error.fix:
-        told = folded(f"  fix: {safe.clean(error.fix)}", indent="       ")
+        told = folded(f"  fix: {sanitize.clean(error.fix)}", indent="       ")
         note(told.replace("  fix:", paint("  fix:", sys.stderr, fg="green"), 1))
 
 
@@ -137,18 +138,18 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Rows in aligned columns. On a terminal the last column is cut to what fits; in a pipe nothing is."""
     if not rows:
         return ""
-    cells = [[safe.line(cell) for cell in row] for row in rows]
-    widths = [max(map(safe.columns, column)) for column in zip(headers, *cells, strict=True)]
+    cells = [[sanitize.line(cell) for cell in row] for row in rows]
+    widths = [max(map(sanitize.columns, column)) for column in zip(headers, *cells, strict=True)]
     room = terminal_width() - sum(widths[:-1]) - 2 * (len(widths) - 1)
     lines = [paint(_aligned(headers, widths), bold=True)]
     for row in cells:
-        last = safe.fit(row[-1], room) if room > 8 else row[-1]
+        last = sanitize.fit(row[-1], room) if room > 8 else row[-1]
         lines.append(_aligned([*row[:-1], last], widths))
     return "\n".join(lines)
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
-    padded = [cell + " " * (width - safe.columns(cell)) for cell, width in zip(row, widths, strict=True)]
+    padded = [cell + " " * (width - sanitize.columns(cell)) for cell, width in zip(row, widths, strict=True)]
     return "  ".join(padded).rstrip()
 
 

@@ -10,20 +10,20 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from random import Random, SystemRandom
 
-from moot.daemon import tcp, unix
 from moot.daemon.clock import SystemClock
-from moot.daemon.config import ConfigFile
-from moot.daemon.connection import Listener
-from moot.daemon.hands import Hands, Parts
-from moot.daemon.house import DRAIN_SECONDS, Facts
+from moot.daemon.config.config_file import ConfigFile
+from moot.daemon.listen import tcp, unix
 from moot.daemon.lock import serve_alone
 from moot.daemon.log import start_logging
 from moot.daemon.paths import Paths
-from moot.daemon.placeholder_key import placeholder_key
 from moot.daemon.principal import Principals
-from moot.daemon.reception import serving_of
-from moot.daemon.roster import registry_of
+from moot.daemon.requests.daemon_info import DRAIN_SECONDS, Facts
+from moot.daemon.requests.exchange import Listener
+from moot.daemon.requests.team_info import registry_of
+from moot.daemon.requests.wire_handlers import serving_of
 from moot.daemon.team import Members, Team
+from moot.daemon.toolset import Hands, Parts
+from moot.daemon.vault.placeholder_key import placeholder_key
 from moot.daemon.workspaces import Workspaces
 from moot.domain.agent import Agent
 from moot.domain.conversation import ConversationKey
@@ -43,12 +43,12 @@ from moot.engine.rules import Rules
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor, every
 from moot.engine.turn import Briefing, Turn
-from moot.engine.turns import Wiring
+from moot.engine.wiring import Wiring
 from moot.failpoint import reach
-from moot.hooks.masks import ModelMasks
-from moot.hooks.redaction import LogRedaction, Redactor
 from moot.models.catalog import Catalog
 from moot.models.discretion import Discretion
+from moot.redaction.masks import ModelMasks
+from moot.redaction.redactor import LogRedaction, Redactor
 from moot.store.asks import SqliteAsks
 from moot.store.notes import SqliteNotes
 from moot.store.rules import SqliteRules
@@ -215,7 +215,6 @@ class Daemon:
                 brief=self._brief,
                 asks=self.asks,
                 compaction=compaction,
-                config=lambda: self.config.current,
                 notes=self,
                 clock=self.clock,
                 rng=self.rng,
@@ -329,7 +328,7 @@ async def _network_doors(daemon: Daemon) -> list[Listener]:
         daemon.facts.tcp = door.address
         opened.append(door)
     if listen.http != "off":
-        from moot.daemon import http  # noqa: PLC0415 — a web server is not loaded where there is no web door
+        from moot.daemon.listen import http  # noqa: PLC0415 — a web server is not loaded where there is no web door
 
         page = await http.listen(listen.http, daemon.serving)
         daemon.facts.http = f"http://{page.address}"

@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass, replace
 from random import Random
 
 from moot.agents.registry import Registry
-from moot.daemon.config import ConfigFile
-from moot.daemon.traces import TraceShelves
+from moot.daemon.config.config_file import ConfigFile
+from moot.daemon.requests.traces import TraceShelves
 from moot.domain.agent import ROOT, Agent
-from moot.domain.agent_config import AgentConfig
+from moot.domain.config import AgentConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports import Clock, GateCall, RunContext, Tool, ToolResult
 from moot.domain.trace import TraceKind
@@ -17,14 +17,14 @@ from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Briefing, Turn
 from moot.hooks.approval import Keeps
-from moot.multiagent import control
-from moot.multiagent.briefing import Briefs
-from moot.multiagent.crew import Crew
-from moot.multiagent.grants import Grants
 from moot.multiagent.mirror import Mirror
 from moot.multiagent.partition import Partition
-from moot.multiagent.routing import Route, Router
-from moot.multiagent.teammates import Teammates
+from moot.multiagent.routing.router import Route, Router
+from moot.multiagent.teammates import control
+from moot.multiagent.teammates.briefing import Briefs
+from moot.multiagent.teammates.grants import Grants
+from moot.multiagent.teammates.spawn_request import Crew
+from moot.multiagent.teammates.teammates import Teammates
 from moot.multiagent.traces import Traces
 from moot.store.agent_runs import SqliteAgentRuns
 from moot.store.ledger import SqliteLedger
@@ -103,7 +103,6 @@ class Team:
             teammates=self.teammates,
             partition=self.partition,
             route=self.route,
-            config=self._config,
             store=members.store,
             traces=self.traces,
         )

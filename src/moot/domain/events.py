@@ -1,4 +1,4 @@
-"""Every fact a run announces: one closed union. Pure."""
+"""Every fact that a run publishes: one closed union. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -137,7 +137,7 @@ class RunEnded:
     end: RunEnd
 
 
-Event = (
+EventBody = (
     RunQueued
     | RunStarted
     | TextStarted

@@ -10,7 +10,7 @@ from moot.domain.approval import Decision, Rule
 from moot.domain.ask import Ask, AskState, Binding, Question
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Place, Recollection
 from moot.domain.doomed import Doomed
-from moot.domain.events import Event
+from moot.domain.events import EventBody
 from moot.domain.message import Entry, Message, Thinking, ToolCall
 from moot.domain.prompt import Prompt, ToolSpec
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
@@ -120,7 +120,7 @@ class RunContext:
     key: ConversationKey
     speaker: str
     cwd: str
-    emit: Callable[[Event], None]
+    emit: Callable[[EventBody], None]
     ask: "AskHuman"
     # The conversation a person is in, where this is not it.
     root: ConversationKey | None = None
@@ -233,9 +233,7 @@ class Begun:
 class AskStore(Protocol):
     """Where questions, approvals and grants are kept. A change is on disk when the method returns."""
 
-    async def open(self, ask: Ask) -> Ask:
-        """Store it as pending. One that was asked before keeps its id and counts one more attempt."""
-        ...
+    async def open(self, ask: Ask) -> Ask: ...
 
     async def answer(self, key: ConversationKey, content: str, *, by: str, now: float, reply_id: str = "") -> Ask:
         """Answer the oldest open question of the conversation. The same reply sent again changes nothing."""
@@ -245,14 +243,10 @@ class AskStore(Protocol):
         self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float, whole: bool = False
     ) -> Ask: ...
     async def use(self, ask: Ask, *, now: float) -> None: ...
-    async def close(self, ask_id: str, state: AskState, *, now: float) -> Ask | None:
-        """Close what nobody has decided; returns it as it stands. What was decided before stays decided."""
-        ...
+    async def close(self, ask_id: str, state: AskState, *, now: float) -> Ask | None: ...
 
     async def find(self, ask_id: str) -> Ask | None: ...
-    async def find_reply(self, key: ConversationKey, reply_id: str) -> Ask | None:
-        """The question that was answered with a reply."""
-        ...
+    async def find_reply(self, key: ConversationKey, reply_id: str) -> Ask | None: ...
 
     async def list_open(self) -> list[Ask]:
         """What is pending, and what was granted and not used, the oldest first."""

@@ -12,12 +12,12 @@ from moot.domain.approval import Decision, fit, make_rules
 from moot.domain.ask import Ask, AskState
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, MootError, Unavailable
-from moot.domain.events import AskClosed, AskOpened, Event
+from moot.domain.events import AskClosed, AskOpened, EventBody
 from moot.domain.ports import AskStore, Clock
 from moot.engine.rules import Rules
 from moot.failpoint import reach
 
-Emit = Callable[[Event], None]
+Emit = Callable[[EventBody], None]
 
 
 class Asks:

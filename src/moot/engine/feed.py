@@ -8,7 +8,7 @@ from moot.domain.errors import MootError
 from moot.domain.events import (
     AskClosed,
     AskOpened,
-    Event,
+    EventBody,
     RunEnded,
     TextChunk,
     TextDiscarded,
@@ -20,12 +20,12 @@ from moot.domain.events import (
 )
 from moot.domain.run import RunEnd
 
-Follower = Callable[[Event | MootError], None]
+Follower = Callable[[EventBody | MootError], None]
 
 _LONGEST_CHUNK = 1024 * 1024
 
 
-def _ignored(_event: Event) -> None:
+def _ignored(_event: EventBody) -> None:
     return
 
 
@@ -38,7 +38,7 @@ class _Chunks:
         self.kind = type(first)
         self.pieces = [first.content]
 
-    def joined(self) -> Iterator[Event]:
+    def joined(self) -> Iterator[EventBody]:
         """The chunks as few as fit: what a late follower is told must fit into a frame."""
         text = "".join(self.pieces)
         self.pieces = [text]
@@ -60,10 +60,10 @@ class Feed:
         # The conversation in which what the run asks comes up.
         self.asks_in = asks_in or key
         self._followers: list[Follower] = []
-        self._log: list[Event | MootError | _Chunks] = []
+        self._log: list[EventBody | MootError | _Chunks] = []
         self.closed = False
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: EventBody) -> None:
         self._remember(event)
         if isinstance(event, RunEnded):
             self.closed = True
@@ -90,11 +90,11 @@ class Feed:
 
         return leave
 
-    async def followed(self, note: Callable[[Event], None] = _ignored) -> RunEnd:
+    async def followed(self, note: Callable[[EventBody], None] = _ignored) -> RunEnd:
         """Wait for the run's end, told of all that comes before it; raises where the run could not begin."""
         ended: asyncio.Future[RunEnd] = asyncio.get_running_loop().create_future()
 
-        def follower(item: Event | MootError) -> None:
+        def follower(item: EventBody | MootError) -> None:
             if ended.done():
                 return
             if isinstance(item, MootError):
@@ -110,7 +110,7 @@ class Feed:
         finally:
             leave()
 
-    def _remember(self, event: Event) -> None:
+    def _remember(self, event: EventBody) -> None:
         if isinstance(event, TextChunk | ThinkingChunk):
             last = self._log[-1] if self._log else None
             if isinstance(last, _Chunks) and last.kind is type(event):
@@ -133,13 +133,13 @@ class Feed:
         self._log[start:] = [item for item in self._log[start:] if not _is_text(item)]
 
 
-def _is_text(item: Event | MootError | _Chunks) -> bool:
+def _is_text(item: EventBody | MootError | _Chunks) -> bool:
     return item.kind is TextChunk if isinstance(item, _Chunks) else isinstance(item, TextStarted | TextEnded)
 
 
-def _opens(item: Event | MootError | _Chunks, ask_id: str) -> bool:
+def _opens(item: EventBody | MootError | _Chunks, ask_id: str) -> bool:
     return isinstance(item, AskOpened) and item.ask.id == ask_id
 
 
-def _is_speech(item: Event | MootError | _Chunks) -> bool:
+def _is_speech(item: EventBody | MootError | _Chunks) -> bool:
     return isinstance(item, _Chunks | TextStarted | TextEnded | ThinkingStarted | ThinkingEnded)

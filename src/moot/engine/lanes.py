@@ -12,7 +12,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, StoreError, Unavailable
 from moot.domain.events import (
     AskOpened,
-    Event,
+    EventBody,
     ModelRetrying,
     RunQueued,
     TextChunk,
@@ -61,7 +61,7 @@ class Ticket:
     started: float = 0.0
     # When it began, where that was before a restart.
     began_at: float = 0.0
-    last: Event | None = None
+    last: EventBody | None = None
     last_at: float = 0.0
     # The calls under way.
     calls: dict[str, ToolCall] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Ticket:
         if not self.feed.closed:
             self.feed.fail(error)
 
-    def note(self, event: Event, at: float) -> None:
+    def note(self, event: EventBody, at: float) -> None:
         """Remember what happened last and which calls are under way."""
         self.last, self.last_at = event, at
         match event:

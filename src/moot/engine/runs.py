@@ -9,12 +9,13 @@ from weakref import WeakValueDictionary
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import Busy, Conflict, MootError, Unavailable
-from moot.domain.events import Compacted, Event, RunEnded, RunQueued, RunStarted, TextChunk, TextEnded, TextStarted
+from moot.domain.events import Compacted, EventBody, RunEnded, RunQueued, RunStarted, TextChunk, TextEnded, TextStarted
 from moot.domain.run import RETRYABLE, Outcome, Run, RunRequest
 from moot.engine.feed import Feed
 from moot.engine.history import Histories
 from moot.engine.lanes import Lane, Lanes, Ticket
-from moot.engine.turns import Tap, Turns, Wiring, guarded
+from moot.engine.turns import Tap, Turns, guarded
+from moot.engine.wiring import Wiring
 from moot.failpoint import reach
 
 T = TypeVar("T")
@@ -88,7 +89,7 @@ class Runs:
             waiter.queued(RunQueued(0))
             await self._take_alone(ticket, what, work(ticket), answer)
 
-        def follower(item: Event | MootError) -> None:
+        def follower(item: EventBody | MootError) -> None:
             # A lane that closes fails what still waits in it.
             if isinstance(item, MootError) and not answer.done():
                 answer.set_exception(Unavailable(item.message, fix=f"Nothing has changed; try the {what} later."))

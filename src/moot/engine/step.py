@@ -8,7 +8,7 @@ from typing import assert_never
 
 from moot.domain.errors import ModelError
 from moot.domain.events import (
-    Event,
+    EventBody,
     ModelRetrying,
     TextChunk,
     TextDiscarded,
@@ -54,7 +54,7 @@ class Step:
     """Reads one model call and announces it. At most one segment is open at a time."""
 
     def __init__(
-        self, *, speaker: str, emit: Callable[[Event], None], rng: Random, taken: Collection[str] = ()
+        self, *, speaker: str, emit: Callable[[EventBody], None], rng: Random, taken: Collection[str] = ()
     ) -> None:
         self._speaker = speaker
         self._taken = taken

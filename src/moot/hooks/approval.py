@@ -11,8 +11,8 @@ import msgspec
 from moot.domain.abilities import Binds, Previews, Renders
 from moot.domain.approval import COMMANDS, LINE, NO_RULE, digest
 from moot.domain.ask import Ask, AskKind, AskState, Binding
-from moot.domain.events import Event
-from moot.domain.gate_config import InterceptorConfig
+from moot.domain.config import InterceptorConfig
+from moot.domain.events import EventBody
 from moot.domain.ports import GateCall, Proceed, ToolResult
 from moot.domain.prompt import Safety, Sink
 from moot.domain.redaction import mask_arguments
@@ -33,7 +33,7 @@ class RequestsApproval(Protocol):
     @property
     def rules(self) -> AllowsByRule: ...
     def is_carried_over(self, run_id: str, call_id: str) -> bool: ...
-    async def request_approval(self, ask: Ask, emit: Callable[[Event], None], *, seconds: float) -> AskState: ...
+    async def request_approval(self, ask: Ask, emit: Callable[[EventBody], None], *, seconds: float) -> AskState: ...
 
 
 class Keeps(Protocol):

@@ -8,8 +8,8 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
+from moot.domain.config import KnowledgeConfig
 from moot.domain.learning import Knowledge, Learnings, result_key
-from moot.domain.learning_config import KnowledgeConfig
 from moot.domain.output import is_binary, shorten
 from moot.domain.ports import Clock, GateCall, Proceed, ToolResult
 from moot.domain.prompt import Sink, ToolSpec

@@ -5,8 +5,8 @@ from asyncio import Future
 from collections.abc import Callable
 from typing import Protocol
 
-from moot.domain.agent_config import RunLedgerConfig
 from moot.domain.agent_run import AgentRun, Condition
+from moot.domain.config import RunLedgerConfig
 from moot.domain.errors import MootError
 from moot.domain.ledger import blocked
 from moot.domain.ports import Clock

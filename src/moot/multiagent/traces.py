@@ -6,7 +6,7 @@ from typing import Protocol
 from moot.domain.ask import Ask
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
-from moot.domain.events import AskClosed, AskOpened, Event, ModelRetrying
+from moot.domain.events import AskClosed, AskOpened, EventBody, ModelRetrying
 from moot.domain.ports import Clock
 from moot.domain.run import RunRequest
 from moot.domain.trace import TraceKind, TraceNote, fitted
@@ -54,7 +54,7 @@ class _Watch:
         self._run_id = request.id
         self._agent = request.speaker
 
-    def __call__(self, item: Event | MootError) -> None:
+    def __call__(self, item: EventBody | MootError) -> None:
         match item:
             case AskOpened(ask) | AskClosed(ask):
                 # What a teammate asks is told here too; it belongs into its own trace.

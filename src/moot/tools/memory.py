@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
+from moot.domain.config import MemoryConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.memory import Memories, Memory, MemoryKind, check_sizes, clamp, kind_of
-from moot.domain.memory_config import MemoryConfig
 from moot.domain.ports import Clock, RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER, owner_of

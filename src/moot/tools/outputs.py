@@ -12,11 +12,11 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from moot.domain.config import OutputConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.ids import make_id
 from moot.domain.output import LINE_LENGTH, Output, Outputs, Page, is_binary, page, shorten
-from moot.domain.output_config import OutputConfig
 from moot.domain.ports import Clock, GateCall, RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.tools import output_search

@@ -10,7 +10,7 @@ from moot.domain.events import (
     AskClosed,
     AskOpened,
     Compacted,
-    Event,
+    EventBody,
     ModelRetrying,
     RunEnded,
     RunQueued,
@@ -47,7 +47,9 @@ class CachedEvent:
 
     __slots__ = ("_feed_json", "_feed_payload", "_json", "_payload", "at", "event", "key", "speaker")
 
-    def __init__(self, event: Event, *, key: ConversationKey | None = None, speaker: str = "", at: float = 0.0) -> None:
+    def __init__(
+        self, event: EventBody, *, key: ConversationKey | None = None, speaker: str = "", at: float = 0.0
+    ) -> None:
         self.event = event
         self.key = key
         self.speaker = speaker
@@ -100,7 +102,7 @@ class EncodeOnce:
         self._last: CachedEvent | None = None
 
     def __call__(
-        self, event: Event, *, key: ConversationKey | None = None, speaker: str = "", at: float = 0.0
+        self, event: EventBody, *, key: ConversationKey | None = None, speaker: str = "", at: float = 0.0
     ) -> CachedEvent:
         """Readers of a stream need no key; whoever is told of many conversations does."""
         last = self._last
@@ -111,13 +113,13 @@ class EncodeOnce:
         return last
 
 
-def stream_event(event: Event) -> pb.StreamEvent:
+def stream_event(event: EventBody) -> pb.StreamEvent:
     message = pb.StreamEvent()
     fill_stream(message, event)
     return message
 
 
-def fill_stream(out: pb.StreamEvent, event: Event) -> None:
+def fill_stream(out: pb.StreamEvent, event: EventBody) -> None:
     """Write the event into `out`: filling in place costs a third of building from the leaves."""
     match event:
         case TextChunk(content):
@@ -256,7 +258,7 @@ def error_message(error: MootError) -> pb.ErrorMsg:
     return pb.ErrorMsg(code=error.code, message=clean(error.message), type=error.type, fix=clean(error.fix))
 
 
-def agent_event(event: Event, *, key: ConversationKey, speaker: str, at: float) -> pb.AgentEventMsg:
+def agent_event(event: EventBody, *, key: ConversationKey, speaker: str, at: float) -> pb.AgentEventMsg:
     """What SubscribeEvents is told of an event: the same facts, flat, with whose conversation it was."""
     message = pb.AgentEventMsg(agent=key.agent, sender=key.sender, speaker=speaker)
     message.timestamp = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -264,7 +266,7 @@ def agent_event(event: Event, *, key: ConversationKey, speaker: str, at: float) 
     return message
 
 
-def _fill_feed(out: pb.AgentEventMsg, event: Event) -> None:  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
+def _fill_feed(out: pb.AgentEventMsg, event: EventBody) -> None:  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
     match event:
         case TextChunk(content):
             out.kind, out.content = pb.TEXT_DELTA, clean(content)

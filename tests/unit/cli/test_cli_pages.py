@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from moot.cli.memory import _every_conversation
+from moot.cli.commands.memory import _every_conversation
 from moot.wire import moot_pb2 as pb
 
 

@@ -12,7 +12,7 @@ from moot.domain.agent import Agent
 from moot.domain.config import Config, ModelConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, StoreError
-from moot.domain.events import Event, RunEnded
+from moot.domain.events import EventBody, RunEnded
 from moot.domain.message import Entry, Message
 from moot.domain.ports import GateCall, RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
@@ -25,7 +25,7 @@ from moot.engine.loop import Loop, LoopParts
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Brief, Briefing, Turn
-from moot.engine.turns import Wiring
+from moot.engine.wiring import Wiring
 from moot.models.scripted import Rule, RuleCall, ScriptedModel
 from moot.store.sqlite import SqliteStore, open_store
 from tests.unit.shelves import ADA, SetClock, asks_over
@@ -160,7 +160,7 @@ class Engine:
         """The end of a turn, or the error that took its place."""
         over: asyncio.Future[RunEnd | MootError] = asyncio.get_running_loop().create_future()
 
-        def follow(item: Event | MootError) -> None:
+        def follow(item: EventBody | MootError) -> None:
             if isinstance(item, RunEnded | MootError) and not over.done():
                 over.set_result(item.end if isinstance(item, RunEnded) else item)
 
@@ -181,13 +181,26 @@ async def _lost(run_id: str, call_id: str) -> str:
     raise AssertionError((run_id, call_id))
 
 
+def _agent(name: str) -> Agent:
+    return Agent(name=name, description="", instruction="You act.")
+
+
+def _config() -> Config:
+    return Config(default_model="m", models={})
+
+
 @asynccontextmanager
-async def engine(folder: Path, *rules: Rule, brief: Brief = _unbriefed) -> AsyncIterator[Engine]:
+async def engine(
+    folder: Path,
+    *rules: Rule,
+    brief: Brief = _unbriefed,
+    agents: Callable[[str], Agent] = _agent,
+    config: Callable[[], Config] = _config,
+) -> AsyncIterator[Engine]:
     store = await open_store(folder / "moot.db")
     supervisor, clock, disk, act, notes = Supervisor(), SetClock(), Disk(store), Act(store), Notes()
     model = ScriptedModel(ModelConfig(name="m", provider="scripted"), rules=rules or (CALLING, TALKING))
     tools: dict[str, Tool] = {"act": act}
-    config = Config(default_model="m", models={})
     compaction, asks = Compaction(store=disk, clock=clock), asks_over(store, clock=clock)
     loop = Loop(
         LoopParts(
@@ -195,7 +208,6 @@ async def engine(folder: Path, *rules: Rule, brief: Brief = _unbriefed) -> Async
             brief=brief,
             asks=asks,
             compaction=compaction,
-            config=lambda: config,
             notes=notes,
             clock=clock,
             rng=Random(1),
@@ -205,9 +217,9 @@ async def engine(folder: Path, *rules: Rule, brief: Brief = _unbriefed) -> Async
         store=disk,
         loop=loop,
         compaction=compaction,
-        agents=lambda name: Agent(name=name, description="", instruction="You act."),
+        agents=agents,
         models=lambda _name: model,
-        config=lambda: config,
+        config=config,
         workspace=lambda _key: str(folder),
         clock=clock,
         asks=asks,

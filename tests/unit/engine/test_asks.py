@@ -5,7 +5,7 @@ from pathlib import Path
 
 from moot.domain.approval import Decision
 from moot.domain.ask import Ask, AskKind, AskState, Question
-from moot.domain.events import Event
+from moot.domain.events import EventBody
 from moot.store.asks import SqliteAsks
 from moot.store.sqlite import open_store
 from tests.unit.shelves import ADA, SetClock, approval, asks_over, talk
@@ -52,7 +52,7 @@ async def test_what_was_granted_and_not_used_in_its_time_is_asked_again(tmp_path
         await store.close()
 
 
-def unheard(_event: Event) -> None:
+def unheard(_event: EventBody) -> None:
     """Nobody looks."""
 
 

@@ -3,7 +3,7 @@
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, NotFound
 from moot.domain.events import (
-    Event,
+    EventBody,
     RunEnded,
     RunStarted,
     TextChunk,
@@ -19,8 +19,8 @@ KEY = ConversationKey("crab", "user")
 END = RunEnded("crab", RunEnd(outcome=Outcome.COMPLETED))
 
 
-def heard(feed: Feed) -> list[Event | MootError]:
-    story: list[Event | MootError] = []
+def heard(feed: Feed) -> list[EventBody | MootError]:
+    story: list[EventBody | MootError] = []
     feed.follow(story.append)
     return story
 
@@ -49,7 +49,7 @@ def test_a_late_follower_is_not_told_what_was_taken_back() -> None:
 
 def test_who_leaves_hears_no_more() -> None:
     feed = Feed(KEY, speaker="crab")
-    story: list[Event | MootError] = []
+    story: list[EventBody | MootError] = []
     leave = feed.follow(story.append)
 
     leave()

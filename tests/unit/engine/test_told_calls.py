@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from moot.domain.events import Event, ToolFinished, ToolsStarted
+from moot.domain.events import EventBody, ToolFinished, ToolsStarted
 from moot.domain.message import ToolCall
 from moot.domain.ports import GateCall, RunContext, ToolResult
 from moot.domain.prompt import ToolSpec
@@ -66,7 +66,7 @@ def test_a_call_is_said_by_its_tool_in_one_line_or_not_at_all(name: str, argumen
 
 
 async def test_a_run_tells_the_line_and_leaves_the_wait_for_people_out_of_what_a_call_took(tmp_path: Path) -> None:
-    told: list[Event] = []
+    told: list[EventBody] = []
     async with engine(tmp_path) as desk:
 
         def first(context: RunContext) -> None:

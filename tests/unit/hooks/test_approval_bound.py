@@ -12,8 +12,8 @@ import pytest
 
 from moot.domain.approval import LINE, Decision, describe_rules
 from moot.domain.ask import Ask, Binding
-from moot.domain.events import AskOpened, Event
-from moot.domain.gate_config import InterceptorConfig
+from moot.domain.config import InterceptorConfig
+from moot.domain.events import AskOpened, EventBody
 from moot.domain.message import ToolCall
 from moot.domain.ports import GateCall, RunContext, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
@@ -92,7 +92,7 @@ class Desk:
         opened = self.opened
         opened.clear()
 
-        def emit(event: Event) -> None:
+        def emit(event: EventBody) -> None:
             if isinstance(event, AskOpened):
                 self.asked.append(event.ask)
                 opened.set()

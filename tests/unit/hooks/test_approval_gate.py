@@ -13,9 +13,9 @@ import pytest
 
 from moot.domain.approval import Decision, describe_rules, make_rules
 from moot.domain.ask import Ask, AskState
+from moot.domain.config import InterceptorConfig
 from moot.domain.errors import MootError
-from moot.domain.events import AskOpened, Event
-from moot.domain.gate_config import InterceptorConfig
+from moot.domain.events import AskOpened, EventBody
 from moot.domain.message import ToolCall
 from moot.domain.ports import GateCall, Hook, RunContext, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
@@ -30,7 +30,7 @@ from moot.hooks.kept_arguments import KeptArguments
 from moot.hooks.security import SecurityFilter
 from moot.store.asks import SqliteAsks
 from moot.store.sqlite import open_store
-from tests.unit.daemon.vault_kit import vault_at
+from tests.unit.daemon.vault.vault_kit import vault_at
 from tests.unit.shelves import approval, asks_over, context, talk
 
 SECRET = {"type": "string", SECRET_MARK: True}
@@ -73,7 +73,7 @@ class Bench:
     opened: list[Ask] = field(default_factory=list)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: EventBody) -> None:
         if isinstance(event, AskOpened):
             self.opened.append(event.ask)
             self.asked.set()

@@ -19,9 +19,9 @@ from moot.domain.ports import (
 )
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.domain.usage import Usage
-from moot.hooks.masks import ModelMasks
-from moot.hooks.redaction import Redactor
 from moot.models.discretion import Discretion
+from moot.redaction.masks import ModelMasks
+from moot.redaction.redactor import Redactor
 
 SECRET = "zq-9f8e7d6c5b4a"
 MAIL = "ada@example.org"

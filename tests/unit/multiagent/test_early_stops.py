@@ -6,17 +6,17 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
 
-from moot.domain.agent_config import AgentConfig
 from moot.domain.agent_run import AgentRun, AgentRunStatus, Condition, Delivery
+from moot.domain.config import AgentConfig
 from moot.domain.errors import MootError, StoreError
-from moot.domain.events import Event, RunEnded
+from moot.domain.events import EventBody, RunEnded
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.supervisor import Supervisor
 from moot.models.scripted import Rule
-from moot.multiagent.crew import Crew, Wish
-from moot.multiagent.making import in_background, request_of
 from moot.multiagent.partition import Partition
-from moot.multiagent.teammates import Teammates
+from moot.multiagent.teammates.run_factory import in_background, request_of
+from moot.multiagent.teammates.spawn_request import Crew, Wish
+from moot.multiagent.teammates.teammates import Teammates
 from moot.store.agent_runs import SqliteAgentRuns
 from tests.daemon_process import eventually
 from tests.unit.engine.engine_kit import Engine, engine
@@ -112,7 +112,7 @@ async def test_a_message_that_is_killed_as_soon_as_it_is_sent_is_not_answered(tm
     async with engine(tmp_path, Rule(hang=True)) as built:
         ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
-        def follower(item: Event | MootError) -> None:
+        def follower(item: EventBody | MootError) -> None:
             if isinstance(item, RunEnded):
                 ended.set_result(item.end.outcome)
 

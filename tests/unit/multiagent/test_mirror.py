@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from moot.domain.agent_config import RunLedgerConfig
 from moot.domain.agent_run import AgentRun, AgentRunStatus, Block, Condition, GrantState
+from moot.domain.config import RunLedgerConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.ledger import LedgerEntry, LedgerType, blocked, replay
 from moot.multiagent.mirror import Mirror

@@ -10,6 +10,7 @@ import apsw
 from moot.domain.agent_run import AgentRun, Delivery
 from moot.domain.approval import Decision
 from moot.domain.ask import Ask, AskKind, Question
+from moot.domain.config import OutputConfig
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.doomed import Doomed
 from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, result_key
@@ -17,7 +18,6 @@ from moot.domain.memory import Memory
 from moot.domain.message import Message, Role, Thinking, ToolCall, tool_result
 from moot.domain.note import Note, NoteKind
 from moot.domain.output import Output
-from moot.domain.output_config import OutputConfig
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.task import Task
 from moot.domain.trace import TraceKind, TraceNote

@@ -12,7 +12,7 @@ from moot.domain.events import (
     AskClosed,
     AskOpened,
     Compacted,
-    Event,
+    EventBody,
     ModelRetrying,
     RunEnded,
     RunQueued,
@@ -72,7 +72,7 @@ END = RunEnd(
     usage=Usage(prompt=5, completion=3, cache_hit=2), cost=0.5, steps=4,
 )  # fmt: skip
 
-FORMS: list[tuple[Event, str, pb.StreamEvent, "pb.AgentEventKind.ValueType"]] = [
+FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind.ValueType"]] = [
     (RunQueued(2), "queued", pb.StreamEvent(queued=pb.QueuedEvent(position=2)), pb.QUEUED),
     (RunStarted("crab", 3), "start", pb.StreamEvent(start=pb.StreamStart(agent="crab", user_seq=3)), pb.STARTED),
     (TextStarted("a"), "text_start", pb.StreamEvent(text_start=pb.TextStartEvent(agent="a")), pb.TEXT_START),
@@ -194,12 +194,12 @@ FORMS: list[tuple[Event, str, pb.StreamEvent, "pb.AgentEventKind.ValueType"]] = 
 
 
 def test_every_event_is_in_the_table() -> None:
-    assert {type(form[0]) for form in FORMS} == set(get_args(Event))
+    assert {type(form[0]) for form in FORMS} == set(get_args(EventBody))
 
 
 @pytest.mark.parametrize(("event", "name", "message", "kind"), FORMS)
 def test_an_event_has_its_form_on_a_stream(
-    event: Event, name: str, message: pb.StreamEvent, kind: "pb.AgentEventKind.ValueType"
+    event: EventBody, name: str, message: pb.StreamEvent, kind: "pb.AgentEventKind.ValueType"
 ) -> None:
     assert stream_event(event) == message
     assert stream_event(event).WhichOneof("event") == name

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moot.cli import background, output
+from moot.cli import daemon_process, output
 from moot.cli.connect import answers, daemon_client, paths, remote_address
 from moot.cli.options import conversation
 from moot.client.errors import Unreachable
@@ -102,6 +102,6 @@ async def _is_there() -> bool:
 
 async def _start_daemon(room: "Room") -> None:
     try:
-        room.tell(f"started the daemon (pid {await background.start(paths(), answers)})")
+        room.tell(f"started the daemon (pid {await daemon_process.start(paths(), answers)})")
     except MootError as error:
         room.give_up_sending(error)

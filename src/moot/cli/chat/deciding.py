@@ -6,8 +6,8 @@ Only a line that is a decision and nothing else decides, and only what stood on 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from moot.cli import approvals, safe, whoasks
 from moot.cli.chat.lines import Line
+from moot.cli.render import approvals, asker_lines, sanitize
 from moot.wire import moot_pb2 as pb
 
 _LINE_COLUMNS = 100
@@ -119,23 +119,23 @@ class Deciding:
         if approval is None:
             return []
         if behind:
-            return [[("class:dim", f"  ({safe.exact_line(approval.tool)} waits for your approval after that)")]]
-        question = ("class:question", f"allow {safe.exact_line(approval.tool)}?  ")
+            return [[("class:dim", f"  ({sanitize.exact_line(approval.tool)} waits for your approval after that)")]]
+        question = ("class:question", f"allow {sanitize.exact_line(approval.tool)}?  ")
         keys, *more = self._choices(approval)
         if self._above == (_which(approval), at):
             return [[question, ("class:keys", keys)], *more]
         head: list[Line] = [
-            [question, ("class:call", safe.exact_line(approval.line, _LINE_COLUMNS))],
-            *([("class:notice", f"  {safe.fit(line, _REASON_COLUMNS)}")] for line in whoasks.lines(approval)),
-            [("class:notice", f"  {safe.exact_line(approval.reason, _REASON_COLUMNS)}")],
+            [question, ("class:call", sanitize.exact_line(approval.line, _LINE_COLUMNS))],
+            *([("class:notice", f"  {sanitize.fit(line, _REASON_COLUMNS)}")] for line in asker_lines.lines(approval)),
+            [("class:notice", f"  {sanitize.exact_line(approval.reason, _REASON_COLUMNS)}")],
         ]
-        if len(safe.exact_line(approval.line)) > _LINE_COLUMNS:
-            head.append([("class:notice", f"  cut; all of it: moot inbox show {safe.line(approval.ask_id)}")])
+        if len(sanitize.exact_line(approval.line)) > _LINE_COLUMNS:
+            head.append([("class:notice", f"  cut; all of it: moot inbox show {sanitize.line(approval.ask_id)}")])
         return [*head, [("class:keys", f"  {keys}")], *more]
 
     def _choices(self, approval: pb.ApprovalEvent) -> tuple[str, Line]:
         """The keys, and what else there is to know about them."""
-        rule = safe.exact_line(approval.rule)
+        rule = sanitize.exact_line(approval.rule)
         other = "anything else is a message and waits for its turn"
         if not rule:
             why = "".join(f" ({line})" for line in approvals.once_only(approval))

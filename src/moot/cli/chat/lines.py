@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from moot.cli import approvals, calls, safe, voices, whoasks
+from moot.cli.render import approvals, asker_lines, calls, colours, sanitize
 from moot.wire import moot_pb2 as pb
 
 Line = list[tuple[str, str]]
@@ -21,18 +21,18 @@ _GUTTER = f"    {approvals.GUTTER}"
 
 
 def name_style(name: str, primary: str) -> str:
-    return "bold ansi" + voices.colour(name, primary).replace("_", "")
+    return "bold ansi" + colours.colour(name, primary).replace("_", "")
 
 
 def asked(entry: pb.HistoryMessage, primary: str) -> list[Line]:
     """What came in: the person's words, or those of a teammate that reports."""
-    return said(entry.agent or voices.USER, entry.content, primary, note=MATE_NOTE)
+    return said(entry.agent or colours.USER, entry.content, primary, note=MATE_NOTE)
 
 
 def said(name: str, text: str, primary: str, *, note: str = "") -> list[Line]:
     """Somebody's words: the name once, then the text as it is."""
     fence = Fence()
-    first, *more = [(fence.style(line), line) for line in safe.clean(text).rstrip().split("\n")]
+    first, *more = [(fence.style(line), line) for line in sanitize.clean(text).rstrip().split("\n")]
     return [[*head(name, primary, note), first], *([line] for line in more)]
 
 
@@ -56,24 +56,24 @@ class Fence:
 
 def head(name: str, primary: str, note: str = "") -> Line:
     """Who speaks; whoever is neither the person nor the primary is a guest, unless the note says otherwise."""
-    line: Line = [(name_style(name, primary), safe.line(name))]
-    if name not in (voices.USER, primary):
+    line: Line = [(name_style(name, primary), sanitize.line(name))]
+    if name not in (colours.USER, primary):
         line.append(("class:dim", note or GUEST_NOTE))
     return [*line, ("class:dim", " › ")]
 
 
 def dim(text: str) -> Line:
-    return [("class:dim", safe.line(text))]
+    return [("class:dim", sanitize.line(text))]
 
 
 def notice(text: str) -> Line:
     """Something Moot itself has to say."""
-    return [("class:notice", f"· {safe.line(text)}")]
+    return [("class:notice", f"· {sanitize.line(text)}")]
 
 
 def trouble(text: str, fix: str = "") -> list[Line]:
-    lines: list[Line] = [[("class:error", f"✗ {part}")] for part in safe.clean(text).split("\n")]
-    return lines + ([[("class:dim", f"  {safe.line(fix)}")]] if fix else [])
+    lines: list[Line] = [[("class:error", f"✗ {part}")] for part in sanitize.clean(text).split("\n")]
+    return lines + ([[("class:dim", f"  {sanitize.line(fix)}")]] if fix else [])
 
 
 def tool(call: pb.ToolCallInfo, result: pb.ToolResultEvent, columns: int = 2 * _TOOL_COLUMNS) -> Line:
@@ -101,8 +101,8 @@ def result(entry: pb.HistoryMessage) -> Line:
 def approval(event: pb.ApprovalEvent) -> list[Line]:
     """A call that waits for its owner, with what it would change."""
     shown: list[Line] = [
-        [("class:notice", f"  ⚠ {safe.exact_line(event.tool)} waits for you: {safe.exact_line(event.reason)}")],
-        *([("class:notice", f"    {line}")] for line in whoasks.lines(event)),
+        [("class:notice", f"  ⚠ {sanitize.exact_line(event.tool)} waits for you: {sanitize.exact_line(event.reason)}")],
+        *([("class:notice", f"    {line}")] for line in asker_lines.lines(event)),
         *([(HANG, _GUTTER), (CODE, line)] for line in approvals.call(event)),
     ]
     return shown + [[(HANG, _GUTTER), (_changed(row), row)] for row in approvals.preview(event)]
@@ -118,12 +118,12 @@ def _changed(row: str) -> str:
 def decided(event: pb.ApprovalEvent, state: str, here: str = "") -> Line:
     """What became of an approval; `here` is what was decided on this screen."""
     good = f"✓ {approvals.allowed(event.kind, here)}"
-    said = {"granted": good, "used": good, "denied": "✗ denied"}.get(state, f"✗ {safe.line(state)}")
-    return [("class:dim", f"  {said}: {safe.line(event.line, _TOOL_COLUMNS)}")]
+    said = {"granted": good, "used": good, "denied": "✗ denied"}.get(state, f"✗ {sanitize.line(state)}")
+    return [("class:dim", f"  {said}: {sanitize.line(event.line, _TOOL_COLUMNS)}")]
 
 
 def divider(text: str) -> Line:
-    return [("class:dim", f"── {safe.line(text)} ──")]
+    return [("class:dim", f"── {sanitize.line(text)} ──")]
 
 
 def history(messages: Iterable[pb.HistoryMessage], primary: str) -> list[Line]:
@@ -146,4 +146,4 @@ def history(messages: Iterable[pb.HistoryMessage], primary: str) -> list[Line]:
 def ending(outcome: str, error: str) -> Line:
     text = f"{outcome.replace('_', ' ')}: {error}" if error else outcome.replace("_", " ")
     quiet = outcome in ("cancelled", "interrupted")
-    return [("class:notice" if quiet else "class:error", f"  ({safe.line(text)})")]
+    return [("class:notice" if quiet else "class:error", f"  ({sanitize.line(text)})")]

@@ -8,7 +8,6 @@ from typing import Any
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
-from moot.cli import hands, questions, safe, voices, whoasks
 from moot.cli.chat import lines, toolbar
 from moot.cli.chat.answering import Answering
 from moot.cli.chat.company import Company, Introduce, turns
@@ -20,6 +19,8 @@ from moot.cli.chat.screen import Screen
 from moot.cli.chat.slash import Slash
 from moot.cli.chat.view import RunView
 from moot.cli.chat.wrap import rows as broken
+from moot.cli.follow import tool_notices
+from moot.cli.render import asker_lines, colours, questions, sanitize
 from moot.client.connection import Connection, Runnable
 from moot.client.errors import Unreachable
 from moot.domain.errors import MootError, NotFound
@@ -110,7 +111,7 @@ class Room:
     async def refresh_agents(self) -> list[pb.AgentInfo]:
         found = (await self.request(pb.ClientMessage(list_agents=pb.ListAgentsMsg()))).agent_list.agents
         self._agents = {info.name: info.description for info in found if info.status == "active"}
-        self._model = next((hands.model(info) for info in found if info.name == self.agent), self._model)
+        self._model = next((tool_notices.model(info) for info in found if info.name == self.agent), self._model)
         return list(found)
 
     def guests(self) -> Mapping[str, str]:
@@ -308,7 +309,7 @@ class Room:
         question = self._answering.part(asked)
         given = questions.answer(question, typed)
         shown: list[Line] = [[("class:dim", line)] for line in questions.asked(question)]
-        self.screen.show(*shown, *lines.said(voices.USER, given, self.agent))
+        self.screen.show(*shown, *lines.said(colours.USER, given, self.agent))
         if answers := self._answering.take(asked, given):
             content = questions.reply(asked.questions, answers)
             self._asks.pop(asked.ask_id, None)
@@ -348,11 +349,11 @@ class Room:
         asked = self._asked()
         if asked is not None:
             shown = questions.lines(self._answering.part(asked))
-            rows += [[("class:notice", line)] for line in whoasks.lines(asked)]
+            rows += [[("class:notice", line)] for line in asker_lines.lines(asked)]
             rows += [[("class:question", shown[0])], *([("", line)] for line in shown[1:])]
         rows += self._deciding.rows(behind=asked is not None, at=self.screen.shown)
         rows += [self._queued(view) for view in self._views if not view.started and view.echo]
-        rows += [[("class:dim", f"⋯ {safe.line(text, 60)}  (queued)")] for text in self._company.others_queued()]
+        rows += [[("class:dim", f"⋯ {sanitize.line(text, 60)}  (queued)")] for text in self._company.others_queued()]
         rows += [lines.dim(f"⋯ {outgoing.typed}") for outgoing in self._unsent]
         rows += [lines.dim(f"⋯ {each.message.decision}: {each.shown.line}") for each in self._decisions.held]
         fragments: StyleAndTextTuples = []
@@ -366,27 +367,27 @@ class Room:
         now = time.monotonic()
         frame = _FRAMES[int(now * 10) % len(_FRAMES)]
         seconds = f" {now - view.since:.0f}s" if now - view.since >= 1 else ""
-        head = f"{frame} {safe.line(view.speaker)} "
-        room = max(10, self.screen.columns() - safe.columns(head) - len(seconds))
+        head = f"{frame} {sanitize.line(view.speaker)} "
+        room = max(10, self.screen.columns() - sanitize.columns(head) - len(seconds))
         return [
             (lines.name_style(view.speaker, self.agent), head),
-            ("class:dim", safe.fit(view.status, room) + seconds),
+            ("class:dim", sanitize.fit(view.status, room) + seconds),
         ]
 
     def _queued(self, view: RunView) -> Line:
         place = f"queued {view.position}" if view.position else "sending"
-        return [("class:dim", f"⋯ {safe.line(view.echo, 60)}  ({place})")]
+        return [("class:dim", f"⋯ {sanitize.line(view.echo, 60)}  ({place})")]
 
     def prompt(self) -> StyleAndTextTuples:
         return [("class:prompt", "answer › " if self._asked() is not None else "› ")]
 
     def toolbar(self) -> StyleAndTextTuples:
         queued = sum(1 for view in self._views if view.position) + len(self._company.others_queued())
-        cost = voices.cost(self._cost) if self._cost else ""
-        tokens = f"{voices.count(self._tokens)} tokens" if self._tokens else ""
-        model = safe.line(self._model)
+        cost = colours.cost(self._cost) if self._cost else ""
+        tokens = f"{colours.count(self._tokens)} tokens" if self._tokens else ""
+        model = sanitize.line(self._model)
         facts = [
-            safe.line(self.agent),
+            sanitize.line(self.agent),
             model,
             tokens,
             cost,

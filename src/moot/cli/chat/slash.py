@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from moot.cli import safe, voices
 from moot.cli.chat import lines
 from moot.cli.chat.lines import Line
 from moot.cli.chat.screen import Screen
+from moot.cli.render import colours, sanitize
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 
@@ -56,7 +56,7 @@ class Slash:
         meant = [command for command in COMMANDS if name and command.startswith(name)]
         if name not in COMMANDS and len(meant) != 1:
             several = f"; it could be /{' or /'.join(meant)}" if meant else ""
-            raise BadRequest(f"there is no /{safe.line(name)}{several}", fix="/help lists what there is.")
+            raise BadRequest(f"there is no /{sanitize.line(name)}{several}", fix="/help lists what there is.")
         command = name if name in COMMANDS else meant[0]
         shown: list[Line] = await getattr(self, f"_{command}")(rest.strip())
         return shown
@@ -65,7 +65,7 @@ class Slash:
         """The end of a conversation, under its title."""
         shown: list[Line] = []
         if history.title:
-            shown.append([("bold", safe.line(history.title))])
+            shown.append([("bold", sanitize.line(history.title))])
         recent = messages[-_RECENT:]
         if len(recent) < len(messages):
             shown.append(
@@ -88,7 +88,7 @@ class Slash:
         agent, sender = self._room.agent, self._room.sender
         if number:
             if not number.isdecimal():
-                raise BadRequest(f"{safe.line(number)} is not a number", fix="/archives lists them.")
+                raise BadRequest(f"{sanitize.line(number)} is not a number", fix="/archives lists them.")
             request = pb.GetArchiveMsg(agent=agent, sender=sender, number=int(number))
             archive = (await self._room.request(pb.ClientMessage(get_archive=request))).archive
             return self._archive(archive)
@@ -97,7 +97,7 @@ class Slash:
         rows: list[Line] = [
             [
                 ("bold", f"{info.number:>3} "),
-                ("", safe.line(info.title)),
+                ("", sanitize.line(info.title)),
                 ("class:dim", f"  {info.first_seq}–{info.last_seq}"),
             ]
             for info in found
@@ -105,7 +105,7 @@ class Slash:
         return rows or [lines.notice("no archive yet")]
 
     def _archive(self, archive: pb.ArchiveInfo) -> list[Line]:
-        summary: list[Line] = [[("class:dim", line)] for line in safe.clean(archive.summary).split("\n")]
+        summary: list[Line] = [[("class:dim", line)] for line in sanitize.clean(archive.summary).split("\n")]
         head = lines.divider(f"archive {archive.number}: {archive.title}")
         return [head, *summary, *lines.history(archive.messages, self._room.agent), lines.divider("end of archive")]
 
@@ -131,7 +131,9 @@ class Slash:
     async def _title(self, _: str) -> list[Line]:
         title = (await self._room.history()).title
         return (
-            [[("bold", safe.line(title))]] if title else [lines.notice("it has no title yet; the agent gives it one")]
+            [[("bold", sanitize.line(title))]]
+            if title
+            else [lines.notice("it has no title yet; the agent gives it one")]
         )
 
     async def _usage(self, _: str) -> list[Line]:
@@ -139,10 +141,10 @@ class Slash:
         found = (await self._room.request(pb.ClientMessage(get_usage=request))).usage.usage
         rows: list[Line] = [
             [
-                ("bold", safe.line(info.model) or "no model"),
-                ("", f"  {voices.plural(info.runs, 'run')}, {voices.count(info.prompt)} in, "),
-                ("", f"{voices.count(info.completion)} out, "),
-                ("", voices.cost(info.cost)),
+                ("bold", sanitize.line(info.model) or "no model"),
+                ("", f"  {colours.plural(info.runs, 'run')}, {colours.count(info.prompt)} in, "),
+                ("", f"{colours.count(info.completion)} out, "),
+                ("", colours.cost(info.cost)),
             ]
             for info in found
         ]
@@ -154,11 +156,11 @@ class Slash:
             if info.flaw:
                 shown += lines.trouble(info.flaw)
             else:
-                name = safe.line(info.name)
+                name = sanitize.line(info.name)
                 shown.append(
                     [
                         (f"{lines.HANG} {lines.name_style(info.name, self._room.agent)}", f"{name:<14} "),
-                        ("", safe.line(info.description)),
+                        ("", sanitize.line(info.description)),
                     ]
                 )
         return shown

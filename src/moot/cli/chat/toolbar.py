@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from moot.cli import safe
+from moot.cli.render import sanitize
 
 _BETWEEN = "   "
 
@@ -16,15 +16,15 @@ def row(facts: Sequence[str], keys: Sequence[str], width: int, *, spare: Sequenc
     kept = [fact for fact in facts if fact]
     shown = list(keys)
     gone = [fact for fact in spare if fact]
-    while safe.columns(_text(kept, shown)) > width and (len(shown) > 1 or gone):
+    while sanitize.columns(_text(kept, shown)) > width and (len(shown) > 1 or gone):
         if len(shown) > 1:
             del shown[0]
         else:
             kept.remove(gone.pop(0))
-    if safe.columns(_text(kept, shown)) <= width:
+    if sanitize.columns(_text(kept, shown)) <= width:
         return _text(kept, shown)
     hint = _BETWEEN + " · ".join(shown)
-    return safe.fit(" " + " · ".join(kept), max(1, width - safe.columns(hint))) + hint
+    return sanitize.fit(" " + " · ".join(kept), max(1, width - sanitize.columns(hint))) + hint
 
 
 def _text(facts: Sequence[str], keys: Sequence[str]) -> str:

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from moot.cli import calls, questions, safe, voices
 from moot.cli.chat import lines
 from moot.cli.chat.lines import CODE, PROSE, Fence, Line
 from moot.cli.chat.wrap import cut
-from moot.cli.questions import ASK_TOOL
+from moot.cli.render import calls, colours, questions, sanitize
+from moot.cli.render.questions import ASK_TOOL
 from moot.wire import moot_pb2 as pb
 
 # A line without a place to break it stays in the live area until it ends, unless it grows longer than this.
@@ -60,7 +60,7 @@ class RunView:
         if self._text:
             return [*self._head(), (self._fence.peek(self._text), self._text.expandtabs(4))]
         if self._thought:
-            return [("class:dim", f"∴ {safe.line(self._thought[-_THOUGHT_COLUMNS:])}")]
+            return [("class:dim", f"∴ {sanitize.line(self._thought[-_THOUGHT_COLUMNS:])}")]
         return []
 
     def take(self, event: pb.StreamEvent) -> list[Line]:
@@ -91,13 +91,13 @@ class RunView:
         return []
 
     def _on_thinking_end(self, _: pb.ThinkingEndEvent) -> list[Line]:
-        thought, self._thought = safe.line(self._thought, _THOUGHT_COLUMNS), ""
+        thought, self._thought = sanitize.line(self._thought, _THOUGHT_COLUMNS), ""
         seconds = self._clock() - self.since
         return [[("class:dim", f"∴ thought for {seconds:.0f}s · {thought}")]] if thought else []
 
     def _on_chunk(self, event: pb.StreamChunk) -> list[Line]:
         self._do("writing")
-        self._text += safe.clean(event.content)
+        self._text += sanitize.clean(event.content)
         *whole, self._text = self._text.split("\n")
         finished = [self._headed(text) for text in whole if text or self._named]
         return finished + self._full_rows()
@@ -118,7 +118,7 @@ class RunView:
         if call.name == ASK_TOOL and not event.is_error:
             elsewhere, self._answered_elsewhere = self._answered_elsewhere, False
             # The question and its answer stand on the screen already, unless somebody else gave it.
-            return lines.said(voices.USER, event.output, self._primary) if elsewhere else []
+            return lines.said(colours.USER, event.output, self._primary) if elsewhere else []
         if self._calls:
             self.status = self._at_work()
         return [lines.tool(call, event, self._width())]
@@ -155,7 +155,7 @@ class RunView:
 
     def _on_retrying(self, event: pb.RetryingEvent) -> list[Line]:
         self._do("waiting to try again")
-        again = f"the model failed ({safe.line(event.reason, 80)}); again in {event.delay_ms / 1000:.1f}s"
+        again = f"the model failed ({sanitize.line(event.reason, 80)}); again in {event.delay_ms / 1000:.1f}s"
         return [lines.notice(again)]
 
     def _on_compacted(self, event: pb.CompactedEvent) -> list[Line]:
@@ -181,7 +181,7 @@ class RunView:
     def take_echo(self) -> list[Line]:
         """The person's own words, once, when their turn has come."""
         echo, self._echo = self._echo, ""
-        return [[], *lines.said(voices.USER, echo, self._primary)] if echo else []
+        return [[], *lines.said(colours.USER, echo, self._primary)] if echo else []
 
     def _at_work(self) -> str:
         """The calls that have not come back, each as its tool says it."""
@@ -198,7 +198,7 @@ class RunView:
         """Rows of the growing line that will not change any more: they need not wait for its end."""
         finished: list[Line] = []
         while self._fence.peek(self._text) == PROSE:
-            room = self._width() - sum(safe.columns(text) for _, text in self._head())
+            room = self._width() - sum(sanitize.columns(text) for _, text in self._head())
             at = cut(self._text, room)
             if not at:
                 break

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from moot.domain.errors import Unavailable
-from moot.tools.private_places import homes
+from moot.tools.files.private_places import homes
 from moot.tools.sandbox.sandbox import PATH, Sandbox
 from moot.tools.sandbox.sandbox import Command as Confined
 from moot.tools.sandbox.starting import whole

@@ -6,7 +6,7 @@ import stat
 from contextlib import ExitStack
 
 from moot.domain.errors import Forbidden
-from moot.tools.off_limits import Identity, identity
+from moot.tools.files.off_limits import Identity, identity
 
 _PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from moot.domain.errors import Forbidden
-from moot.tools.git_folder import FILES, FOLDERS, GIT, is_repository
-from moot.tools.off_limits import Identity, identity
+from moot.tools.files.git_folder import FILES, FOLDERS, GIT, is_repository
+from moot.tools.files.off_limits import Identity, identity
 from moot.tools.sandbox.mounts import Linked, Mounts, is_absent, is_folder
 
 _HERE = b".\n"

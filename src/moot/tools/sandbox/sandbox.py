@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
+from moot.domain.config import SandboxConfig
 from moot.domain.errors import Conflict, Unavailable
 from moot.domain.sandbox import SandboxReport
-from moot.domain.sandbox_config import SandboxConfig
-from moot.tools.off_limits import Identity
+from moot.tools.files.off_limits import Identity
 from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
 from moot.tools.sandbox.author import Author
 from moot.tools.sandbox.explained import Held

@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from moot.domain.config import SandboxConfig
 from moot.domain.errors import Forbidden, NotFound
-from moot.domain.sandbox_config import SandboxConfig
-from moot.tools.private_places import homes, private_places
+from moot.tools.files.private_places import homes, private_places
 from moot.tools.sandbox.author import PLACE
 from moot.tools.sandbox.mounts import Linked, Mounts, is_folder
 

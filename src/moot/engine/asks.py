@@ -35,8 +35,6 @@ class Asks:
         # Calls that an earlier daemon asked about and did not make.
         self._carried_over: set[tuple[str, str]] = set()
         self._is_suspended = False
-        # Called with every ask that is opened or closed, once the change can be seen here.
-        self.watchers: list[Callable[[Ask], None]] = []
 
     async def start(self) -> None:
         """Load what earlier daemons have asked."""
@@ -173,7 +171,6 @@ class Asks:
         self._waiting[ask.id] = future
         self._open[ask.id] = ask
         emit(AskOpened(ask))
-        self._notify(ask)
         reach("ask.opened")
         closed = replace(ask, state=AskState.CANCELLED)
         try:
@@ -210,7 +207,6 @@ class Asks:
     def _close(self, ask: Ask, emit: Emit) -> None:
         self._open.pop(ask.id, None)
         emit(AskClosed(ask))
-        self._notify(ask)
 
     def _settle(self, ask: Ask) -> None:
         """Take over what the store says of an ask, and wake the run that waits for it."""
@@ -221,9 +217,3 @@ class Asks:
         future = self._waiting.get(ask.id)
         if future is not None and not future.done():
             future.set_result(ask)
-        elif future is None:
-            self._notify(ask)
-
-    def _notify(self, ask: Ask) -> None:
-        for watcher in tuple(self.watchers):
-            watcher(ask)

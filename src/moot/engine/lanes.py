@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from moot.domain.ask import Ask
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, StoreError, Unavailable
 from moot.domain.events import (
@@ -25,7 +24,7 @@ from moot.domain.ports import Clock
 from moot.domain.run import Outcome, RunRequest
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
 from moot.engine.asks import Asks
-from moot.engine.feed import Feed
+from moot.engine.run_stream import RunStream
 from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Progress
 from moot.failpoint import reach
@@ -42,7 +41,7 @@ class Ticket:
 
     key: ConversationKey
     work: "Callable[[Ticket], Coroutine[Any, Any, None]]"
-    feed: Feed
+    stream: RunStream
     request: RunRequest | None = None
     # The write that keeps a waiting message; None for work that does not wait or is not kept.
     stored: asyncio.Task[None] | None = None
@@ -54,6 +53,8 @@ class Ticket:
     over: asyncio.Future[None] | None = None
     stop: Outcome | None = None
     suspended: bool = False
+    # The place in line that was published last.
+    place: RunQueued | None = None
     # Set where the run began before a restart, and goes on with the calls that waited.
     resumed: bool = False
     # What it has done so far, once it has begun.
@@ -80,13 +81,13 @@ class Ticket:
             self.over.set_result(None)
 
     def fail(self, error: MootError) -> None:
-        if not self.feed.closed:
-            self.feed.fail(error)
+        if not self.stream.closed:
+            self.stream.fail(error)
 
-    def note(self, event: EventBody, at: float) -> None:
+    def note(self, body: EventBody, at: float) -> None:
         """Remember what happened last and which calls are under way."""
-        self.last, self.last_at = event, at
-        match event:
+        self.last, self.last_at = body, at
+        match body:
             case ToolsStarted(calls):
                 self.calls = {call.id: call for call in calls}
             case ToolFinished(call_id):
@@ -134,13 +135,25 @@ class Lane:
         for ticket in self.waiting:
             # A message is told its place once it is on disk; what is no message is kept nowhere.
             if ticket.request is None or (ticket.stored is not None and ticket.stored.done()):
-                ticket.feed.emit(self.place(ticket))
+                self.announce(ticket)
+
+    def announce(self, ticket: Ticket) -> None:
+        """Publish where in line a ticket stands, unless that was said before."""
+        place = self.place(ticket)
+        if place != ticket.place:
+            ticket.place = place
+            ticket.stream.publish(place)
 
     def place(self, ticket: Ticket) -> RunQueued:
         """Where in line a ticket stands, and what the run in front waits for a person with."""
         position = self.waiting.index(ticket) + 1
         asks = self._asks.of_conversation(self.key) if self.active is not None else ()
         return RunQueued(position, asks[0].id, asks[0].kind) if asks else RunQueued(position)
+
+    def front(self) -> Ticket | None:
+        """The run in flight, or the next in line."""
+        tickets = (self.active, *self.waiting)
+        return next((ticket for ticket in tickets if ticket is not None and ticket.request is not None), None)
 
 
 class Lanes:
@@ -158,8 +171,6 @@ class Lanes:
         self._supervisor = supervisor
         self._clock = clock
         self._asks = asks
-        # Those behind a run are told when it waits for a person, and when it does no more.
-        asks.watchers.append(self._announce)
         self._done = done
         self._outlasts = outlasts
         self._lanes: dict[ConversationKey, Lane] = {}
@@ -172,11 +183,6 @@ class Lanes:
 
     def all(self) -> list[Lane]:
         return list(self._lanes.values())
-
-    def _announce(self, ask: Ask) -> None:
-        lane = self._lanes.get(ask.key)
-        if lane is not None and lane.active is not None:
-            lane.announce_positions()
 
     def enter(self, ticket: Ticket) -> None:
         lane = self._lanes.get(ticket.key)
@@ -211,7 +217,7 @@ class Lanes:
             raise error if isinstance(error, MootError) else StoreError(f"the message could not be stored: {error}")
         if waits and lane is not None:
             reach("queued.before")
-            ticket.feed.emit(lane.place(ticket))
+            lane.announce(ticket)
             reach("queued.sent")
 
     async def stop(self, *, grace: float) -> None:

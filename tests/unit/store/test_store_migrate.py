@@ -17,9 +17,9 @@ from moot.store.asks import SqliteAsks
 from moot.store.sqlite import open_store
 
 FROZEN = Path(__file__).parent / "frozen"
-KEY = ConversationKey("ada", "user")
-# The schema of the newest release: what came after it is in no store of anybody's.
+# The newest schema of a release; those after it are part of the next one.
 RELEASED = 9
+KEY = ConversationKey("ada", "user")
 
 
 def built(path: Path, version: int) -> Path:

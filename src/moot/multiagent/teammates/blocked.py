@@ -37,14 +37,14 @@ def current_block(open_asks: Sequence[Ask], waits: Waits, closed: Ask | None = N
     on a grant that was just closed is reported; an approval is about one call, which goes on or does not.
     """
     if open_asks:
-        return _block_of(open_asks[-1])
+        return block_of(open_asks[-1])
     if waits:
         return _WAITING
     is_grant = closed is not None and closed.kind is AskKind.GRANT
     return Block(state=_DECIDED.get(closed.state, GrantState.NONE)) if closed is not None and is_grant else Block()
 
 
-def _block_of(ask: Ask) -> Block:
+def block_of(ask: Ask) -> Block:
     if ask.is_question:
         return Block(condition=Condition.ASKING, reason=ask.waits_for)
     return Block(

@@ -16,7 +16,7 @@ from moot.domain.agent_run import (
 )
 from moot.domain.ask import Ask
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
-from moot.domain.events import AskClosed, AskOpened, EventBody
+from moot.domain.events import AskClosed, AskOpened, Event, RunBlocked, RunEnded, RunUnblocked
 from moot.domain.message import Entry
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest
@@ -29,7 +29,15 @@ from moot.multiagent.teammates.delegation import Delegations, check_chain, check
 from moot.multiagent.teammates.delivery import Deliveries
 from moot.multiagent.teammates.live_runs import Muster
 from moot.multiagent.teammates.recovery import fate, going_on, never_went_on
-from moot.multiagent.teammates.run_factory import check_same, in_background, request_of, spawned, taken_back
+from moot.multiagent.teammates.run_factory import (
+    check_same,
+    in_background,
+    request_of,
+    source_of_run,
+    spawned,
+    spawned_event,
+    taken_back,
+)
 from moot.multiagent.teammates.spawn_request import DEFAULT_SECONDS, Crew, Live, Wish
 from moot.multiagent.teammates.waits import Attendance
 
@@ -44,7 +52,7 @@ class Teammates:
     def __init__(self, crew: Crew) -> None:
         self._c = crew
         self._live = Muster(crew.supervisor)
-        self._places = Places(most=lambda: crew.config().max_running, start=self._begin)
+        self._places = Places(most=lambda: crew.config().max_running, start=self._begin, bus=crew.bus)
         self._delegations = Delegations(crew.shelf)
         self.attendance = Attendance(self.at_work)
         self._closing = False
@@ -289,6 +297,7 @@ class Teammates:
         if kept.status.is_terminal:
             return kept
         live = self._live.enlist(kept)
+        self._c.bus.publish(source_of_run(kept), spawned_event(kept))
         self._places.stand_in_line(live)
         self._places.fill()
         return live.run
@@ -302,7 +311,7 @@ class Teammates:
         request = request_of(live.run, self._c.partition(), is_first=not live.taken_up)
         reach("teammate.begun")
         try:
-            feed = self._c.runs.go_on(request) if live.taken_up else await self._c.runs.submit(request)
+            stream = self._c.runs.go_on(request) if live.taken_up else await self._c.runs.submit(request)
         except MootError as error:
             # Refused because the daemon stops, it begins at the next start.
             if not self._closing:
@@ -311,31 +320,24 @@ class Teammates:
         if live.is_halted:
             self._c.runs.kill(live.run.key)
         try:
-            end = await feed.followed(lambda event: self._note(live, event))
+            end = await stream.wait_end(lambda event: self._note(live, event))
+            live.is_end_published = True
         except MootError as error:
             if self._closing:
                 return
             end = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.sentence)
         await self._finish(live, end)
 
-    def _note(self, live: Live, event: EventBody) -> None:
+    def _note(self, live: Live, event: Event) -> None:
         self.attendance.stirred(live.run.id)
-        # A run also announces what those it set to work ask, and that blocks them, not it.
-        if isinstance(event, AskOpened | AskClosed) and event.ask.run_id == live.run.id:
-            self._hold(live, closed=event.ask if isinstance(event, AskClosed) else None)
-            self._tell_root(live.run, event)
-
-    def _tell_root(self, run: AgentRun, event: EventBody) -> None:
-        """What a teammate asks comes up where the person is."""
-        feed = self._c.runs.feed(run.root) if run.root != run.key else None
-        if feed is not None and not feed.closed:
-            feed.emit(replace(event, by=run.asker) if isinstance(event, AskOpened) else event)
+        # A run also receives what those it set to work ask, and that blocks them, not it.
+        if isinstance(event.body, AskOpened | AskClosed) and event.body.ask.run_id == live.run.id:
+            self._hold(live, closed=event.body.ask if isinstance(event.body, AskClosed) else None)
 
     def _hold(self, live: Live, closed: Ask | None = None) -> None:
         """Note what holds a run up from now on, if anything does: one that is held up needs no place."""
         block = current_block(self._c.asks.of_run(live.run.id), live.waits, closed)
         live.run = replace(live.run, block=block, waiting_on=live.waits.run_ids)
-        self._c.mirror(live.run)
         self.attendance.changed(live.run.id)
         if block.condition:
             self._places.give_up(live.run.id)
@@ -350,12 +352,14 @@ class Teammates:
             if live is not None:
                 live.waits.add(context.call_id, run_ids)
                 self._hold(live)
+            context.emit(RunBlocked(Condition.WAITING, "it waits for its teammates", waiting_on=tuple(run_ids)))
             try:
                 yield
             finally:
                 if live is not None:
                     live.waits.remove(context.call_id)
                     self._hold(live)
+                context.emit(RunUnblocked(Condition.WAITING))
 
     async def _finish(self, live: Live, end: RunEnd) -> None:
         """End a run. While the disk refuses to have it, others wait for it a little longer, and not for ever."""
@@ -387,10 +391,12 @@ class Teammates:
         await self._c.shelf.end(run)
         reach("teammate.ended")
         live.run = run
-        self._c.mirror(run)
         self._delegations.ended(run)
         self._live.pop(run.id, None)
         self.attendance.changed(run.id)
+        if not live.is_end_published:
+            # It ended without a turn of its own: stopped in line, or left by an earlier daemon.
+            self._c.bus.publish(source_of_run(run), RunEnded(run.agent, end))
         live.over.set()
         self._places.give_up(run.id)
         return [*self._deliveries.left_by(run.id), *([run] if delivery is Delivery.OWED else ())]

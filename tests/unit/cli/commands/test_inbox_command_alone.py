@@ -132,15 +132,15 @@ def test_where_nobody_said_why_a_teammate_works_its_task_says_what_for(
     assert "asked by operator (arun-deedda09): “write the notes”" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("ask_id", "said"), [("ask-r1-c1", "Allowed once;"), ("grant-r1-fs", "Allowed in this run;")])
+@pytest.mark.parametrize(("kind", "said"), [("approval", "Allowed once;"), ("grant", "Allowed in this run;")])
 def test_a_grant_is_not_called_once_since_it_holds_for_the_run(
-    serving: Serving, capsys: pytest.CaptureFixture[str], ask_id: str, said: str
+    serving: Serving, capsys: pytest.CaptureFixture[str], kind: str, said: str
 ) -> None:
     grant = pb.AskInfo()
     grant.CopyFrom(APPROVAL)
-    grant.ask_id = ask_id
+    grant.kind = kind
     with serving(grant, ask_decided=decided()):
-        run(["inbox", "approve", ask_id])
+        run(["inbox", "approve", grant.ask_id])
 
     assert capsys.readouterr().out.startswith(said)
 
@@ -333,7 +333,7 @@ def test_a_number_of_the_last_list_names_what_stood_there_and_nothing_else(
     changed = pb.AskInfo()
     changed.CopyFrom(APPROVAL)
     changed.attempt = 3
-    ask_numbers.keep([QUESTION, APPROVAL])
+    ask_numbers.remember_list([QUESTION, APPROVAL])
     with serving(APPROVAL, QUESTION, ask_decided=decided()) as server:
         assert run(["inbox", "approve", "2"]) == 0
         assert server.wait_for("decide_ask").decide_ask.ask_id == "ask-r1-c1"

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "moot"
 GENERATED = {"moot_pb2.py", "moot_pb2.pyi"}
@@ -17,6 +15,9 @@ TESTS = sorted(path for path in (ROOT / "tests").rglob("*.py") if "__pycache__" 
 
 BANNED = ("manager", "service", "helper", "util", "utils", "base", "core", "common", "session")
 
+# Files that may have more than four hundred lines, and why.
+LONGER = {"src/moot/daemon/app.py": "every part is chosen and joined in one place"}
+
 # Names that somebody else chose: a library's class, a standard's word.
 FOREIGN = {"_base32"}
 
@@ -25,17 +26,23 @@ def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_a_file_says_in_its_first_line_what_it_is_for(path: Path) -> None:
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-    assert docstring, f"{named(path)} has no docstring"
-    assert path.read_text(encoding="utf-8").startswith('"""')
-    assert len(docstring.splitlines()[0]) >= 15
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_a_file_is_at_most_four_hundred_lines_long(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+def says_what_it_is_for(path: Path) -> bool:
+    docstring = ast.get_docstring(ast.parse(text_of(path)))
+    return bool(docstring) and text_of(path).startswith('"""') and len(docstring.splitlines()[0]) >= 15
+
+
+def test_a_file_says_in_its_first_line_what_it_is_for() -> None:
+    assert [named(path) for path in FILES if not says_what_it_is_for(path)] == []
+
+
+def test_a_file_is_at_most_four_hundred_lines_long_or_has_a_reason() -> None:
+    lengths = {named(path): len(text_of(path).splitlines()) for path in FILES}
+    assert {name: lines for name, lines in lengths.items() if lines > 400 and name not in LONGER} == {}
+    assert LONGER.keys() <= lengths.keys()
 
 
 def words(name: str) -> list[str]:
@@ -47,10 +54,13 @@ def definitions(tree: ast.AST) -> list[str]:
     return [node.name for node in ast.walk(tree) if isinstance(node, kinds)]
 
 
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_no_name_says_nothing(path: Path) -> None:
-    names = [*path.relative_to(SOURCE).with_suffix("").parts, *definitions(ast.parse(path.read_text(encoding="utf-8")))]
-    empty = [name for name in names if name not in FOREIGN and set(words(name)) & set(BANNED)]
+def test_no_name_says_nothing() -> None:
+    empty = [
+        f"{named(path)}: {name}"
+        for path in FILES
+        for name in (*path.relative_to(SOURCE).with_suffix("").parts, *definitions(ast.parse(text_of(path))))
+        if name not in FOREIGN and set(words(name)) & set(BANNED)
+    ]
     assert empty == []
 
 

@@ -19,7 +19,8 @@ from moot.tools.sandbox import orphans
 from moot.tools.sandbox import sandbox as starting
 from moot.tools.sandbox.sandbox import Command
 from moot.tools.sandbox.tape import Tape
-from tests.daemon_process import Home, eventually, running
+from tests.daemon_process import Home, eventually
+from tests.daemon_thread import daemon_thread
 from tests.escape.exec_kit import Bench, marked
 
 TRIES = 200
@@ -205,5 +206,5 @@ async def test_a_daemon_ends_at_its_start_what_one_that_was_killed_left(tmp_path
         starter.kill()
         starter.wait(30)
         assert await eventually(lambda: len(marked(mark)) <= 1)
-        with running(Home(tmp_path / "home").furnish()):
+        with daemon_thread(Home(tmp_path / "home").furnish()):
             assert await eventually(lambda: marked(mark) == [])

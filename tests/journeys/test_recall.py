@@ -3,7 +3,8 @@
 import pytest
 
 from moot.domain.errors import BadRequest, NotFound
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Talking
 
@@ -89,10 +90,10 @@ async def test_what_is_still_in_the_history_is_not_recalled(
 
 
 async def test_recall_goes_on_after_a_restart(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await put_away(talk, provider, "user", "sourdough")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert [archive.title for archive in await talk.recall("ada", "sourdough")] == ["Talk of sourdough."]
 
@@ -100,7 +101,7 @@ async def test_recall_goes_on_after_a_restart(home: Home, provider: Provider) ->
 async def test_edits_recalls_and_guests_between_turns_leave_every_message_stored_once(
     home: Home, provider: Provider
 ) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await put_away(talk, provider, "user", "sourdough")
             for number in range(4):

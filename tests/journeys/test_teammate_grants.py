@@ -9,6 +9,7 @@ import pytest
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, mate, say, script, spawn, wait
 from tests.talking import Speech, Talking
 from tests.teaming import TEAM, called, results
@@ -42,7 +43,7 @@ async def test_a_tool_beyond_those_allowed_waits_for_the_owner_and_a_yes_holds_f
     home: Home, tmp_path: Path
 ) -> None:
     home.write_script(wrote(WRITE, call("fs_write", path="again.txt", content="again")))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "go", cwd=str(tmp_path))
             ask = await asked(speech)
@@ -101,7 +102,7 @@ async def test_a_no_is_told_to_the_teammate_and_holds_for_the_run_across_a_resta
 async def test_what_nobody_decided_is_asked_again_as_the_next_attempt(home: Home, tmp_path: Path) -> None:
     home.write_config(CONFIG + "approval_seconds = 1\n")
     home.write_script(wrote(WRITE, WRITE))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "go", cwd=str(tmp_path))
             first, second = await asked(speech), await asked(speech, 2)
@@ -119,7 +120,7 @@ async def test_a_tool_outside_the_role_is_never_asked_about(home: Home, allowed:
             mate("^work", call("web_fetch", url="http://x"), say("Not for me.")),
         )
     )
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("moot", "go")
             assert speech.of("approval_opened") == []
@@ -134,7 +135,7 @@ async def test_a_grant_that_waits_is_there_after_a_restart_with_its_id(home: Hom
             ask = await asked(talk.start("moot", "go", cwd=str(tmp_path)))
         daemon.kill_9()
     run_id = ask.ask_id.removeprefix("grant-").removesuffix("-fs_write")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             (waits,) = await talk.asks()
             assert waits.ask_id == ask.ask_id
@@ -146,7 +147,7 @@ async def test_a_grant_that_waits_is_there_after_a_restart_with_its_id(home: Hom
 
 async def test_a_tool_that_is_blocked_while_its_grant_waits_is_not_run(home: Home, tmp_path: Path) -> None:
     home.write_script(wrote(WRITE))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "go", cwd=str(tmp_path))
             ask = await asked(speech)
@@ -170,7 +171,7 @@ async def test_a_grant_for_a_call_with_a_secret_outlives_a_restart_and_the_secre
             ask = await asked(talk.start("moot", "go"))
         daemon.kill_9()
     assert b"zq-canary-4c1d" not in home.on_disk()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             (again,) = await eventually(talk.asks)
             assert again.ask_id == ask.ask_id
@@ -185,7 +186,7 @@ async def test_a_grant_for_a_call_with_a_secret_outlives_a_restart_and_the_secre
 async def test_with_nobody_to_ask_for_a_grant_the_run_ends_denied(home: Home, tmp_path: Path) -> None:
     home.write_config(CONFIG + "unattended = true\n")
     home.write_script(wrote(WRITE) + script({"match": "^write it", "steps": [WRITE, say("{result}")]}))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("moot", "go", cwd=str(tmp_path))
             *_, run = results(speech, "agent_wait")
@@ -202,7 +203,7 @@ async def test_who_asks_and_what_for_is_told_in_the_stream_and_in_the_inbox(home
             mate("^work", WRITE, call("ask_user", questions=[{"question": "Which?"}]), say("I heard: {result}")),
         )
     )
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "go", cwd=str(tmp_path))
             ask = await asked(speech)
@@ -223,7 +224,7 @@ async def test_who_asks_and_what_for_is_told_in_the_stream_and_in_the_inbox(home
 
 async def test_who_waits_behind_a_turn_is_told_what_a_teammate_of_it_asks(home: Home, tmp_path: Path) -> None:
     home.write_script(wrote(WRITE) + "\n" + script({"match": "^next", "reply": "Your turn."}))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "go", cwd=str(tmp_path))
             ask = await asked(speech)

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from random import Random, SystemRandom
@@ -370,32 +370,40 @@ async def _serve(paths: Paths, redactor: Redactor) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
-    async with running(paths, redactor) as daemon:
+
+    def on_ready(daemon: Daemon) -> None:
         loop.add_signal_handler(signal.SIGHUP, daemon.hang_up)
-        _settle_heap()
-        _share_the_interpreter()
-        _say_ready(daemon)
+        _tune_interpreter()
+        sys.stdout.write(f"{describe_addresses(daemon)}\n")
+        sys.stdout.flush()
+
+    await serve_until(stop, paths, redactor, on_ready)
+    return 0
+
+
+async def serve_until(
+    stop: asyncio.Event, paths: Paths, redactor: Redactor, on_ready: Callable[[Daemon], None]
+) -> None:
+    """Serve until the event is set, then let the runs in flight finish for a while."""
+    async with running(paths, redactor) as daemon:
+        on_ready(daemon)
         await stop.wait()
         daemon.asks.suspend()
         daemon.team.teammates.close()
         await daemon.runs.stop(grace=DRAIN_SECONDS)
-    return 0
 
 
-def _share_the_interpreter() -> None:
-    """Let the writer's thread have its turn soon: with the usual five milliseconds it waits for a whole model call."""
+def _tune_interpreter() -> None:
+    # Let the writer's thread have its turn soon: with the usual five milliseconds it waits for a whole model call.
     sys.setswitchinterval(_SWITCH_SECONDS)
-
-
-def _settle_heap() -> None:
-    """What is here now stays; looking through it again and again for garbage would cost a tenth of every turn."""
+    # What is here now stays; looking through it again and again for garbage would cost a tenth of every turn.
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
 
 
-def _say_ready(daemon: Daemon) -> None:
+def describe_addresses(daemon: Daemon) -> str:
+    """The line that says that the daemon is ready, and where it listens."""
     doors = (f"unix:{daemon.paths.socket}", daemon.facts.tcp and f"tcp:{daemon.facts.tcp}", daemon.facts.http)
     where = " ".join(door for door in doors if door)
-    sys.stdout.write(f"moot is ready: {where} (pid {os.getpid()})\n")
-    sys.stdout.flush()
+    return f"moot is ready: {where} (pid {os.getpid()})"

@@ -56,12 +56,23 @@ class Archive:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedTurn:
+    """A turn that ended without an answer: the number of its message, who was to answer it, and its outcome."""
+
+    user_seq: int
+    speaker: str
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
     """What a run needs of a conversation: its state, its newest archive, and the entries since."""
 
     conversation: Conversation
     archive: Archive | None
     entries: tuple[Entry, ...]
+    # The turns among the entries that ended without an answer.
+    stopped: tuple[StoppedTurn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,6 +83,8 @@ class _Reader:
     def __init__(self, agent: str, sender: str) -> None:
         self.skipped: list[str] = []
         self._agent = agent
+        # Whom the file was with: lines that name nobody are that agent's, whoever goes on with the conversation.
+        self._file_agent = ""
         self._sender = sender
         self._facts: _Line | None = None
         self._created_at = 0.0
@@ -137,7 +139,8 @@ class _Reader:
             _skip(self.skipped, number, "a second line of facts")
             return
         self._facts = line
-        self._agent = self._agent or _text(line.get("agent"))
+        self._file_agent = _text(line.get("agent"))
+        self._agent = self._agent or self._file_agent
         self._created_at = _seconds(line.get("created_at"), 0.0)
 
     def _read_message(self, number: int, line: _Line) -> None:
@@ -159,7 +162,8 @@ class _Reader:
         if role == Role.USER:
             if not content.strip():
                 return "an empty message"
-            self._messages.append((replace(user(content), taint=_strangers(line)), at))
+            author = _name(_text(line.get("agent")))
+            self._messages.append((user(content, author=author, taint=_strangers(line)), at))
             return ""
         waiting: dict[str, list[str]] = {}
         calls = self._calls(line.get("tool_calls"), waiting)
@@ -249,12 +253,15 @@ class _Reader:
         return self._messages[-1][1] if self._messages else self._created_at
 
     def _speaker(self, value: object) -> str:
-        """A guest's name, without anything that could end the mark it will be written into."""
-        given = _text(value)
-        name = "".join(c for c in given if c.isalnum() or c in "-_.")[:_NAME_LENGTH]
-        if given and not name:
-            return "unknown"
+        """The agent that spoke, empty where that is the one the conversation is with from now on."""
+        name = _name(_text(value) or self._file_agent)
         return "" if name == self._agent else name
+
+
+def _name(given: str) -> str:
+    """An agent's name, without anything that could end the mark it will be written into."""
+    name = "".join(c for c in given if c.isalnum() or c in "-_.")[:_NAME_LENGTH]
+    return "unknown" if given and not name else name
 
 
 def _strangers(line: _Line) -> frozenset[str]:

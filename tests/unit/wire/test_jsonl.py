@@ -252,8 +252,25 @@ def test_a_name_can_not_break_out_of_its_mark(given: str, kept: str) -> None:
     assert messages(imported) == [assistant("hi", agent=kept)]
 
 
-def test_a_user_line_names_no_agent() -> None:
-    assert messages(read('{"role":"user","content":"hi","agent":"vault"}')) == [user("hi")]
+def test_a_user_line_that_an_agent_wrote_stays_that_agents() -> None:
+    """As what a teammate reports; without its author it would pass for the person's own words."""
+    assert messages(read('{"role":"user","content":"hi","agent":"va<ult"}')) == [user("hi", author="vault")]
+
+
+def test_under_another_agent_every_line_stays_whose_it_was() -> None:
+    lines = [
+        '{"agent":"ada","created_by":"me"}',
+        '{"role":"user","content":"hi"}',
+        '{"role":"assistant","content":"I am ada"}',
+        '{"role":"assistant","content":"I am bob","agent":"bob"}',
+        '{"role":"assistant","content":"I am cleo","agent":"cleo"}',
+    ]
+    assert messages(import_lines("\n".join(lines), agent="bob")) == [
+        user("hi"),
+        assistant("I am ada", agent="ada"),
+        assistant("I am bob"),
+        assistant("I am cleo", agent="cleo"),
+    ]
 
 
 def test_nul_and_half_a_surrogate_are_replaced() -> None:

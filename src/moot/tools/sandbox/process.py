@@ -89,12 +89,15 @@ class Process(asyncio.SubprocessProtocol):
 
     async def end(self) -> None:
         self.kill()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_KILL_SECONDS):
-                await asyncio.shield(self._over)
-        if self._transport is not None:
-            # Whoever still holds the pipe writes into nothing from here on.
-            self._transport.close()
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_KILL_SECONDS):
+                    await asyncio.shield(self._over)
+        finally:
+            # Also when this is cancelled, as by a daemon that stops: a loop with an open pipe cannot be closed.
+            if self._transport is not None:
+                # Whoever still holds the pipe writes into nothing from here on.
+                self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)

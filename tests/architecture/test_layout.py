@@ -1,4 +1,4 @@
-"""The shape of the source: small files that say what they are for, names from one vocabulary, layers that hold."""
+"""The shape of the source: files that say what they contain, names from one vocabulary, layers that hold."""
 
 import ast
 import re
@@ -20,6 +20,8 @@ LONGER = {
     "src/moot/daemon/app.py": "every part is chosen and joined in one place",
     "src/moot/cli/chat/room.py": "one screen: what is typed, what is followed and what is shown change together",
     "src/moot/multiagent/teammates/teammates.py": "one class owns the runs of teammates from spawn to delivery",
+    "src/moot/tools/files/file_tools.py": "seven tools that share how a path is opened and shown",
+    "src/moot/tools/skills/skill_tools.py": "five tools that share how a skill is read and shown",
 }
 
 # Names that somebody else chose: a library's class, a standard's word.

@@ -102,7 +102,7 @@ class Model(Protocol):
         """What this usage costs in US dollars; 0 where it costs nothing or the price is unknown."""
         ...
 
-    async def priced(self) -> bool:
+    async def has_price(self) -> bool:
         """Whether what a call costs is known, nothing included. May have to look it up."""
         ...
 

@@ -9,7 +9,9 @@ _LISTED = 20_000
 
 
 def question_event(ask: Ask, by: Asker | None) -> pb.AskUserEvent:
-    return pb.AskUserEvent(questions=_questions(ask.questions), ask_id=ask.id, expires_at=ask.expires_at, by=_asker(by))
+    return pb.AskUserEvent(
+        questions=_encode_questions(ask.questions), ask_id=ask.id, expires_at=ask.expires_at, by=_encode_asker(by)
+    )
 
 
 def approval_event(ask: Ask, by: Asker | None) -> pb.ApprovalEvent:
@@ -24,7 +26,7 @@ def approval_event(ask: Ask, by: Asker | None) -> pb.ApprovalEvent:
         rule=clean(describe_rules(ask)),
         expires_at=ask.expires_at,
         whole_rule=clean(describe_rules(ask, whole=True)),
-        by=_asker(by),
+        by=_encode_asker(by),
     )
 
 
@@ -38,11 +40,11 @@ def ask_info(ask: Ask, by: Asker | None, *, whole: bool = False) -> pb.AskInfo:
         run_id=ask.run_id,
         opened_at=ask.opened_at,
         expires_at=ask.expires_at,
-        by=_asker(by),
+        by=_encode_asker(by),
     )
     if ask.is_question:
         info.speaker = by.agent if by is not None else ""
-        info.questions.extend(_questions(ask.questions))
+        info.questions.extend(_encode_questions(ask.questions))
     else:
         _add_call(info, ask, whole=whole)
     return info
@@ -72,7 +74,7 @@ def rule_info(rule: Rule) -> pb.RuleInfo:
     )
 
 
-def _questions(asked: tuple[Question, ...]) -> list[pb.AskQuestion]:
+def _encode_questions(asked: tuple[Question, ...]) -> list[pb.AskQuestion]:
     return [
         pb.AskQuestion(
             question=clean(question.question),
@@ -87,7 +89,7 @@ def _questions(asked: tuple[Question, ...]) -> list[pb.AskQuestion]:
     ]
 
 
-def _asker(by: Asker | None) -> pb.Asker | None:
+def _encode_asker(by: Asker | None) -> pb.Asker | None:
     if by is None:
         return None
     return pb.Asker(agent=by.agent, run_id=by.run_id, spawn_reason=clean(by.spawn_reason), task=clean(by.task))

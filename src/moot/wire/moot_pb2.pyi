@@ -1401,7 +1401,7 @@ class Welcome(_message.Message):
     def __init__(self, version: _Optional[int] = ..., daemon_version: _Optional[str] = ..., principal: _Optional[str] = ..., default_sender: _Optional[str] = ...) -> None: ...
 
 class HistoryMessage(_message.Message):
-    __slots__ = ("seq", "role", "content", "agent", "tool_calls", "tool_call_id", "created_at", "outcome", "error", "is_error", "thinking", "archive", "taint")
+    __slots__ = ("seq", "role", "content", "agent", "tool_calls", "tool_call_id", "created_at", "outcome", "error", "is_error", "thinking", "archive", "taint", "offset", "length")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
@@ -1415,6 +1415,8 @@ class HistoryMessage(_message.Message):
     THINKING_FIELD_NUMBER: _ClassVar[int]
     ARCHIVE_FIELD_NUMBER: _ClassVar[int]
     TAINT_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
     seq: int
     role: str
     content: str
@@ -1428,7 +1430,9 @@ class HistoryMessage(_message.Message):
     thinking: str
     archive: int
     taint: str
-    def __init__(self, seq: _Optional[int] = ..., role: _Optional[str] = ..., content: _Optional[str] = ..., agent: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCallInfo, _Mapping]]] = ..., tool_call_id: _Optional[str] = ..., created_at: _Optional[float] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., is_error: _Optional[bool] = ..., thinking: _Optional[str] = ..., archive: _Optional[int] = ..., taint: _Optional[str] = ...) -> None: ...
+    offset: int
+    length: int
+    def __init__(self, seq: _Optional[int] = ..., role: _Optional[str] = ..., content: _Optional[str] = ..., agent: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCallInfo, _Mapping]]] = ..., tool_call_id: _Optional[str] = ..., created_at: _Optional[float] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., is_error: _Optional[bool] = ..., thinking: _Optional[str] = ..., archive: _Optional[int] = ..., taint: _Optional[str] = ..., offset: _Optional[int] = ..., length: _Optional[int] = ...) -> None: ...
 
 class History(_message.Message):
     __slots__ = ("messages", "title", "cwd", "summary", "summary_title", "queued", "next_seq")

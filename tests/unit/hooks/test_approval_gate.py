@@ -26,7 +26,7 @@ from moot.engine.asks import Asks
 from moot.engine.deadline import Deadline
 from moot.engine.gate import Gate
 from moot.hooks.approval import ApprovalGate, tainted_by
-from moot.hooks.kept_arguments import KeptArguments
+from moot.hooks.kept_arguments import SealedArguments
 from moot.hooks.security import SecurityFilter
 from moot.store.asks import SqliteAsks
 from moot.store.sqlite import open_store
@@ -101,7 +101,7 @@ async def bench(path: Path, *, hooks: Sequence[Hook] = ()) -> AsyncIterator[Benc
             rows = SqliteAsks(store)
             asks = asks_over(store, rows=rows)
             await asks.start()
-            kept = KeptArguments(asks, kit.vault)
+            kept = SealedArguments(asks, kit.vault)
             asking = ApprovalGate(asks, InterceptorConfig, kept=kept, refusal=_nothing)
             login = Login()
             gate = Gate(
@@ -216,7 +216,7 @@ async def test_a_vault_that_is_closed_keeps_nobody_from_deciding(tmp_path: Path)
 
     async with bench(tmp_path) as desk:
         asked = approval(tool="login", exact="e")
-        kept = await KeptArguments(desk.asks, Closed()).close(asked, {"pin": 1})
+        kept = await SealedArguments(desk.asks, Closed()).close(asked, {"pin": 1})
     # No rule can be made for it: the value it would be about cannot be told.
     assert kept == replace(asked, exact="")
     assert (make_rules(kept, Decision.ALWAYS), describe_rules(kept)) == ((), "")

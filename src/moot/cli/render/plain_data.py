@@ -26,6 +26,8 @@ def message(entry: pb.HistoryMessage) -> dict[str, Any]:
         "thinking": entry.thinking,
         "archive": entry.archive,
         "taint": entry.taint,
+        "offset": entry.offset,
+        "length": entry.length,
     }
     return shape | {key: value for key, value in extra.items() if value}
 

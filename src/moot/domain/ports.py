@@ -10,7 +10,7 @@ from moot.domain.approval import Decision, Rule
 from moot.domain.ask import Ask, AskState, Binding, Question
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Place, Recollection
 from moot.domain.doomed import Doomed
-from moot.domain.events import EventBody, EventSource
+from moot.domain.events import EventBody
 from moot.domain.message import Entry, Message, Thinking, ToolCall
 from moot.domain.prompt import Prompt, ToolSpec
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
@@ -147,18 +147,6 @@ class RunContext:
     @property
     def asks_in(self) -> ConversationKey:
         return self.root or self.key
-
-    @property
-    def source(self) -> EventSource:
-        """Where events come from that are published about this run after it."""
-        return EventSource(
-            key=self.key,
-            root=self.asks_in,
-            speaker=self.speaker,
-            run_id=self.run_id,
-            parent_id=self.parent_id,
-            root_id=self.origin or self.run_id,
-        )
 
 
 class AskHuman(Protocol):

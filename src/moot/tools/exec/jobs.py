@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Busy, NotFound
 from moot.domain.events import CommandEnded, CommandStarted, EventBody, EventSource
+from moot.domain.ports import RunContext
 from moot.domain.redaction import Redaction
 from moot.tools.sandbox.process import Process
 
@@ -100,6 +101,18 @@ class Jobs:
 
     def _tree(self, key: ConversationKey) -> list[ConversationKey]:
         return [own for own, jobs in self._jobs.items() if own == key or any(job.root == key for job in jobs.values())]
+
+
+def source_of_context(context: RunContext) -> EventSource:
+    """Where the events of a command come from: the run that started it, also once that has ended."""
+    return EventSource(
+        key=context.key,
+        root=context.asks_in,
+        speaker=context.speaker,
+        run_id=context.run_id,
+        parent_id=context.parent_id,
+        root_id=context.origin or context.run_id,
+    )
 
 
 def make_job_id() -> str:

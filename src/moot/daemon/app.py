@@ -48,7 +48,7 @@ from moot.engine.turn import Briefing, Turn
 from moot.engine.wiring import Wiring
 from moot.failpoint import reach
 from moot.models.catalog import Catalog
-from moot.models.discretion import Discretion
+from moot.models.discretion import PromptMasker
 from moot.redaction.masks import ModelMasks
 from moot.redaction.redactor import LogRedaction, Redactor
 from moot.store import event_numbers
@@ -201,8 +201,8 @@ class Daemon:
         known = self.redactor.register_key
         return Catalog(self.config.current, data_dir=self.paths.data, rng=self.rng, known=known)
 
-    def _new_discretion(self) -> Discretion:
-        return Discretion(
+    def _new_discretion(self) -> PromptMasker:
+        return PromptMasker(
             ModelMasks(
                 self.redactor,
                 wanted=lambda: self.config.current.hands.interceptor.redact_personal,

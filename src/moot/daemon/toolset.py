@@ -26,7 +26,7 @@ from moot.engine.approvals import Approvals
 from moot.engine.gate import Gate, Whose
 from moot.hooks.access import AccessControl, Admit
 from moot.hooks.approval import ApprovalGate
-from moot.hooks.kept_arguments import KeptArguments
+from moot.hooks.kept_arguments import SealedArguments
 from moot.hooks.knowledge import KnowledgeSaver
 from moot.hooks.learning import LearningObserver
 from moot.hooks.publish import EventPublisher
@@ -51,7 +51,7 @@ from moot.tools.exec.script import ScriptRunner
 from moot.tools.files import file_tools
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.private_places import private_places
-from moot.tools.mcp.server import Needs
+from moot.tools.mcp.server import McpDependencies
 from moot.tools.mcp.servers import McpServers
 from moot.tools.plugins.loader import Plugins
 from moot.tools.recall import Recall
@@ -60,7 +60,7 @@ from moot.tools.sandbox.sandbox import Sandbox
 from moot.tools.set_title import SetTitle
 from moot.tools.shell.grammar import classify, classify_script
 from moot.tools.skills import skill_tools
-from moot.tools.skills.library import Skills
+from moot.tools.skills.library import SkillLibrary
 from moot.tools.skills.skill_tools import SkillTools
 from moot.tools.web import web_tools
 
@@ -122,7 +122,7 @@ class Hands:
         )
         self.sandbox = self._new_sandbox(config)
         self.jobs = Jobs(most=lambda: self._config().sandbox.background_jobs)
-        self.skills = Skills(parts.paths.skills)
+        self.skills = SkillLibrary(parts.paths.skills)
         self._scripts = self._script_tools()
         self.servers = McpServers(config.mcp, self._needs())
         self._built_from = config
@@ -131,7 +131,7 @@ class Hands:
         self._added: list[Tool] = []
         self._looked_at = -math.inf
         self.plugins = Plugins(parts.paths.tools, taken=(*self._built_in, *control.names()))
-        self.kept = KeptArguments(parts.approvals, self.vault)
+        self.kept = SealedArguments(parts.approvals, self.vault)
         self._chains = self._new_chains()
         self.gate = Gate(
             tools=self.tools,
@@ -217,9 +217,9 @@ class Hands:
     def _new_sandbox(self, config: HandsConfig) -> Sandbox:
         return Sandbox(config.sandbox, protected=self._own_places(), workspaces=self._parts.paths.workspaces)
 
-    def _needs(self) -> Needs:
+    def _needs(self) -> McpDependencies:
         parts = self._parts
-        return Needs(
+        return McpDependencies(
             pins=SqliteMcpPins(parts.store),
             start=parts.later,
             clock=parts.clock,
@@ -340,8 +340,8 @@ class Hands:
             LearningObserver(learnings=learnings, later=parts.later, clock=parts.clock, redact=redact),
         )
 
-    def _shelve(self) -> outputs.Shelve:
-        return outputs.Shelve(self.shelf, lambda: self._config().outputs, self._parts.clock, self._parts.rng)
+    def _shelve(self) -> outputs.StoreLongResult:
+        return outputs.StoreLongResult(self.shelf, lambda: self._config().outputs, self._parts.clock, self._parts.rng)
 
 
 def _everyday_first(tools: dict[str, Tool]) -> dict[str, Tool]:

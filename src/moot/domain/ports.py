@@ -111,7 +111,7 @@ class Model(Protocol):
         """Ask the server for a window that is only assumed. Does nothing where it is known, and never fails."""
         ...
 
-    async def priced(self) -> bool:
+    async def has_price(self) -> bool:
         """Whether what a call costs is known, nothing included. May have to look it up."""
         ...
 

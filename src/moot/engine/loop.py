@@ -101,7 +101,7 @@ class Loop:
 
     async def _steps(self, state: TurnState) -> Ending:
         turn = state.turn
-        if state.spends_money and not await turn.model.priced():
+        if state.spends_money and not await turn.model.has_price():
             raise _no_price(turn.model)
         if await self._take_up(state) and (ending := self._handed_back(state)):
             return ending

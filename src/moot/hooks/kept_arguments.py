@@ -20,7 +20,7 @@ class OpenAsks(Protocol):
     async def give_up(self, approval: Approval) -> None: ...
 
 
-class KeptArguments:
+class SealedArguments:
     """They are in memory while the daemon runs; after a restart the gate asks for them here."""
 
     def __init__(self, asks: OpenAsks, seals: Seals) -> None:
@@ -29,7 +29,7 @@ class KeptArguments:
 
     async def close(self, approval: Approval, arguments: dict[str, Any]) -> Approval:
         """The approval with the exact arguments sealed and bound to it."""
-        exact, place = msgspec.json.encode(arguments, order="sorted"), _place(approval)
+        exact, place = msgspec.json.encode(arguments, order="sorted"), _seal_context(approval)
         try:
             seal = await self._seals.seal()
         except MootError as error:
@@ -39,9 +39,9 @@ class KeptArguments:
         return replace(
             approval,
             sealed=seal.close(exact, place=place),
-            digest=seal.proof(_with(exact, approval.digest), place=place),
+            digest=seal.proof(_encode(exact, approval.digest), place=place),
             # A rule outlives the run, and is about the value too.
-            exact=seal.proof(_with(exact, approval.exact), place=f"rule\0{approval.tool}"),
+            exact=seal.proof(_encode(exact, approval.exact), place=f"rule\0{approval.tool}"),
         )
 
     async def restore(self, run_id: str, call_id: str) -> str:
@@ -50,13 +50,13 @@ class KeptArguments:
         if approval is None:
             raise NotFound("a secret argument of this call stands as [SECRET]", fix=_AGAIN)
         try:
-            return await self._opened(approval)
+            return await self._unseal(approval)
         except MootError:
             # Nobody is to decide on a call that can no longer be made.
             await self._asks.give_up(approval)
             raise
 
-    async def _opened(self, approval: Approval) -> str:
+    async def _unseal(self, approval: Approval) -> str:
         if not approval.sealed:
             raise NotFound(
                 "the secret argument of this call was lost when the daemon stopped: the vault was closed when it was "
@@ -64,7 +64,7 @@ class KeptArguments:
                 fix=_AGAIN,
             )
         try:
-            return (await self._seals.seal()).open(approval.sealed, place=_place(approval)).decode()
+            return (await self._seals.seal()).open(approval.sealed, place=_seal_context(approval)).decode()
         except MootError as error:
             told = f"the secret argument of this call is sealed and the vault cannot be opened: {error.message}"
             raise Unavailable(told, fix=_AGAIN) from None
@@ -73,10 +73,10 @@ class KeptArguments:
             raise Unavailable(told, fix=_AGAIN) from None
 
 
-def _with(exact: bytes, digest: str) -> bytes:
+def _encode(exact: bytes, digest: str) -> bytes:
     """The arguments and what else was shown with them."""
     return digest.encode() + b"\0" + exact
 
 
-def _place(approval: Approval) -> str:
+def _seal_context(approval: Approval) -> str:
     return "\0".join(("ask", approval.id, approval.run_id, approval.call_id, approval.tool))

@@ -14,9 +14,9 @@ from moot.domain.errors import MootError
 from moot.domain.ports import Model, ModelEvent
 from moot.domain.prompt import Prompt
 from moot.models.keys import Key
-from moot.models.prices import is_own
+from moot.models.prices import is_own_address
 from moot.models.transport import Http
-from moot.models.wrapped import Wrapped
+from moot.models.wrapped import ModelWrapper
 
 # Says what a server answers at a path of its API, or, after a slash, beside it; nothing when it does not answer well.
 Ask = Callable[[str], Awaitable[Mapping[str, Any]]]
@@ -69,7 +69,7 @@ def _parse(said: object) -> int:
     return said if isinstance(said, int) and not isinstance(said, bool) and _LEAST <= said <= _MOST else 0
 
 
-class QueriedWindow(Wrapped[Model]):
+class QueriedWindow(ModelWrapper[Model]):
     """A model whose window nobody configured: its server is asked, and until it says, the window is assumed."""
 
     def __init__(self, inner: Model, *, ask: Ask, own: bool) -> None:
@@ -130,4 +130,4 @@ def with_queried_window(model: Model, config: ModelConfig, *, http: Http, key: K
             return {}
         return answer if isinstance(answer, dict) else {}
 
-    return QueriedWindow(model, ask=ask, own=is_own(config.base_url))
+    return QueriedWindow(model, ask=ask, own=is_own_address(config.base_url))

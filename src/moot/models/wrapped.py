@@ -8,7 +8,7 @@ from moot.domain.usage import Usage
 M = TypeVar("M", bound=Model)
 
 
-class Wrapped(Generic[M]):
+class ModelWrapper(Generic[M]):
     """Says of itself what the inner model says."""
 
     def __init__(self, inner: M) -> None:
@@ -44,8 +44,8 @@ class Wrapped(Generic[M]):
     async def find_window(self) -> None:
         await self.inner.find_window()
 
-    async def priced(self) -> bool:
-        return await self.inner.priced()
+    async def has_price(self) -> bool:
+        return await self.inner.has_price()
 
     async def close(self) -> None:
         await self.inner.close()

@@ -9,8 +9,8 @@ _LISTED = 20_000
 
 
 def ask_event(ask: Ask, by: Asker | None) -> pb.AskUserEvent:
-    asked = _questions(ask.questions)
-    return pb.AskUserEvent(questions=asked, ask_id=ask.id, expires_at=ask.expires_at, by=_asker(by))
+    asked = _encode_questions(ask.questions)
+    return pb.AskUserEvent(questions=asked, ask_id=ask.id, expires_at=ask.expires_at, by=_encode_asker(by))
 
 
 def ask_info(ask: Ask, by: Asker | None) -> pb.AskInfo:
@@ -19,11 +19,11 @@ def ask_info(ask: Ask, by: Asker | None) -> pb.AskInfo:
         agent=ask.key.agent,
         sender=ask.key.sender,
         ask_id=ask.id,
-        questions=_questions(ask.questions),
+        questions=_encode_questions(ask.questions),
         opened_at=ask.opened_at,
         expires_at=ask.expires_at,
         speaker=by.agent if by is not None else "",
-        by=_asker(by),
+        by=_encode_asker(by),
         run_id=ask.run_id,
     )
 
@@ -39,7 +39,7 @@ def approval_event(approval: Approval, by: Asker | None) -> pb.ApprovalEvent:
         rule=clean(approval.rule_words()),
         expires_at=approval.expires_at,
         whole_rule=clean(approval.rule_words(whole=True)),
-        by=_asker(by),
+        by=_encode_asker(by),
     )
 
 
@@ -64,7 +64,7 @@ def approval_info(approval: Approval, by: Asker | None, *, whole: bool = False) 
         speaker=approval.speaker,
         arguments=arguments,
         whole_rule=clean(approval.rule_words(whole=True)),
-        by=_asker(by),
+        by=_encode_asker(by),
         run_id=approval.run_id,
     )
 
@@ -83,7 +83,7 @@ def rule_info(rule: Rule) -> pb.RuleInfo:
     )
 
 
-def _questions(asked: tuple[Question, ...]) -> list[pb.AskQuestion]:
+def _encode_questions(asked: tuple[Question, ...]) -> list[pb.AskQuestion]:
     return [
         pb.AskQuestion(
             question=clean(question.question),
@@ -98,7 +98,7 @@ def _questions(asked: tuple[Question, ...]) -> list[pb.AskQuestion]:
     ]
 
 
-def _asker(by: Asker | None) -> pb.Asker | None:
+def _encode_asker(by: Asker | None) -> pb.Asker | None:
     if by is None:
         return None
     return pb.Asker(agent=by.agent, run_id=by.run_id, spawn_reason=clean(by.spawn_reason), task=clean(by.task))

@@ -25,7 +25,7 @@ from moot.engine.approvals import Approvals
 from moot.engine.deadline import Deadline
 from moot.engine.gate import Gate
 from moot.hooks.approval import ApprovalGate, tainted_by
-from moot.hooks.kept_arguments import KeptArguments
+from moot.hooks.kept_arguments import SealedArguments
 from moot.hooks.security import SecurityFilter
 from moot.store.approvals import StoredApprovals
 from moot.store.sqlite import open_store
@@ -99,7 +99,7 @@ async def bench(path: Path, *, hooks: Sequence[Hook] = ()) -> AsyncIterator[Benc
                 await talk(store)
             rows = StoredApprovals(store)
             approvals = Approvals(store=rows, clock=SetClock(), redact=str)
-            kept = KeptArguments(approvals, kit.vault)
+            kept = SealedArguments(approvals, kit.vault)
             asking = ApprovalGate(approvals, InterceptorConfig, kept=kept, refusal=_nothing)
             login = Login()
             gate = Gate(
@@ -217,7 +217,7 @@ async def test_a_vault_that_is_closed_keeps_nobody_from_deciding(tmp_path: Path)
             id="a", key=context().key, run_id="r", call_id="c", speaker="ada", tool="login", arguments="{}",
             subject="", line="", preview="", reason="", digest="d", exact="e",
         )  # fmt: skip
-        kept = await KeptArguments(desk.approvals, Closed()).close(approval, {"pin": 1})
+        kept = await SealedArguments(desk.approvals, Closed()).close(approval, {"pin": 1})
     # No rule can be made for it: the value it would be about cannot be told.
     assert kept == replace(approval, exact="")
     assert (kept.rules(Decision.ALWAYS), kept.rule_words()) == ((), "")

@@ -163,9 +163,9 @@ def _find_config_flaws() -> list[str]:
 
 def _find_skill_flaws() -> list[str]:
     """What is wrong in the skills of the owner's own home."""
-    from moot.tools.skills.library import Skills  # noqa: PLC0415 - only this command reads them
+    from moot.tools.skills.library import SkillLibrary  # noqa: PLC0415 - only this command reads them
 
-    return [] if remote_address() else [str(flaw) for flaw in Skills(find_paths().skills).flaws]
+    return [] if remote_address() else [str(flaw) for flaw in SkillLibrary(find_paths().skills).flaws]
 
 
 def _find_ignored_keys() -> list[str]:

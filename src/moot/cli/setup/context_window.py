@@ -19,7 +19,7 @@ def is_queried(model: ModelConfig) -> bool:
 async def query_window(candidate: Candidate, environ: Mapping[str, str]) -> int:
     """The tokens its model can read as it runs now; 0 where its server does not say."""
     from moot.models import server_window  # noqa: PLC0415 - slow to import, and only used here
-    from moot.models.prices import is_own  # noqa: PLC0415
+    from moot.models.prices import is_own_address  # noqa: PLC0415
 
     ask = partial(query_server, candidate, environ, seconds=_SECONDS)
-    return await server_window.query_window(ask, candidate.model, own=is_own(candidate.base_url))
+    return await server_window.query_window(ask, candidate.model, own=is_own_address(candidate.base_url))

@@ -168,7 +168,7 @@ class House:
             stats.rss_bytes = _rss()
             stats.http, stats.tcp = self._facts.http, self._facts.tcp
             stats.connections = self._facts.connections()
-            stats.open_asks = len(self._asks.all())
+            stats.open_asks = len(self._asks.list_pending())
         reply.send(pb.ServerMessage(stats=stats))
 
     async def reload(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

@@ -9,18 +9,32 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from bench import beside
-from bench.report import PLANS, asides, number, table, write_json
+from bench.earlier import install_commit
+from bench.report import PLANS, asides, compare, number, table, write_json
 from bench.subject import cpu_seconds
-from bench.work import FULL, QUICK, Bench, Sizes, Tally, prepared
+from bench.work import FULL, QUICK, Bench, Sizes, Tally, mock_server, start_bench
 
 OUT = Path(__file__).parent / "out"
 # Above this part of the machine taken by others, times say more about them than about us.
 BUSY = 0.15
+# Runs inside the benchmark's own process, so it cannot be measured at another commit.
+NOT_COMPARED = ("gate",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    sizes: Sizes
+    rows: list[str]
+    peers: bool = False
+    # An earlier commit that is measured in turns with this one.
+    against: str = ""
 
 
 def pieces(bench: Bench) -> dict[str, Callable[[], Awaitable[None]]]:
@@ -64,61 +78,79 @@ def say(progress: str) -> None:
         print(f"\r{progress:40}\r", end="", file=sys.stderr, flush=True)
 
 
-async def measure(bench: Bench, wanted: list[str], *, peers: bool) -> None:
-    work = pieces(bench)
-    chosen = [name for name in work if name in {PLANS[row].piece for row in wanted}]
+async def measure(benches: list[Bench], options: Options) -> None:
+    """Every piece of every bench in turns; the bench that goes first changes with each repeat."""
+    pieces_of = [pieces(bench) for bench in benches]
+    chosen = [name for name in pieces_of[0] if name in {PLANS[row].piece for row in options.rows}]
     # The first turns of a process pay for imports and cold caches; they are not what is asked here.
     say("warming up")
-    await bench.history(10)
-    bench.tally = Tally()
-    for repeat in range(bench.sizes.repeats):
+    for bench in benches:
+        await bench.history(10)
+        bench.tally = Tally()
+    repeats = options.sizes.repeats
+    for repeat in range(repeats):
         for name in chosen:
-            say(f"repeat {repeat + 1}/{bench.sizes.repeats}: {name}")
-            gc.collect()
-            await work[name]()
-        if peers:
-            say(f"repeat {repeat + 1}/{bench.sizes.repeats}: peers")
-            await beside.measure(bench)
+            for work in pieces_of if repeat % 2 == 0 else reversed(pieces_of):
+                say(f"repeat {repeat + 1}/{repeats}: {name}")
+                gc.collect()
+                await work[name]()
+        if options.peers:
+            say(f"repeat {repeat + 1}/{repeats}: peers")
+            await beside.measure(benches[0])
     say("")
 
 
-async def run(sizes: Sizes, wanted: list[str], *, label: str, peers: bool) -> int:
+async def run(options: Options) -> int:
     OUT.mkdir(exist_ok=True)
+    earlier = install_commit(options.against, OUT) if options.against else None
     # On the disk of the checkout: a folder in memory would make commits free.
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=OUT))
     machine, started = Machine(), time.perf_counter()
     try:
-        async with prepared(sizes, folder) as bench:
-            await measure(bench, wanted, peers=peers)
+        async with AsyncExitStack() as stack:
+            base = await stack.enter_async_context(mock_server())
+            benches = [await stack.enter_async_context(start_bench(options.sizes, folder / "home", base))]
+            if earlier is not None:
+                then = start_bench(options.sizes, folder / "earlier", base, moot=earlier)
+                benches.append(await stack.enter_async_context(then))
+            await measure(benches, options)
             own = sum(os.times()[:4]) + sum(cpu_seconds(child.pid) for child in psutil.Process().children())
             others = machine.others(own)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    rows = [PLANS[name].row(bench.tally) for name in wanted]
-    took = time.perf_counter() - started
-    print(table(rows))
-    print()
-    if peers:
-        print(beside.table(bench.tally))
-        print()
-    for line in asides(bench.tally):
+    report(options, [bench.tally for bench in benches], others=others, took=time.perf_counter() - started)
+    return 0
+
+
+def report(options: Options, tallies: list[Tally], *, others: float, took: float) -> None:
+    tally, sizes, label = tallies[0], options.sizes, "quick" if options.sizes is QUICK else "full"
+    rows = [PLANS[name].row(tally) for name in options.rows]
+    tables = [table(rows)]
+    if options.peers:
+        tables.append(beside.table(tally))
+    if options.against:
+        tables.append(compare(rows, [PLANS[name].row(tallies[1]) for name in options.rows], options.against))
+    for each in tables:
+        print(f"{each}\n")
+    for line in asides(tally):
         print(f"  {line}")
     load = ", ".join(number(value) for value in os.getloadavg())
     print(f"  {sizes.repeats} repeats in turns, medians; ± is half the width of the middle half of the samples")
     print(f"  other processes used {others:.0%} of this machine meanwhile (load {load}); the run took {took:.0f} s")
     if others > BUSY:
-        print(
-            "  that is too much for the times and rates above: trust ratios and CPU, and run it again when it is quiet"
-        )
+        print("  that is too much for the times above: trust ratios and CPU, and run it again when it is quiet")
     facts: dict[str, object] = {"kind": label, "seconds": took, "others": others, "load": os.getloadavg()}
-    if peers:
-        facts["peers"] = {"versions": beside.versions(), "rows": beside.rows(bench.tally)}
-    write_json(OUT / "results.json", rows, bench.tally, facts)
+    if options.peers:
+        facts["peers"] = {"versions": beside.versions(), "rows": beside.rows(tally)}
+    if options.against:
+        earlier = tallies[1]
+        medians = {name: earlier.median(name) for name in sorted(earlier.series)}
+        facts["against"] = {"ref": options.against, "medians": medians}
+    write_json(OUT / "results.json", rows, tally, facts)
     print(f"  written to {(OUT / 'results.json').relative_to(OUT.parent.parent)}")
     missed = [row.name for row in rows if row.verdict == "MISS"]
     if missed:
         print(f"  missed: {', '.join(missed)}")
-    return 0
 
 
 def main() -> int:
@@ -126,12 +158,15 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer repeats; less than a minute")
     parser.add_argument("--only", default="", metavar="ROW,ROW", help=f"only these rows: {', '.join(PLANS)}")
     parser.add_argument("--peers", action="store_true", help="also run the peers installed under $PEERS_VENVS")
+    parser.add_argument("--against", default="", metavar="REF", help="measure an earlier commit in turns with this one")
     options = parser.parse_args()
     if options.peers and not beside.interpreters():
         parser.error("no peer is installed under $PEERS_VENVS; see docs/performance.md")
     wanted = [name.strip() for name in options.only.split(",") if name.strip()] or list(PLANS)
     if unknown := [name for name in wanted if name not in PLANS]:
         parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join(PLANS)}")
+    if options.against:
+        wanted = [name for name in wanted if name not in NOT_COMPARED]
     try:
         import uvloop  # noqa: PLC0415 — not there on every system
 
@@ -140,8 +175,7 @@ def main() -> int:
         factory = None
     with asyncio.Runner(loop_factory=factory) as runner:
         sizes = QUICK if options.quick else FULL
-        label = "quick" if options.quick else "full"
-        return runner.run(run(sizes, wanted, label=label, peers=options.peers))
+        return runner.run(run(Options(sizes=sizes, rows=wanted, peers=options.peers, against=options.against)))
 
 
 if __name__ == "__main__":

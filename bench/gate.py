@@ -12,7 +12,7 @@ from moot.domain.message import ToolCall
 from moot.domain.ports import RunContext
 from moot.domain.scope import ALL_TOOLS
 from moot.engine.deadline import Deadline
-from moot.hooks.redaction import Redactor
+from moot.redaction.redactor import Redactor
 
 _CALLS = 400
 

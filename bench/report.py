@@ -10,10 +10,17 @@ from pathlib import Path
 
 from bench.work import Tally
 
+# How much slower a row may be than at an earlier commit.
+MOST_SLOWER = 1.03
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line. The goal is in the row's unit, None where there is none to meet; the ratio is to the raw client."""
+    """One line. `raw` is the floor of the same run and `ratio` the multiple of it.
+
+    `goal` is in the row's unit, None where there is none to meet. Goals about time are multiples of the floor, so that
+    they mean the same on every machine.
+    """
 
     name: str
     what: str
@@ -44,55 +51,35 @@ def _commit(tally: Tally) -> Row:
     )  # fmt: skip
 
 
-def _chat(tally: Tally) -> Row:
-    raw, commit = tally.median("raw.turn.10") * 1e3, tally.median("commit.10") * 1e3
-    return Row(
-        name="chat", what="chat turn, persisted, history 10", unit="ms",
-        measured=tally.median("moot.turn.10") * 1e3, noise=tally.noise("moot.turn.10"),
-        goal=raw + 2 * commit + 1, rule="raw + 2 commits + 1 ms", raw=raw,
-    )  # fmt: skip
+def _turn(name: str, what: str, series: str, *, times: float | None, floor: str = "durable") -> Callable[[Tally], Row]:
+    """A turn beside the same work of a raw client in the same run: by default the one with its own commits."""
+    floors = {"durable": "raw with its commits", "keeping": "raw that keeps its history"}
+
+    def make_row(tally: Tally) -> Row:
+        raw = tally.median(f"{floor}.{series}") * 1e3
+        return Row(
+            name=name, what=what, unit="ms",
+            measured=tally.median(f"moot.{series}") * 1e3, noise=tally.noise(f"moot.{series}"),
+            goal=times and times * raw, rule=f"{times:g} x {floors[floor]}" if times else "", raw=raw,
+        )  # fmt: skip
+
+    return make_row
 
 
 def _first(tally: Tally) -> Row:
-    raw, commit = tally.median("raw.first.10") * 1e3, tally.median("commit.10") * 1e3
+    raw = tally.median("raw.first.10") * 1e3
     return Row(
         name="first-token", what="first token, added over raw", unit="ms",
         measured=tally.median("moot.first.10") * 1e3 - raw, noise=tally.noise("moot.first.10"),
-        goal=1.5 + commit, rule="1.5 ms + 1 commit",
     )  # fmt: skip
-
-
-def _history(count: int, *, against: str = "") -> Callable[[Tally], Row]:
-    """A turn at this length. `against` names the raw client that sets the goal."""
-
-    def row(tally: Tally) -> Row:
-        raw = tally.median(f"{against or 'raw'}.turn.{count}") * 1e3
-        commit = tally.median(f"commit.{count}") * 1e3
-        strict = against == "raw"
-        return Row(
-            name=f"history-{count}{'-strict' if strict else ''}", unit="ms",
-            what="  the same beside a body that is ready" if strict else f"persisted turn at {count:,} messages",
-            measured=tally.median(f"moot.turn.{count}") * 1e3, noise=tally.noise(f"moot.turn.{count}"),
-            goal=1.5 * raw + 2 * commit if against else None, rule="1.5 x raw + 2 commits" if against else "", raw=raw,
-        )  # fmt: skip
-
-    return row
 
 
 def _concurrent(tally: Tally) -> Row:
     return Row(
         name="concurrent", what="turns/s, 50 conversations at once", unit="/s",
         measured=tally.median("moot.rate"), noise=tally.noise("moot.rate"),
-        goal=1200, rule="1,200", raw=tally.median("raw.rate"), more_is_better=True,
-    )  # fmt: skip
-
-
-def _tool(tally: Tally) -> Row:
-    raw, commit = tally.median("raw.tool") * 1e3, tally.median("commit.tool") * 1e3
-    return Row(
-        name="tool", what="tool round trip through the gate, persisted", unit="ms",
-        measured=tally.median("moot.tool") * 1e3, noise=tally.noise("moot.tool"),
-        goal=raw + 3 * commit + 1, rule="raw + 3 commits + 1 ms", raw=raw,
+        goal=tally.median("durable.rate"), rule="1 x raw with its commits", raw=tally.median("durable.rate"),
+        more_is_better=True,
     )  # fmt: skip
 
 
@@ -108,7 +95,7 @@ def _team(tally: Tally) -> Row:
     return Row(
         name="team", what="spawn and finish 100 teammates", unit="ms",
         measured=tally.median("moot.team") * 1e3, noise=tally.noise("moot.team"),
-        goal=250, rule="250 ms", raw=tally.median("raw.team") * 1e3,
+        goal=2.5 * tally.median("raw.team") * 1e3, rule="2.5 x the requests alone", raw=tally.median("raw.team") * 1e3,
     )  # fmt: skip
 
 
@@ -122,9 +109,18 @@ def _team_slow(tally: Tally) -> Row:
 
 
 def _spawn(tally: Tally) -> Row:
+    peers = [tally.median(name) * 1e3 for name in ("openai_agents.spawn", "langgraph.spawn") if name in tally.series]
     return Row(
         name="spawn", what="spawn to the teammate's first model call", unit="ms",
-        measured=tally.median("moot.spawn") * 1e3, noise=tally.noise("moot.spawn"), goal=5, rule="5 ms",
+        measured=tally.median("moot.spawn") * 1e3, noise=tally.noise("moot.spawn"),
+        goal=min(peers, default=None), rule="the faster peer" if peers else "",
+    )  # fmt: skip
+
+
+def _cpu(tally: Tally) -> Row:
+    return Row(
+        name="cpu", what="daemon CPU per turn, history 10", unit="ms",
+        measured=tally.median("moot.cpu.10") * 1e3, noise=tally.noise("moot.cpu.10"),
     )  # fmt: skip
 
 
@@ -166,7 +162,7 @@ def _crowd_memory(tally: Tally) -> Row:
 def _start(tally: Tally) -> Row:
     return Row(
         name="start", what="daemon start to first answer", unit="s",
-        measured=tally.median("start.again"), noise=tally.noise("start.again"), goal=0.6, rule="0.6 s",
+        measured=tally.median("start.again"), noise=tally.noise("start.again"),
     )  # fmt: skip
 
 
@@ -177,11 +173,12 @@ def _rss(tally: Tally) -> Row:
     )  # fmt: skip
 
 
-def _command(name: str, what: str, goal: float | None, rule: str) -> Callable[[Tally], Row]:
+def _command(name: str, what: str, times: float | None, rule: str) -> Callable[[Tally], Row]:
     def row(tally: Tally) -> Row:
+        empty = tally.median("command.python") * 1e3
         return Row(
             name=name, what=what, unit="ms", measured=tally.median(f"command.{name}") * 1e3,
-            noise=tally.noise(f"command.{name}"), goal=goal, rule=rule, raw=tally.median("command.python") * 1e3,
+            noise=tally.noise(f"command.{name}"), goal=times and times * empty, rule=rule, raw=empty,
         )  # fmt: skip
 
     return row
@@ -197,15 +194,19 @@ class Plan:
 
 PLANS: dict[str, Plan] = {
     "commit": Plan("history.10", _commit),
-    "chat": Plan("history.10", _chat),
+    "chat": Plan("history.10", _turn("chat", "chat turn, persisted, history 10", "turn.10", times=1.6)),
+    "cpu": Plan("history.10", _cpu),
     "first-token": Plan("history.10", _first),
-    "history-100": Plan("history.100", _history(100)),
-    "history-1000": Plan("history.1000", _history(1000, against="keeping")),
-    "history-1000-strict": Plan("history.1000", _history(1000, against="raw")),
-    "history-10000": Plan("history.10000", _history(10000, against="keeping")),
-    "history-10000-strict": Plan("history.10000", _history(10000, against="raw")),
+    "history-100": Plan("history.100", _turn("history-100", "persisted turn at 100 messages", "turn.100", times=None)),
+    "history-1000": Plan(
+        "history.1000", _turn("history-1000", "persisted turn at 1,000 messages", "turn.1000", times=1.6)
+    ),
+    "history-10000": Plan(
+        "history.10000",
+        _turn("history-10000", "persisted turn at 10,000 messages", "turn.10000", times=1.6, floor="keeping"),
+    ),
     "concurrent": Plan("concurrent", _concurrent),
-    "tool": Plan("tools", _tool),
+    "tool": Plan("tools", _turn("tool", "tool round trip through the gate, persisted", "tool", times=1.8)),
     "gate": Plan("gate", _gate),
     "team": Plan("team", _team),
     "team-slow": Plan("team", _team_slow),
@@ -217,7 +218,7 @@ PLANS: dict[str, Plan] = {
     "crowd-memory": Plan("crowd", _crowd_memory),
     "start": Plan("start", _start),
     "rss": Plan("start", _rss),
-    "help": Plan("commands", _command("help", "moot --help", 200, "200 ms")),
+    "help": Plan("commands", _command("help", "moot --help", 5, "5 x an empty Python")),
     "ask": Plan("commands", _command("ask", "moot ask, daemon running", None, "")),
 }
 
@@ -231,7 +232,7 @@ def number(value: float | None, unit: str = "") -> str:
 
 def table(rows: list[Row]) -> str:
     head = ("", "measured", "±", "goal", "", "raw", "x raw", "")
-    lines = [head]
+    lines: list[tuple[str, ...]] = [head]
     for row in rows:
         sign = "≥" if row.more_is_better else "≤"
         ratio = row.ratio
@@ -247,8 +248,11 @@ def table(rows: list[Row]) -> str:
                 row.verdict,
             )
         )
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    left = {0, 4, 7}
+    return _align(lines, left={0, 4, 7})
+
+
+def _align(lines: list[tuple[str, ...]], *, left: set[int]) -> str:
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "\n".join(
         "  ".join(
             cell.ljust(width) if column in left else cell.rjust(width)
@@ -256,6 +260,27 @@ def table(rows: list[Row]) -> str:
         ).rstrip()
         for line in lines
     )
+
+
+def compare(rows: list[Row], earlier: list[Row], ref: str) -> str:
+    """Each row now and at an earlier commit, measured in turns. A row that got slower by more than 3 % is marked."""
+    lines = [("", "now", ref, "now / then", "±", "")]
+    for now, then in zip(rows, earlier, strict=True):
+        change = now.measured / then.measured if then.measured else 1.0
+        worse = 1 / change if now.more_is_better and change else change
+        noise = max(now.noise, then.noise)
+        mark = "SLOWER" if worse > MOST_SLOWER and worse - 1 > noise else "slower?" if worse > MOST_SLOWER else ""
+        lines.append(
+            (
+                now.what,
+                number(now.measured, now.unit),
+                number(then.measured, then.unit),
+                number(change),
+                f"{noise:.0%}",
+                mark,
+            )
+        )
+    return _align(lines, left={0, 5})
 
 
 def asides(tally: Tally) -> list[str]:

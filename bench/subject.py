@@ -12,6 +12,7 @@ import psutil
 from bench.line import Line
 from moot.wire import moot_pb2 as pb
 
+# The `moot` command of the checkout that runs the benchmark.
 MOOT = Path(sys.executable).with_name("moot")
 
 # Agents by the answer their model gives; the path is an instruction to the mock server.
@@ -28,7 +29,7 @@ _READY_SECONDS = 20.0
 # The cheapest tool there is, so that what is left is the way to it and back.
 _ECHO = '''"""Says what it is told."""
 
-from moot.tools.function import tool
+from moot.tools.plugins.function import tool
 
 
 @tool(safety="safe")
@@ -68,10 +69,10 @@ class Daemon:
         self.pid = process.pid
 
     @classmethod
-    async def start(cls, home: Path, *command: str) -> "Daemon":
+    async def start(cls, home: Path, *command: str, moot: Path = MOOT) -> "Daemon":
         with (home / "stderr.log").open("ab") as log:
             process = await asyncio.create_subprocess_exec(
-                *(command or (str(MOOT), "serve")),
+                *(command or (str(moot), "serve")),
                 env=environment(home),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,

@@ -32,7 +32,7 @@ class Spawned:
         self.among_many: list[float] = []
 
 
-async def measure_team(folder: Path, base: str, *, times: int) -> Spawned:
+async def measure_team(folder: Path, base: str, *, times: int, moot: Path) -> Spawned:
     """A hundred teammates at once, without and with a model that takes 50 ms, and one alone for its first call."""
     home = make_home(folder, base)
     config = (home / "config.toml").read_text(encoding="utf-8")
@@ -52,7 +52,7 @@ async def measure_team(folder: Path, base: str, *, times: int) -> Spawned:
             await asyncio.to_thread(grow_old, home / "data" / "moot.db", OLD)
         chosen = config.replace('default_model = "bench"', f'default_model = "{model}"') + models + _CONFIG
         (home / "config.toml").write_text(chosen, encoding="utf-8")
-        daemon = await Daemon.start(home)
+        daemon = await Daemon.start(home, moot=moot)
         try:
             async with connect(daemon.socket) as line:
                 await line.turn("moot", f"warm-{model}", "Begin.")

@@ -64,10 +64,11 @@ class Tally:
 
 
 class Bench:
-    """A mock server, a home, a daemon and the clients, all kept over the whole run."""
+    """A mock server, a home, a daemon and the clients, all kept over the whole run. `moot` is the measured command."""
 
-    def __init__(self, sizes: Sizes, *, home: Path, base: str, daemon: Daemon, line: Line) -> None:
+    def __init__(self, sizes: Sizes, *, home: Path, base: str, daemon: Daemon, line: Line, moot: Path = MOOT) -> None:
         self.sizes = sizes
+        self.moot = moot
         self.home = home
         self.base = base
         self.daemon = daemon
@@ -204,9 +205,10 @@ class Bench:
         for _ in range(self.sizes.turns):
             first, second = await self.raw.turn(bodies[0], "/t1"), await self.raw.turn(bodies[1], "/t1")
             raw.append(first.total + self._right(second).total)
-            commits.append(self.ledger.commit("tools", ("tool", SAY)))
+            # The message, the call and its result, and the reply.
+            commits.append(sum(self.ledger.commit("tools", ("tool", SAY)) for _ in range(3)))
         self.tally.add("raw.tool", *raw)
-        self.tally.add("commit.tool", *commits)
+        self.tally.add("durable.tool", *(total + spent for total, spent in zip(raw, commits, strict=True)))
 
     async def gate(self) -> None:
         """The way of one call through every hook to the tool and back, beside the tool alone. No disk is in it."""
@@ -216,7 +218,9 @@ class Bench:
 
     async def team(self) -> None:
         """A hundred teammates, spawned at once and waited for; and one, to see how soon it begins."""
-        found = await measure_team(self.home / self.fresh("team"), self.base, times=max(3, self.sizes.turns // 3))
+        found = await measure_team(
+            self.home / self.fresh("team"), self.base, times=max(3, self.sizes.turns // 3), moot=self.moot
+        )
         self.tally.add("moot.team", *found.together)
         self.tally.add("raw.team", *found.raw)
         self.tally.add("moot.team.slow", *found.with_latency)
@@ -250,7 +254,7 @@ class Bench:
         home = make_home(self.home / self.fresh("start"), self.base)
         for name in ("first", "again"):
             started = time.perf_counter()
-            daemon = await Daemon.start(home)
+            daemon = await Daemon.start(home, moot=self.moot)
             ready = time.perf_counter() - started
             async with connect(daemon.socket) as line:
                 timed = self._right(await line.turn("bench", "user", SAY))
@@ -267,8 +271,8 @@ class Bench:
         home = environment(self.home)
         for name, command in (
             ("python", [sys.executable, "-c", "pass"]),
-            ("help", [str(MOOT), "--help"]),
-            ("ask", [str(MOOT), "ask", "bench", SAY, "--as", self.fresh("ask")]),
+            ("help", [str(self.moot), "--help"]),
+            ("ask", [str(self.moot), "ask", "bench", SAY, "--as", self.fresh("ask")]),
         ):
             times = []
             for _ in range(max(3, self.sizes.turns // 3)):
@@ -311,14 +315,13 @@ async def mock_server() -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def prepared(sizes: Sizes, folder: Path) -> AsyncIterator[Bench]:
-    """Everything started, and everything stopped again."""
+async def start_bench(sizes: Sizes, home: Path, base: str, *, moot: Path = MOOT) -> AsyncIterator[Bench]:
+    """A daemon of that command on a fresh home, and the clients that measure it."""
     async with AsyncExitStack() as stack:
-        base = await stack.enter_async_context(mock_server())
-        home = make_home(folder / "home", base)
-        daemon = await Daemon.start(home)
+        make_home(home, base)
+        daemon = await Daemon.start(home, moot=moot)
         stack.push_async_callback(daemon.stop)
         line = await stack.enter_async_context(connect(daemon.socket))
-        bench = Bench(sizes, home=home, base=base, daemon=daemon, line=line)
+        bench = Bench(sizes, home=home, base=base, daemon=daemon, line=line, moot=moot)
         stack.push_async_callback(bench.close)
         yield bench

@@ -12,7 +12,7 @@ from moot.daemon.app import running
 from moot.daemon.paths import Paths
 from moot.domain.ports import Tool
 from moot.domain.prompt import ToolSpec
-from moot.hooks.redaction import Redactor
+from moot.redaction.redactor import Redactor
 
 TARGET = Path(__file__).parent.parent / "docs" / "tools.md"
 

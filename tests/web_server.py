@@ -9,9 +9,9 @@ from typing import Any
 from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from moot.domain.config import WebConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports import RunContext
-from moot.domain.web_config import WebConfig
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -7,7 +7,7 @@ import pytest
 
 from moot.cli.exits import Exit
 from moot.cli.main import COMMANDS
-from moot.daemon.config_keys import COMPACTION_KEYS, LIMIT_KEYS, LISTEN_KEYS, MODEL_KEYS, TOP_KEYS
+from moot.daemon.config.keys import COMPACTION_KEYS, LIMIT_KEYS, LISTEN_KEYS, MODEL_KEYS, TOP_KEYS
 from moot.domain.run import Outcome
 from moot.wire import moot_pb2 as pb
 

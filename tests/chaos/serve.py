@@ -16,8 +16,8 @@ from typing import Any
 
 from moot import failpoint
 from moot.daemon import app
-from moot.daemon.hands import Hands
 from moot.daemon.paths import Paths
+from moot.daemon.toolset import Hands
 from moot.domain.ports import RunContext, Tool
 from moot.domain.prompt import Safety, ToolSpec
 from moot.store.connection import Tuning

@@ -4,16 +4,16 @@ import os
 from pathlib import Path
 from typing import Any
 
+from moot.domain.config import SandboxConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound
 from moot.domain.ports import RunContext, Tool, ToolResult
-from moot.domain.sandbox_config import SandboxConfig
 from moot.domain.secret import Holder, SecretInfo, references
-from moot.hooks.redaction import Redactor
-from moot.tools import exec as exec_tools
-from moot.tools.exec_jobs import Jobs
+from moot.redaction.redactor import Redactor
+from moot.tools.exec import exec_tools
+from moot.tools.exec.jobs import Jobs
 from moot.tools.sandbox.sandbox import Sandbox
-from moot.tools.shell_grammar import classify
+from moot.tools.shell.grammar import classify
 
 KEY = ConversationKey("moot", "user")
 

@@ -14,18 +14,18 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from moot.daemon.principal import OWNER
-from moot.daemon.secrets import SecretRequests
+from moot.daemon.requests.secrets import SecretRequests
+from moot.domain.config import SandboxConfig
 from moot.domain.ports import RunContext
 from moot.domain.redaction import mask_call
-from moot.domain.sandbox_config import SandboxConfig
 from moot.domain.shell import Level, Verdict
-from moot.hooks.redaction import LogRedaction
-from moot.tools import exec as exec_
-from moot.tools.exec_jobs import Jobs
+from moot.redaction.redactor import LogRedaction
+from moot.tools.exec import exec_tools as exec_
+from moot.tools.exec.jobs import Jobs
 from moot.tools.sandbox.sandbox import Sandbox
 from moot.wire import moot_pb2 as pb
 from tests.secret_shapes import found_in, printed, spoken
-from tests.unit.daemon.vault_kit import Kit, run, vault_at
+from tests.unit.daemon.vault.vault_kit import Kit, run, vault_at
 
 BODIES = [randomness.token_hex(12) for _ in range(20)]
 # Every kind of character that somebody may escape, and values of one and of several lines.

@@ -19,7 +19,7 @@ from moot.daemon.paths import Paths
 from moot.domain.conversation import ConversationKey
 from moot.domain.run import RunRequest
 from moot.domain.scope import only
-from moot.hooks.redaction import Redactor
+from moot.redaction.redactor import Redactor
 from tests.daemon_process import DaemonProcess, Home, eventually, running
 from tests.escape.kinds import CALLS, HANDS, KINDS_CONFIG, TOLD, Case, Stage, call, cases_of, counted, deciding
 from tests.fake_provider import Provider
@@ -187,10 +187,10 @@ class Kind:
     prologue: Callable[[str], tuple[dict[str, Any], ...]] = lambda _slug: ()
 
 
-_MADE = ("daemon/talk.py:_request", "engine/doors.py:turn", "engine/runs.py:_admit")
-_STREAM = (*_MADE, "daemon/talk.py:stream")
-_SEND = (*_MADE, "daemon/talk.py:send")
-_COMPLETION = (*_STREAM, "daemon/openai_api.py:_turn")
+_MADE = ("daemon/requests/talk.py:_request", "engine/doors.py:turn", "engine/runs.py:_admit")
+_STREAM = (*_MADE, "daemon/requests/talk.py:stream")
+_SEND = (*_MADE, "daemon/requests/talk.py:send")
+_COMPLETION = (*_STREAM, "daemon/listen/openai_api.py:_turn")
 _BACK = ("store/found_runs.py:_run", "daemon/app.py:recover")
 
 

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from moot.domain.ask import Question
+from moot.domain.config import SkillConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, TooLarge
 from moot.domain.ports import RunContext
-from moot.domain.skill_config import SkillConfig
-from moot.tools.off_limits import OffLimits
-from moot.tools.skill_archive import unpack
-from moot.tools.skill_shelf import Skills
-from moot.tools.skills import ImportSkill
+from moot.tools.files.off_limits import OffLimits
+from moot.tools.skills.archive import unpack
+from moot.tools.skills.library import SkillLibrary
+from moot.tools.skills.skill_tools import ImportSkill
 
 SKILL = b"---\nname: evil\ndescription: d\n---\nbody\n"
 SMALL = SkillConfig(archive_bytes=4_000_000, unpacked_bytes=2_000_000, files=50)
@@ -34,7 +34,7 @@ class Scene:
         self.cwd = top / "cwd"
         self.cwd.mkdir()
         (top / "secret").write_text("the secret")
-        self.skills = Skills(top / "skills")
+        self.skills = SkillLibrary(top / "skills")
         off_limits = OffLimits(places=[str(self.cwd / ".moot"), str(top / "skills")])
         self.importer = ImportSkill(self.skills, off_limits, SMALL)
 

@@ -16,8 +16,8 @@ from moot.domain.ask import Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Forbidden, MootError, Unavailable
 from moot.domain.ports import RunContext
-from moot.tools import beneath, files
-from moot.tools.off_limits import OffLimits
+from moot.tools.files import confined_paths, file_tools
+from moot.tools.files.off_limits import OffLimits
 
 SECRET = "the secret"
 SWAPS = int(os.environ.get("MOOT_SWAPS", "10000"))
@@ -31,7 +31,7 @@ async def _nobody(questions: Sequence[Question]) -> str:
 class Hands:
     def __init__(self, cwd: Path | str, off_limits: OffLimits) -> None:
         self.cwd = str(cwd)
-        self.tools: dict[str, Any] = {tool.spec.name: tool for tool in files.tools(off_limits=off_limits)}
+        self.tools: dict[str, Any] = {tool.spec.name: tool for tool in file_tools.tools(off_limits=off_limits)}
 
     def __call__(self, name: str, **arguments: Any) -> str:
         key = ConversationKey("crab", "user")
@@ -84,8 +84,8 @@ class Scene:
 def scene(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     """Everything holds with the kernel's lookups and with our own."""
     if request.param == "walk":
-        monkeypatch.setattr(beneath, "kernel_resolves", lambda: False)
-    elif not beneath.kernel_resolves():
+        monkeypatch.setattr(confined_paths, "kernel_resolves", lambda: False)
+    elif not confined_paths.kernel_resolves():
         pytest.skip("this kernel has no openat2")
     scene = Scene(tmp_path)
     yield scene
@@ -214,7 +214,7 @@ def test_links_that_stay_inside_work_with_the_kernel_and_are_refused_without(sce
     (scene.cwd / "real/f").write_text("fine")
     (scene.cwd / "way").symlink_to("real")
     (scene.cwd / "file").symlink_to("real/f")
-    if beneath.kernel_resolves():
+    if confined_paths.kernel_resolves():
         assert scene.hands("fs_read", path="way/f") == scene.hands("fs_read", path="file") == "fine"
         scene.hands("fs_write", path="file", content="through")
         assert (scene.cwd / "file").is_symlink()
@@ -446,7 +446,7 @@ def swapped(scene: Scene) -> Scene:
 
 
 def _read(scene: Scene, path: str) -> str:
-    with beneath.Ground(str(scene.cwd), scene.off_limits) as ground:
+    with confined_paths.ConfinedFolder(str(scene.cwd), scene.off_limits) as ground:
         file, _ = ground.open_file(ground.spot(path))
         return os.read(file, 100).decode()
 

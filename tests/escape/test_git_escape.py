@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from moot.domain.errors import Conflict, Forbidden, MootError
-from moot.tools.off_limits import OffLimits
+from moot.tools.files.off_limits import OffLimits
 from moot.tools.sandbox.sandbox import Command, NotStarted, Sandbox
 from tests.escape.exec_kit import Bench
 from tests.escape.test_files_beneath import Hands

@@ -8,9 +8,9 @@ import pytest
 
 from moot.domain.errors import Forbidden, MootError
 from moot.domain.ports import RunContext
-from moot.tools import files
-from moot.tools.off_limits import OffLimits
-from moot.tools.private_places import private_places
+from moot.tools.files import file_tools
+from moot.tools.files.off_limits import OffLimits
+from moot.tools.files.private_places import private_places
 from tests.escape.exec_kit import KEY, Bench
 
 CANARY = "canary-of-the-home"
@@ -49,7 +49,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 class FileTools:
     def __init__(self, cwd: Path) -> None:
-        made = files.tools(off_limits=OffLimits(private=private_places()))
+        made = file_tools.tools(off_limits=OffLimits(private=private_places()))
         self._tools: dict[str, Any] = {tool.spec.name: tool for tool in made}
         self._context = RunContext(run_id="r", key=KEY, speaker="moot", cwd=str(cwd), emit=print, ask=_nobody)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from moot.agents.registry import EMBEDDED_NAMES, Registry
-from moot.cli.demo_home import write_agents
+from moot.cli.demo.demo_home import write_agents
 from moot.daemon.paths import Paths
 from moot.domain.errors import Conflict, MootError
 from moot.models.pull import pull

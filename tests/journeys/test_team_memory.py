@@ -6,7 +6,7 @@ from moot.daemon.app import Daemon, running
 from moot.daemon.paths import Paths
 from moot.domain.conversation import ConversationKey
 from moot.domain.run import RunRequest
-from moot.hooks.redaction import Redactor
+from moot.redaction.redactor import Redactor
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, eventually
 from tests.scripting import lead, mate, say, script, spawn, wait
@@ -45,7 +45,7 @@ async def test_no_tally_outlives_the_runs_that_delegate(tmp_path: Path) -> None:
         deliveries = teammates._deliveries
         kept = (
             teammates._delegations._tallies,
-            daemon.runs._turns._purses._open,
+            daemon.runs._turns._budgets._open,
             deliveries._held,
             deliveries._ready,
             deliveries._telling,

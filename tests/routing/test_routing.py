@@ -9,7 +9,6 @@ import pytest
 
 from moot.domain.agent import ROLES, Agent, AgentSource
 from moot.domain.trace import PAYLOAD_LENGTH
-from moot.multiagent.briefing import render_advice
 from moot.multiagent.routing import router as router_module
 from moot.multiagent.routing.availability import CAPABILITIES
 from moot.multiagent.routing.classifier import FILE
@@ -17,6 +16,7 @@ from moot.multiagent.routing.concepts import LANGUAGES, load_concepts
 from moot.multiagent.routing.router import Route, Router
 from moot.multiagent.routing.text_features import read
 from moot.multiagent.routing.word_vectors import concept_vector
+from moot.multiagent.teammates.briefing import render_advice
 from scripts import train_routing
 from scripts.measure_routing import (
     ALL_TOOLS,

@@ -1,11 +1,10 @@
-"""What a person can configure, as values. Reading the file is the daemon's job."""
+"""The values of config.toml, one frozen class for each table. `daemon/config` reads the file into them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from moot.domain.agent_config import AgentConfig, AgentMemoryConfig, RunLedgerConfig, TraceConfig
-from moot.domain.hands_config import HandsConfig
+from moot.domain.mcp import McpConfig
 from moot.domain.run import Limits
 
 PROVIDERS = ("openai", "anthropic", "local", "scripted")
@@ -46,6 +45,199 @@ class ListenConfig:
 
     http: str = ""
     tcp: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    """[agent]: whether the root agent orchestrates teammates, and where agents are defined."""
+
+    multi_agent: bool = False
+    # Delegations of one user turn.
+    max_delegation_rounds: int = 10
+    # How deep teammates may spawn teammates, and how many work at once; the rest stand in line.
+    max_depth: int = 3
+    max_running: int = 16
+    # Empty is the folder beside the configuration.
+    agents_dir: str = ""
+    # Folders with agent files written for other programs.
+    foreign_dirs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLedgerConfig:
+    """[runLedger]: whether what blocks a teammate is also written to a journal. Both must be on."""
+
+    enabled: bool = False
+    write_through: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceConfig:
+    """[traces]: how long what teammates did is kept, and notes of turns: by days, and never more than so many."""
+
+    keep_days: float = 30.0
+    keep_failed_days: float = 60.0
+    most: int = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentMemoryConfig:
+    """[agentMemory]: whether every teammate remembers from one run to the next."""
+
+    enabled: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesConfig:
+    """`read_bytes` holds for a whole file; a window of lines may be cut from a file of `window_bytes`."""
+
+    read_bytes: int = 10_485_760
+    window_bytes: int = 67_108_864
+    write_bytes: int = 10_485_760
+    entries: int = 2_000
+
+
+POLICIES = ("dangerous", "all", "configured", "none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterceptorConfig:
+    """When a call is put before its owner. `sensitive_tools` always are, `exempt_tools` never by policy."""
+
+    enabled: bool = True
+    policy: str = "dangerous"
+    exempt_tools: tuple[str, ...] = ()
+    blocked_tools: tuple[str, ...] = ()
+    sensitive_tools: tuple[str, ...] = ()
+    approval_seconds: float = 86_400.0
+    # Nobody is there to ask: what would be asked is refused at once.
+    unattended: bool = False
+    # Models are told placeholders instead of personal data.
+    redact_personal: bool = False
+
+
+# Tools that read or look something up. What comes from secrets, from memory itself or from a shelf is never among them.
+READING = (
+    "fs_read", "fs_list", "fs_stat", "web_fetch", "web_search", "browser_extract", "browser_observe", "graph_*",
+    "search_*", "list_skills", "view_skill", "ontology_get_*", "ontology_query_*", "ontology_facts_at",
+    "mcp__*__get_*", "mcp__*__list_*", "mcp__*__read_*", "mcp__*__search_*", "mcp__*__query_*", "mcp__*__fetch_*",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnowledgeConfig:
+    """[knowledge]: whether tool calls teach anything, and what is kept of their results."""
+
+    enabled: bool = False
+    reading_tools: tuple[str, ...] = READING
+    max_characters: int = 4_096
+    # Of one tool's results; older ones are let go.
+    versions: int = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryConfig:
+    """[memory]: how much an agent keeps of one sender, and how often a conversation notes what it was about."""
+
+    # Beyond this many memories of one agent with one sender, the least useful are let go.
+    max_entries: int = 1_000
+    # An observation is made after this many new messages, a reflection over this many observations. It takes a model
+    # call that nobody asked for, so it is off until somebody does.
+    observe_every: int = 0
+    reflect_every: int = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputConfig:
+    """[outputs]: a result over `budget_characters` is kept for `keep_seconds` and shown by its beginning and end."""
+
+    budget_characters: int = 16_000
+    keep_seconds: float = 86_400.0
+    # Of one conversation; beyond it the oldest go first.
+    max_kept: int = 200
+    max_characters: int = 16_000_000
+
+
+MODES = ("auto", "none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxConfig:
+    """The [sandbox] table. `mode` none runs commands as the daemon itself does, with nothing between."""
+
+    mode: str = "auto"
+    network: bool = False
+    # Folders commands may read besides the system's and the working directory, such as a toolchain in the home.
+    readable: tuple[str, ...] = ()
+    timeout_seconds: float = 30.0
+    longest_seconds: float = 600.0
+    background_seconds: float = 3600.0
+    background_jobs: int = 8
+    # What is kept of a command's output, and how much of it ends a command that will not stop.
+    output_bytes: int = 1_048_576
+    flood_bytes: int = 67_108_864
+    processes: int = 256
+    memory_bytes: int = 4_294_967_296
+    temporary_bytes: int = 536_870_912
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillConfig:
+    """`ratio` bounds what an archive may unpack to, as a multiple of its own size beyond the first mebibyte."""
+
+    allow_import: bool = True
+    archive_bytes: int = 16_777_216
+    unpacked_bytes: int = 33_554_432
+    files: int = 1_000
+    ratio: int = 100
+
+
+# auto: the keyring of the system where there is one that works, else a file only the owner can read.
+KEY_PLACES = ("auto", "keyring", "file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VaultConfig:
+    """Where the master key is kept when it is first made, and how long a decrypted value can be referred to."""
+
+    key: str = "auto"
+    decrypted_seconds: float = 300.0
+
+
+SEARCH_PROVIDERS = ("searxng", "brave", "tavily", "duckduckgo")
+WEB_PORTS = (80, 443, 8080, 8443)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebConfig:
+    """The [web] table.
+
+    `provider` is who answers web_search; nobody does by default. `base_url` is the provider's address where it is not
+    its own, `api_key` only ever a reference: `env:VAR` or `keyring:NAME`. `allow_private` lists addresses off the
+    public internet that may be reached all the same, each with its port: "127.0.0.1:8080", "10.0.0.0/8:443".
+    """
+
+    provider: str = ""
+    base_url: str = ""
+    api_key: str = ""
+    ports: tuple[int, ...] = WEB_PORTS
+    allow_private: tuple[str, ...] = ()
+    max_bytes: int = 5 * 1024 * 1024
+    seconds: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandsConfig:
+    interceptor: InterceptorConfig = field(default_factory=InterceptorConfig)
+    sandbox: SandboxConfig = field(default_factory=SandboxConfig)
+    files: FilesConfig = field(default_factory=FilesConfig)
+    skills: SkillConfig = field(default_factory=SkillConfig)
+    web: WebConfig = field(default_factory=WebConfig)
+    vault: VaultConfig = field(default_factory=VaultConfig)
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
+    outputs: OutputConfig = field(default_factory=OutputConfig)
+    knowledge: KnowledgeConfig = field(default_factory=KnowledgeConfig)
+    mcp: Mapping[str, McpConfig] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

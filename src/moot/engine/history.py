@@ -2,13 +2,17 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
-from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded
+from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, StoppedTurn
 from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports import Store
 from moot.domain.prompt import Transcript
-from moot.domain.transcript_text import as_text
-from moot.engine.framing import shown, summary_message
+from moot.domain.run import Outcome, RunEnd
+from moot.domain.tokens import estimate_message
+from moot.domain.transcript_text import as_text, tell_foreign_calls
+from moot.engine.framing import shown, stopped_note, summary_message
+from moot.engine.shortening import shorten
 
 KEPT_CONVERSATIONS = 512
 KEPT_BYTES = 128 * 1024 * 1024
@@ -30,14 +34,20 @@ class History:
         self.guests = _guests(self.entries)
         self.call_ids: set[str] = _call_ids(self.entries)
         self._tainted = _tainted(self.entries)
-        # Tokens of the last request as its provider counted them, and how many entries that covered.
-        self.counted_tokens = 0
-        self.counted_entries = 0
+        # Estimated tokens of the first n entries, for every n.
+        self._sizes = _sizes(self.entries)
+        # By agent (empty for the primary), where in the entries its last message is whose request was counted.
+        self._counted = _counted(self.entries, 0)
         # What a speaker is told before all of it, and is not part of it.
         self._opening: tuple[Message, ...] = ()
         self._transcripts: dict[bool, Transcript] = {}
+        # Turns that ended without an answer by the number of their message, and what is said of them before the next.
+        self._stopped = {turn.user_seq: turn for turn in loaded.stopped}
+        self._notes: dict[int, Message] = {}
+        self._newest_message = 0
+        self._note_stopped(self.entries)
         # The tools behind the calls a speaker without tools has been told of: results come in a later step.
-        self._names: dict[str, str] = {}
+        self._names: dict[bool, dict[str, str]] = {True: {}, False: {}}
 
     @property
     def taint(self) -> frozenset[str]:
@@ -69,16 +79,34 @@ class History:
             answered.add(message.tool_call_id)
         return ()
 
+    def end_turn(self, user_seq: int, speaker: str, end: RunEnd) -> None:
+        """Remember how a turn ended; where nothing answered its message, the next request says so."""
+        if end.outcome is Outcome.COMPLETED or end.content:
+            self._stopped.pop(user_seq, None)
+        else:
+            self._stopped[user_seq] = StoppedTurn(user_seq=user_seq, speaker=speaker, outcome=end.outcome)
+
+    def _note_stopped(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if entry.message.role is Role.USER:
+                stopped = self._stopped.get(self._newest_message)
+                if stopped is not None:
+                    self._notes[entry.seq] = stopped_note(stopped, primary=self.key.agent)
+                self._newest_message = entry.seq
+
     def extend(self, entries: Sequence[Entry]) -> None:
         if not entries:
             return
         self.entries.extend(entries)
+        self._note_stopped(entries)
         self.last_seq = entries[-1].seq
         for entry in entries:
             self.size += len(entry.message.content)
         self.guests |= _guests(entries)
         self.call_ids |= _call_ids(entries)
         self._tainted += _tainted(entries)
+        self._sizes += _sizes(entries, self._sizes[-1])[1:]
+        self._counted |= _counted(entries, len(self.entries) - len(entries))
         for with_tools, transcript in self._transcripts.items():
             self._render_into(transcript, entries, with_tools=with_tools)
 
@@ -87,48 +115,81 @@ class History:
         if opening != self._opening:
             self._opening = opening
             self._transcripts.clear()
-            self._names.clear()
+            self._names = {True: {}, False: {}}
 
     def transcript(self, *, with_tools: bool) -> Transcript:
         """What a speaker sees; one without tools sees calls and results told as text."""
         transcript = self._transcripts.get(with_tools)
         if transcript is None:
-            transcript = Transcript(self._opening)
-            if self.archive is not None:
-                transcript.extend([summary_message(self.archive)])
+            transcript = Transcript(self._lead())
             self._render_into(transcript, self.entries, with_tools=with_tools)
             self._transcripts[with_tools] = transcript
         return transcript
 
+    def shorten(self, *, with_tools: bool, room: int, redact: Callable[[str], str]) -> Transcript | None:
+        """What a speaker sees whose window has room for so many tokens only, made for one request; None if all fits."""
+        messages = self.transcript(with_tools=with_tools).messages
+        if sum(map(estimate_message, messages)) <= room:
+            return None
+        return Transcript(shorten(messages, room, lead=len(self._lead()), redact=redact))
+
+    def _lead(self) -> list[Message]:
+        """What stands before the entries."""
+        return [*self._opening, *([summary_message(self.archive)] if self.archive is not None else [])]
+
     def _render_into(self, transcript: Transcript, entries: Sequence[Entry], *, with_tools: bool) -> None:
-        messages = [entry.message for entry in entries]
-        transcript.extend(render(messages, with_tools=with_tools, names=self._names))
+        transcript.extend(self.render(entries, with_tools=with_tools, names=self._names[with_tools]))
+
+    def render_archived(self, entries: Sequence[Entry]) -> list[Message]:
+        """The oldest entries as text, with what is to be known of the last turn among them."""
+        last = next((entry.seq for entry in reversed(entries) if entry.message.role is Role.USER), 0)
+        stopped = self._stopped.get(last)
+        notes = [stopped_note(stopped, primary=self.key.agent)] if stopped is not None else []
+        return [*self.render(entries, with_tools=False, names={}), *notes]
+
+    def render(self, entries: Sequence[Entry], *, with_tools: bool, names: dict[str, str]) -> list[Message]:
+        """Some of the entries as a speaker sees them, with what is said of turns that were stopped."""
+        seen: list[Message] = []
+        stretch: list[Message] = []
+        for entry in entries:
+            if entry.seq in self._notes:
+                seen += [*render(stretch, with_tools=with_tools, names=names), self._notes[entry.seq]]
+                stretch = []
+            stretch.append(entry.message)
+        return [*seen, *render(stretch, with_tools=with_tools, names=names)]
 
     def compacted(self, archive: Archive) -> None:
         """Forget what the archive now holds; the next transcript starts from its summary."""
         self.entries = [entry for entry in self.entries if entry.seq > archive.last_seq]
         self.archive = archive
+        self._newest_message = self.last_user_seq()
+        # The message that the first of these was said of is in the archive now.
+        self._notes = {entry.seq: self._notes[entry.seq] for entry in self.entries[1:] if entry.seq in self._notes}
         self.size = sum(len(entry.message.content) for entry in self.entries)
         self.guests = _guests(self.entries)
         self.call_ids = _call_ids(self.entries)
         self._tainted = _tainted(self.entries)
-        self.counted_tokens = self.counted_entries = 0
+        self._sizes = _sizes(self.entries)
+        # What stays was counted together with what is archived now.
+        self._counted = {}
         self.archive_count = archive.number
         self._transcripts.clear()
-        self._names.clear()
+        self._names = {True: {}, False: {}}
 
-    def count(self, tokens: int) -> None:
-        """Remember how many tokens the whole history took, as a provider reported it."""
-        self.counted_tokens, self.counted_entries = tokens, len(self.entries)
+    def estimate_tokens(self) -> int:
+        """About how many tokens all that a speaker sees of it takes."""
+        return sum(map(estimate_message, self._lead())) + self._sizes[-1]
 
-    def estimated_tokens(self) -> int:
-        """Reported tokens where there are any, and a guess at four bytes a token for the rest."""
-        fresh = self.entries[self.counted_entries :]
-        guess = sum(len(entry.message.content) // 4 + 4 for entry in fresh)
-        if self.counted_entries == 0:
-            guess += sum(len(message.content) for message in self._opening) // 4
-            guess += len(self.archive.summary) // 4 if self.archive is not None else 0
-        return self.counted_tokens + guess
+    def counted_tokens(self, agent: str) -> int:
+        """Tokens of the next request of `agent`, the primary where that is empty, as far as a provider counted them.
+
+        The last request counts with its instructions and tools, and what was added since by an estimate; 0 where none
+        was counted. The counts are stored with the messages, so they hold after a restart and after others spoke.
+        """
+        at = self._counted.get(agent)
+        if at is None:
+            return 0
+        return self.entries[at].message.context_tokens + self._sizes[-1] - self._sizes[at]
 
     def last_said_seq(self) -> int:
         """The number of the newest message that is no tool's result."""
@@ -136,10 +197,6 @@ class History:
             if entry.message.role is not Role.TOOL:
                 return entry.seq
         return 0
-
-    def last_said_at(self) -> float:
-        """When the newest message that is no tool's result was written."""
-        return next((entry.created_at for entry in reversed(self.entries) if entry.message.role is not Role.TOOL), 0.0)
 
     def last_user_seq(self) -> int:
         for entry in reversed(self.entries):
@@ -153,6 +210,18 @@ def _guests(entries: Sequence[Entry]) -> set[str]:
     return {entry.message.agent for entry in entries if entry.message.agent and entry.message.role is Role.ASSISTANT}
 
 
+def _sizes(entries: Sequence[Entry], first: int = 0) -> list[int]:
+    return list(accumulate((estimate_message(entry.message) for entry in entries), initial=first))
+
+
+def _counted(entries: Sequence[Entry], first: int) -> dict[str, int]:
+    return {
+        entry.message.agent: at
+        for at, entry in enumerate(entries, first)
+        if entry.message.role is Role.ASSISTANT and entry.message.context_tokens
+    }
+
+
 def _call_ids(entries: Sequence[Entry]) -> set[str]:
     return {call.id for entry in entries for call in entry.message.tool_calls}
 
@@ -160,7 +229,8 @@ def _call_ids(entries: Sequence[Entry]) -> set[str]:
 def render(messages: Sequence[Message], *, with_tools: bool, names: dict[str, str] | None = None) -> list[Message]:
     """The messages as a speaker with or without tools sees them; `names` as in `as_text`."""
     seen = [shown(message) for message in messages]
-    return seen if with_tools else as_text(seen, names)
+    names = {} if names is None else names
+    return tell_foreign_calls(seen, names) if with_tools else as_text(seen, names)
 
 
 def _tainted(entries: Sequence[Entry]) -> list[tuple[int, frozenset[str]]]:

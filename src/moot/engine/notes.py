@@ -3,9 +3,9 @@
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
+from moot.domain.config import MemoryConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
-from moot.domain.memory_config import MemoryConfig
 from moot.domain.message import Entry, Role
 from moot.domain.note import NOTE_LENGTH, Note, Noted, NoteKind, Notes, due, reflection_due, span
 from moot.domain.output import shorten

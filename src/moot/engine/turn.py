@@ -1,19 +1,20 @@
-"""One turn as the loop sees it: what it works with, what its speaker is told, and what it has done so far."""
+"""Turn, Progress and Briefing: what the loop works with, what it has done so far, and what a speaker is told."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from moot.domain.agent import Agent
+from moot.domain.config import Config
 from moot.domain.events import EventBody
 from moot.domain.message import Message, ToolCall, tool_result
 from moot.domain.ports import Model, ToolResult
 from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
 from moot.domain.scope import ALL_TOOLS, Scope
 from moot.domain.usage import Spent, Usage
+from moot.engine.budget import Budget
 from moot.engine.deadline import Deadline
 from moot.engine.history import History
 from moot.engine.outcome import SAID, explain
-from moot.engine.purse import Purse
 from moot.engine.recorder import Recorder
 from moot.engine.step import Step
 
@@ -45,8 +46,6 @@ class Progress:
     flushed: int = 0
     # Whether a tool has no effect that could be in doubt; it waits, or asks.
     is_harmless: Callable[[str], bool] = lambda _: False
-    # When calls that were taken up after a restart were first made; nought where none was.
-    taken_up_at: float = 0.0
 
     @property
     def spent(self) -> Spent:
@@ -99,18 +98,22 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What one run works with: its request, who speaks, the history, and where events go."""
+    """What one run works with: its request, who speaks, the history, and where events go.
+
+    The agents, the model and the configuration are looked up once, when the turn begins; a reload counts from the next.
+    """
 
     request: RunRequest
     agent: Agent
     # Whose conversation it is; the same agent, but for a guest.
     primary: Agent
     model: Model
+    config: Config
     history: History
     cwd: str
     limits: Limits
     # What it spends from, together with whatever it sets off.
-    purse: Purse
+    budget: Budget
     emit: Callable[[EventBody], None]
 
 

@@ -1,34 +1,28 @@
-"""One turn from end to end: the message on disk, the loop, the outcome on disk, whatever happens in between."""
+"""Turns: carries one turn from its message on disk through the loop to its outcome on disk. Used by runs."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from moot.domain.agent import Agent
-from moot.domain.config import Config
 from moot.domain.conversation import Conversation, ConversationKey
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
 from moot.domain.events import EventBody, RunEnded, RunStarted
 from moot.domain.message import Entry, Role, user
-from moot.domain.ports import Clock, Model, Store
 from moot.domain.run import Outcome, RunEnd, RunRequest
-from moot.engine.begun import Begun, on_disk
-from moot.engine.compaction import Compaction
-from moot.engine.feed import Feed
+from moot.engine.budget import Budgets
 from moot.engine.history import Histories, History
 from moot.engine.lanes import Ticket
-from moot.engine.loop import Loop
-from moot.engine.purse import Purses
+from moot.engine.pending_message import PendingMessage, on_disk
 from moot.engine.recorder import Recorder
-from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Ending, Progress, Turn
+from moot.engine.wiring import Resolved, Wiring, no_agent
 from moot.failpoint import reach
 
 T = TypeVar("T")
-Tap = Callable[[Feed, EventBody], None]
 
 logger = logging.getLogger(__name__)
 
@@ -37,74 +31,51 @@ _DISK_SECONDS = 1.0
 _UNANSWERED = "It is kept; what it came of has nothing left to answer it with."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wiring:
-    """What the engine is built from."""
-
-    store: Store
-    loop: Loop
-    compaction: Compaction
-    agents: Callable[[str], Agent | None]
-    models: Callable[[str], Model]
-    config: Callable[[], Config]
-    workspace: Callable[[ConversationKey], str]
-    clock: Clock
-    supervisor: Supervisor
-    # Told after each turn, once its end is on disk.
-    ended: Callable[[RunRequest, RunEnd], None]
-    # Whether a run that is stopped with the daemon goes on at the next start; those nobody sits before always do.
-    outlasts: Callable[[RunRequest], bool] = lambda _: False
-
-    def agent(self, name: str) -> Agent:
-        agent = self.agents(name)
-        if agent is None:
-            raise NotFound(f"there is no agent {name!r}", fix="See which there are with `moot agents`.")
-        return agent
-
-    def model(self, agent: Agent) -> Model:
-        return self.models(agent.model or self.config().default_model)
-
-
 class Turns:
     def __init__(self, wiring: Wiring, histories: Histories) -> None:
         self._w = wiring
         self._histories = histories
-        self._purses = Purses(store=wiring.store, config=wiring.config)
+        self._budgets = Budgets(store=wiring.store)
         # Ends the disk refused; they are written as soon as it takes them.
         self._owed: dict[str, tuple[ConversationKey, RunEnd]] = {}
         # Messages in line that were refused while the disk would not have them taken off it.
         self._refused: dict[str, RunEnd] = {}
-        self.taps: list[Tap] = []
 
     async def take(self, ticket: Ticket) -> None:
-        request = ticket.request
-        assert request is not None
+        request = _request(ticket)
         try:
             await _stored(ticket)
+            resolved = self._w.resolve(request)
             # One that has begun, or is on disk, gets its end there also when nobody is left to speak.
-            if not ticket.kept and not ticket.resumed:
-                self._w.agent(request.speaker)
-            history, begun = await self._begun(ticket, request)
+            if resolved.speaker is None and not ticket.kept and not ticket.resumed:
+                raise no_agent(request.speaker)
+            history, pending = await self._begin_when_disk_allows(ticket, request)
         except MootError as error:
             await self._never_began(ticket, request, error)
             return
-        emit = self._emitter(ticket, request, begun)
+        emit = self._emitter(ticket, request, pending)
         try:
-            await self._to_its_end(ticket, request, history, begun, emit)
+            end, messages = await self._ended(ticket, resolved, history, emit)
+            await self._to_its_end(ticket, history, pending, (end, messages), emit)
         finally:
-            self._purses.close(request)
+            self._budgets.close(request)
 
     async def _to_its_end(
-        self, ticket: Ticket, request: RunRequest, history: History, begun: Begun, emit: Callable[[EventBody], None]
+        self,
+        ticket: Ticket,
+        history: History,
+        pending: PendingMessage,
+        ending: Ending,
+        emit: Callable[[EventBody], None],
     ) -> None:
-        end, messages = await self._ended(ticket, request, history, emit)
+        request, (end, messages) = _request(ticket), ending
         progress, is_suspended = ticket.progress, ticket.suspended
         recorder = progress.recorder if progress is not None else self._recorder(request, history)
         if not is_suspended:
             reach("end.before")
             # Behind the message, and refused where that is.
             recorder.end(end, messages)
-        refusal = await begun.refusal()
+        refusal = await pending.refusal()
         if refusal is not None:
             self._histories.drop(request.key)
             with suppress(MootError):
@@ -120,19 +91,23 @@ class Turns:
             )
             return
         end = await self._record(request, recorder, end)
+        self._w.asks.end_run(request.id)
+        history.end_turn(pending.seq, request.speaker, end)
         reach("end.recorded")
         emit(RunEnded(request.speaker, end))
         reach("end.sent")
         self._w.ended(request, end)
 
     async def _ended(
-        self, ticket: Ticket, request: RunRequest, history: History, emit: Callable[[EventBody], None]
+        self, ticket: Ticket, resolved: Resolved, history: History, emit: Callable[[EventBody], None]
     ) -> Ending:
         """Run to an end. Whatever goes wrong here, a run that has begun gets its outcome."""
+        request = _request(ticket)
         try:
             # A message that waited is in the history by now, also when nobody is left to answer it.
-            agent = self._w.agent(request.speaker)
-            end, messages = await self._execute(ticket, request, agent, history, emit)
+            if resolved.speaker is None:
+                raise no_agent(request.speaker)
+            end, messages = await self._execute(ticket, resolved, resolved.speaker, history, emit)
             return _only_told(end) if request.author else end, messages
         except Exception as error:
             if not isinstance(error, NotFound):
@@ -155,7 +130,7 @@ class Turns:
 
     # ---- before -------------------------------------------------------------------------------
 
-    async def _begun(self, ticket: Ticket, request: RunRequest) -> tuple[History, Begun]:
+    async def _begin_when_disk_allows(self, ticket: Ticket, request: RunRequest) -> tuple[History, PendingMessage]:
         """Begin. A message that was told to be in line stays there while the disk refuses it."""
         while True:
             try:
@@ -166,7 +141,7 @@ class Turns:
                 logger.warning("run %s waits for the disk: %s", request.id, error.message)
             await asyncio.sleep(_DISK_SECONDS)
 
-    async def _begin(self, ticket: Ticket, request: RunRequest) -> tuple[History, Begun]:
+    async def _begin(self, ticket: Ticket, request: RunRequest) -> tuple[History, PendingMessage]:
         """Put the user message on disk. Until the future is done, nothing has been acknowledged."""
         if self._owed or self._refused:
             await self.settle_owed()
@@ -197,7 +172,7 @@ class Turns:
             return history
         return self._histories.start(Conversation(key=key, created_at=now, updated_at=now))
 
-    def _begin_ahead(self, ticket: Ticket, request: RunRequest, history: History) -> Begun:
+    def _begin_ahead(self, ticket: Ticket, request: RunRequest, history: History) -> PendingMessage:
         """Let the model read the message while the disk takes it: nobody hears a word before the disk has it.
 
         The lane is the only writer of its conversation, so the message's place is known; and whatever the run
@@ -213,14 +188,14 @@ class Turns:
         history.extend([entry])
 
         stored = self._w.supervisor.own(f"begin {request.id}", self._w.store.begin(request, now=now))
-        begun = Begun(entry.seq, stored)
+        pending = PendingMessage(entry.seq, stored)
 
         def stop_if_refused(_stored: "asyncio.Future[Any]") -> None:
-            if begun.is_refused() and ticket.task is not None:
+            if pending.is_refused() and ticket.task is not None:
                 ticket.task.cancel()
 
-        begun.stored.add_done_callback(stop_if_refused)
-        return begun
+        pending.stored.add_done_callback(stop_if_refused)
+        return pending
 
     async def _never_began(self, ticket: Ticket, request: RunRequest, error: MootError) -> None:
         """Tell why. A message that waited on disk is taken off the line, at the latest when the disk lets us."""
@@ -232,15 +207,17 @@ class Turns:
             except MootError as refusal:
                 logger.warning("run %s could not be taken off the queue: %s", request.id, refusal)
                 self._refused[request.id] = end
+            self._w.bus.publish(ticket.stream.source, RunEnded(request.speaker, end))
         ticket.fail(error)
 
     # ---- during -------------------------------------------------------------------------------
 
     async def _execute(
-        self, ticket: Ticket, request: RunRequest, agent: Agent, history: History, emit: Callable[[EventBody], None]
+        self, ticket: Ticket, resolved: Resolved, agent: Agent, history: History, emit: Callable[[EventBody], None]
     ) -> Ending:
+        request, config = _request(ticket), resolved.config
         try:
-            model = self._w.model(agent)
+            model = self._w.model(agent, config)
         except MootError as error:
             return RunEnd(outcome=Outcome.MODEL_ERROR, error=error.sentence), []
         progress = ticket.progress = Progress(recorder=self._recorder(request, history), model=model)
@@ -249,12 +226,13 @@ class Turns:
         turn = Turn(
             request=request,
             agent=agent,
-            primary=self._w.agents(request.key.agent) or agent,
+            primary=resolved.primary or agent,
             model=model,
+            config=config,
             history=history,
             cwd=request.cwd or history.cwd or self._w.workspace(request.key),
-            limits=self._w.config().limits.narrowed(request.limits),
-            purse=await self._purses.open(request, resumed=ticket.resumed),
+            limits=config.limits.narrowed(request.limits),
+            budget=await self._budgets.open(request, config, resumed=ticket.resumed),
             emit=emit,
         )
         task = ticket.task = self._w.supervisor.start(f"run {request.id}", guarded(self._w.loop.run(turn, progress)))
@@ -329,39 +307,48 @@ class Turns:
             self._owed[request.id] = (request.key, end)
         return end
 
-    def _emitter(self, ticket: Ticket, request: RunRequest, begun: Begun) -> Callable[[EventBody], None]:
+    def _emitter(self, ticket: Ticket, request: RunRequest, pending: PendingMessage) -> Callable[[EventBody], None]:
         """Where the events of a run go, its start first. What it says before that is kept back until then."""
-        feed, taps, clock = ticket.feed, self.taps, self._w.clock
+        publish = self._publish
         held: list[EventBody] | None = []
 
-        def emit(event: EventBody) -> None:
+        def emit(body: EventBody) -> None:
             if held is not None:
-                held.append(event)
-                return
-            ticket.note(event, clock.monotonic())
-            feed.emit(event)
-            for tap in taps:
-                tap(feed, event)
+                held.append(body)
+            else:
+                publish(ticket, body)
 
         def start(_stored: "asyncio.Future[Any] | None" = None) -> None:
             nonlocal held
-            if not begun.is_refused() and held is not None:
+            if not pending.is_refused() and held is not None:
                 said, held = held, None
                 reach("start.before")
-                emit(RunStarted(request.speaker, begun.seq))
+                emit(RunStarted(request.speaker, pending.seq))
                 reach("start.sent")
-                for event in said:
-                    emit(event)
+                for body in said:
+                    emit(body)
 
-        if begun.stored.done():
+        if pending.stored.done():
             start()
         else:
-            begun.stored.add_done_callback(start)
+            pending.stored.add_done_callback(start)
         return emit
+
+    def _publish(self, ticket: Ticket, body: EventBody) -> None:
+        if ticket.stream.closed:
+            # A run that did not let go in time says nothing after its end.
+            return
+        ticket.note(body, self._w.clock.monotonic())
+        ticket.stream.publish(body)
+
+
+def _request(ticket: Ticket) -> RunRequest:
+    assert ticket.request is not None
+    return ticket.request
 
 
 def _only_told(end: RunEnd) -> RunEnd:
-    """A report that comes when the purse it would be answered from is empty is kept, and nothing has failed."""
+    """A report that comes when the budget it would be answered from is empty is kept, and nothing has failed."""
     if end.steps or end.outcome not in (Outcome.LIMIT, Outcome.TIMEOUT):
         return end
     return replace(end, outcome=Outcome.COMPLETED, limit="", error=_UNANSWERED)

@@ -7,7 +7,7 @@ from moot.domain.agent_run import AgentRun
 from moot.domain.message import Entry, Role
 from moot.domain.run import Run
 from moot.domain.trace import Recorded, TraceEvent, TraceKind, TraceNote, fitted, is_failure
-from moot.multiagent.delivery import WAIT, told_ids
+from moot.multiagent.teammates.delivery import WAIT, told_ids
 
 _STOP = "agent_stop"
 _TEXT = 512

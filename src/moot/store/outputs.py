@@ -2,9 +2,9 @@
 
 import apsw
 
+from moot.domain.config import OutputConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.output import Output
-from moot.domain.output_config import OutputConfig
 from moot.store import rows
 from moot.store.sqlite import SqliteStore
 

@@ -4,7 +4,7 @@ from functools import partial
 
 import apsw
 
-from moot.domain.agent_config import TraceConfig
+from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
 from moot.store import deletion, rows
 from moot.store.sqlite import SqliteStore

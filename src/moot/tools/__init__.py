@@ -3,6 +3,6 @@
 from moot.domain.errors import BadRequest
 from moot.domain.ports import RunContext, ToolResult
 from moot.domain.prompt import Safety, Sink
-from moot.tools.function import tool
+from moot.tools.plugins.function import tool
 
 __all__ = ["BadRequest", "RunContext", "Safety", "Sink", "ToolResult", "tool"]

@@ -12,24 +12,24 @@ from moot.domain.agent import Agent
 from moot.domain.config import Config, ModelConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, StoreError
-from moot.domain.events import EventBody, RunEnded
+from moot.domain.events import Event, RunEnded
 from moot.domain.message import Entry, Message
 from moot.domain.ports import GateCall, RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run import RunEnd, RunRequest
 from moot.domain.trace import TraceKind
 from moot.domain.usage import Spent
-from moot.engine.asks import Asks
+from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
 from moot.engine.gate import Gate
 from moot.engine.loop import Loop, LoopParts
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Brief, Briefing, Turn
-from moot.engine.turns import Wiring
+from moot.engine.wiring import Wiring
 from moot.models.scripted import Rule, RuleCall, ScriptedModel
 from moot.store.sqlite import SqliteStore, open_store
-from tests.unit.shelves import ADA, SetClock
+from tests.unit.shelves import ADA, SetClock, asks_over
 
 CALLING = Rule(match="act", calls=(RuleCall(name="act"),), after_tool="Done.")
 TALKING = Rule(reply="You said: {user}")
@@ -150,6 +150,7 @@ class Engine:
     store: SqliteStore
     disk: Disk
     runs: Runs
+    bus: Bus
     act: Act
     notes: Notes
     clock: SetClock
@@ -161,12 +162,16 @@ class Engine:
         """The end of a turn, or the error that took its place."""
         over: asyncio.Future[RunEnd | MootError] = asyncio.get_running_loop().create_future()
 
-        def follow(item: EventBody | MootError) -> None:
-            if isinstance(item, RunEnded | MootError) and not over.done():
-                over.set_result(item.end if isinstance(item, RunEnded) else item)
+        def read(item: Event | MootError) -> None:
+            if over.done():
+                return
+            if isinstance(item, MootError):
+                over.set_result(item)
+            elif isinstance(item.body, RunEnded):
+                over.set_result(item.body.end)
 
-        feed = await self.runs.submit(RunRequest(id=run_id, key=ADA, speaker="ada", content=content))
-        leave = feed.follow(follow)
+        stream = await self.runs.submit(RunRequest(id=run_id, key=ADA, speaker="ada", content=content))
+        leave = stream.subscribe(read)
         try:
             async with asyncio.timeout(30):
                 return await over
@@ -182,21 +187,34 @@ async def _lost(run_id: str, call_id: str) -> str:
     raise AssertionError((run_id, call_id))
 
 
+def _agent(name: str) -> Agent:
+    return Agent(name=name, description="", instruction="You act.")
+
+
+def _config() -> Config:
+    return Config(default_model="m", models={})
+
+
 @asynccontextmanager
-async def engine(folder: Path, *rules: Rule, brief: Brief = _unbriefed) -> AsyncIterator[Engine]:
+async def engine(
+    folder: Path,
+    *rules: Rule,
+    brief: Brief = _unbriefed,
+    agents: Callable[[str], Agent] = _agent,
+    config: Callable[[], Config] = _config,
+) -> AsyncIterator[Engine]:
     store = await open_store(folder / "moot.db")
     supervisor, clock, disk, act, notes = Supervisor(), SetClock(), Disk(store), Act(store), Notes()
+    bus = Bus(clock=clock)
     model = ScriptedModel(ModelConfig(name="m", provider="scripted"), rules=rules or (CALLING, TALKING))
     tools: dict[str, Tool] = {"act": act}
-    config = Config(default_model="m", models={})
-    compaction = Compaction(store=disk, clock=clock)
+    compaction, asks = Compaction(store=disk, clock=clock), asks_over(store, clock=clock)
     loop = Loop(
         LoopParts(
             gate=Gate(tools=lambda: tools, hooks=lambda _: [], budget=_whole, restore=_lost),
             brief=brief,
-            asks=Asks(clock=clock),
+            asks=asks,
             compaction=compaction,
-            config=lambda: config,
             notes=notes,
             clock=clock,
             rng=Random(1),
@@ -206,17 +224,19 @@ async def engine(folder: Path, *rules: Rule, brief: Brief = _unbriefed) -> Async
         store=disk,
         loop=loop,
         compaction=compaction,
-        agents=lambda name: Agent(name=name, description="", instruction="You act."),
+        agents=agents,
         models=lambda _name: model,
-        config=lambda: config,
+        config=config,
         workspace=lambda _key: str(folder),
         clock=clock,
+        asks=asks,
         supervisor=supervisor,
+        bus=bus,
         ended=lambda _request, _end: None,
     )
     runs = Runs(wiring)
     try:
-        yield Engine(store=store, disk=disk, runs=runs, act=act, notes=notes, clock=clock)
+        yield Engine(store=store, disk=disk, runs=runs, bus=bus, act=act, notes=notes, clock=clock)
     finally:
         disk.appends.set()
         await runs.stop(grace=0.0)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from moot.domain.config import MemoryConfig
 from moot.domain.errors import ModelError
-from moot.domain.memory_config import MemoryConfig
 from moot.domain.message import Message, Role
 from moot.domain.note import NOTE_LENGTH, NoteKind, due, reflection_due
 from moot.domain.run import RunRequest

@@ -11,8 +11,8 @@ from moot.domain.ports import RunContext, ToolResult
 from moot.domain.run import Outcome, RunEnd
 from moot.engine.outcome import REPEATS
 from moot.models.scripted import Rule, RuleCall, RuleStep
-from moot.multiagent.control import AgentWait
-from moot.multiagent.teammates import Teammates
+from moot.multiagent.teammates.control import AgentWait
+from moot.multiagent.teammates.teammates import Teammates
 from tests.unit.engine.engine_kit import engine
 from tests.unit.shelves import ADA
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moot.domain.config import KnowledgeConfig
 from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, generalise
-from moot.domain.learning_config import KnowledgeConfig
 from moot.domain.ports import GateCall, Hook, ToolResult
 from moot.domain.prompt import Sink, ToolSpec
 from moot.engine.supervisor import Supervisor

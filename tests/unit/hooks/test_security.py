@@ -8,7 +8,7 @@ import pytest
 from moot.domain.ports import GateCall, RunContext, ToolResult
 from moot.domain.prompt import ToolSpec
 from moot.hooks.security import SecurityFilter
-from moot.tools.shell_grammar import classify, classify_script
+from moot.tools.shell.grammar import classify, classify_script
 from tests.escape.exec_kit import Bench
 
 

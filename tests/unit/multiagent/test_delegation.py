@@ -10,7 +10,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, RunEnd
-from moot.multiagent.delegation import Delegations, Tally, check_chain, check_not_done
+from moot.multiagent.teammates.delegation import Delegations, Tally, check_chain, check_not_done
 
 KEY = ConversationKey("moot", "user")
 

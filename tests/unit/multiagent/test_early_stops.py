@@ -6,23 +6,21 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
 
-from moot.domain.agent_config import AgentConfig
 from moot.domain.agent_run import AgentRun, AgentRunStatus, Condition, Delivery
+from moot.domain.config import AgentConfig
 from moot.domain.errors import MootError, StoreError
-from moot.domain.events import EventBody, RunEnded
+from moot.domain.events import Event, RunEnded
 from moot.domain.run import Outcome, RunEnd, RunRequest
-from moot.engine.approvals import Approvals
 from moot.engine.supervisor import Supervisor
 from moot.models.scripted import Rule
-from moot.multiagent.crew import Crew, Wish
-from moot.multiagent.making import in_background, request_of
 from moot.multiagent.partition import Partition
-from moot.multiagent.teammates import Teammates
+from moot.multiagent.teammates.run_factory import in_background, request_of
+from moot.multiagent.teammates.spawn_request import Crew, Wish
+from moot.multiagent.teammates.teammates import Teammates
 from moot.store.agent_runs import SqliteAgentRuns
-from moot.store.approvals import StoredApprovals
 from tests.daemon_process import eventually
 from tests.unit.engine.engine_kit import Engine, engine
-from tests.unit.shelves import ADA, SetClock
+from tests.unit.shelves import ADA, SetClock, asks_over
 
 WISH = Wish(agent="ada", instruction="go")
 
@@ -45,7 +43,7 @@ def team(built: Engine) -> tuple[Teammates, Shelf, Supervisor]:
         runs=built.runs,
         store=built.store,
         shelf=shelf,
-        approvals=Approvals(store=StoredApprovals(built.store), clock=clock, redact=str),
+        asks=asks_over(built.store, clock=clock),
         partition=lambda: Partition((), {}),
         config=AgentConfig,
         repeatable=lambda _name: False,
@@ -53,7 +51,7 @@ def team(built: Engine) -> tuple[Teammates, Shelf, Supervisor]:
         rng=Random(1),
         supervisor=supervisor,
         traces=built.notes,
-        mirror=lambda _run: None,
+        bus=built.bus,
         stop=lambda _key: None,
     )
     return Teammates(crew), shelf, supervisor
@@ -114,14 +112,14 @@ async def test_a_message_that_is_killed_as_soon_as_it_is_sent_is_not_answered(tm
     async with engine(tmp_path, Rule(hang=True)) as built:
         ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
-        def follower(item: EventBody | MootError) -> None:
-            if isinstance(item, RunEnded):
-                ended.set_result(item.end.outcome)
+        def read(item: Event | MootError) -> None:
+            if isinstance(item, Event) and isinstance(item.body, RunEnded):
+                ended.set_result(item.body.end.outcome)
 
-        feed = await built.runs.submit(RunRequest(id="run-1", key=ADA, speaker="ada", content="go"))
+        stream = await built.runs.submit(RunRequest(id="run-1", key=ADA, speaker="ada", content="go"))
         # Nothing has run since.
         assert built.runs.kill(ADA)
-        feed.follow(follower)
+        stream.subscribe(read)
         async with asyncio.timeout(30):
             assert await ended is Outcome.CANCELLED
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from moot.domain.agent import Agent, scope_of
-from moot.multiagent.briefing import roster
 from moot.multiagent.partition import Partition
+from moot.multiagent.teammates.briefing import roster
 
 HELPFUL = Agent(
     name="helpful", description="Reviews.", instruction="Do.", prefixes=("fs_read",), scope=scope_of(("fs_read",))

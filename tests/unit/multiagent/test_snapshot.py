@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moot.domain.message import Entry, Message, Role, ToolCall, assistant, tool_result, user
-from moot.multiagent.snapshot import told
+from moot.multiagent.teammates.snapshot import told
 
 
 def entries(*messages: Message) -> Sequence[Entry]:

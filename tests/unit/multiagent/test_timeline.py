@@ -9,9 +9,9 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.message import Entry, Message, Role, ToolCall, assistant, tool_result
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.domain.trace import PAYLOAD_LENGTH, Recorded, TraceEvent, TraceKind, TraceNote, fitted
-from moot.hooks.redaction import Redactor
 from moot.multiagent.timeline import timeline
 from moot.multiagent.traces import Traces
+from moot.redaction.redactor import Redactor
 from tests.unit.shelves import ADA, SetClock
 
 
@@ -248,7 +248,7 @@ def test_a_note_is_redacted_where_it_is_written() -> None:
 
     redactor = Redactor()
     redactor.register("api", "s3cr3t-of-the-house")
-    traces = Traces(shelf=Shelf(), feed=lambda _key: None, redact=redactor.for_log, clock=SetClock(7.0))
+    traces = Traces(shelf=Shelf(), redact=redactor.for_log, clock=SetClock(7.0))
     traces.note("run-1", TraceKind.MODEL_RETRY, "ada", reason="key s3cr3t-of-the-house", attempt=2)
     (written,) = kept
     assert json.loads(written.payload) == {"reason": "key [SECRET:api]", "attempt": 2}

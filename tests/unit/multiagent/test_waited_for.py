@@ -5,7 +5,7 @@ import json
 import pytest
 
 from moot.domain.message import Entry, Message, Role, ToolCall, tool_result
-from moot.multiagent.delivery import waited_for
+from moot.multiagent.teammates.delivery import waited_for
 
 PARENT = "run-1"
 

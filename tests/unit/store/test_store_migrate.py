@@ -7,14 +7,18 @@ from pathlib import Path
 import apsw
 import pytest
 
+from moot.domain.ask import Ask, AskKind, AskState, Binding
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import StoreError
 from moot.domain.message import ToolCall
 from moot.domain.run import RunStatus
 from moot.store import migrate
+from moot.store.asks import SqliteAsks
 from moot.store.sqlite import open_store
 
 FROZEN = Path(__file__).parent / "frozen"
+# The newest schema of a release; those after it are part of the next one.
+RELEASED = 9
 KEY = ConversationKey("ada", "user")
 
 
@@ -38,11 +42,11 @@ def test_migrations_are_numbered_without_a_gap() -> None:
     assert [migration.version for migration in migrate.migrations()] == list(range(1, migrate.newest() + 1))
 
 
-def test_every_version_before_todays_has_a_frozen_store() -> None:
-    assert sorted(int(file.stem) for file in FROZEN.glob("*.sql")) == list(range(1, migrate.newest()))
+def test_every_released_version_has_a_frozen_store() -> None:
+    assert sorted(int(file.stem) for file in FROZEN.glob("*.sql")) == list(range(1, RELEASED + 1))
 
 
-@pytest.mark.parametrize("version", range(1, migrate.newest()))
+@pytest.mark.parametrize("version", range(1, RELEASED + 1))
 def test_an_older_store_opens_with_everything_in_it(tmp_path: Path, version: int) -> None:
     async def scenario() -> None:
         store = await open_store(built(tmp_path / "moot.db", version))
@@ -67,7 +71,7 @@ def test_an_older_store_opens_with_everything_in_it(tmp_path: Path, version: int
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("version", range(1, migrate.newest()))
+@pytest.mark.parametrize("version", range(1, RELEASED + 1))
 def test_an_older_store_ends_up_with_the_shape_of_a_new_one(tmp_path: Path, version: int) -> None:
     async def opened(path: Path) -> None:
         await (await open_store(path)).close()
@@ -78,7 +82,7 @@ def test_an_older_store_ends_up_with_the_shape_of_a_new_one(tmp_path: Path, vers
     assert shape(tmp_path / "old.db") == shape(tmp_path / "new.db")
 
 
-@pytest.mark.parametrize("version", range(1, migrate.newest()))
+@pytest.mark.parametrize("version", range(1, RELEASED + 1))
 def test_a_copy_is_kept_before_a_migration(tmp_path: Path, version: int) -> None:
     path = built(tmp_path / "moot.db", version)
     before = shape(path)
@@ -92,6 +96,25 @@ def test_a_copy_is_kept_before_a_migration(tmp_path: Path, version: int) -> None
     (kept,) = tmp_path.glob("moot.db.before-migration-*")
     assert shape(kept) == before
     assert kept.stat().st_mode & 0o077 == 0
+
+
+def test_approvals_and_grants_of_an_older_store_are_asks_with_all_they_are_bound_to(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = await open_store(built(tmp_path / "moot.db", 9))
+        asks = SqliteAsks(store)
+        (grant,) = await asks.list_open()
+        approval = await asks.find("ask-arun-1-c7")
+        await store.close()
+        assert grant == Ask(
+            id="grant-arun-1-exec", kind=AskKind.GRANT, key=KEY, run_id="arun-1", call_id="c8", speaker="ada",
+            tool="exec", arguments='{"command":"ls"}', subject="ls in /", line="$ ls", preview="ls",
+            reason="it is dangerous", digest="digest", exact="exact", binding=Binding(what="in the sandbox"),
+            sealed=b"\x5e\xa1", attempt=3, decided_attempts=1, opened_at=5.5, expires_at=1e12,
+        )  # fmt: skip
+        assert approval is not None
+        assert (approval.kind, approval.state) == (AskKind.APPROVAL, AskState.USED)
+
+    asyncio.run(scenario())
 
 
 def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,8 @@
 import json
 from dataclasses import replace
 
-from moot.domain.agent_config import TraceConfig
 from moot.domain.agent_run import AgentRun, Delivery
+from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.memory import Memory
 from moot.domain.message import assistant

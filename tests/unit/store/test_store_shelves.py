@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from moot.domain.config import OutputConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, result_key
 from moot.domain.note import Note, NoteKind
 from moot.domain.output import Output
-from moot.domain.output_config import OutputConfig
 from moot.domain.task import MOST_TASKS, Task, TaskChange, TaskStatus
 from moot.store.learnings import SqliteLearnings
 from moot.store.notes import MOST_KEPT, SqliteNotes

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moot.domain.config import OutputConfig
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.output import LINE_LENGTH, Output, is_binary, lines, page, shorten
-from moot.domain.output_config import OutputConfig
 from moot.domain.ports import ToolResult
 from moot.domain.prompt import ToolSpec
 from moot.store.outputs import SqliteOutputs
@@ -45,8 +45,8 @@ def getter(
     return tool
 
 
-def shelving(store: SqliteStore) -> outputs.Shelve:
-    return outputs.Shelve(SqliteOutputs(store, CONFIG), lambda: CONFIG, SetClock(), Random(1))
+def shelving(store: SqliteStore) -> outputs.StoreLongResult:
+    return outputs.StoreLongResult(SqliteOutputs(store, CONFIG), lambda: CONFIG, SetClock(), Random(1))
 
 
 async def kept(store: SqliteStore, content: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from moot.cli import safe
+from moot.cli.render import sanitize
 
 
 class ChatCompleter(Completer):
@@ -26,5 +26,5 @@ class ChatCompleter(Completer):
                     name + " ",
                     start_position=1 - len(typed),
                     display=f"{typed[0]}{name}",
-                    display_meta=safe.line(description, 60),
+                    display_meta=sanitize.line(description, 60),
                 )

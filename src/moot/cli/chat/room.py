@@ -8,18 +8,19 @@ from typing import Any
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
-from moot.cli import hands, questions, safe, voices, whoasks
 from moot.cli.chat import lines, toolbar
 from moot.cli.chat.answering import Answering
 from moot.cli.chat.company import Company, Introduce, turns
-from moot.cli.chat.deciding import Deciding, Held, approval_of, question_of
+from moot.cli.chat.deciding import Deciding, HeldDecision, approval_from_ask, question_from_ask
 from moot.cli.chat.decisions import Decisions
 from moot.cli.chat.lines import Line
-from moot.cli.chat.outgoing import Outgoing, address
+from moot.cli.chat.outgoing import Outgoing, parse_outgoing
 from moot.cli.chat.screen import Screen
-from moot.cli.chat.slash import Slash
+from moot.cli.chat.slash import SlashCommands
 from moot.cli.chat.view import RunView
-from moot.cli.chat.wrap import rows as broken
+from moot.cli.chat.wrap import wrap_line as broken
+from moot.cli.follow import tool_notices
+from moot.cli.render import asker_lines, colours, numbers, questions, sanitize
 from moot.client.connection import Connection, Runnable
 from moot.client.errors import Unreachable
 from moot.domain.errors import MootError, NotFound
@@ -50,9 +51,11 @@ class Room:
         self._tokens, self._cost, self._model = 0, 0.0, ""
         self._entered = False
         self._running: set[asyncio.Task[None]] = set()
-        self._slash = Slash(self)
+        self._slash = SlashCommands(self)
         # What is asked here by runs that this screen may not follow: those of teammates.
         self._asks: dict[str, pb.AskInfo] = {}
+        # Asks that are closed, by id and attempt: a list that was on its way may still name them.
+        self._closed_asks: set[tuple[str, int]] = set()
         self._deciding = Deciding(self._approvals)
         self._decisions = Decisions(self, self._deciding)
         self._company = Company(self)
@@ -110,7 +113,7 @@ class Room:
     async def refresh_agents(self) -> list[pb.AgentInfo]:
         found = (await self.request(pb.ClientMessage(list_agents=pb.ListAgentsMsg()))).agent_list.agents
         self._agents = {info.name: info.description for info in found if info.status == "active"}
-        self._model = next((hands.model(info) for info in found if info.name == self.agent), self._model)
+        self._model = next((tool_notices.model_name(info) for info in found if info.name == self.agent), self._model)
         return list(found)
 
     def guests(self) -> Mapping[str, str]:
@@ -146,16 +149,23 @@ class Room:
     async def refresh_asks(self) -> None:
         found = (await self.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))).ask_list.asks
         here = [info for info in found if (info.agent, info.sender) == (self.agent, self.sender)]
-        self._asks = {info.ask_id: info for info in here}
+        self._asks = {info.ask_id: info for info in here if (info.ask_id, info.attempt) not in self._closed_asks}
         self.screen.changed()
+
+    def _close_ask(self, ask_id: str) -> None:
+        """A run says that what it asked is closed; the list of what is open is wrong until it is read again."""
+        shown = [view.approvals[ask_id].attempt for view in self._views if ask_id in view.approvals]
+        listed = self._asks.pop(ask_id, None)
+        attempts = {*shown, listed.attempt if listed is not None else 0}
+        self._closed_asks |= {(ask_id, attempt) for attempt in attempts}
 
     def _approvals(self) -> list[pb.ApprovalEvent]:
         followed = [approval for view in self._views for approval in view.approvals.values()]
         known = {approval.ask_id for approval in followed}
-        waiting = [info for info in self._asks.values() if info.kind == "approval" and info.ask_id not in known]
+        waiting = [info for info in self._asks.values() if info.kind != "question" and info.ask_id not in known]
         known |= {info.ask_id for info in waiting}
         stranded = [approval for approval in self._stranded.values() if approval.ask_id not in known]
-        return [*followed, *map(approval_of, waiting), *stranded]
+        return [*followed, *map(approval_from_ask, waiting), *stranded]
 
     # ---- runs ----
 
@@ -170,19 +180,19 @@ class Room:
             task.cancel()
 
     def tell(self, text: str) -> None:
-        self.screen.show(lines.notice(text))
+        self.screen.show(lines.render_notice(text))
 
     def give_up_sending(self, error: MootError) -> None:
         """The daemon cannot be started: say why, once, and hand the words back."""
         waiting, self._unsent = self._unsent, []
         self._decisions.give_up()
-        self.screen.show(*lines.trouble(error.message, error.fix))
+        self.screen.show(*lines.render_error(error.message, error.fix))
         self.screen.give_back("\n".join(outgoing.typed for outgoing in waiting))
 
     def complain(self, error: MootError) -> None:
         """Show an error; a lost connection is told of elsewhere."""
         if not isinstance(error, Unreachable):
-            self.screen.show(*lines.trouble(error.message, error.fix))
+            self.screen.show(*lines.render_error(error.message, error.fix))
 
     async def _converse(self, outgoing: Outgoing) -> None:
         view = RunView(self.agent, time.monotonic, echo=outgoing.typed, width=self.screen.columns)
@@ -199,7 +209,7 @@ class Room:
             else:
                 self._unsent.append(outgoing)
         except MootError as error:
-            self.screen.show(*view.take_echo(), *lines.trouble(error.message, error.fix))
+            self.screen.show(*view.take_echo(), *lines.render_error(error.message, error.fix))
             if not view.acknowledged:
                 self.screen.give_back(outgoing.typed)
 
@@ -223,11 +233,15 @@ class Room:
             self.screen.changed()
 
     def _take(self, view: RunView, event: pb.StreamEvent) -> None:
+        if event.HasField("approval_closed"):
+            self._close_ask(event.approval_closed.ask_id)
+        elif event.HasField("ask_closed"):
+            self._close_ask(event.ask_closed.ask_id)
         finished = view.take(event)
         if finished:
             self.screen.show(*finished)
         if event.HasField("approval_opened"):
-            self._deciding.printed(event.approval_opened, rows=len(finished), at=self.screen.shown)
+            self._deciding.record_printed(event.approval_opened, rows=len(finished), at=self.screen.shown)
         if event.HasField("start"):
             self._company.claim(view.user_seq)
         if view.end is not None:
@@ -269,7 +283,7 @@ class Room:
 
     def _say(self, text: str) -> None:
         self.screen.remember(text)
-        outgoing = address(text, primary=self.agent, guest=self._guest)
+        outgoing = parse_outgoing(text, primary=self.agent, guest=self._guest)
         if self._connection is None:
             self._unsent.append(outgoing)
         else:
@@ -279,7 +293,7 @@ class Room:
         try:
             self.screen.show(*await self._slash.run(typed))
         except MootError as error:
-            self.screen.show(*lines.trouble(error.message, error.fix))
+            self.screen.show(*lines.render_error(error.message, error.fix))
 
     @property
     def eager(self) -> bool:
@@ -302,15 +316,15 @@ class Room:
         # A run that is followed tells its own questions, once it has caught up with one that was begun to be answered.
         if waiting is None or (self.follows() and not self._answering.is_begun(waiting.ask_id)):
             return None
-        return question_of(waiting)
+        return question_from_ask(waiting)
 
     def _answer(self, asked: pb.AskUserEvent, typed: str) -> None:
         question = self._answering.part(asked)
-        given = questions.answer(question, typed)
-        shown: list[Line] = [[("class:dim", line)] for line in questions.asked(question)]
-        self.screen.show(*shown, *lines.said(voices.USER, given, self.agent))
+        given = questions.parse_answer(question, typed)
+        shown: list[Line] = [[("class:dim", line)] for line in questions.render_question(question)]
+        self.screen.show(*shown, *lines.render_speech(colours.USER, given, self.agent))
         if answers := self._answering.take(asked, given):
-            content = questions.reply(asked.questions, answers)
+            content = questions.build_reply(asked.questions, answers)
             self._asks.pop(asked.ask_id, None)
             for view in self._views:
                 # It is answered as far as this screen goes; the daemon's word comes as `ask_closed`.
@@ -322,7 +336,7 @@ class Room:
         try:
             await self.request(pb.ClientMessage(reply_to_ask=reply))
         except MootError as error:
-            self.screen.show(*lines.trouble(error.message, error.fix))
+            self.screen.show(*lines.render_error(error.message, error.fix))
 
     def begin(self) -> None:
         self._deciding.begin()
@@ -333,7 +347,7 @@ class Room:
         if reading.note:
             self.tell(reading.note)
         if reading.decision is not None:
-            self._start(self._decisions.send(Held(reading.decision, reading.shown)), "decision")
+            self._start(self._decisions.send(HeldDecision(reading.decision, reading.shown)), "decision")
         self.screen.changed()
         return reading.taken
 
@@ -347,12 +361,12 @@ class Room:
                 rows += [row for row in (view.tail, self._waiting_for(view)) if row]
         asked = self._asked()
         if asked is not None:
-            shown = questions.lines(self._answering.part(asked))
-            rows += [[("class:notice", line)] for line in whoasks.lines(asked)]
+            shown = questions.render_prompt(self._answering.part(asked))
+            rows += [[("class:notice", line)] for line in asker_lines.render_asker(asked)]
             rows += [[("class:question", shown[0])], *([("", line)] for line in shown[1:])]
         rows += self._deciding.rows(behind=asked is not None, at=self.screen.shown)
         rows += [self._queued(view) for view in self._views if not view.started and view.echo]
-        rows += [[("class:dim", f"⋯ {safe.line(text, 60)}  (queued)")] for text in self._company.others_queued()]
+        rows += [[("class:dim", f"⋯ {sanitize.line(text, 60)}  (queued)")] for text in self._company.others_queued()]
         rows += [lines.dim(f"⋯ {outgoing.typed}") for outgoing in self._unsent]
         rows += [lines.dim(f"⋯ {each.message.decision}: {each.shown.line}") for each in self._decisions.held]
         fragments: StyleAndTextTuples = []
@@ -366,27 +380,27 @@ class Room:
         now = time.monotonic()
         frame = _FRAMES[int(now * 10) % len(_FRAMES)]
         seconds = f" {now - view.since:.0f}s" if now - view.since >= 1 else ""
-        head = f"{frame} {safe.line(view.speaker)} "
-        room = max(10, self.screen.columns() - safe.columns(head) - len(seconds))
+        head = f"{frame} {sanitize.line(view.speaker)} "
+        room = max(10, self.screen.columns() - sanitize.columns(head) - len(seconds))
         return [
             (lines.name_style(view.speaker, self.agent), head),
-            ("class:dim", safe.fit(view.status, room) + seconds),
+            ("class:dim", sanitize.fit(view.status, room) + seconds),
         ]
 
     def _queued(self, view: RunView) -> Line:
         place = f"queued {view.position}" if view.position else "sending"
-        return [("class:dim", f"⋯ {safe.line(view.echo, 60)}  ({place})")]
+        return [("class:dim", f"⋯ {sanitize.line(view.echo, 60)}  ({place})")]
 
     def prompt(self) -> StyleAndTextTuples:
         return [("class:prompt", "answer › " if self._asked() is not None else "› ")]
 
     def toolbar(self) -> StyleAndTextTuples:
         queued = sum(1 for view in self._views if view.position) + len(self._company.others_queued())
-        cost = voices.cost(self._cost) if self._cost else ""
-        tokens = f"{voices.count(self._tokens)} tokens" if self._tokens else ""
-        model = safe.line(self._model)
+        cost = numbers.format_cost(self._cost) if self._cost else ""
+        tokens = f"{numbers.format_count(self._tokens)} tokens" if self._tokens else ""
+        model = sanitize.line(self._model)
         facts = [
-            safe.line(self.agent),
+            sanitize.line(self.agent),
             model,
             tokens,
             cost,
@@ -395,4 +409,4 @@ class Room:
             "connecting" if self._connection is None else "",
         ]
         keys = ("/help", "Esc stops") if self._views else ("@ brings a guest", "/help", "Ctrl-D leaves")
-        return [("", toolbar.row(facts, keys, self.screen.columns(), spare=(cost, tokens, model)))]
+        return [("", toolbar.render_toolbar(facts, keys, self.screen.columns(), spare=(cost, tokens, model)))]

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from moot.cli import safe, voices
 from moot.cli.chat import lines
 from moot.cli.chat.lines import Line
 from moot.cli.chat.screen import Screen
+from moot.cli.render import numbers, sanitize
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 
@@ -31,7 +31,7 @@ KEYS = (
 _RECENT = 20
 
 
-class Talking(Protocol):
+class ChatContext(Protocol):
     """What the commands need of the chat."""
 
     @property
@@ -47,8 +47,8 @@ class Talking(Protocol):
     async def refresh_agents(self) -> list[pb.AgentInfo]: ...
 
 
-class Slash:
-    def __init__(self, room: Talking) -> None:
+class SlashCommands:
+    def __init__(self, room: ChatContext) -> None:
         self._room = room
 
     async def run(self, typed: str) -> list[Line]:
@@ -56,7 +56,7 @@ class Slash:
         meant = [command for command in COMMANDS if name and command.startswith(name)]
         if name not in COMMANDS and len(meant) != 1:
             several = f"; it could be /{' or /'.join(meant)}" if meant else ""
-            raise BadRequest(f"there is no /{safe.line(name)}{several}", fix="/help lists what there is.")
+            raise BadRequest(f"there is no /{sanitize.line(name)}{several}", fix="/help lists what there is.")
         command = name if name in COMMANDS else meant[0]
         shown: list[Line] = await getattr(self, f"_{command}")(rest.strip())
         return shown
@@ -65,15 +65,15 @@ class Slash:
         """The end of a conversation, under its title."""
         shown: list[Line] = []
         if history.title:
-            shown.append([("bold", safe.line(history.title))])
+            shown.append([("bold", sanitize.line(history.title))])
         recent = messages[-_RECENT:]
         if len(recent) < len(messages):
             shown.append(
-                lines.divider(f"{len(messages) - len(recent)} earlier messages: moot history {self._room.agent}")
+                lines.render_divider(f"{len(messages) - len(recent)} earlier messages: moot history {self._room.agent}")
             )
         elif history.summary_title:
-            shown.append(lines.divider(f"archived: {history.summary_title}"))
-        return shown + lines.history(recent, self._room.agent)
+            shown.append(lines.render_divider(f"archived: {history.summary_title}"))
+        return shown + lines.render_history(recent, self._room.agent)
 
     async def _help(self, _: str) -> list[Line]:
         rows: list[Line] = [[(f"{lines.HANG} bold", f"/{name:<9}"), ("", text)] for name, text in COMMANDS.items()]
@@ -82,13 +82,15 @@ class Slash:
     async def _history(self, _: str) -> list[Line]:
         history = await self._room.history()
         shown = self.past(history, history.messages)
-        return [*shown, *(lines.dim(f"⋯ {text}") for text in history.queued)] or [lines.notice("nothing was said yet")]
+        return [*shown, *(lines.dim(f"⋯ {text}") for text in history.queued)] or [
+            lines.render_notice("nothing was said yet")
+        ]
 
     async def _archives(self, number: str) -> list[Line]:
         agent, sender = self._room.agent, self._room.sender
         if number:
             if not number.isdecimal():
-                raise BadRequest(f"{safe.line(number)} is not a number", fix="/archives lists them.")
+                raise BadRequest(f"{sanitize.line(number)} is not a number", fix="/archives lists them.")
             request = pb.GetArchiveMsg(agent=agent, sender=sender, number=int(number))
             archive = (await self._room.request(pb.ClientMessage(get_archive=request))).archive
             return self._archive(archive)
@@ -97,17 +99,22 @@ class Slash:
         rows: list[Line] = [
             [
                 ("bold", f"{info.number:>3} "),
-                ("", safe.line(info.title)),
+                ("", sanitize.line(info.title)),
                 ("class:dim", f"  {info.first_seq}–{info.last_seq}"),
             ]
             for info in found
         ]
-        return rows or [lines.notice("no archive yet")]
+        return rows or [lines.render_notice("no archive yet")]
 
     def _archive(self, archive: pb.ArchiveInfo) -> list[Line]:
-        summary: list[Line] = [[("class:dim", line)] for line in safe.clean(archive.summary).split("\n")]
-        head = lines.divider(f"archive {archive.number}: {archive.title}")
-        return [head, *summary, *lines.history(archive.messages, self._room.agent), lines.divider("end of archive")]
+        summary: list[Line] = [[("class:dim", line)] for line in sanitize.clean(archive.summary).split("\n")]
+        head = lines.render_divider(f"archive {archive.number}: {archive.title}")
+        return [
+            head,
+            *summary,
+            *lines.render_history(archive.messages, self._room.agent),
+            lines.render_divider("end of archive"),
+        ]
 
     async def _recall(self, query: str) -> list[Line]:
         if not query:
@@ -115,11 +122,11 @@ class Slash:
         request = pb.RecallMsg(agent=self._room.agent, sender=self._room.sender, query=query, limit=3)
         found = (await self._room.request(pb.ClientMessage(recall=request))).recalled.archives
         return [line for info in found for line in self._archive(info)] or [
-            lines.notice("nothing like it in the archives")
+            lines.render_notice("nothing like it in the archives")
         ]
 
     async def _compact(self, _: str) -> list[Line]:
-        self._room.screen.show(lines.notice("compacting, once the conversation is free"))
+        self._room.screen.show(lines.render_notice("compacting, once the conversation is free"))
         request = pb.CompactMsg(agent=self._room.agent, sender=self._room.sender)
         answer = (await self._room.request(pb.ClientMessage(compact=request))).compact
         return self._room.compacted(answer.number, answer.title)
@@ -131,7 +138,9 @@ class Slash:
     async def _title(self, _: str) -> list[Line]:
         title = (await self._room.history()).title
         return (
-            [[("bold", safe.line(title))]] if title else [lines.notice("it has no title yet; the agent gives it one")]
+            [[("bold", sanitize.line(title))]]
+            if title
+            else [lines.render_notice("it has no title yet; the agent gives it one")]
         )
 
     async def _usage(self, _: str) -> list[Line]:
@@ -139,26 +148,26 @@ class Slash:
         found = (await self._room.request(pb.ClientMessage(get_usage=request))).usage.usage
         rows: list[Line] = [
             [
-                ("bold", safe.line(info.model) or "no model"),
-                ("", f"  {voices.plural(info.runs, 'run')}, {voices.count(info.prompt)} in, "),
-                ("", f"{voices.count(info.completion)} out, "),
-                ("", voices.cost(info.cost)),
+                ("bold", sanitize.line(info.model) or "no model"),
+                ("", f"  {numbers.format_plural(info.runs, 'run')}, {numbers.format_count(info.prompt)} in, "),
+                ("", f"{numbers.format_count(info.completion)} out, "),
+                ("", numbers.format_cost(info.cost)),
             ]
             for info in found
         ]
-        return rows or [lines.notice("nothing used yet")]
+        return rows or [lines.render_notice("nothing used yet")]
 
     async def _agents(self, _: str) -> list[Line]:
         shown: list[Line] = []
         for info in await self._room.refresh_agents():
             if info.flaw:
-                shown += lines.trouble(info.flaw)
+                shown += lines.render_error(info.flaw)
             else:
-                name = safe.line(info.name)
+                name = sanitize.line(info.name)
                 shown.append(
                     [
                         (f"{lines.HANG} {lines.name_style(info.name, self._room.agent)}", f"{name:<14} "),
-                        ("", safe.line(info.description)),
+                        ("", sanitize.line(info.description)),
                     ]
                 )
         return shown

@@ -1,0 +1,1 @@
+"""The subcommands of moot, one module for each family of commands."""

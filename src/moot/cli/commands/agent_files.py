@@ -1,0 +1,225 @@
+"""moot agent new, validate, import: the files agents are made of. Nothing here needs the daemon."""
+
+import os
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from moot.agents import foreign
+from moot.agents.agent_md import FILE_NAME, check_name, parse_agent, read_agent, render_agent
+from moot.agents.file_text import read_text
+from moot.agents.registry import Registry
+from moot.cli import exits, output
+from moot.cli.connect import find_paths
+from moot.cli.render import sanitize
+from moot.daemon.config.agent_keys import agents_folder, foreign_folders
+from moot.daemon.config.config_file import load_config
+from moot.daemon.paths import make_folder
+from moot.domain.agent import AgentSource, Flaw
+from moot.domain.config import Config
+from moot.domain.errors import BadRequest, ConfigError, Conflict, NotFound
+from moot.domain.front_matter import Broken, split
+
+_TEMPLATE = """---
+name: {name}
+description: {description}
+# The tools it may use, by name or pattern. As it stands it has every tool when you talk to it and is nobody's teammate;
+# one that others set to work needs this line. [] is no tools at all.
+# prefixes: [fs_read, fs_list, "review_*"]
+# Words and abilities by which a request for it is recognised.
+# keywords: [review, code quality]
+# capabilities: [code-review]
+# A [models.NAME] of config.toml; without it the default model answers.
+# model: claude
+---
+You are {name}.
+
+Say here what you are for, how you work, and what you do not do. End with text that can be read on its own.
+"""
+
+
+@click.command()
+@click.argument("name")
+@click.option("--description", default="", help="What it is for, in one line.")
+@output.json_option
+def new(name: str, description: str) -> None:
+    """Make an agent NAME: an AGENT.md in your agents folder, to be filled in."""
+    if reason := check_name(name):
+        raise BadRequest(reason, fix="`moot agent new NAME`, for instance `moot agent new code-critic`.")
+    line = " ".join(description.split()) or f"Say in one line what {name} is for."
+    text = _TEMPLATE.format(name=name, description=_quote_yaml(line))
+    embedded = _list_embedded()
+    path = _write(name, text)
+    output.emit(
+        {"name": name, "path": str(path), "gone": embedded},
+        render=lambda _: f"Made {sanitize.line(str(path))}. Fill it in, then `moot chat {name}`.",
+    )
+    _note_hidden_agents(embedded)
+
+
+@click.command()
+@click.argument("path", nargs=-1)
+@output.json_option
+def validate(path: tuple[str, ...]) -> int:
+    """Check agent files: each PATH, which may be a folder or an agent's name, or all of yours. A bad one is exit 78."""
+    config = _load_config()
+    folder = agents_folder(config, find_paths())
+    found = [file for each in path for file in _find_files(each, folder)] or (
+        [] if path else _list_agent_files(folder, foreign_folders(config))
+    )
+    results = [_check_file(file, config.models) for file in found]
+    flaws = [each.flaw for each in results if each.flaw]
+    shape = [
+        {
+            "path": each.path,
+            "name": each.name,
+            "ok": not each.flaw,
+            "flaw": each.flaw or None,
+            "warnings": each.warnings,
+        }
+        for each in results
+    ]
+    broken = ConfigError("\n".join(flaws), fix="Mend that line and validate again.") if flaws else None
+
+    def render(_: Any) -> str:
+        lines = [line for each in results for line in each.lines()]
+        return "\n".join(lines) or f"There are no agent files in {sanitize.line(str(folder))}."
+
+    output.emit(shape, render=render, error=broken)
+    return int(exits.exit_for_error(broken)) if broken else 0
+
+
+@click.command("import")
+@click.argument("path")
+@click.option("--name", default="", help="Another name for it here.")
+@output.json_option
+def import_(path: str, name: str) -> None:
+    """Take over an agent file of another program (.claude/agents, .opencode/agent) as an AGENT.md of yours.
+
+    The file stays as it is. Tools get the names they have here; what has no counterpart is told and left out.
+    """
+    file = Path(path).expanduser()
+    try:
+        adopted = foreign.read_foreign(file, within=file.parent, models=_load_config().models)
+    except Broken as broken:
+        fix = "Mend the file, or write an agent of your own with `moot agent new`."
+        raise ConfigError(str(Flaw(path=path, line=broken.line, reason=broken.reason)), fix=fix) from broken
+    agent = replace(adopted.agent, name=name or adopted.agent.name)
+    if reason := check_name(agent.name):
+        raise BadRequest(reason, fix="Give it another name with --name.")
+    embedded = _list_embedded()
+    target = _write(agent.name, render_agent(agent))
+    became = {name: list(tools) for name, tools in adopted.became}
+    data = {
+        "name": agent.name,
+        "path": str(target),
+        "from": str(file),
+        "tools": list(agent.prefixes or ()),
+        "denied": list(agent.denied),
+        "became": became,
+        "left_out": list(adopted.left_out),
+        "gone": embedded,
+    }
+    output.emit(data, render=lambda _: _render_imported(data))
+    _note_hidden_agents(embedded)
+
+
+def _render_imported(data: dict[str, Any]) -> str:
+    lines = [f"Imported {data['name']} as {data['path']}."]
+    if data["became"]:
+        lines += [f"{name} became {', '.join(tools)}." for name, tools in data["became"].items()]
+    else:
+        lines.append(f"It may use: {', '.join(data['tools']) or 'no tools'}.")
+    lines += [f"It may not use: {', '.join(data['denied'])}."] if data["denied"] else []
+    lines += [f"Left out: {', '.join(data['left_out'])}."] if data["left_out"] else []
+    first, *rest = map(sanitize.line, lines)
+    return "\n".join([first, *(output.wrap_prose(f"  {line}", sys.stdout, indent="    ") for line in rest)])
+
+
+def _list_embedded() -> list[str]:
+    """The agents that are there for as long as nobody has written one."""
+    config = _load_config()
+    registry = Registry(agents_folder(config, find_paths()), foreign_folders=foreign_folders(config))
+    return [agent.name for agent in registry.all() if agent.source is AgentSource.EMBEDDED]
+
+
+def _note_hidden_agents(names: Sequence[str]) -> None:
+    if names and not output.wants_json():
+        told = f"You have an agent of your own now, so {', '.join(names)}, which come along without one, are gone."
+        output.print_note(output.wrap_prose(told))
+
+
+def _write(name: str, text: str) -> Path:
+    """A new AGENT.md. What is there already is never written over."""
+    try:
+        parse_agent(text)
+    except Broken as broken:
+        raise BadRequest(broken.reason, fix="Write it without control characters.") from broken
+    path = agents_folder(_load_config(), find_paths()) / name / FILE_NAME
+    make_folder(path.parent)
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise Conflict(f"there is already an agent at {path}", fix="Edit that file, or choose another name.") from error
+    return path
+
+
+def _load_config() -> Config:
+    return load_config(find_paths().config)[0]
+
+
+def _quote_yaml(line: str) -> str:
+    """A line of text as YAML takes it, whatever is in it."""
+    return "'" + line.replace("'", "''") + "'"
+
+
+def _find_files(written: str, folder: Path) -> list[Path]:
+    path = Path(written).expanduser()
+    if not path.exists() and os.sep not in written:
+        path = folder / written
+    if not os.path.lexists(path):
+        raise NotFound(f"there is no {written}", fix="Give the path of an agent's file or folder, or an agent's name.")
+    if not path.is_dir():
+        return [path]
+    own = path / FILE_NAME
+    return [own] if own.exists() else _list_agent_files(path, [path])
+
+
+def _list_agent_files(folder: Path, others: Iterable[Path]) -> list[Path]:
+    own = sorted(folder.glob(f"*/{FILE_NAME}"))
+    return own + [file for other in others for file in sorted(other.glob(f"*{foreign.SUFFIX}"))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CheckedFile:
+    """A file: the agent's name, or what is wrong, and what is doubtful."""
+
+    path: str
+    name: str = ""
+    flaw: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """What is said of it, for a terminal."""
+        first = f"bad   {sanitize.line(self.flaw)}" if self.flaw else f"good  {sanitize.line(self.path)}"
+        return [first, *(f"warn  {sanitize.line(warning)}" for warning in self.warnings)]
+
+
+def _check_file(path: Path, models: Collection[str]) -> _CheckedFile:
+    try:
+        if path.name == FILE_NAME:
+            agent = read_agent(path, within=path.parent)
+        else:
+            agent = foreign.read_foreign(path, within=path.parent, models=models).agent
+        if agent.model and agent.model not in models:
+            line = split(read_text(path, path.parent)).fields.line("model")
+            raise Broken(line, f"there is no model {agent.model!r}; there are {', '.join(sorted(models))}")
+    except Broken as broken:
+        flaw = Flaw(path=str(path), line=broken.line, reason=broken.reason)
+        return _CheckedFile(path=str(path), flaw=str(flaw))
+    return _CheckedFile(path=str(path), name=agent.name, warnings=list(map(str, agent.warnings)))

@@ -1,0 +1,192 @@
+"""moot agents: which agents there are, what they may use, and what is wrong with those that did not load."""
+
+import sys
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from moot.cli import exits, output
+from moot.cli.commands.agent_files import import_, new, validate
+from moot.cli.commands.hooks import hooks
+from moot.cli.connect import send_request
+from moot.cli.render import plain_data, sanitize
+from moot.domain.errors import ConfigError, NotFound
+from moot.wire import moot_pb2 as pb
+
+
+@click.group(invoke_without_command=True)
+@output.json_option
+@click.pass_context
+def agents(context: click.Context) -> int | None:
+    """List, show, make and check agents, and see what they may use."""
+    return _list() if context.invoked_subcommand is None else None
+
+
+@agents.command("list")
+@output.json_option
+def list_agents() -> int:
+    """List the agents; a file that could not be read is named with the line and the reason (exit 78)."""
+    return _list()
+
+
+def _list() -> int:
+    found = send_request(pb.ClientMessage(list_agents=pb.ListAgentsMsg())).agent_list.agents
+
+    def render(_: Any) -> str:
+        rows = [
+            [info.name, info.source, info.status, info.model or "(default)", info.description]
+            for info in found
+            if not info.flaw
+        ]
+        return output.render_table(["NAME", "SOURCE", "STATUS", "MODEL", "DESCRIPTION"], rows)
+
+    code = _emit([plain_data.agent(info) for info in found], render, [info.flaw for info in found if info.flaw])
+    for warning in (each for info in found for each in info.warnings):
+        output.print_note(output.paint("warning: ", sys.stderr, fg="yellow") + sanitize.clean(warning))
+    return code
+
+
+@agents.command()
+@click.argument("name")
+@output.json_option
+def show(name: str) -> None:
+    """Show agent NAME with its instruction."""
+    info = send_request(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=name))).agent_info
+
+    def render(_: Any) -> str:
+        lines = [output.paint(sanitize.line(info.name), bold=True) + f"  {sanitize.line(info.description)}"]
+        lines += [f"{key:12} {sanitize.line(value)}" for key, value in _agent_facts(info) if value]
+        lines += ["", sanitize.clean(info.instruction)] if info.instruction else []
+        return "\n".join(lines)
+
+    output.emit(plain_data.agent(info), render=render)
+
+
+def _agent_facts(info: pb.AgentInfo) -> list[tuple[str, str]]:
+    return [
+        ("model", info.model or "(default)"),
+        ("source", info.source),
+        ("status", "" if info.status == "active" else info.status),
+        ("file", info.path),
+        ("tools", "all" if info.all_tools else ", ".join(info.prefixes) or "none"),
+        ("denied", ", ".join(info.denied)),
+        ("keywords", ", ".join(info.keywords)),
+        ("capabilities", ", ".join(info.capabilities)),
+        ("accepts", info.accepts),
+        ("returns", info.returns),
+        ("cannot", ", ".join(info.cannot_do)),
+    ]
+
+
+@agents.command()
+@output.json_option
+def status() -> int:
+    """Show how agents work here: mode, teammates, where they come from; a broken file is named (exit 78)."""
+    info = send_request(pb.ClientMessage(get_agent_status=pb.GetAgentStatusMsg())).agent_status
+
+    def render(_: Any) -> str:
+        counted = ", ".join(f"{count} {source}" for source, count in sorted(info.sources.items()))
+        rows = [
+            ("mode", info.mode),
+            ("model", f"{info.default_model} ({info.provider})"),
+            ("runtime", info.teammate_runtime or "none; set multiAgent = true in [agent] to have teammates"),
+            ("teammates", ", ".join(info.teammates) or "none"),
+            ("delegation", f"at most {info.max_delegation_rounds} rounds a turn"),
+            ("agents", f"{counted}; {info.active} active"),
+            ("folder", info.agents_dir),
+            ("others", ", ".join(info.foreign_dirs)),
+            ("memory", "on" if info.agent_memory else "off"),
+            ("run ledger", _render_ledger(info)),
+            ("hooks", ", ".join(info.hooks)),
+        ]
+        return "\n".join(f"{key:11} {sanitize.line(value)}" for key, value in rows if value)
+
+    return _emit(_status_data(info), render, info.flaws)
+
+
+def _render_ledger(info: pb.AgentStatus) -> str:
+    failed = f"; it could not be written {info.ledger_failures} times" if info.ledger_failures else ""
+    return ("on" if info.run_ledger else "off") + failed
+
+
+def _status_data(info: pb.AgentStatus) -> dict[str, Any]:
+    return {
+        "mode": info.mode,
+        "multi_agent": info.mode == "multi-agent",
+        "teammate_runtime": info.teammate_runtime or None,
+        "max_delegation_rounds": info.max_delegation_rounds,
+        "model": info.default_model,
+        "provider": info.provider,
+        "run_ledger": info.run_ledger,
+        "run_ledger_failures": info.ledger_failures,
+        "agent_memory": info.agent_memory,
+        "registry": {**dict(info.sources), "active": info.active, "agents_dir": info.agents_dir},
+        "foreign_dirs": list(info.foreign_dirs),
+        "teammates": list(info.teammates),
+        "hooks": list(info.hooks),
+        "flaws": list(info.flaws),
+    }
+
+
+@agents.command()
+@click.argument("name", default="")
+@output.json_option
+def tools(name: str) -> None:
+    """Show which tools belong to which agent as a teammate, or to NAME alone, and which to nobody."""
+    found = send_request(pb.ClientMessage(list_agent_tools=pb.ListAgentToolsMsg())).agent_tool_list
+    wanted = [info for info in found.agents if name in ("", info.agent)]
+    if not wanted:
+        raise NotFound(f"there is no agent {name!r} that could have tools", fix="See which there are: `moot agents`.")
+
+    def render(_: Any) -> str:
+        parts = [_render_tools(wanted)]
+        if not name:
+            parts.append("Of every agent with tools: " + sanitize.line(", ".join(found.shared)))
+            parts.append("Of no agent: " + (", ".join(map(_render_unmatched, found.unmatched)) or "(none)"))
+        return "\n\n".join([parts[0], *(output.wrap_prose(part, sys.stdout) for part in parts[1:])])
+
+    output.emit(_tools_data(found, wanted), render=render)
+
+
+def _render_tools(wanted: Sequence[pb.AgentTools]) -> str:
+    """Every tool is shown: what does not fit beside an agent's name goes on below."""
+    # The other two columns, the second of which is as wide as its head, and what stands between them.
+    beside = max(len("AGENT"), *(sanitize.columns(sanitize.line(info.agent)) for info in wanted)) + len("  TEAMMATE  ")
+    room = max(9, output.terminal_width() - beside) if output.terminal_width() else 0
+    rows: list[list[str]] = []
+    for info in wanted:
+        tools = sanitize.line(", ".join(info.tools)) or "(none)"
+        first, *more = textwrap.wrap(tools, room, break_on_hyphens=False) if room else [tools]
+        rows.append([info.agent, "yes" if info.teammate else "no", first])
+        rows += [["", "", line] for line in more]
+    return output.render_table(["AGENT", "TEAMMATE", "TOOLS"], rows)
+
+
+def _render_unmatched(tool: pb.UnmatchedTool) -> str:
+    return sanitize.line(f"{tool.name} (near {', '.join(tool.near)})" if tool.near else tool.name)
+
+
+def _tools_data(found: pb.AgentToolList, wanted: Sequence[pb.AgentTools]) -> dict[str, Any]:
+    return {
+        "agents": [
+            {"agent": info.agent, "source": info.source, "teammate": info.teammate, "tools": list(info.tools)}
+            for info in wanted
+        ],
+        "shared": list(found.shared),
+        "unmatched": [{"name": tool.name, "near": list(tool.near)} for tool in found.unmatched],
+    }
+
+
+def _emit(data: Any, render: Any, flaws: Sequence[str]) -> int:
+    """Print the answer; where a file is broken, that as well, as the exit code does."""
+    broken = ConfigError("\n".join(flaws), fix="Mend the file; it holds from the next message on.") if flaws else None
+    output.emit(data, render=render, error=broken)
+    for flaw in flaws:
+        output.print_note(output.paint("flaw: ", sys.stderr, fg="red") + sanitize.clean(flaw))
+    return int(exits.exit_for_error(broken)) if broken else 0
+
+
+for command in (hooks, new, validate, import_):
+    agents.add_command(command)

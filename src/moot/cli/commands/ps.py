@@ -1,0 +1,109 @@
+"""moot ps: the runs that go on, as they stand, and with --watch as they go."""
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+import click
+
+from moot.cli import output
+from moot.cli.connect import daemon_client, run_connected
+from moot.cli.render import job_lines, plain_data, run_lines
+from moot.client.connection import Connection
+from moot.domain.errors import BadRequest
+from moot.wire import moot_pb2 as pb
+
+_REDRAW_SECONDS = 1.0
+# The alternate screen without a cursor, and back; the top of the screen; what is left of a row, and of the screen.
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+_HOME, _REST, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
+
+
+@click.command()
+@click.option("-a", "--all", "everything", is_flag=True, help="Also those that have ended, turns included.")
+@click.option(
+    "-n",
+    "--limit",
+    "last",
+    type=click.IntRange(1, 500),
+    default=None,
+    help="Like -a: at most N that have ended, those that ended last. Default: 50.",
+)
+@click.option("--tree", is_flag=True, help="Each below the one that spawned it.")
+@click.option("--watch", is_flag=True, help="Draw it again every second, until Ctrl-C. Each below its parent.")
+@output.json_option
+def ps(everything: bool, last: int | None, tree: bool, watch: bool) -> None:
+    """List the runs that go on: your turns, teammates, and work in the background; and commands in the background.
+
+    With -a also those that have ended, each in the place of when it was asked for, the newest last.
+
+    For each: how it stands, what it did last and when, how long it has worked, steps, tokens and cost, and what it
+    waits for. An id may be given shortened wherever one is asked for.
+    """
+    message = pb.ListRunsMsg(all=everything or last is not None, limit=last or 0)
+    if watch:
+        if output.wants_json() or not output.is_interactive(sys.stdout):
+            raise BadRequest("--watch draws on a terminal", fix="Leave it out; `moot events` tells what happens.")
+        asyncio.run(_watch(message))
+        return
+    answer, jobs = run_connected(lambda connection: _fetch_runs(connection, message))
+    infos = list(answer.runs)
+    data = _build_trees(infos) if tree else [plain_data.run(info) for info in infos]
+    output.emit([*data, *map(plain_data.job, jobs)], render=lambda _: _render_runs(infos, jobs, nested=tree))
+    if answer.more and not output.wants_json():
+        output.print_note("Older ones are not shown; --limit N shows more of them.")
+
+
+async def _fetch_runs(connection: Connection, message: pb.ListRunsMsg) -> tuple[pb.RunList, list[pb.JobInfo]]:
+    runs = (await connection.request(pb.ClientMessage(list_runs=message))).run_list
+    jobs = (await connection.request(pb.ClientMessage(list_jobs=pb.ListJobsMsg()))).job_list.jobs
+    return runs, list(jobs)
+
+
+def _render_runs(infos: list[pb.RunInfo], jobs: list[pb.JobInfo], *, nested: bool) -> str:
+    width = output.terminal_width()
+    if not infos and not jobs:
+        return 'Nothing is running. Start something: moot run --bg "TASK"'
+    if not width:
+        return run_lines.render_table(infos, list(map(job_lines.job_row, jobs)))
+    rows = (
+        [*run_lines.RunTree(infos, width, nested=nested).rows(), "", run_lines.render_summary(infos)] if infos else []
+    )
+    beside = job_lines.render_jobs(jobs, width)
+    return "\n".join([*rows, *([""] if rows and beside else []), *beside])
+
+
+def _build_trees(infos: list[pb.RunInfo]) -> list[dict[str, Any]]:
+    """The runs as a document of trees: those a run spawned are its `children`."""
+    found = {info.run_id: plain_data.run(info) | {"children": []} for info in infos}
+    tops: list[dict[str, Any]] = []
+    for info in infos:
+        above = found.get(info.parent)
+        (above["children"] if above is not None else tops).append(found[info.run_id])
+    return tops
+
+
+async def _watch(message: pb.ListRunsMsg) -> None:
+    async with daemon_client() as connection:
+        output.write(_ENTER)
+        try:
+            while True:
+                output.write(await _render_screen(connection, message))
+                await asyncio.sleep(_REDRAW_SECONDS)
+        finally:
+            output.write(_LEAVE)
+
+
+async def _render_screen(connection: Connection, message: pb.ListRunsMsg) -> str:
+    answer, jobs = await _fetch_runs(connection, message)
+    infos = list(answer.runs)
+    columns, lines = os.get_terminal_size(sys.stdout.fileno())
+    rows = run_lines.RunTree(infos, columns, nested=True).rows()
+    beside = [row for line in job_lines.render_jobs(jobs, columns) for row in line.split("\n")]
+    rows = [*rows, *([""] if rows and beside else []), *beside] or ["Nothing is running."]
+    head = [run_lines.render_summary(infos) or " ", ""]
+    room = max(1, lines - len(head) - 1)
+    if len(rows) > room:
+        rows = [*rows[: room - 1], output.paint(f"… {len(rows) - room + 1} more rows", dim=True)]
+    return _HOME + "".join(f"{row}{_REST}\n" for row in [*head, *rows]) + _BELOW

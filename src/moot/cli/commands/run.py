@@ -1,0 +1,109 @@
+"""moot run: a task for an agent in a conversation of its own, followed to its end or left in the background."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+from uuid import uuid4
+
+import click
+
+from moot.cli import output
+from moot.cli.commands.ask import append_piped, limit_option, working_folder
+from moot.cli.connect import daemon_client, require_utf8
+from moot.cli.exits import Exit
+from moot.cli.follow import tool_notices
+from moot.cli.follow.follow_run import RunFollower, Target
+from moot.cli.options import sender_option
+from moot.cli.render import plain_data, sanitize
+from moot.cli.stdin import read_stdin
+from moot.client.connection import Connection
+from moot.client.errors import Unreachable
+from moot.wire import moot_pb2 as pb
+
+
+@click.command()
+@click.argument("text", required=False)
+@click.option("--agent", default="", metavar="AGENT", help="Who works on it. Default: moot.")
+@sender_option
+@click.option("--bg", "background", is_flag=True, help="Print the id of the run and leave it to itself.")
+@click.option(
+    "--tools",
+    multiple=True,
+    metavar="NAMES",
+    help="Only these tools, by names or patterns with commas between them; any other of the agent's asks first.",
+)
+@click.option("--cwd", default="", metavar="DIR", help="Working directory of the run. Default: yours.")
+@click.option("--message-id", default="", metavar="ID", help="Makes a retry safe: the same ID is one run.")
+@limit_option("--max-steps", "steps", click.IntRange(min=1), "Model calls it may make.")
+@limit_option(
+    "--max-seconds --timeout",
+    "seconds",
+    click.FloatRange(min=0, min_open=True),
+    "Seconds it may work; waiting for you is free.",
+)
+@limit_option("--max-tokens", "tokens", click.IntRange(min=1), "Tokens it may use.")
+@limit_option("--max-spend --budget", "spend", click.FloatRange(min=0), "US dollars it may cost.")
+@click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
+@output.json_option
+def run(text: str | None, background: bool, no_stream: bool, **options: Any) -> int:
+    """Give the task TEXT to an agent, which works on it by itself. Without TEXT, or with -, it comes from stdin.
+
+    The run has a conversation of its own and knows nothing of yours. It goes on when you hang up, and after a restart
+    of the daemon, unless the outcome of a call it was making is not known; then it ends `interrupted`. Followed, its
+    answer goes to stdout and everything else to stderr, and Ctrl-C stops it; with --bg see it with `moot ps`, and fetch
+    the result with `moot wait`.
+
+    Exits with 0 when it completed, 1 when it failed, 3 when it waits for you and there is no terminal, 4 when it was
+    denied, 5 when a limit ended it.
+    """
+    if text is None and sys.stdin.isatty():
+        raise click.UsageError("Missing argument 'TEXT'.")
+    content = read_stdin() if text in (None, "-") else append_piped(require_utf8(str(text)))
+    message = _build_request(content, **options)
+    streaming = sys.stdout.isatty() and not no_stream and not output.wants_json()
+    return asyncio.run(_run(message, background=background, streaming=streaming))
+
+
+def _build_request(
+    content: str, *, agent: str, sender: str, tools: Sequence[str], cwd: str, message_id: str, **limits: Any
+) -> pb.StartRunMsg:
+    named = [each.strip() for given in tools for each in given.split(",") if each.strip()]
+    message = pb.StartRunMsg(agent=agent, content=content, sender=sender, tools=named, cwd=working_folder(cwd))
+    message.client_message_id = message_id or f"run-{uuid4().hex}"
+    chosen = {name: value for name, value in limits.items() if value is not None}
+    if chosen:
+        message.limits.CopyFrom(pb.RunLimits(**chosen))
+    return message
+
+
+async def _run(message: pb.StartRunMsg, *, background: bool, streaming: bool) -> int:
+    async with AsyncExitStack() as connections:
+        connection, info = await _start(message, connections)
+        if background:
+            without = {"no_tools": True} if await tool_notices.warn_missing_tools(connection, info.agent) else {}
+            output.emit(plain_data.run(info) | without, render=lambda _: sanitize.line(info.run_id))
+            return int(Exit.OK)
+        output.print_note(
+            output.paint(f"{sanitize.line(info.agent)} works on it as {info.run_id}", sys.stderr, dim=True)
+        )
+        target = Target(
+            agent=info.root_agent,
+            sender=info.root_sender,
+            stop=pb.ClientMessage(stop_run=pb.StopRunMsg(run_id=info.run_id)),
+            stops_in_line=True,
+            speaker=info.agent,
+            shape={"run_id": info.run_id},
+        )
+        return await RunFollower(pb.AttachRunMsg(run_id=info.run_id), target, streaming=streaming).on(connection)
+
+
+async def _start(message: pb.StartRunMsg, connections: AsyncExitStack) -> tuple[Connection, pb.RunInfo]:
+    """Start the run, and look once more where the daemon was gone before it answered: its id makes it one run."""
+    connection = await connections.enter_async_context(daemon_client())
+    try:
+        return connection, (await connection.request(pb.ClientMessage(start_run=message))).run
+    except Unreachable:
+        connection = await connections.enter_async_context(daemon_client())
+        return connection, (await connection.request(pb.ClientMessage(start_run=message))).run

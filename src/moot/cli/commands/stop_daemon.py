@@ -1,0 +1,150 @@
+"""Stopping the daemon: what it waits for is said while it waits, and what was cut off is said when it is gone."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing, suppress
+from dataclasses import dataclass, field
+
+from moot.cli import daemon_process, output
+from moot.cli.render import job_lines, numbers, plain_data, run_lines, sanitize
+from moot.cli.render.spinner import Spinner
+from moot.client.connection import Connection, connect
+from moot.daemon.paths import Paths
+from moot.domain.errors import MootError
+from moot.wire import moot_pb2 as pb
+
+# One that is stuck must not keep anybody from stopping it.
+_LOOK_SECONDS = 3.0
+_NAMED = 5
+
+
+@dataclass(slots=True, kw_only=True)
+class Shutdown:
+    """What was at work when the daemon was told to stop, and how the turns among it ended, by (agent, sender)."""
+
+    stopped: bool = True
+    grace: float = 0.0
+    runs: list[pb.RunInfo] = field(default_factory=list)
+    jobs: list[pb.JobInfo] = field(default_factory=list)
+    ends: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def waited(self) -> list[pb.RunInfo]:
+        """Those it lets finish: not those in line, nor those that wait for a person."""
+        return [info for info in self.runs if not info.needs_person and info.condition != "queued"]
+
+    def cut_off(self) -> list[pb.RunInfo]:
+        """Turns that had begun and did not come to their end."""
+        turns = [info for info in self.runs if info.kind == "turn" and info.condition != "queued"]
+        halted = [info for info in turns if self._end(info) in ("", "interrupted")]
+        # An approval keeps: the run goes on once it is decided.
+        return [info for info in halted if self._end(info) or not info.needs_person]
+
+    def goes_on(self) -> list[pb.RunInfo]:
+        """What the next start takes up where it was left."""
+        gone = {info.run_id for info in self.cut_off()}
+        return [info for info in self.runs if not self._end(info) and info.run_id not in gone]
+
+    def _end(self, info: pb.RunInfo) -> str:
+        return self.ends.get((info.root_agent if info.kind == "turn" else info.agent, info.sender), "")
+
+
+async def stop(home: Paths, *, now: bool, seconds: float) -> Shutdown:
+    """Tell the daemon to stop and wait until it is gone, saying what for."""
+    with output.progress("Stopping the daemon") as bar:
+        async with AsyncExitStack() as stack:
+            farewell, feed = Shutdown(), None
+            # One that does not say what it is doing is told to stop all the same.
+            with suppress(MootError, TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    connection = await stack.enter_async_context(connect(home.socket))
+                    farewell, feed = await _fetch_live_runs(connection)
+            if not now:
+                _show_waiting(farewell, bar)
+            return await _wait_until_stopped(home, farewell, feed, now=now, seconds=seconds)
+
+
+async def _fetch_live_runs(connection: Connection) -> tuple[Shutdown, AsyncGenerator[pb.AgentEventMsg, None]]:
+    # Before the runs are listed, so that no end falls between the two.
+    feed = await connection.subscribe()
+    stats = (await connection.request(pb.ClientMessage(get_stats=pb.GetStats()))).stats
+    runs = (await connection.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
+    jobs = (await connection.request(pb.ClientMessage(list_jobs=pb.ListJobsMsg()))).job_list.jobs
+    return Shutdown(grace=stats.drain_seconds, runs=list(runs), jobs=list(jobs)), feed
+
+
+async def _wait_until_stopped(
+    home: Paths, farewell: Shutdown, feed: AsyncGenerator[pb.AgentEventMsg, None] | None, *, now: bool, seconds: float
+) -> Shutdown:
+    problem: MootError | None = None
+    async with asyncio.TaskGroup() as beside:
+        listening = beside.create_task(_record_ends(feed, farewell)) if feed is not None else None
+        try:
+            farewell.stopped = await asyncio.to_thread(daemon_process.stop, home, now=now, seconds=seconds)
+        except MootError as error:
+            # Raised inside it would come out of the group as a group.
+            problem = error
+            if listening is not None:
+                listening.cancel()
+    if problem is not None:
+        raise problem
+    return farewell
+
+
+async def _record_ends(feed: AsyncGenerator[pb.AgentEventMsg, None], farewell: Shutdown) -> None:
+    """Note how turns end until the daemon is gone."""
+    try:
+        async with aclosing(feed) as events:
+            async for event in events:
+                if event.kind == pb.DONE:
+                    farewell.ends[event.agent, event.sender] = event.content
+    except MootError:
+        return
+
+
+def _show_waiting(farewell: Shutdown, bar: Spinner) -> None:
+    waited = farewell.waited()
+    if not waited:
+        return
+    what = f"{numbers.format_plural(len(waited), 'run')} to finish: {_render_names(waited)}"
+    told = f"Waiting up to {farewell.grace:g} s for {what}. `moot down --now` does not wait."
+    bar.say(output.wrap_prose(told, indent="  "))
+
+
+def render_shutdown(farewell: Shutdown) -> str:
+    """What to say once it is gone."""
+    told = ["Stopped."]
+    if cut_off := farewell.cut_off():
+        told.append(f"Interrupted: {_render_names(cut_off)}. What was done is kept; say it again to go on.")
+    if goes_on := farewell.goes_on():
+        told.append(f"Goes on at the next start: {_render_names(goes_on)}.")
+    if farewell.jobs:
+        named = [
+            f"{sanitize.cut_at_word(job_lines.render_command(info), 60)} ({job_lines.render_owner(info)})"
+            for info in farewell.jobs
+        ]
+        told.append(f"Ended with it: {_render_first(named)}.")
+    return "\n".join(told)
+
+
+def shutdown_data(farewell: Shutdown) -> dict[str, object]:
+    """The same for --json; what there is nothing of is left out."""
+    beside = {
+        "interrupted": [plain_data.run(info) for info in farewell.cut_off()],
+        "goes_on": [plain_data.run(info) for info in farewell.goes_on()],
+        "commands": [plain_data.job(info) for info in farewell.jobs],
+    }
+    return {"stopped": farewell.stopped} | {name: found for name, found in beside.items() if found}
+
+
+def _render_names(infos: list[pb.RunInfo]) -> str:
+    return _render_first([_render_run(info) for info in infos])
+
+
+def _render_run(info: pb.RunInfo) -> str:
+    doing = f" ({sanitize.line(info.last_action, 60)})" if info.last_action else ""
+    return f"{sanitize.line(run_lines.render_owner(info))}{doing}"
+
+
+def _render_first(named: list[str]) -> str:
+    more = len(named) - _NAMED
+    return ", ".join(named[:_NAMED]) + (f" and {more} more" if more > 0 else "")

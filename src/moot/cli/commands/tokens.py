@@ -1,0 +1,61 @@
+"""moot tokens: who besides the owner may talk to the daemon over TCP, HTTP and WebSocket."""
+
+from typing import Any
+
+import click
+
+from moot.cli import output
+from moot.cli.commands.memory import format_time
+from moot.cli.connect import send_request
+from moot.cli.render import plain_data, sanitize
+from moot.wire import moot_pb2 as pb
+
+
+@click.group()
+def tokens() -> None:
+    """Let other programs in: new, list, revoke."""
+
+
+@tokens.command()
+@click.argument("name")
+@click.option(
+    "--sender", "senders", multiple=True, metavar="PATTERN", help="Senders it may use beside NAME, such as 'tg:*'."
+)
+@output.json_option
+def new(name: str, senders: tuple[str, ...]) -> None:
+    """Make a token for NAME. It is shown this once."""
+    request = pb.NewTokenMsg(name=name, senders=senders)
+    made = send_request(pb.ClientMessage(new_token=request)).token_created
+    output.print_note("Keep it now; only a digest of it is stored.")
+    output.emit({"name": made.name, "token": made.token}, render=lambda _: sanitize.line(made.token))
+
+
+@tokens.command("list")
+@output.json_option
+def list_tokens() -> None:
+    """List the tokens, without their secrets."""
+    found = send_request(pb.ClientMessage(list_tokens=pb.ListTokensMsg())).token_list.tokens
+
+    def render(_: Any) -> str:
+        rows = [
+            [
+                info.name,
+                format_time(info.created_at),
+                format_time(info.last_used_at) or "never",
+                "revoked" if info.revoked_at else "good",
+                " ".join(info.senders),
+            ]
+            for info in found
+        ]
+        return output.render_table(["NAME", "MADE", "USED", "STATE", "SENDERS"], rows) or "No token yet."
+
+    output.emit([plain_data.token(info) for info in found], render=render)
+
+
+@tokens.command()
+@click.argument("name")
+@output.json_option
+def revoke(name: str) -> None:
+    """Revoke the token of NAME, at once."""
+    send_request(pb.ClientMessage(revoke_token=pb.RevokeTokenMsg(name=name)))
+    output.emit({"name": name, "revoked": True}, render=lambda _: f"Revoked {sanitize.line(name)}.")

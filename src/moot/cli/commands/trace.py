@@ -1,0 +1,146 @@
+"""moot trace: the newest turns, or everything that happened in one of them, teammates included."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import click
+
+from moot.cli import output
+from moot.cli.commands.memory import format_time
+from moot.cli.connect import require_utf8, send_request
+from moot.cli.render import numbers, plain_data, run_lines, sanitize, trace_lines
+from moot.wire import moot_pb2 as pb
+
+_LIST = "list"
+_PLAIN = {"completed": "green", "escalated": "green", "cancelled": "yellow"}
+_HEADERS = ("WHO", "RUN", "WHEN", "OUTCOME", "TIME", "SPENT")
+_OUTCOME = 3
+_WHO = 12
+
+
+@click.command()
+@click.argument("run", default=_LIST, metavar="[RUN|list]")
+@click.option("--failed", is_flag=True, help="Of all runs only those that failed, teammates' own among them.")
+@click.option("--tree", is_flag=True, help="In the list, show teammates under the turn that set them to work.")
+@click.option("--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="How many are listed.")
+@output.json_option
+def trace(run: str, *, failed: bool, tree: bool, limit: int) -> None:
+    """List the newest turns, or show what happened in RUN and in those it set to work, in order.
+
+    A RUN may be shortened as long as no other begins so. Traces hold no secrets and no personal data.
+    """
+    if run == _LIST:
+        message = pb.ClientMessage(list_traces=pb.ListTracesMsg(limit=limit, failed=failed))
+        traces = list(send_request(message).trace_list.traces)
+        output.emit([plain_data.trace(info) for info in traces], render=lambda _: _render_list(traces, tree=tree))
+    else:
+        info = send_request(pb.ClientMessage(get_trace=pb.GetTraceMsg(run_id=require_utf8(run)))).trace
+        width = output.terminal_width()
+        output.emit(plain_data.trace(info), render=lambda _: "\n".join(trace_lines.render_trace(info, width)))
+
+
+def _render_list(traces: list[pb.TraceInfo], *, tree: bool) -> str:
+    width = output.terminal_width()
+    if not traces:
+        return "There are no turns yet, or none that failed."
+    return "\n".join(render_rows(traces, width, tree=tree)) if width else _render_table(traces, tree=tree)
+
+
+def render_rows(traces: list[pb.TraceInfo], width: int, *, tree: bool) -> list[str]:
+    """Turns in the columns there are: a row for each, what was asked below it, and what went wrong."""
+    shown = [(info, depth) for top in traces for info, depth in _walk_children(top, 0, tree=tree)]
+    ids = run_lines.short_ids([info.run_id for info, _ in shown])
+    cells = [_trace_cells(info, ids[info.run_id], depth) for info, depth in shown]
+    widths = [max(map(sanitize.columns, column)) for column in zip(_HEADERS, *cells, strict=True)]
+    widths[0] = min(widths[0], max(_WHO, width - sum(widths[1:]) - 2 * (len(widths) - 1)))
+    told = [output.paint(_align(_HEADERS, widths), bold=True)]
+    for row, (info, depth) in zip(cells, shown, strict=True):
+        told.append(_align(row, widths, _outcome_colour(info)))
+        under = "   " * (depth + 1)
+        room = width - len(under)
+        told.append(output.paint(under + sanitize.fit(_render_request(info), room), dim=True))
+        if _has_failed(info):
+            told.append(under + output.paint(sanitize.line(info.error, room), fg="red"))
+    return told
+
+
+def _trace_cells(info: pb.TraceInfo, run_id: str, depth: int) -> list[str]:
+    began = datetime.fromtimestamp(info.started_at).astimezone().strftime("%d %b %H:%M") if info.started_at else ""
+    return [
+        ("   " * (depth - 1) + "└─ " if depth else "") + trace_lines.render_owner(info),
+        sanitize.line(run_id),
+        began,
+        _render_outcome(info),
+        run_lines.format_duration(info.seconds) if info.seconds >= 10 else f"{info.seconds:.1f}s",
+        _render_usage(info),
+    ]
+
+
+def _align(row: Sequence[str], widths: Sequence[int], colour: str = "") -> str:
+    """A row; numbers stand to the right, and the outcome has a colour."""
+    shown: list[str] = []
+    for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
+        text = sanitize.fit(cell, width)
+        room = " " * (width - sanitize.columns(text))
+        text = output.paint(text, fg=colour) if colour and column == _OUTCOME else text
+        shown.append(room + text if column > _OUTCOME else text + room)
+    return "  ".join(shown).rstrip()
+
+
+def _walk_children(info: pb.TraceInfo, depth: int, *, tree: bool) -> Iterator[tuple[pb.TraceInfo, int]]:
+    yield info, depth
+    for child in info.children if tree else ():
+        yield from _walk_children(child, depth + 1, tree=tree)
+
+
+def _render_request(info: pb.TraceInfo) -> str:
+    team = _count_teammates(info)
+    return (
+        f"“{sanitize.line(info.request)}”"
+        if not team
+        else f"{numbers.format_plural(team, 'teammate')} · “{sanitize.line(info.request)}”"
+    )
+
+
+def _render_outcome(info: pb.TraceInfo) -> str:
+    outcome = sanitize.line((info.outcome or "running").replace("_", " "))
+    return f"{outcome} ({sanitize.line(info.limit)})" if info.limit else outcome
+
+
+def _outcome_colour(info: pb.TraceInfo) -> str:
+    if not info.outcome:
+        return "cyan"
+    return _PLAIN.get(info.outcome, "red")
+
+
+def _has_failed(info: pb.TraceInfo) -> bool:
+    return bool(info.error) and bool(info.outcome) and info.outcome not in _PLAIN
+
+
+def _render_usage(info: pb.TraceInfo) -> str:
+    return numbers.format_cost(info.tree_cost) if info.tree_cost else f"{numbers.format_count(info.tree_tokens)} tokens"
+
+
+def _render_table(traces: list[pb.TraceInfo], *, tree: bool) -> str:
+    """One row a run, whole ids, for a pipe or a file."""
+    headers = ["RUN", "AGENT", "WHEN", "OUTCOME", "SECONDS", "COST", "TEAM", "REQUEST", "ERROR"]
+    found = [
+        [
+            f"{'└─' * depth} {info.run_id}".strip(),
+            info.agent,
+            format_time(info.started_at),
+            f"{info.outcome} ({info.limit})" if info.limit else info.outcome or "running",
+            f"{info.seconds:.1f}",
+            _render_usage(info),
+            str(_count_teammates(info)) if info.children else "-",
+            info.request or "-",
+            info.error if _has_failed(info) else "-",
+        ]
+        for top in traces
+        for info, depth in _walk_children(top, 0, tree=tree)
+    ]
+    return output.render_table(headers, found)
+
+
+def _count_teammates(info: pb.TraceInfo) -> int:
+    return len(info.children) + sum(map(_count_teammates, info.children))

@@ -1,0 +1,225 @@
+"""Commands that move what is remembered: export, import, delete, backup, restore."""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from moot.cli import daemon_process, output, prompts
+from moot.cli.connect import find_paths, send_request
+from moot.cli.options import conversation_arguments, sender_option
+from moot.cli.render import sanitize
+from moot.cli.render.numbers import format_plural
+from moot.cli.stdin import read_stdin
+from moot.daemon.lock import held
+from moot.domain.errors import BadRequest, Conflict, NotFound
+from moot.wire import moot_pb2 as pb
+
+_LONGEST_TEXT = 8 * 1024 * 1024
+
+
+@click.command()
+@conversation_arguments
+@click.option("-o", "--output", "target", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
+@click.option("--force", is_flag=True, help="Replace the file when it exists.")
+@output.json_option
+def export(agent: str, sender: str, target: Path | None, force: bool) -> None:
+    """Write the conversation with AGENT as JSONL, archives and attribution included."""
+    jsonl, count = _fetch_export(agent, sender)
+    if target is not None:
+        _write_file(target, jsonl, replace=force)
+        data = {"path": str(target), "messages": count}
+        output.emit(data, render=lambda _: f"Wrote {format_plural(count, 'message')} to {target}.")
+        return
+    data = {"jsonl": jsonl, "messages": count}
+    output.emit(data, render=lambda _: sanitize.clean(jsonl) if sys.stdout.isatty() else jsonl)
+
+
+def _fetch_export(agent: str, sender: str) -> tuple[str, int]:
+    """The whole text; a long conversation comes in parts."""
+    request = pb.ExportMsg(agent=agent, sender=sender)
+    parts: list[str] = []
+    count = 0
+    while True:
+        answer = send_request(pb.ClientMessage(export=request)).exported
+        parts.append(answer.jsonl)
+        count += answer.messages
+        if not answer.next_seq:
+            return "".join(parts), count
+        request.first_seq = answer.next_seq
+
+
+def _write_file(target: Path, text: str, *, replace: bool) -> None:
+    """Write beside the target and rename, so that a full disk leaves no half a file."""
+    if target.exists() and not replace:
+        raise Conflict(f"{target} exists already", fix="Choose another name, or add --force.")
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with draft.open("w", encoding="utf-8", newline="") as file:
+            os.chmod(draft, 0o600)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(target)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise BadRequest(f"{target} cannot be written: {error.strerror}", fix="Choose another place.") from error
+
+
+@click.command("import")
+@click.argument("file")
+@click.option("--agent", default="", help="The agent's name, where the file does not say it or it shall be another.")
+@click.option("--trust", is_flag=True, help="The file is your own: what it does not mark is nobody else's words.")
+@sender_option
+@output.json_option
+def import_(file: str, agent: str, sender: str, trust: bool) -> None:
+    """Make a conversation from the JSONL in FILE, or from stdin when FILE is -."""
+    text = read_stdin() if file == "-" else _read_file(Path(file))
+    answer = _send_import(pb.ImportMsg(agent=agent, sender=sender, jsonl=text, trust=trust))
+    for reason in answer.skipped:
+        output.print_note(f"skipped: {sanitize.line(reason)}")
+    data = {
+        "agent": answer.agent,
+        "sender": answer.sender,
+        "messages": answer.messages,
+        "archives": answer.archives,
+        "skipped": list(answer.skipped),
+    }
+    output.emit(
+        data,
+        render=lambda _: (
+            f"Imported {format_plural(answer.messages, 'message')} and {format_plural(answer.archives, 'archive')}"
+            f" into {sanitize.line(answer.agent)} ⇄ {sanitize.line(answer.sender)}."
+        ),
+    )
+
+
+def _send_import(asked: pb.ImportMsg) -> pb.Imported:
+    """Send the text, or, where no frame can carry it, where it lies: the daemon is on this machine."""
+    message = pb.ClientMessage()
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="", suffix=".jsonl") as file:
+        if len(asked.jsonl.encode()) > _LONGEST_TEXT:
+            file.write(asked.jsonl)
+            file.flush()
+            asked.path, asked.jsonl = file.name, ""
+        # `import` is a word of Python's own, so the field can only be reached by its name as text.
+        getattr(message, "import").CopyFrom(asked)
+        return send_request(message).imported
+
+
+def _read_file(path: Path) -> str:
+    try:
+        # newline="" keeps the text as it is; the daemon reads every kind of line end.
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"{path} is not UTF-8 text", fix="Give a file that `moot export` wrote.") from error
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be read: {error.strerror}", fix="Check the path.") from error
+
+
+@click.command()
+@conversation_arguments
+@click.option("--yes", is_flag=True, help="Delete without asking.")
+@output.json_option
+def delete(agent: str, sender: str, yes: bool) -> None:
+    """Delete the conversation with AGENT and all it left behind. Shows what would go, and asks first."""
+    doomed = send_request(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender))).deleted
+    what = _render_deletion(doomed)
+    if not yes and output.wants_json():
+        output.emit(_deletion_data(doomed))
+        return
+    if not yes:
+        whose = f"{sanitize.line(agent)} with {sanitize.line(sender) or 'you'}"
+        output.print_note(
+            output.wrap_prose(f"This deletes {what} of {whose}. There is no way back; `moot export` keeps a copy.")
+        )
+        if not sys.stdin.isatty():
+            raise BadRequest("nothing was deleted: there is no terminal to ask on", fix="Add --yes.")
+        prompts.require_confirmation("Delete them?")
+    done = send_request(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender, confirm=True))).deleted
+    output.emit(_deletion_data(done), render=lambda _: f"Deleted {what}.")
+
+
+_ALWAYS_TOLD = ("messages", "archives", "runs")
+# What else may go, and what one of it is called.
+_TOLD_WHERE_THERE = {
+    "memories": ("memory", "memories"),
+    "tasks": ("task", "tasks"),
+    "notes": ("note", "notes"),
+    "outputs": ("kept result", "kept results"),
+    "lessons": ("lesson", "lessons"),
+    "rules": ("rule", "rules"),
+    "jobs": ("background command", "background commands"),
+    "files": ("file of its own folder", "files of its own folder"),
+}
+
+
+def _render_deletion(doomed: pb.Deleted) -> str:
+    parts = [format_plural(getattr(doomed, name), name[:-1]) for name in _ALWAYS_TOLD]
+    for name, (one, many) in _TOLD_WHERE_THERE.items():
+        count = getattr(doomed, name)
+        parts += [f"{count} {one if count == 1 else many}"] if count else []
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _deletion_data(answer: pb.Deleted) -> dict[str, object]:
+    return {name: getattr(answer, name) for name in (*_ALWAYS_TOLD, *_TOLD_WHERE_THERE, "deleted")}
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@output.json_option
+def backup(path: Path) -> None:
+    """Write a consistent copy of the store to PATH while everything goes on."""
+    # The daemon has a working directory of its own.
+    target = path.expanduser().absolute()
+    with output.progress("Backing up"):
+        answer = send_request(pb.ClientMessage(backup=pb.BackupMsg(path=str(target)))).backed_up
+    data = {"path": answer.path, "bytes": answer.bytes}
+    output.emit(data, render=lambda _: f"Wrote {answer.bytes} bytes to {sanitize.line(answer.path)}.")
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--yes", is_flag=True, help="Restore without asking.")
+@output.json_option
+def restore(path: Path, yes: bool) -> None:
+    """Put the backup at PATH in the store's place. The daemon must be down; the old store is kept aside.
+
+    Says what it would do, and asks first. With --json and without --yes it only says.
+    """
+    from moot.store.backup import restore_backup  # noqa: PLC0415 - the store is heavy, and only this command needs it
+
+    home = find_paths()
+    if daemon_process.running_pid(home):
+        raise Conflict("the daemon is running", fix="Stop it first: moot down.")
+    source = path.expanduser().absolute()
+    if not yes and not _may_restore(source, home.store):
+        return
+    with held(home):
+        kept = restore_backup(source, home.store)
+    output.emit(
+        {"store": str(home.store), "backup": str(source), "kept": str(kept or ""), "restored": True},
+        render=lambda _: f"Restored {home.store}." + (f" The old store is {kept}." if kept else ""),
+    )
+
+
+def _may_restore(source: Path, store: Path) -> bool:
+    """Say what would happen, and ask; False when saying it was all."""
+    if not source.is_file():
+        raise NotFound(f"no backup {source}", fix="Name a file that `moot backup` made.")
+    if output.wants_json():
+        data = {"store": str(store), "backup": str(source), "bytes": source.stat().st_size, "restored": False}
+        output.emit(data)
+        return False
+    kept = "The store that is there now is kept beside it." if store.exists() else "There is no store yet."
+    output.print_note(
+        output.wrap_prose(f"This puts {source} ({source.stat().st_size} bytes) in the place of {store}. {kept}")
+    )
+    if not sys.stdin.isatty():
+        raise BadRequest("nothing was restored: there is no terminal to ask on", fix="Add --yes.")
+    prompts.require_confirmation("Restore it?")
+    return True

@@ -1,0 +1,25 @@
+"""moot trust: take what strangers said in a conversation so far as if it had been said by its owner."""
+
+import click
+
+from moot.cli import output
+from moot.cli.connect import send_request
+from moot.cli.options import conversation_arguments
+from moot.cli.render import sanitize
+from moot.wire import moot_pb2 as pb
+
+
+@click.command()
+@conversation_arguments
+@output.json_option
+def trust(agent: str, sender: str) -> None:
+    """Trust what the web, MCP servers and others said in the conversation with AGENT so far.
+
+    Their words no longer make calls ask that would not ask without them. What comes later counts again.
+    """
+    taint = send_request(pb.ClientMessage(trust=pb.TrustMsg(agent=agent, sender=sender))).trusted.taint
+    whose = (
+        f"words from outside ({sanitize.line(taint.replace(',', ', '))}) included" if taint else "no words from outside"
+    )
+    said = f"What was said with {sanitize.line(agent)} so far is trusted: {whose}."
+    output.emit({"agent": agent, "trusted": True, "taint": taint}, render=lambda _: said)

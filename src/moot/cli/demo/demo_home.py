@@ -1,0 +1,114 @@
+"""The demo's own home: its folder, its two agents, and the model they speak with."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from moot.agents.registry import DEMO
+from moot.cli.commands.models import pull_model
+from moot.cli.setup.config_edit import write_config
+from moot.daemon.paths import Paths, make_folder
+from moot.domain.config import ModelConfig
+from moot.domain.errors import Conflict, MootError, Unavailable
+from moot.models.local import find_problem
+from moot.models.pull import is_pulled
+
+EMBEDDED, SCRIPTED = "smollm2", "scripted"
+_MARK = f"made_by: {DEMO}"
+
+_AGENTS = {
+    "writer": (
+        "Writes a sentence or two about anything.",
+        "You are a writer. Answer in one or two short, plain sentences.",
+    ),
+    "critic": (
+        "Says what is good about a text and what could be better.",
+        "You are a friendly critic. Say in one short sentence what is good about the last text,"
+        " and in another what could be better.",
+    ),
+}
+
+_CONFIG = f"""# {_MARK}: the scripted model, because the embedded one could not be had.
+[models.{SCRIPTED}]
+provider = "scripted"
+script = "demo.toml"
+"""
+
+_SCRIPT = """# What the scripted model says in the demo. None of it is thought up.
+[[rule]]
+system = "moot:compaction"
+reply = "A sentence about the sea. The critic liked that it is short and wanted one more detail."
+
+[[rule]]
+match = "(?i)lighthouse"
+reply = "Once there was a lighthouse, and in it a keeper, and every night the keeper lit the lamp and waited \
+and the sea went on and on and the story went on with it, as long stories do, with no end in sight at all."
+token_seconds = 0.15
+
+[[rule]]
+match = "(?i)what do you think"
+reply = "Short and clear, which is good. It could name one thing that only this sea has."
+token_seconds = 0.02
+
+[[rule]]
+match = "(?i)about the sea"
+reply = "The sea keeps coming back to the shore, as if it had forgotten something there."
+token_seconds = 0.02
+"""
+
+
+def find_demo_home(environ: Mapping[str, str]) -> Paths:
+    """MOOT_HOME where it is set, else a folder of the demo's own beside the real data."""
+    found = Paths.find(environ)
+    return found if environ.get("MOOT_HOME") else Paths.under(found.data / "demo")
+
+
+def share_models(home: Paths, environ: Mapping[str, str]) -> None:
+    """Share the folder of pulled models with the real home, so that nothing is pulled twice."""
+    models = Paths.find(environ).models
+    if models != home.models and not os.path.lexists(home.models):
+        make_folder(models)
+        make_folder(home.data)
+        home.models.symlink_to(models)
+
+
+def ensure_model(home: Paths) -> None:
+    """Have the embedded model ready to start, pulling it when it is not there. Raises MootError."""
+    config = ModelConfig(name=EMBEDDED, provider="local", model=EMBEDDED)
+    if not is_pulled(EMBEDDED, home.models):
+        pull_model(EMBEDDED, home.models)
+    if reason := find_problem(config, home.data):
+        raise Unavailable(reason)
+
+
+def write_agents(home: Paths, model: str) -> None:
+    """The two agents of the demo, speaking with `model`. Agents that are somebody else's are left alone."""
+    for name, (description, instruction) in _AGENTS.items():
+        path = home.agents / name / "AGENT.md"
+        if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace"):
+            raise Conflict(
+                f"there is already an agent '{name}' at {path}",
+                fix="Unset MOOT_HOME, or set it to an empty folder, and run the demo there.",
+            )
+        front = f"name: {name}\ndescription: {description}\nmodel: {model}\n{_MARK}"
+        write_config(path, f"---\n{front}\n---\n{instruction}\n")
+    _write_script(home, wanted=model == SCRIPTED)
+
+
+def _write_script(home: Paths, *, wanted: bool) -> None:
+    """The script that the scripted model needs for the demo; a configuration of one's own is left alone."""
+    ours = home.config.exists() and _MARK in home.config.read_text(encoding="utf-8", errors="replace")
+    if wanted and (ours or not home.config.exists()):
+        write_config(_script(home), _SCRIPT)
+        write_config(home.config, _CONFIG)
+    elif not wanted and ours:
+        home.config.unlink()
+        _script(home).unlink(missing_ok=True)
+
+
+def _script(home: Paths) -> Path:
+    return home.config.parent / "demo.toml"
+
+
+def first_line(error: MootError) -> str:
+    return f"{error.message} {error.fix}".strip()

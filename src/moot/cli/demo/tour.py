@@ -1,0 +1,190 @@
+"""The tour of the demo: seven things Moot does, each really done, in the order a newcomer meets them."""
+
+import asyncio
+import sys
+import time
+from contextlib import aclosing, suppress
+from typing import Any
+
+from moot.cli import daemon_process, output
+from moot.cli.connect import is_answering
+from moot.cli.follow.answer import RunResult
+from moot.cli.render import colours, plain_data, sanitize
+from moot.cli.render.flow import Flow
+from moot.client.connection import Connection, connect
+from moot.daemon.paths import Paths
+from moot.domain.errors import MootError, NotFound
+from moot.wire import moot_pb2 as pb
+
+SENDER = "demo"
+_TURN_SECONDS = 30.0
+_CHUNKS_BEFORE_KILL = 12
+_INDENT = "   "
+_PLAIN_COLUMNS = 80
+
+
+class NoAnswer(MootError):
+    """The model did not answer the first question; another one may."""
+
+
+class Tour:
+    """Talks to a daemon at `home` and keeps what happened, for --json and for the checks at the end."""
+
+    def __init__(self, home: Paths) -> None:
+        self._home = home
+        self._number = 0
+        self.steps: list[dict[str, Any]] = []
+        self.history: list[dict[str, Any]] = []
+
+    async def run(self) -> None:
+        async with connect(self._home.socket) as connection:
+            await self._delete_previous(connection)
+            await self._question(connection)
+            await self._guest(connection)
+            await self._kill(connection)
+            await self._compact(connection)
+            await self._recall(connection)
+            before = await self._fetch_history(connection)
+        await self._restart()
+        async with connect(self._home.socket) as connection:
+            self.history = await self._fetch_history(connection)
+        self._show_history()
+        if self.history != before:
+            raise MootError("the history changed over the restart", fix="This is a bug in Moot; please report it.")
+
+    async def _delete_previous(self, connection: Connection) -> None:
+        delete = pb.DeleteMsg(agent="writer", sender=SENDER, confirm=True)
+        with suppress(NotFound):
+            await connection.request(pb.ClientMessage(delete=delete))
+
+    async def _question(self, connection: Connection) -> None:
+        self._heading("You talk to an agent by its name.", "moot ask writer …")
+        answer = await self._turn(connection, "Write one sentence about the sea.")
+        if answer.outcome == "model_error":
+            raise NoAnswer(answer.error)
+        self._record("question", answer)
+
+    async def _guest(self, connection: Connection) -> None:
+        self._heading("You bring a second agent into the conversation.", "moot ask writer … --guest critic")
+        self._record("guest", await self._turn(connection, "What do you think of that sentence?", guest="critic"))
+
+    async def _kill(self, connection: Connection) -> None:
+        self._heading("You stop an answer you do not want.", "moot kill writer, or Ctrl-C")
+        text = "Tell a very long story about a lighthouse keeper, with many chapters."
+        answer = await self._turn(connection, text, kill_after=_CHUNKS_BEFORE_KILL)
+        killed = answer.outcome == "cancelled"
+        self._say(
+            "Killed. What you said is kept, the half answer is not." if killed else "It was done before the kill."
+        )
+        self._record("kill", answer)
+
+    async def _compact(self, connection: Connection) -> None:
+        self._heading("You put the past into an archive.", "moot compact writer")
+        with output.progress("Summing up"):
+            compacted = await connection.request(pb.ClientMessage(compact=pb.CompactMsg(agent="writer", sender=SENDER)))
+        self._say(f"Archive {compacted.compact.number}: {sanitize.line(compacted.compact.title)}")
+        self.steps.append({"step": "compact", "number": compacted.compact.number, "title": compacted.compact.title})
+
+    async def _recall(self, connection: Connection) -> None:
+        self._heading("You find it again, with who said what.", "moot recall writer sea; moot archives writer 1")
+        message = pb.RecallMsg(agent="writer", sender=SENDER, query="sea", limit=3)
+        found = (await connection.request(pb.ClientMessage(recall=message))).recalled.archives
+        if not found:
+            raise MootError("recall found nothing in the archive", fix="This is a bug in Moot; please report it.")
+        # Recall gives the messages with those words; the archive has all of them, the guest's too.
+        whole = pb.GetArchiveMsg(agent="writer", sender=SENDER, number=found[0].number)
+        archive = (await connection.request(pb.ClientMessage(get_archive=whole))).archive
+        self._say(f"Found in archive {archive.number}:")
+        for entry in archive.messages:
+            self._line(self._speaker(plain_data.message(entry)), entry.content)
+        self.steps.append(
+            {
+                "step": "recall",
+                "archives": [plain_data.archive(each) for each in found],
+                "archive": plain_data.archive(archive),
+            }
+        )
+
+    async def _restart(self) -> None:
+        self._heading("The daemon restarts.", "moot down; moot up")
+        began = time.monotonic()
+        stopped = await asyncio.to_thread(daemon_process.stop, self._home, now=False)
+        pid = await daemon_process.start(self._home, is_answering)
+        seconds = time.monotonic() - began
+        self._say(f"Back after {seconds:.1f} seconds, as pid {pid}.")
+        self.steps.append({"step": "restart", "stopped": stopped, "pid": pid, "seconds": round(seconds, 3)})
+
+    def _show_history(self) -> None:
+        self._heading("Everything is still there.", "moot history writer --all")
+        for entry in self.history:
+            note = " (killed)" if entry.get("outcome") == "cancelled" else ""
+            self._line(self._speaker(entry), entry["content"] + note)
+
+    async def _fetch_history(self, connection: Connection) -> list[dict[str, Any]]:
+        message = pb.GetHistoryMsg(agent="writer", sender=SENDER, all=True)
+        history = await connection.request(pb.ClientMessage(get_history=message))
+        return [plain_data.message(entry) for entry in history.history.messages]
+
+    # ---- one turn ------------------------------------------------------------------------------
+
+    async def _turn(self, connection: Connection, content: str, *, guest: str = "", kill_after: int = 0) -> RunResult:
+        self._line(colours.USER, content)
+        message = pb.StreamMsg(agent="writer", content=content, sender=SENDER)
+        message.limits.seconds = _TURN_SECONDS
+        if guest:
+            message.guest = guest
+        answer, chunks = RunResult(), 0
+        speaker = guest or "writer"
+        flow = self._flow(speaker)
+        with output.progress(f"{speaker} is thinking") as bar:
+            async with aclosing(connection.stream(message)) as events:
+                async for event in events:
+                    answer.take(event)
+                    if event.HasField("chunk"):
+                        bar.hide()
+                        self._write(
+                            (self._render_name(speaker) if not chunks else "")
+                            + flow.feed(sanitize.clean(event.chunk.content))
+                        )
+                        chunks += 1
+                        if chunks == kill_after:
+                            connection.post(pb.ClientMessage(kill=pb.KillMsg(agent="writer", sender=SENDER)))
+        self._write(flow.end() + "\n" if chunks else "")
+        if answer.error and answer.outcome != "cancelled":
+            self._say(sanitize.clean(answer.error))
+        return answer
+
+    def _record(self, step: str, answer: RunResult) -> None:
+        self.steps.append({"step": step, "agent": answer.agent, "content": answer.content, "outcome": answer.outcome})
+
+    # ---- showing -------------------------------------------------------------------------------
+
+    def _heading(self, text: str, command: str) -> None:
+        self._number += 1
+        head = f"{self._number}. {text}"
+        fits = len(f"{head}  {command}") < (output.terminal_width() or _PLAIN_COLUMNS)
+        gap = "  " if fits else f"\n{_INDENT}"
+        self._write(f"\n{output.paint(head, bold=True)}{gap}{output.paint(command, dim=True)}\n")
+
+    def _speaker(self, entry: dict[str, Any]) -> str:
+        if entry["role"] == "user":
+            return colours.USER
+        return str(entry["agent"]) or "writer"
+
+    def _render_name(self, name: str) -> str:
+        return output.paint(f"   {sanitize.line(name)}: ", fg=colours.name_colour(name, "writer"))
+
+    def _flow(self, name: str) -> Flow:
+        """Text that follows a name, indented below it."""
+        return Flow(output.terminal_width(), used=sanitize.columns(f"   {sanitize.line(name)}: "), indent=_INDENT)
+
+    def _line(self, name: str, text: str) -> None:
+        flow = self._flow(name)
+        self._write(f"{self._render_name(name)}{flow.feed(sanitize.cut_at_word(text, 160))}{flow.end()}\n")
+
+    def _say(self, text: str) -> None:
+        self._write(output.paint(output.wrap_prose(_INDENT + text, sys.stdout, indent=_INDENT), dim=True) + "\n")
+
+    def _write(self, text: str) -> None:
+        if not output.wants_json():
+            output.write(text)

@@ -1,0 +1,1 @@
+"""moot doctor and the checks it runs."""

@@ -1,0 +1,272 @@
+"""What the doctor looks at. Each check reads, changes nothing, and returns what it found."""
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from moot import __version__
+from moot.cli import daemon_process
+from moot.cli.follow import tool_notices
+from moot.daemon.paths import Paths
+from moot.domain.config import Config, default_config
+from moot.domain.ports import ToolSupport
+
+# A note is neither good nor bad: nothing was asked for, and there is nothing to do.
+OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"
+LITTLE_DISK = 100_000_000
+LOW_DISK = 1_000_000_000
+_EXTRAS = {"xllamacpp": "local", "keyring": "keyring"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    level: str
+    check: str
+    message: str
+    fix: str = ""
+
+
+def ok(check: str, message: str) -> Finding:
+    return Finding(level=OK, check=check, message=message)
+
+
+def note(check: str, message: str) -> Finding:
+    return Finding(level=NOTE, check=check, message=message)
+
+
+def warning(check: str, message: str, fix: str) -> Finding:
+    return Finding(level=WARNING, check=check, message=message, fix=fix)
+
+
+def error(check: str, message: str, fix: str) -> Finding:
+    return Finding(level=ERROR, check=check, message=message, fix=fix)
+
+
+def run_check(check: str, look: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    """Run one check; whatever it trips over becomes a finding, so that the others still run."""
+    found: list[Finding] = []
+    try:
+        found.extend(look())
+    except Exception as problem:  # noqa: BLE001 - the doctor must work when everything else does not
+        fix = getattr(problem, "fix", "") or "Mend this first; other findings may say more."
+        found.append(error(check, f"This could not be checked: {type(problem).__name__}: {problem}", fix))
+    return found
+
+
+# ---- versions, disk and permissions -------------------------------------------------------------
+
+
+def versions() -> Iterator[Finding]:
+    yield ok("versions", f"Moot {__version__} on Python {platform.python_version()}, {platform.system()}.")
+    import apsw  # noqa: PLC0415 - a broken installation of it is something to find
+
+    yield ok("versions", f"SQLite {apsw.sqlite_lib_version()}.")
+    for package, extra in _EXTRAS.items():
+        try:
+            yield ok("versions", f"{package} {importlib.metadata.version(package)} (extra '{extra}').")
+        except importlib.metadata.PackageNotFoundError:
+            yield note("versions", f"{package} is not installed; pip install 'moot[{extra}]' adds it.")
+
+
+def disk(home: Paths) -> Iterator[Finding]:
+    folder = next(folder for folder in (home.data, *home.data.parents) if folder.exists())
+    free = shutil.disk_usage(folder).free
+    said = f"{free // 1_000_000} MB are free for {home.data}."
+    if free < LITTLE_DISK:
+        yield error("disk", said, "Free some disk space; Moot refuses messages it cannot store.")
+    elif free < LOW_DISK:
+        yield warning("disk", said, "Free some disk space soon.")
+    else:
+        yield ok("disk", said)
+
+
+def permissions(home: Paths) -> Iterator[Finding]:
+    folders = {home.config.parent, home.agents, home.run, home.data, home.logs}
+    clean = True
+    for path in sorted(path for path in (*folders, home.config, home.store) if os.path.lexists(path)):
+        for finding in _check_access(path, is_folder=path in folders):
+            clean = False
+            yield finding
+    missing = next((each for each in (home.data, *home.data.parents) if each.exists()), Path("/"))
+    if not os.access(missing, os.W_OK | os.X_OK):
+        clean = False
+        yield error("permissions", f"{missing} cannot be written to.", "Mend it, or set MOOT_HOME to your own folder.")
+    if clean:
+        yield ok("permissions", "Files and folders are yours alone.")
+
+
+def _check_access(path: Path, *, is_folder: bool) -> Iterator[Finding]:
+    status = path.stat()
+    if is_folder != stat.S_ISDIR(status.st_mode):
+        kind = "a folder" if is_folder else "a file"
+        yield error("permissions", f"{path} should be {kind}.", f"Move {path} away.")
+        return
+    if not os.access(path, os.R_OK | os.W_OK | (os.X_OK if is_folder else 0)):
+        yield error("permissions", f"{path} cannot be read and written by you.", f"chown or chmod u+rw {path}")
+    # Others must not write what decides which models and agents run, nor read what was said.
+    forbidden = 0o077 if path.name in ("run", "data", "moot.db") else 0o022
+    if status.st_mode & forbidden:
+        yield warning("permissions", f"{path} is open to other users.", f"chmod go-rwx {path}")
+
+
+# ---- configuration and agents -------------------------------------------------------------------
+
+
+def configuration(home: Paths) -> Iterator[Finding]:
+    from moot.daemon.config.config_file import BrokenConfig, load_config  # noqa: PLC0415 - it may be what is broken
+
+    try:
+        _, flaws = load_config(home.config)
+    except BrokenConfig as broken:
+        for flaw in broken.flaws:
+            yield error("config", str(flaw), "Correct that line; `moot init` can write a new configuration.")
+        return
+    for flaw in flaws:
+        yield warning("config", str(flaw), "Correct or remove that line.")
+    if not flaws:
+        there = home.config.exists()
+        said = "is good" if there else "does not exist; the defaults hold"
+        yield (ok if there else note)("config", f"{home.config} {said}.")
+
+
+def agents(home: Paths) -> Iterator[Finding]:
+    from moot.agents.registry import Registry  # noqa: PLC0415
+    from moot.daemon.config.agent_keys import agents_folder, foreign_folders  # noqa: PLC0415
+
+    config = load_valid_config(home)
+    folder = agents_folder(config, home) if config else home.agents
+    others = foreign_folders(config) if config else []
+    models = config.models if config else {}
+    for place in (folder, *others):
+        if place.exists():
+            os.listdir(place)  # says why when it cannot be read
+    registry = Registry(folder, foreign_folders=others, models=lambda: models)
+    for flaw in registry.flaws:
+        yield error("agents", str(flaw), "Correct the file; it holds from the next message on.")
+    names = [agent.name for agent in registry.active()]
+    yield ok("agents", f"{len(names)} loaded: {', '.join(names)}.")
+    for agent in registry.all():
+        for flaw in agent.warnings:
+            yield warning("agents", str(flaw), "Correct or remove that line; `moot agent validate` checks it.")
+        if config and agent.model and agent.model not in models:
+            fix = f"Add [models.{agent.model}] to {home.config}, or use one of: {', '.join(sorted(models))}."
+            yield error("agents", f"{agent.path}: there is no model '{agent.model}'.", fix)
+
+
+def skills(home: Paths) -> Iterator[Finding]:
+    from moot.tools.skills.library import SkillLibrary  # noqa: PLC0415
+
+    if home.skills.exists():
+        os.listdir(home.skills)  # says why when it cannot be read
+    shelf = SkillLibrary(home.skills)
+    for flaw in shelf.flaws:
+        yield error("skills", str(flaw), "Correct the file; it holds from the next turn on.")
+    for skill in shelf.all():
+        if not skill.is_described:
+            said = f"{skill.name} is offered to nobody: its description is not written yet."
+            yield warning("skills", said, f"Say what it does and when to use it, in {skill.folder}/SKILL.md.")
+    names = [skill.name for skill in shelf.offered()]
+    if names:
+        yield ok("skills", f"{len(names)} loaded: {', '.join(names)}.")
+
+
+def sandbox(home: Paths) -> Iterator[Finding]:
+    """What would hold commands in, found by trying. For when no daemon says it."""
+    from moot.tools.sandbox.sandbox import Sandbox  # noqa: PLC0415
+
+    config = load_valid_config(home)
+    if config is None:
+        yield skipped("sandbox")
+        return
+    report = Sandbox(config.hands.sandbox, protected=home.own, workspaces=home.workspaces).describe()
+    level = OK if report.confined else WARNING if report.usable else ERROR
+    yield Finding(level=level, check="sandbox", message=report.sentence(), fix=report.fix)
+
+
+def load_valid_config(home: Paths) -> Config | None:
+    """The configuration, or None when it is broken, which is a finding of its own."""
+    from moot.daemon.config.config_file import BrokenConfig, load_config  # noqa: PLC0415
+
+    try:
+        return load_config(home.config)[0]
+    except BrokenConfig:
+        return None
+
+
+def skipped(check: str) -> Finding:
+    return warning(check, "Not checked: the configuration is broken.", "Correct it, then `moot doctor` again.")
+
+
+def models(home: Paths) -> Iterator[Finding]:
+    from moot.models.catalog import Catalog  # noqa: PLC0415
+
+    config = load_valid_config(home)
+    if config is None:
+        yield skipped("models")
+        return
+    catalog = Catalog(config, data_dir=home.data)
+    for name in catalog.names:
+        problem = catalog.problem(name)
+        fix = "`moot init` sets up another model."
+        if not problem and name == config.default_model and catalog.get(name).tools is ToolSupport.NONE:
+            said = f"{name} is ready, the default. It cannot use tools, so agents on it can only talk."
+            yield Finding(level=OK, check="models", message=said, fix=f"For tools: {tool_notices.FIX}.")
+        elif not problem:
+            yield ok("models", f"{name} is ready{', the default' if name == config.default_model else ''}.")
+        elif name == config.default_model:
+            yield error("models", f"{name}, the default: {problem}", fix)
+        elif config.models[name] == default_config().models.get(name):
+            yield note("models", f"{name}, not in use: {problem}")
+        else:
+            yield warning("models", f"{name}: {problem}", fix)
+
+
+# ---- the daemon's leavings and the store --------------------------------------------------------
+
+
+def leftovers(home: Paths) -> Iterator[Finding]:
+    """What a home without a daemon that answers looks like."""
+    if daemon_process.is_locked(home.lock):
+        pid = daemon_process.running_pid(home) or "unknown"
+        yield error(
+            "daemon",
+            f"A daemon (pid {pid}) holds this home but does not answer at {home.socket}.",
+            "Wait if it is starting or stopping; else stop it with `moot down --now` and see the log.",
+        )
+        return
+    yield note("daemon", "Not running; commands start it.")
+    stale = [path for path in (home.socket, home.pid) if os.path.lexists(path)]
+    for path in stale:
+        yield warning("daemon", f"{path} was left behind.", f"The next start replaces it; or remove it: rm {path}")
+
+
+def store(home: Paths) -> Iterator[Finding]:
+    """The store, read directly. Only for when no daemon has it open."""
+    from moot.store import migrate  # noqa: PLC0415 - a broken installation of SQLite is something to find
+    from moot.store.check import check  # noqa: PLC0415
+    from moot.store.connection import FAULTS, Tuning, connect_reader  # noqa: PLC0415
+
+    if not home.store.exists():
+        yield note("store", f"{home.store} does not exist yet.")
+        return
+    fix = "Stop the daemon and restore a backup: moot restore FILE"
+    try:
+        connection = connect_reader(home.store, Tuning())
+        try:
+            have = migrate.version(connection)
+            problems = check(connection) if have == migrate.newest() else []
+        finally:
+            connection.close(True)
+    except FAULTS as fault:
+        yield error("store", f"{home.store} cannot be read: {fault}", fix)
+        return
+    for problem in problems:
+        yield error("store", problem, fix)
+    if not problems:
+        later = "" if have == migrate.newest() else "; the daemon brings it up to date when it starts"
+        yield ok("store", f"The store is whole (schema {have}){later}.")

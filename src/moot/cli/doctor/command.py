@@ -1,0 +1,177 @@
+"""moot doctor: check everything, also when everything is broken, and say how to mend each finding."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from moot import __version__
+from moot.cli import daemon_process, output
+from moot.cli.connect import is_answering
+from moot.cli.doctor import checks, mcp_checks, trace_checks
+from moot.cli.doctor.checks import ERROR, NOTE, OK, WARNING, Finding, run_check
+from moot.cli.exits import Exit
+from moot.cli.follow import tool_notices
+from moot.cli.render import sanitize
+from moot.client.connection import connect
+from moot.daemon.paths import Paths
+from moot.domain.errors import MootError
+from moot.wire import moot_pb2 as pb
+
+_MARKS = {OK: ("✓", "green"), NOTE: ("·", "blue"), WARNING: ("!", "yellow"), ERROR: ("✗", "red")}
+_DAEMON_SECONDS = 30.0
+# How long MCP servers are waited for; after that the last that is known of them is told.
+_SERVER_SECONDS = 20.0
+# Where messages begin, below the name of the check.
+_UNDER = " " * 15
+
+
+class Unhealthy(MootError):
+    """Something is wrong; the findings say what."""
+
+    type = "unhealthy"
+
+
+@click.command()
+@output.json_option
+def doctor() -> int:
+    """Check configuration, agents, skills, models, MCP, sandbox, daemon, store, traces, disk; say what to mend.
+
+    Exits with 1 when there is an error. Changes nothing.
+    """
+    traces: list[pb.TraceHealth] = []
+    with output.progress("Examining"):
+        findings = run_checks(traces)
+    data = {
+        "healthy": all(finding.level != ERROR for finding in findings),
+        "findings": [asdict(finding) for finding in findings],
+        "traces": trace_checks.trace_health_data(traces[0]) if traces else None,
+    }
+    output.emit(data, render=_render_findings, error=None if data["healthy"] else _unhealthy_error(findings))
+    return int(Exit.OK if data["healthy"] else Exit.RUN_FAILED)
+
+
+def _unhealthy_error(findings: list[Finding]) -> MootError:
+    wrong = [finding for finding in findings if finding.level == ERROR]
+    return Unhealthy("\n".join(f"{finding.check}: {finding.message}" for finding in wrong), fix=wrong[0].fix)
+
+
+def run_checks(traces: list[pb.TraceHealth]) -> list[Finding]:
+    """Everything there is to find; what traces say is put into `traces` as well, where they can be read."""
+    findings = run_check("versions", checks.versions)
+    try:
+        home = Paths.find(os.environ)
+    except RuntimeError as problem:
+        return [*findings, checks.error("paths", str(problem), "Set HOME, or MOOT_HOME to a folder of your own.")]
+    findings += run_check("disk", lambda: checks.disk(home))
+    findings += run_check("permissions", lambda: checks.permissions(home))
+    findings += run_check("config", lambda: checks.configuration(home))
+    findings += run_check("agents", lambda: checks.agents(home))
+    findings += run_check("skills", lambda: checks.skills(home))
+    findings += run_check("models", lambda: checks.models(home))
+    findings += run_check("daemon", lambda: _check_daemon_and_store(home, traces))
+    return findings
+
+
+def _check_daemon_and_store(home: Paths, traces: list[pb.TraceHealth]) -> Iterator[Finding]:
+    answer = asyncio.run(_fetch_report(home))
+    if answer is not None:
+        yield from _check_daemon(home, *answer)
+        yield from run_check("mcp", lambda: mcp_checks.check_servers(asyncio.run(_fetch_mcp_servers(home))))
+        yield from run_check("traces", lambda: _check_traces(asyncio.run(_fetch_trace_health(home)), traces))
+        return
+    yield from checks.leftovers(home)
+    yield from run_check("sandbox", lambda: checks.sandbox(home))
+    yield from run_check("mcp", lambda: mcp_checks.check_configuration(home))
+    # A daemon that holds the store but is silent may be writing to it; then it is left alone.
+    if not daemon_process.is_locked(home.lock):
+        yield from run_check("store", lambda: checks.store(home))
+        yield from run_check("traces", lambda: _check_traces(trace_checks.read_health(home), traces))
+
+
+def _check_traces(told: pb.TraceHealth | None, traces: list[pb.TraceHealth]) -> Iterator[Finding]:
+    if told is not None:
+        traces.append(told)
+        yield from trace_checks.check_traces(told)
+
+
+async def _fetch_trace_health(home: Paths) -> pb.TraceHealth:
+    async with asyncio.timeout(_DAEMON_SECONDS), connect(home.socket) as connection:
+        answer = await connection.request(pb.ClientMessage(get_trace_health=pb.GetTraceHealthMsg()))
+    return answer.trace_health
+
+
+async def _fetch_mcp_servers(home: Paths) -> list[pb.McpServerInfo]:
+    """Every server as it is now, or as it was last seen where that takes too long."""
+    for seconds, now in ((_SERVER_SECONDS, True), (_DAEMON_SECONDS, False)):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds), connect(home.socket) as connection:
+                answer = await connection.request(pb.ClientMessage(list_mcp=pb.ListMcpMsg(connect=now)))
+                return list(answer.mcp_list.servers)
+    raise MootError("the daemon did not say how its MCP servers are")
+
+
+async def _fetch_report(home: Paths) -> tuple[pb.DaemonStats, list[pb.Finding], list[pb.ModelInfo]] | None:
+    """The daemon's own account, or None when none answers."""
+    if not await is_answering(home):
+        return None
+    try:
+        async with asyncio.timeout(_DAEMON_SECONDS), connect(home.socket) as connection:
+            stats = await connection.request(pb.ClientMessage(get_stats=pb.GetStats()))
+            checked = await connection.request(pb.ClientMessage(check=pb.CheckMsg()))
+            models = await connection.request(pb.ClientMessage(list_models=pb.ListModelsMsg()))
+    except TimeoutError as problem:
+        raise MootError(f"the daemon did not answer within {_DAEMON_SECONDS:.0f} seconds") from problem
+    return stats.stats, list(checked.checked.findings), list(models.model_list.models)
+
+
+def _check_daemon(
+    home: Paths, stats: pb.DaemonStats, told: list[pb.Finding], models: list[pb.ModelInfo]
+) -> Iterator[Finding]:
+    yield checks.ok("daemon", f"Running (pid {stats.pid}), up {stats.uptime_secs} s, at {home.socket}.")
+    noted = daemon_process.running_pid(home)
+    if noted and stats.pid and noted != stats.pid:
+        yield checks.error(
+            "daemon",
+            f"{home.pid} names pid {noted}, but pid {stats.pid} answers: two daemons share this home.",
+            f"Stop both (kill {noted} {stats.pid}), then `moot up`.",
+        )
+    if stats.version != __version__:
+        fix = "Restart it: `moot down`, then `moot up`."
+        yield checks.warning("daemon", f"It is version {stats.version}, this command is {__version__}.", fix)
+    # Configuration and agents were read here already, from the files as they are now.
+    for finding in told:
+        if finding.check not in ("config", "agents"):
+            level = finding.level if finding.level in _MARKS else ERROR
+            yield Finding(level=level, check=finding.check, message=finding.message, fix=finding.fix)
+    for model in models:
+        if model.is_default and (few := tool_notices.render_left_out_tools(model)):
+            yield Finding(level=OK, check="models", message=few, fix=tool_notices.render_wider_window(model))
+
+
+def _render_findings(data: dict[str, Any]) -> str:
+    lines = []
+    for finding in data["findings"]:
+        mark, colour = _MARKS[finding["level"]]
+        told = _render_hanging(f"  {finding['check']:<12} ", sanitize.line(finding["message"]))
+        lines.append(output.paint(mark, fg=colour) + told[1:])
+        if finding["fix"]:
+            told = _render_hanging(f"{_UNDER}fix: ", sanitize.line(finding["fix"]))
+            lines.append(told.replace("fix:", output.paint("fix:", fg="green"), 1))
+    errors, warnings = (sum(each["level"] == level for each in data["findings"]) for level in (ERROR, WARNING))
+    looked_at = f"{warnings} to look at" if warnings else ""
+    if errors:
+        summary = ", ".join(filter(None, (f"{errors} to mend", looked_at)))
+    else:
+        summary = f"Nothing is broken; {looked_at}" if warnings else "All is well"
+    return "\n".join([*lines, "", f"{summary}."])
+
+
+def _render_hanging(head: str, text: str) -> str:
+    """The text beside its head, and below it where the terminal ends."""
+    return output.wrap_prose(head + text, sys.stdout, indent=" " * len(head))

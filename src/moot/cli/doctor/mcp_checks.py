@@ -1,0 +1,63 @@
+"""What the doctor makes of MCP servers: which can be used, what waits for its owner, what keeps one from working."""
+
+import shutil
+from collections.abc import Iterable, Iterator
+
+from moot.cli.commands.mcp import suggest_fix
+from moot.cli.doctor import checks
+from moot.cli.doctor.checks import Finding
+from moot.daemon.paths import Paths
+from moot.domain.mcp import McpConfig
+from moot.wire import moot_pb2 as pb
+
+_CHECK = "mcp"
+
+
+def check_servers(servers: Iterable[pb.McpServerInfo]) -> Iterator[Finding]:
+    """What a running daemon says of its servers."""
+    for info in servers:
+        if not info.enabled:
+            yield checks.note(_CHECK, f"{info.name} is switched off.")
+        elif info.problem:
+            yield checks.error(_CHECK, f"{info.name} cannot be used: {info.problem}", suggest_fix(info))
+        else:
+            yield from _check_offer(info)
+
+
+def _check_offer(info: pb.McpServerInfo) -> Iterator[Finding]:
+    ready, changed, refused = (
+        [tool for tool in info.tools if tool.state == state] for state in ("ready", "changed", "refused")
+    )
+    unfit = f", {len(refused)} more are not fit to be used (moot mcp test {info.name})" if refused else ""
+    yield checks.ok(_CHECK, f"{info.name} is ready: {_count_tools(len(ready))}{unfit}.")
+    if changed:
+        names = ", ".join(tool.tool for tool in changed)
+        fix = f"Look at them with `moot mcp test {info.name}`, then agree with `moot mcp approve {info.name}`."
+        yield checks.warning(
+            _CHECK, f"{info.name}: {_count_tools(len(changed))} new or changed, and off: {names}.", fix
+        )
+
+
+def check_configuration(home: Paths) -> Iterator[Finding]:
+    """What the configuration says by itself. For when no daemon says more."""
+    config = checks.load_valid_config(home)
+    if config is None:
+        yield checks.skipped(_CHECK)
+        return
+    for server in config.hands.mcp.values():
+        yield _check_server_config(server)
+
+
+def _check_server_config(server: McpConfig) -> Finding:
+    if not server.enabled:
+        return checks.note(_CHECK, f"{server.name} is switched off.")
+    if server.command and shutil.which(server.command) is None:
+        fix = f"Install it, give its whole path in [mcp.{server.name}], or run: moot mcp rm {server.name}"
+        return checks.error(_CHECK, f"{server.name} cannot be used: there is no program {server.command!r}.", fix)
+    return checks.note(
+        _CHECK, f"{server.name} was not asked, as no daemon runs; `moot mcp test {server.name}` asks it."
+    )
+
+
+def _count_tools(count: int) -> str:
+    return f"{count} tool{'' if count == 1 else 's'}"

@@ -1,0 +1,76 @@
+"""What the doctor makes of traces: turns that failed, loops, timeouts, and messages where they do not belong."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from moot.cli.doctor import checks
+from moot.cli.doctor.checks import Finding
+from moot.cli.render import plain_data
+from moot.daemon.paths import Paths
+from moot.wire import moot_pb2 as pb
+
+_CHECK = "traces"
+
+
+def read_health(home: Paths) -> pb.TraceHealth | None:
+    """The same as a daemon would say, read from the store. Only for when no daemon has it open."""
+    from moot.store import migrate, traces  # noqa: PLC0415 - a broken installation of SQLite is something to find
+    from moot.store.connection import Tuning, connect_reader  # noqa: PLC0415
+
+    if not home.store.exists():
+        return None
+    connection = connect_reader(home.store, Tuning())
+    try:
+        if migrate.version(connection) != migrate.newest():
+            return None
+        now = time.time()
+        found = traces.health(connection, since=now - traces.DAY)
+    finally:
+        connection.close(True)
+    # What went wrong in words may hold what only the daemon knows to be secret.
+    failed = [
+        pb.TraceInfo(
+            run_id=each.run.request.id,
+            agent=each.run.request.speaker,
+            outcome=each.run.end.outcome if each.run.end else "",
+        )
+        for each in found.failed
+    ]
+    return pb.TraceHealth(failed=failed, loops=found.loops, timeouts=found.timeouts, leaks=found.leaks)
+
+
+def check_traces(told: pb.TraceHealth) -> Iterator[Finding]:
+    for info in told.failed:
+        why = f": {info.error}" if info.error else ""
+        said = f"{info.run_id} of {info.agent} ended {info.outcome}{why}"
+        yield checks.warning(_CHECK, said, f"See what happened: moot trace {info.run_id}")
+    if told.loops:
+        said = f"{_render_count(told.loops)} within a day an agent made the same call over and over and was stopped."
+        yield checks.warning(_CHECK, said, "See where: moot trace --failed. A larger model, or a clearer task, helps.")
+    if told.timeouts:
+        said = f"{_render_count(told.timeouts)} within a day a run took longer than it may."
+        fix = "See where: moot trace --failed. Raise `seconds` in [limits], or give the run longer."
+        yield checks.warning(_CHECK, said, fix)
+    for leak in told.leaks:
+        fix = "Report this, with the trace; `moot delete` removes the conversation."
+        yield checks.error("isolation", f"Something crossed between conversations: {leak}.", fix)
+    if told.ledger_failures:
+        said = f"The run ledger could not be written {_render_count(told.ledger_failures).lower()}."
+        yield checks.warning("run ledger", said, "See the log; free disk space if there is none.")
+    if not (told.failed or told.leaks):
+        yield checks.ok(_CHECK, "No agent is left with a failed turn of the last day.")
+
+
+def trace_health_data(told: pb.TraceHealth) -> dict[str, Any]:
+    return {
+        "failed": [plain_data.trace(info) for info in told.failed],
+        "loops": told.loops,
+        "timeouts": told.timeouts,
+        "leaks": list(told.leaks),
+        "ledger_failures": told.ledger_failures,
+    }
+
+
+def _render_count(count: int) -> str:
+    return "Once" if count == 1 else f"{count} times"

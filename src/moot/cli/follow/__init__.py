@@ -1,0 +1,1 @@
+"""Following one run to its end and handling what it asks."""

@@ -1,0 +1,66 @@
+"""What a stream of events amounts to: the reply so far, and how the run ended. No I/O."""
+
+from typing import Any
+
+from moot.cli.render import plain_data
+from moot.wire import moot_pb2 as pb
+
+# The flags of `moot ask` and `moot run` that name a limit.
+_FLAGS = {"steps": "--max-steps", "seconds": "--max-seconds", "tokens": "--max-tokens", "spend": "--max-spend"}
+_FIXES = {
+    "model_error": "`moot models test` checks the model. What you said is kept in the history.",
+    "denied": "Ask where somebody can decide (unattended = false), or make a rule for the call there first.",
+    "timeout": "Allow more time with --max-seconds, or ask for less at once.",
+    "interrupted": "The daemon stopped while it ran; ask again.",
+    "cancelled": "What you said is kept; ask again if it was not you who stopped it.",
+    "internal_error": "`moot doctor` may say more; the daemon's log has the details.",
+}
+
+
+class RunResult:
+    """Takes the events of one run. The reply is the text of the last step; steps before it led to tools."""
+
+    def __init__(self) -> None:
+        self.agent = ""
+        self.content = ""
+        self.outcome = ""
+        self.error = ""
+        self.limit = ""
+        self._end = pb.StreamEnd()
+
+    def take(self, event: pb.StreamEvent) -> None:
+        kind = event.WhichOneof("event")
+        if kind == "chunk":
+            self.content += event.chunk.content
+        elif kind in ("tool_start", "discarded"):
+            self.content = ""
+        elif kind == "start":
+            self.agent = event.start.agent
+        elif kind == "end":
+            self._end = event.end
+            self.agent = event.end.agent
+            self.outcome = event.end.outcome
+            self.error = event.end.error
+            self.limit = event.end.limit
+
+    def suggest_fix(self) -> str:
+        if self.limit in _FLAGS:
+            return f"Allow more with {_FLAGS[self.limit]}, up to what [limits] and [budget] of the configuration allow."
+        if self.limit:
+            return f"Raise {self.limit} in [limits] of the configuration, or ask for less at once."
+        return _FIXES.get(self.outcome, "")
+
+    def data(self) -> dict[str, Any]:
+        """The reply as --json prints it."""
+        end = self._end
+        shape: dict[str, Any] = {
+            "agent": self.agent,
+            "content": self.content,
+            "outcome": self.outcome,
+            "usage": plain_data.usage(end.usage),
+            "cost": end.cost,
+            "model": end.model,
+            "provider": end.provider,
+        }
+        extra = {"error": end.error, "limit": end.limit}
+        return shape | {key: value for key, value in extra.items() if value}

@@ -1,0 +1,60 @@
+"""The numbers of the last list of what waits: a short way to name a thing, and never another than was seen.
+
+They hold in the terminal where the list was shown, so that a list elsewhere cannot change what is meant here.
+"""
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from moot.cli.connect import find_paths, remote_address
+from moot.daemon.paths import make_folder
+from moot.domain.errors import BadRequest, Conflict, NotFound
+from moot.wire import moot_pb2 as pb
+
+_AGAIN = "`moot inbox` lists what waits, and counts it anew."
+
+
+def remember_list(found: list[pb.AskInfo]) -> None:
+    """Remember what was listed just now; without a place to do so only ids name things."""
+    listed = {"where": _list_key(), "asks": [[info.ask_id, info.attempt] for info in found]}
+    with suppress(OSError):
+        path = _list_file()
+        make_folder(path.parent)
+        path.write_text(json.dumps(listed), encoding="utf-8")
+
+
+def find_by_number(number: int, waiting: list[pb.AskInfo]) -> pb.AskInfo:
+    """What stood under the number, if it still waits as it was shown."""
+    listed = _read_list()
+    if not listed:
+        raise BadRequest(f"nothing was listed in this terminal, so {number} names nothing", fix=_AGAIN)
+    if not 1 <= number <= len(listed):
+        raise NotFound(f"the last list has no number {number}", fix=_AGAIN)
+    ask_id, attempt = listed[number - 1]
+    info = next((info for info in waiting if info.ask_id == ask_id), None)
+    if info is None:
+        raise NotFound(f"number {number} of the last list no longer waits", fix=_AGAIN)
+    if info.attempt != attempt:
+        raise Conflict(f"number {number} asks for something else by now", fix=_AGAIN)
+    return info
+
+
+def _read_list() -> list[tuple[str, int]]:
+    try:
+        kept = json.loads(_list_file().read_text(encoding="utf-8"))
+        if kept["where"] == _list_key():
+            return [(str(ask_id), int(attempt)) for ask_id, attempt in kept["asks"]]
+    except (OSError, ValueError, TypeError, KeyError):
+        return []
+    return []
+
+
+def _list_file() -> Path:
+    return find_paths().run / "inbox.json"
+
+
+def _list_key() -> list[str]:
+    """The daemon that was asked, and the terminal that asked."""
+    return [remote_address(), str(os.getsid(0))]

@@ -1,0 +1,394 @@
+"""Follows one run to its end for a command: shows what it says, asks the person what it asks, stops it on Ctrl-C."""
+
+import asyncio
+import shlex
+import signal
+import sys
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from moot.cli import exits, output
+from moot.cli.connect import daemon_client, remote_address
+from moot.cli.exits import Exit
+from moot.cli.follow import open_asks, tool_notices
+from moot.cli.follow.answer import RunResult
+from moot.cli.follow.prompter import OpenedAsk, Prompter
+from moot.cli.render import approvals, asker_lines, calls, plain_data, questions, sanitize
+from moot.cli.render.questions import ASK_TOOL
+from moot.cli.render.spinner import Spinner
+from moot.client.connection import Connection, Runnable
+from moot.client.errors import TimedOut, Unreachable
+from moot.domain.errors import MootError
+from moot.wire import moot_pb2 as pb
+
+_COLUMNS = 75
+_LONG_SECONDS = 3600.0
+
+
+class WaitingForPerson(MootError):
+    """The run asks a person, and there is no terminal to ask on."""
+
+    type = "waiting"
+
+
+class RunFailed(MootError):
+    """A run that ended in another way than `completed`; its type is the outcome."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The run that is followed: where its questions are answered, and what Ctrl-C sends, if anything."""
+
+    agent: str
+    sender: str
+    stop: pb.ClientMessage | None
+    # Whether it may be stopped before it has begun; else that would hit the run it waits behind.
+    stops_in_line: bool = False
+    # Seconds it waits for its turn; None is for as long as it takes.
+    patience: float | None = None
+    # Who speaks, where that one may use tools: that its model cannot is said before anything else.
+    speaker: str = ""
+    # What --json says of it beside its answer.
+    shape: dict[str, Any] = field(default_factory=dict)
+
+
+class RunFollower:
+    """One run on one terminal, or in one script."""
+
+    def __init__(self, message: Runnable, target: Target, *, streaming: bool) -> None:
+        self._message = message
+        self._target = target
+        self._streaming = streaming
+        self._answer = RunResult()
+        self._at_line_start = True
+        self._interrupts = 0
+        self._left: OpenedAsk | None = None
+        # What is open where nobody is there to be asked, and the look at whether anything but a person helps.
+        self._open: dict[str, OpenedAsk] = {}
+        self._look: asyncio.Task[None] | None = None
+        # While it stands in line: its place, until when it waits there, and what the runs in front wait for.
+        self._position = 0
+        self._patience = asyncio.Timeout(None)
+        self._front: list[pb.AskInfo] = []
+        self._in_vain = False
+
+    async def run(self) -> int:
+        """Connect and follow; the exit code."""
+        async with daemon_client() as connection:
+            return await self.on(connection)
+
+    async def on(self, connection: Connection) -> int:
+        """Follow on a connection that is there already."""
+        if self._target.speaker and await tool_notices.warn_missing_tools(connection, self._target.speaker):
+            self._target = replace(self._target, shape=self._target.shape | {"no_tools": True})
+        with output.progress("") as bar:
+            bar.hide()
+            return await self._follow(connection, bar)
+
+    async def _follow(self, connection: Connection, bar: Spinner) -> int:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, lambda: self._interrupt(connection, bar))
+        prompter = Prompter(
+            send=lambda content: self._reply(connection, content),
+            decide=lambda asked, decision: self._decide(connection, asked, decision),
+            leave=lambda asked: self._leave(connection, asked),
+        )
+        try:
+            bar.update("Thinking")
+            async with asyncio.TaskGroup() as beside:
+                ending = await self._listen(connection, prompter, bar, beside)
+        finally:
+            prompter.close()
+            loop.remove_signal_handler(signal.SIGINT)
+        if isinstance(ending, MootError):
+            raise ending
+        bar.hide()
+        return self._finish() if ending is None else ending
+
+    async def _listen(
+        self, connection: Connection, prompter: Prompter, bar: Spinner, beside: asyncio.TaskGroup
+    ) -> int | MootError | None:
+        """Take the events to the end of the run; the exit code where there was no waiting for that."""
+        try:
+            async with self._patience, aclosing(connection.stream(self._message)) as events:
+                async for event in events:
+                    asked = self._take(event, prompter, bar)
+                    if asked is not None and not self._ask_person(asked, prompter, bar):
+                        self._leave_open(asked, connection, bar, beside)
+                    if event.HasField("queued"):
+                        self._show_position(event.queued.position, bar)
+                        beside.create_task(self._check_run_ahead(connection, bar))
+        except TimeoutError:
+            return self._leave_queue(bar)
+        except MootError as error:
+            return self._handle_disconnect(error, bar)
+        finally:
+            if self._look is not None:
+                self._look.cancel()
+        return None
+
+    def _handle_disconnect(self, error: MootError, bar: Spinner) -> int | MootError:
+        """The stream broke off: because we left, or because something is wrong."""
+        if not isinstance(error, Unreachable):
+            return error
+        if self._left is not None:
+            return self._leave_waiting(self._left)
+        if self._in_vain:
+            return self._leave_queue(bar)
+        if self._interrupts:
+            raise KeyboardInterrupt from None
+        return error
+
+    # ---- while it stands in line ----
+
+    def _show_position(self, position: int, bar: Spinner) -> None:
+        if not self._position and self._target.patience is not None:
+            self._patience.reschedule(asyncio.get_running_loop().time() + self._target.patience)
+        if position != self._position:
+            bar.hide()
+            self._print_aside(bar, f"Waiting for its turn: position {position}")
+            bar.update("Waiting")
+        self._position = position
+
+    async def _check_run_ahead(self, connection: Connection, bar: Spinner) -> None:
+        """Say what the run in front waits for. Where nobody is there to do something about it, leave."""
+        with suppress(MootError):
+            front = await open_asks.list_open_asks(connection, self._target.agent, self._target.sender)
+            known = {info.ask_id for info in self._front}
+            # Meanwhile it may have begun, and then what waits is its own and asked for in its own way.
+            fresh = [] if self._answer.agent else [info for info in front if info.ask_id not in known]
+            self._front = front
+            if fresh and _is_unattended():
+                self._in_vain = True
+                connection.close()
+                return
+            for info in fresh:
+                bar.hide()
+                for line in ("The run in front waits:", *open_asks.render_ask(info), open_asks.render_advice(info)):
+                    self._print_aside(bar, line)
+
+    def _leave_queue(self, bar: Spinner) -> int:
+        bar.hide()
+        whose = f" --as {shlex.quote(self._target.sender)}" if self._target.sender else ""
+        history = sanitize.line(f"moot history {self._target.agent}{whose}")
+        fix = f"The message stays in line; `{history}` shows when it is answered."
+        told = "the run in front still goes on"
+        if self._front:
+            fix = f"{open_asks.render_advice(self._front[0])} {fix}"
+            shown = [line for info in self._front for line in open_asks.render_ask(info)]
+            told = "\n".join(["the run in front waits for a person:", *shown])
+        error: MootError = (
+            WaitingForPerson(told, fix=fix) if self._in_vain else TimedOut(f"its turn has not come: {told}", fix=fix)
+        )
+        if output.wants_json():
+            waits = {
+                "outcome": "queued",
+                "position": self._position,
+                "in_front": list(map(plain_data.ask, self._front)),
+            }
+            output.emit(self._target.shape | self._answer.data() | waits, error=error)
+        else:
+            output.print_error(error)
+        return int(Exit.WAITING if self._in_vain else Exit.TIMED_OUT)
+
+    # ---- while it runs ----
+
+    def _take(self, event: pb.StreamEvent, prompter: Prompter, bar: Spinner) -> OpenedAsk | None:
+        """Show an event; what the run now waits for, if it says so."""
+        self._answer.take(event)
+        if self._answer.agent and self._patience.when() is not None:
+            self._patience.reschedule(None)
+        self._show(event, bar)
+        if event.HasField("ask_closed") or event.HasField("approval_closed"):
+            closed = event.ask_closed.ask_id or event.approval_closed.ask_id
+            prompter.closed(closed)
+            self._open.pop(closed, None)
+        return _opened_ask(event)
+
+    def _show(self, event: pb.StreamEvent, bar: Spinner) -> None:
+        kind = event.WhichOneof("event")
+        if kind == "chunk":
+            self._show_text(event.chunk.content, bar)
+        elif kind == "discarded":
+            bar.hide()
+            self._end_line()
+            self._print_aside(bar, "(that text was taken back)")
+        elif kind == "thinking_start":
+            bar.update("Thinking")
+        elif kind in ("tools_complete", "start", "ask_closed", "approval_closed"):
+            bar.update("Working")
+        else:
+            for line in _render_asides(event):
+                bar.hide()
+                self._end_line()
+                self._print_aside(bar, line)
+                bar.update(line.strip())
+
+    def _show_text(self, content: str, bar: Spinner) -> None:
+        if self._streaming and content:
+            bar.hide()
+            output.write(sanitize.clean(content))
+            self._at_line_start = content.endswith("\n")
+        elif not self._streaming:
+            bar.update("Writing")
+
+    def _print_aside(self, bar: Spinner, line: str) -> None:
+        bar.say(output.paint(line, sys.stderr, **({"fg": "red"} if line.startswith("  ✗") else {"dim": True})))
+
+    def _end_line(self) -> None:
+        if not self._at_line_start:
+            output.write("\n")
+            self._at_line_start = True
+
+    def _ask_person(self, asked: OpenedAsk, prompter: Prompter, bar: Spinner) -> bool:
+        """Ask in place; False when there is nobody to ask. Only the owner decides, on their own machine."""
+        bar.hide()
+        self._end_line()
+        if _is_unattended():
+            return False
+        if isinstance(asked, pb.ApprovalEvent) and remote_address():
+            return False
+        prompter.open(asked)
+        return True
+
+    def _leave_open(self, asked: OpenedAsk, connection: Connection, bar: Spinner, beside: asyncio.TaskGroup) -> None:
+        """Nobody is here to be asked. That is said; the run is left only once nothing else brings it further."""
+        self._open[asked.ask_id] = asked
+        if self._look is None or self._look.done():
+            self._look = beside.create_task(self._leave_when_blocked(asked, connection, bar))
+        else:
+            self._show_open_ask(asked, bar)
+
+    def _show_open_ask(self, asked: OpenedAsk, bar: Spinner) -> None:
+        what = "An approval" if isinstance(asked, pb.ApprovalEvent) else "A question"
+        self._print_aside(bar, f"{what} waits, and others still work: moot inbox show {asked.ask_id}")
+
+    async def _leave_when_blocked(self, asked: OpenedAsk, connection: Connection, bar: Spinner) -> None:
+        try:
+            askers = await self._wait_until_blocked(asked, connection, bar)
+        except MootError:
+            # Nobody says whether others still work; better to be gone than to wait for nothing.
+            askers = [asked.ask_id]
+        # What was settled meanwhile is closed, and what is asked next looks again.
+        stuck = next((self._open[ask_id] for ask_id in askers if ask_id in self._open), None)
+        if stuck is not None:
+            self._leave(connection, stuck)
+
+    async def _wait_until_blocked(self, asked: OpenedAsk, connection: Connection, bar: Spinner) -> list[str]:
+        """Wait until only a person can bring the run further; what it is asked then. Nothing where the run is over."""
+        run_id = str(self._target.shape.get("run_id", ""))
+        run_id = run_id or await open_asks.find_active_run(connection, self._target.agent, self._target.sender)
+        message = pb.WaitRunsMsg(run_ids=[run_id], until_asked=True)
+        while run_id:
+            (info,) = (await connection.request(pb.ClientMessage(wait_runs=message))).run_list.runs
+            if info.outcome or info.needs_person:
+                return [each.ask_id for each in await open_asks.list_asking_runs(connection, [run_id])]
+            if not message.seconds:
+                self._show_open_ask(asked, bar)
+            message.seconds = _LONG_SECONDS
+        return []
+
+    def _reply(self, connection: Connection, content: str) -> None:
+        reply = pb.ReplyToAsk(agent=self._target.agent, sender=self._target.sender, content=content)
+        connection.post(pb.ClientMessage(reply_to_ask=reply))
+
+    def _decide(self, connection: Connection, asked: pb.ApprovalEvent, decision: str) -> None:
+        message = pb.DecideAskMsg(ask_id=asked.ask_id, attempt=asked.attempt, decision=decision)
+        connection.post(pb.ClientMessage(decide_ask=message))
+
+    def _leave(self, connection: Connection, asked: OpenedAsk) -> None:
+        """The input ended where an answer was wanted. Hanging up does not stop the run."""
+        self._left = asked
+        connection.close()
+
+    def _interrupt(self, connection: Connection, bar: Spinner) -> None:
+        self._interrupts += 1
+        if self._interrupts > 1:
+            raise KeyboardInterrupt
+        # What is said now would stand behind the moving line, and the line would stay.
+        bar.hide()
+        if self._target.stop is None:
+            output.print_note("Left. The run goes on.")
+            connection.close()
+        elif self._answer.agent or self._target.stops_in_line:
+            connection.post(self._target.stop)
+        else:
+            output.print_note("Left. The message stays in the queue and is answered in its turn.")
+            connection.close()
+
+    # ---- at the end ----
+
+    def _leave_waiting(self, asked: OpenedAsk) -> int:
+        error, waits = (
+            self._approval_error(asked) if isinstance(asked, pb.ApprovalEvent) else self._questions_error(asked)
+        )
+        if output.wants_json():
+            output.emit(self._target.shape | self._answer.data() | {"outcome": "waiting"} | waits, error=error)
+        else:
+            output.print_error(error)
+        return int(Exit.WAITING)
+
+    def _questions_error(self, asked: pb.AskUserEvent) -> tuple[WaitingForPerson, dict[str, Any]]:
+        told = (line for question in asked.questions for line in questions.render_prompt(question))
+        shown = "\n".join([*asker_lines.render_asker(asked), *told])
+        sender = f" --as {self._target.sender}" if self._target.sender else ""
+        error = WaitingForPerson(
+            f"the run waits for an answer:\n{shown}",
+            fix=f'Answer with: moot reply {self._target.agent}{sender} "TEXT"; the run then goes on.',
+        )
+        return error, {"questions": [plain_data.question(question) for question in asked.questions]} | plain_data.asker(
+            asked
+        )
+
+    def _approval_error(self, asked: pb.ApprovalEvent) -> tuple[WaitingForPerson, dict[str, Any]]:
+        shown = "\n".join(approvals.render_approval(asked))
+        error = WaitingForPerson(
+            f"the run waits for an approval:\n{shown}",
+            fix=f"{open_asks.decide_with()}: moot inbox approve {asked.ask_id}, or deny; the run then goes on.",
+        )
+        return error, {"approvals": [plain_data.approval(asked)]}
+
+    def _finish(self) -> int:
+        self._end_line()
+        answer = self._answer
+        error = None
+        if answer.outcome != "completed":
+            error = RunFailed(answer.error or f"the run ended: {answer.outcome}", fix=answer.suggest_fix())
+            error.type = answer.outcome
+        shown = "" if self._streaming else sanitize.clean(answer.content) if sys.stdout.isatty() else answer.content
+        output.emit(self._target.shape | answer.data(), render=lambda _: shown, error=error)
+        if self._interrupts and not output.wants_json():
+            output.print_note("Stopped. What you said is kept.")
+        elif error is not None and not output.wants_json():
+            output.print_error(error)
+        elif answer.error and not output.wants_json():
+            output.print_note(output.paint(sanitize.clean(answer.error), sys.stderr, dim=True))
+        return int(Exit.INTERRUPTED if self._interrupts else exits.exit_for_outcome(answer.outcome, answer.limit))
+
+
+def _is_unattended() -> bool:
+    return output.wants_json() or not (sys.stdin.isatty() and sys.stderr.isatty())
+
+
+def _opened_ask(event: pb.StreamEvent) -> OpenedAsk | None:
+    """What the run now waits for, if this event says so."""
+    if event.HasField("ask_user"):
+        return event.ask_user
+    return event.approval_opened if event.HasField("approval_opened") else None
+
+
+def _render_asides(event: pb.StreamEvent) -> list[str]:
+    """What is worth a line of its own on stderr, beside the text."""
+    if event.HasField("tool_start"):
+        made = [call for call in event.tool_start.calls if call.name != ASK_TOOL]
+        return [f"⚒ {calls.render_call(call, _COLUMNS)}" for call in made]
+    if event.HasField("tool_result"):
+        failed, came = calls.render_result(event.tool_result.output, _COLUMNS, is_error=event.tool_result.is_error)
+        return [f"  {failed} {came}".rstrip()] if failed else []
+    if event.HasField("retrying"):
+        seconds = event.retrying.delay_ms / 1000
+        return [f"The model failed ({sanitize.line(event.retrying.reason, 80)}); again in {seconds:.1f}s"]
+    if event.HasField("compacted"):
+        return [f"Compacted into archive {event.compacted.number}: {sanitize.line(event.compacted.title)}"]
+    return []

@@ -1,0 +1,128 @@
+"""What waits for a person: found for a conversation, told in a few lines, and what to type about it."""
+
+import shlex
+from collections.abc import Sequence
+from datetime import datetime
+
+from moot.cli.connect import remote_address
+from moot.cli.render import asker_lines, flow, questions, sanitize
+from moot.client.connection import Connection
+from moot.wire import moot_pb2 as pb
+from moot.wire.codec import PROTOCOL_VERSION
+
+# Who the owner is on their own socket; there it need not be said.
+_OWN_SENDER = "user"
+# How much of a call a list shows.
+_WHAT_ROWS = 3
+
+
+async def list_open_asks(connection: Connection, agent: str, sender: str) -> list[pb.AskInfo]:
+    """What the runs of a conversation wait for, the oldest first; an empty sender is the connection's own."""
+    own = sender or await _own_sender(connection)
+    found = (await connection.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))).ask_list.asks
+    here = [info for info in found if (info.agent, info.sender) == (agent, own)]
+    return sorted(here, key=lambda info: info.opened_at)
+
+
+async def find_active_run(connection: Connection, agent: str, sender: str) -> str:
+    """The run in flight in a conversation, or nothing; an empty sender is the connection's own."""
+    own = sender or await _own_sender(connection)
+    found = (await connection.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
+    here = [info for info in found if info.kind == "turn" and (info.root_agent, info.root_sender) == (agent, own)]
+    return next((info.run_id for info in here if not info.position), "")
+
+
+async def list_asking_runs(connection: Connection, run_ids: Sequence[str]) -> list[pb.RunInfo]:
+    """Those among runs, and all they wait for, that ask a person something."""
+    listed = (await connection.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
+    infos = {info.run_id: info for info in listed}
+    found = list(dict.fromkeys(run_ids))
+    for run_id in found:
+        found += [each for each in infos[run_id].waiting_on if each not in found] if run_id in infos else []
+    return [infos[run_id] for run_id in found if run_id in infos and infos[run_id].ask_id]
+
+
+def answer_command(info: pb.AskInfo, name: str = "") -> str:
+    """What to type to settle it; `name` is a beginning of its id that means no other."""
+    if info.kind != "question":
+        return f"moot inbox approve {shlex.quote(name or info.ask_id)}"
+    sender = "" if info.sender == _OWN_SENDER and not remote_address() else f" --as {shlex.quote(info.sender)}"
+    options = len(info.questions) == 1 and bool(info.questions[0].options)
+    return f"moot reply {shlex.quote(info.agent)}{sender} {'NUMBER-OR-TEXT' if options else 'TEXT'}"
+
+
+def render_advice(info: pb.AskInfo, name: str = "") -> str:
+    """A sentence that says who can settle it, and how."""
+    typed = sanitize.line(answer_command(info, name))
+    if info.kind == "question":
+        return f"Answer with: {typed}"
+    return f"{decide_with()}: {typed}, or deny."
+
+
+def decide_with() -> str:
+    """Who decides about an approval; a token never does."""
+    return "The owner decides, on the machine of the daemon, with" if remote_address() else "Decide with"
+
+
+def render_ask(info: pb.AskInfo) -> list[str]:
+    """What is asked, and by whom, in a few lines, clean."""
+    if info.kind != "question":
+        return [*_render_approval(info), *asker_lines.render_asker(info)]
+    return [
+        *asker_lines.render_asker(info),
+        *(line for question in info.questions for line in questions.render_question(question)),
+    ]
+
+
+def _render_approval(info: pb.AskInfo) -> list[str]:
+    return [sanitize.exact_line(info.line), f"why: {sanitize.exact_line(info.reason)}"]
+
+
+async def _own_sender(connection: Connection) -> str:
+    hello = pb.ClientMessage(hello=pb.Hello(version=PROTOCOL_VERSION, client="moot"))
+    return str((await connection.request(hello)).welcome.default_sender)
+
+
+def render_entry(info: pb.AskInfo, number: int, width: int, folder: str = "") -> list[str]:
+    """One entry of the list of what waits, clean; what is cut says how much is missing."""
+    what, *more = _render_approval(info) if info.kind != "question" else [_render_questions(info)]
+    until = datetime.fromtimestamp(info.expires_at).astimezone().strftime("%a %d %b %H:%M")
+    whose = f"{asker_lines.render_conversation(info)}, until {until}"
+    where = [f"in {sanitize.exact_line(folder)}"] if folder and info.kind != "question" else []
+    head = f"{number:>2}  "
+    under = " " * len(head)
+    room = (width - len(head)) * _WHAT_ROWS
+    rows = [
+        head + _shorten_middle(what, room),
+        *(under + line for line in (*where, *asker_lines.render_asker(info), *more, whose)),
+    ]
+    return [flow.wrap_text(row, width, indent=under) for row in rows]
+
+
+def _shorten_middle(text: str, room: int) -> str:
+    """The text, or its beginning and its end with how much is missing between: two that differ look different."""
+    if sanitize.columns(text) <= room:
+        return text
+    end = text[-room // 4 :]
+    return f"{sanitize.cut_with_count(text[: -len(end)], room - sanitize.columns(end) - 1)} … {end}"
+
+
+def _render_questions(info: pb.AskInfo) -> str:
+    """The questions on one line, with what can be chosen."""
+    told: list[str] = []
+    for question in info.questions:
+        labels = " / ".join(sanitize.line(option.label) for option in question.options)
+        told.append(sanitize.line(question.question) + (f" ({labels})" if labels else ""))
+    return " · ".join(told)
+
+
+def render_instructions(found: list[pb.AskInfo]) -> list[str]:
+    """How to see and settle what a list shows by its numbers, for the kinds that are in it."""
+    kinds = {info.kind for info in found}
+    told = ["See all of one with: moot inbox show N"]
+    if "approval" in kinds:
+        here = "Decide with: moot inbox approve N, or deny N"
+        told.append("Only the owner decides, on the machine of the daemon" if remote_address() else here)
+    if kinds - {"approval"}:
+        told.append('Answer with: moot inbox reply N "TEXT"')
+    return told

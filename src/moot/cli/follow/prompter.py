@@ -1,0 +1,111 @@
+"""Puts what a run waits for to the person at the terminal while the events of the run go on coming."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+
+from moot.cli import output
+from moot.cli.render import approvals, asker_lines, questions
+from moot.wire import moot_pb2 as pb
+
+OpenedAsk = pb.AskUserEvent | pb.ApprovalEvent
+
+
+class Prompter:
+    """Questions and approvals, one at a time, a line of stdin each. Never blocks: another client may answer first.
+
+    `send` gets the whole reply to a question, `decide` an approval and the decision; `leave` is called when the
+    input ends instead.
+    """
+
+    def __init__(
+        self,
+        *,
+        send: Callable[[str], None],
+        decide: Callable[[pb.ApprovalEvent, str], None],
+        leave: Callable[[OpenedAsk], None],
+    ) -> None:
+        self._send = send
+        self._decide = decide
+        self._leave = leave
+        self._open: list[OpenedAsk] = []
+        self._given: list[str] = []
+
+    def open(self, asked: OpenedAsk) -> None:
+        self._open.append(asked)
+        if len(self._open) == 1:
+            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._take_line)
+            self._show()
+
+    def closed(self, ask_id: str) -> None:
+        """It was settled, here or elsewhere; whatever else is open comes next."""
+        if any(asked.ask_id == ask_id for asked in self._open):
+            was_first = self._open[0].ask_id == ask_id
+            self._open = [asked for asked in self._open if asked.ask_id != ask_id]
+            if was_first:
+                self._next()
+
+    def close(self) -> None:
+        if self._open:
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        self._open, self._given = [], []
+
+    def _next(self) -> None:
+        self._given = []
+        if self._open:
+            self._show()
+        else:
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+
+    def _show(self) -> None:
+        asked = self._open[0]
+        if isinstance(asked, pb.AskUserEvent):
+            output.print_note(
+                "\n".join(
+                    [*asker_lines.render_asker(asked), *questions.render_prompt(asked.questions[len(self._given)])]
+                )
+            )
+            self._prompt("answer › ")
+        else:
+            width = output.row_width(sys.stderr)
+            output.print_note(
+                "\n".join([*approvals.render_approval(asked, width=width), *approvals.render_choices(asked, width)])
+            )
+            self._prompt("o/r/a/d › " if asked.rule else "o/d › ")
+
+    def _prompt(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    def _take_line(self) -> None:
+        if not self._open:
+            return
+        asked = self._open[0]
+        line = sys.stdin.readline()
+        if not line:
+            self.close()
+            self._leave(asked)
+        elif isinstance(asked, pb.AskUserEvent):
+            self._take_answer(asked, line)
+        else:
+            self._take_decision(asked, line)
+
+    def _take_answer(self, asked: pb.AskUserEvent, line: str) -> None:
+        self._given.append(questions.parse_answer(asked.questions[len(self._given)], line))
+        if len(self._given) < len(asked.questions):
+            self._show()
+            return
+        given = self._given
+        self._open.pop(0)
+        self._next()
+        self._send(questions.build_reply(asked.questions, given))
+
+    def _take_decision(self, asked: pb.ApprovalEvent, line: str) -> None:
+        decision = approvals.parse_decision(line)
+        if not decision or (decision in ("run", "always") and not asked.rule):
+            # Anything else decides nothing, least of all by accident.
+            self._prompt("o, r, a or d › " if asked.rule else "o or d › ")
+            return
+        self._open.pop(0)
+        self._next()
+        self._decide(asked, decision)

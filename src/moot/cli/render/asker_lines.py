@@ -1,0 +1,34 @@
+"""Who asks, where several are at work: which agent, in which run, and what that run is for. Pure."""
+
+from moot.cli.render import sanitize
+from moot.domain.senders import BACKGROUND_SENDER, owner_of
+from moot.wire import moot_pb2 as pb
+
+# As much of an id as tells runs apart.
+_SHORT = 13
+_TASK_COLUMNS = 60
+
+Asking = pb.AskUserEvent | pb.ApprovalEvent | pb.AskInfo
+
+
+def asker_name(asked: Asking) -> str:
+    """The agent and the beginning of its run's id; nothing where a turn of the person's own asks."""
+    if not asked.HasField("by"):
+        return ""
+    return f"{sanitize.line(asked.by.agent)} ({sanitize.line(asked.by.run_id)[:_SHORT]})"
+
+
+def render_asker(asked: Asking) -> list[str]:
+    """A line that says who asks and what for, where that does not go without saying."""
+    who = asker_name(asked)
+    if not who:
+        return []
+    task = sanitize.cut_at_word(asked.by.task, _TASK_COLUMNS)
+    why = sanitize.exact_line(asked.by.spawn_reason) or (f"“{task}”" if task else "")
+    return [f"asked by {who}" + (f": {why}" if why else "")]
+
+
+def render_conversation(info: pb.AskInfo) -> str:
+    """The conversation a person finds it in; work in the background has one to itself."""
+    beside = " in the background" if info.sender.startswith(BACKGROUND_SENDER) else ""
+    return f"{sanitize.line(info.agent)} with {sanitize.line(owner_of(info.sender))}{beside}"

@@ -1,0 +1,24 @@
+"""Who is speaking, and in which colour: the same name has the same colour everywhere. Pure."""
+
+from zlib import crc32
+
+USER = "you"
+_COLOURS = ("cyan", "magenta", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_yellow", "bright_blue")
+_USER_COLOUR = "green"
+
+
+def name_colour(name: str, primary: str = "") -> str:
+    """A colour for a name, by click's name for it; green is the person's own.
+
+    A guest whose colour would be the primary's takes the next one, so that the two can be told apart.
+    """
+    if name == USER:
+        return _USER_COLOUR
+    index = _colour_index(name)
+    if primary and name != primary and index == _colour_index(primary):
+        index += 1
+    return _COLOURS[index % len(_COLOURS)]
+
+
+def _colour_index(name: str) -> int:
+    return crc32(name.encode(errors="replace")) % len(_COLOURS)

@@ -1,0 +1,61 @@
+"""Words that come in pieces, broken between two of them where the terminal ends. Pure."""
+
+import re
+
+from moot.cli.render import sanitize
+
+_PIECES = re.compile(r"\n|[^\S\n]+|\S+")
+
+
+def wrap_text(text: str, width: int, *, indent: str = "") -> str:
+    """A text broken between words at `width` columns, each row after the first of a line begun with `indent`."""
+    return "\n".join(_wrap_line(line, width, indent) for line in text.split("\n"))
+
+
+def _wrap_line(line: str, width: int, indent: str) -> str:
+    flow = Flow(width, indent=indent)
+    return flow.feed(line) + flow.end()
+
+
+class Flow:
+    """Takes pieces of a text and gives back what can be printed; a word is held back until it is whole.
+
+    `used` columns of the first row are taken already; the rows after it begin with `indent`. No width, no breaks.
+    """
+
+    def __init__(self, width: int, *, used: int = 0, indent: str = "") -> None:
+        self._width = width
+        self._indent = indent
+        self._column = used
+        self._word = ""
+        self._space = ""
+
+    def feed(self, text: str) -> str:
+        printed: list[str] = []
+        for piece in _PIECES.findall(text):
+            if not piece.isspace():
+                self._word += piece
+                continue
+            printed.append(self._flush())
+            if piece == "\n":
+                printed.append(f"\n{self._indent}")
+                self._column, self._space = sanitize.columns(self._indent), ""
+            else:
+                self._space += piece
+        return "".join(printed)
+
+    def end(self) -> str:
+        """What is left; the row is not ended."""
+        return self._flush()
+
+    def _flush(self) -> str:
+        word, self._word = self._word, ""
+        if not word:
+            return ""
+        space, self._space = self._space, ""
+        wanted = sanitize.columns(space) + sanitize.columns(word)
+        if self._width and self._column + wanted > self._width and self._column > sanitize.columns(self._indent):
+            self._column = sanitize.columns(self._indent) + sanitize.columns(word)
+            return f"\n{self._indent}{word}"
+        self._column += wanted
+        return space + word

@@ -1,0 +1,50 @@
+"""A run's questions to a person: how they are shown, and how what was typed becomes the answer. Pure."""
+
+import json
+from collections.abc import Sequence
+
+from moot.cli.render import sanitize
+from moot.wire import moot_pb2 as pb
+
+# The tool behind every question; where the question itself is shown, its call need not be.
+ASK_TOOL = "ask_user"
+
+
+def render_prompt(question: pb.AskQuestion) -> list[str]:
+    """The question, its numbered options, and how to choose; all clean."""
+    shown = render_question(question)
+    if question.options:
+        several = "Numbers such as 1,3" if question.multi_select else "A number"
+        shown.append(f"  {several}, or your own words.")
+    return shown
+
+
+def render_question(question: pb.AskQuestion) -> list[str]:
+    """The question and its numbered options, clean."""
+    head = f"{sanitize.line(question.header)}: " if question.header else ""
+    shown = [head + sanitize.clean(question.question).strip()]
+    for number, option in enumerate(question.options, 1):
+        description = f" — {sanitize.line(option.description)}" if option.description else ""
+        shown.append(f"  {number}. {sanitize.line(option.label)}{description}")
+    return shown
+
+
+def parse_answer(question: pb.AskQuestion, typed: str) -> str:
+    """What was typed, with numbers of options turned into their labels; anything else is the person's own words."""
+    words = typed.strip()
+    picks = words.replace(",", " ").split()
+    numbers = [int(pick) for pick in picks if pick.isascii() and pick.isdigit()]
+    in_range = all(1 <= number <= len(question.options) for number in numbers)
+    if not numbers or len(numbers) != len(picks) or not in_range:
+        return words
+    if len(numbers) > 1 and not question.multi_select:
+        return words
+    return ", ".join(question.options[number - 1].label for number in dict.fromkeys(numbers))
+
+
+def build_reply(questions: Sequence[pb.AskQuestion], answers: Sequence[str]) -> str:
+    """The reply to an ask: the answer itself, or with several questions a JSON object from question to answer."""
+    if len(questions) == 1:
+        return answers[0]
+    pairs = zip(questions, answers, strict=True)
+    return json.dumps({question.question: given for question, given in pairs}, ensure_ascii=False)

@@ -1,0 +1,224 @@
+"""Runs on a terminal: what each is doing in a few words, and the tree of them in the columns there are. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from moot.cli import output
+from moot.cli.render import colours, numbers, sanitize
+from moot.domain.senders import owner_of
+from moot.wire import moot_pb2 as pb
+
+# As much of an id as tells runs apart; any beginning that only one run has will do.
+_SHORT = 13
+_PLAIN = {"completed": ("completed", "green"), "cancelled": ("cancelled", "yellow")}
+_CONDITIONS = {
+    "queued": ("in line", "bright_black"),
+    "blocked_waiting_approval": ("needs you", "yellow"),
+    "blocked_waiting_message": ("asks you", "yellow"),
+    "resuming": ("resuming", "cyan"),
+}
+_WENT = {
+    "owed": "not handed on yet",
+    "waited": "fetched by its parent",
+    "sent": "sent to its parent",
+}
+
+
+def describe_state(info: pb.RunInfo) -> tuple[str, str]:
+    """How a run stands, in a few words, and a colour for it."""
+    if info.outcome:
+        limit = f" ({info.limit})" if info.limit else ""
+        told, colour = _PLAIN.get(info.outcome, (info.outcome.replace("_", " "), "red"))
+        return told + limit, colour
+    if info.condition == "waiting_on_teammate":
+        # Only the one that asks is said to need a person; those above it wait for it.
+        return f"waits for {len(info.waiting_on)}", "yellow" if info.needs_person else "cyan"
+    if info.condition == "queued" and info.position:
+        return f"in line ({info.position})", "bright_black"
+    return _CONDITIONS.get(info.condition, ("working", "green"))
+
+
+def describe_wait(info: pb.RunInfo) -> str:
+    """What holds it up, with the command that helps where a person must."""
+    if info.ask_id:
+        how = "approve" if info.condition == "blocked_waiting_approval" else "reply"
+        return f"{info.reason} (moot inbox {how} {info.ask_id})"
+    if info.waiting_on:
+        return f"runs {', '.join(info.waiting_on)}"
+    if info.condition == "queued":
+        return "the runs before it in its conversation" if info.position else "a place: as many work as may"
+    return ""
+
+
+def describe_delivery(info: pb.RunInfo) -> str:
+    """Where the result of a run that has ended went; nothing where nobody spawned it."""
+    return _WENT.get(info.delivery, "") if info.outcome and info.kind == "teammate" else ""
+
+
+def format_duration(seconds: float) -> str:
+    """A time as short as it can be said: 8s, 2m05s, 3h10m, 2d04h."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    if whole < 86_400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 86_400}d{whole % 86_400 // 3600:02}h"
+
+
+def render_summary(infos: Sequence[pb.RunInfo]) -> str:
+    """How many there are of each kind, what needs a person first."""
+    live = [info for info in infos if not info.outcome]
+    asking = sum(bool(info.ask_id) for info in live)
+    waiting = sum(info.condition == "waiting_on_teammate" for info in live)
+    line = sum(info.condition == "queued" for info in live)
+    ended = len(infos) - len(live)
+    counted = [
+        (asking, "need you" if asking != 1 else "needs you", "yellow"),
+        (waiting, "waiting", "cyan"),
+        (len(live) - asking - waiting - line, "working", "green"),
+        (line, "in line", "bright_black"),
+        (ended, "ended", "bright_black"),
+    ]
+    return " · ".join(output.paint(f"{count} {what}", fg=colour) for count, what, colour in counted if count)
+
+
+def render_table(infos: Sequence[pb.RunInfo], beside: Sequence[Sequence[str]] = ()) -> str:
+    """One row a run, whole ids, for a pipe or a file; `beside` are rows of what is none."""
+    headers = ["RUN", "PARENT", "AGENT", "STATE", "LAST", "SINCE", "TIME", "STEPS", "TOKENS", "COST", "WAITS FOR"]
+    rows = [
+        [
+            info.run_id,
+            info.parent or "-",
+            info.agent,
+            describe_state(info)[0],
+            info.last_action or "-",
+            format_duration(info.idle_seconds) if not info.outcome else "-",
+            format_duration(info.seconds),
+            str(info.steps),
+            str(info.tokens),
+            numbers.format_cost(info.cost),
+            describe_wait(info) or describe_delivery(info) or "-",
+        ]
+        for info in infos
+    ]
+    return output.render_table(headers, [*rows, *beside])
+
+
+class RunTree:
+    """Draws runs on a terminal of so many columns: a row for each, and what there is to say of it below, dim."""
+
+    def __init__(self, infos: Sequence[pb.RunInfo], width: int, *, nested: bool) -> None:
+        self._infos = infos
+        self._width = max(40, width)
+        self._ids = short_ids([info.run_id for info in infos])
+        self._below: dict[str, list[pb.RunInfo]] = {}
+        known = {info.run_id for info in infos}
+        for info in infos:
+            self._below.setdefault(info.parent if nested and info.parent in known else "", []).append(info)
+        # A step of the tree takes three columns.
+        self._widest = max((sanitize.columns(render_owner(info)) + 3 * len(info.chain) for info in infos), default=0)
+
+    def rows(self) -> list[str]:
+        if not self._infos:
+            return []
+        rows = [output.paint(self._columns("WHO", "RUN", "STATE", ("TIME", "STEPS", "TOKENS", "COST")), bold=True)]
+        for info in self._below.get("", []):
+            rows += self._draw(info, "", "")
+        return rows
+
+    def _draw(self, info: pb.RunInfo, lead: str, under: str) -> list[str]:
+        """The run with `lead` before it, and what is below it with `under`."""
+        below = self._below.get(info.run_id, [])
+        rows = [self._render_row(info, lead)]
+        rows += self._render_notes(info, f"{under}{'│' if below else ' '} ")
+        for number, child in enumerate(below):
+            last = number == len(below) - 1
+            rows += self._draw(child, f"{under}{'└' if last else '├'}─ ", f"{under}{'   ' if last else '│  '}")
+        return rows
+
+    def _render_row(self, info: pb.RunInfo, lead: str) -> str:
+        told, colour = describe_state(info)
+        cells = (
+            format_duration(info.seconds),
+            str(info.steps),
+            numbers.format_count(info.tokens),
+            numbers.format_cost(info.cost),
+        )
+        return self._columns(
+            f"{lead}{render_owner(info)}", self._ids[info.run_id], told, cells, colour=colour, name=(lead, info.agent)
+        )
+
+    def _columns(
+        self,
+        first: str,
+        run_id: str,
+        told: str,
+        cells: Sequence[str],
+        *,
+        colour: str = "",
+        name: tuple[str, str] = ("", ""),
+    ) -> str:
+        right = "".join(f"{cell:>{width}}" for cell, width in zip(cells, (7, 6, 7, 9), strict=True))
+        id_width = max(map(len, self._ids.values()))
+        state_width = max(8, *(len(describe_state(info)[0]) for info in self._infos))
+        room = max(12, self._width - id_width - state_width - len(right) - 4)
+        shown = _pad(_cut_line(first, room), min(room, self._widest))
+        if name[1]:
+            shown = shown.replace(name[1], output.paint(name[1], fg=colours.name_colour(name[1]), bold=True), 1)
+        told = _pad(sanitize.line(told), state_width)
+        return f"{shown}  {_pad(run_id, id_width)}  {output.paint(told, fg=colour) if colour else told}{right}"
+
+    def _render_notes(self, info: pb.RunInfo, under: str) -> list[str]:
+        room = self._width - sanitize.columns(under) - 1
+        rows = (
+            [output.paint(f"{under} {sanitize.line(_render_note(info), room)}", dim=True)] if _render_note(info) else []
+        )
+        if info.ask_id:
+            rows.append(f"{under} {output.paint(sanitize.line(_render_answer(info), room), fg='yellow')}")
+        return rows
+
+
+def render_owner(info: pb.RunInfo) -> str:
+    """Who works; for a turn and for work in the background also for whom."""
+    if info.kind == "teammate":
+        return info.agent
+    if info.kind == "background":
+        return f"{info.agent} & {owner_of(info.sender)}"
+    return f"{info.agent} ⇄ {info.sender}"
+
+
+def short_ids(run_ids: Sequence[str]) -> Mapping[str, str]:
+    """Beginnings of the ids that tell them apart."""
+    length = _SHORT
+    while len({run_id[:length] for run_id in run_ids}) < len(set(run_ids)):
+        length += 1
+    return {run_id: run_id[:length] for run_id in run_ids}
+
+
+def _render_note(info: pb.RunInfo) -> str:
+    """What it did last or what came of it, and what it is for."""
+    parts: list[str] = []
+    if info.outcome:
+        parts += [info.error, f"result {describe_delivery(info)}" if describe_delivery(info) else ""]
+    elif info.last_action:
+        parts.append(f"{info.last_action}, {format_duration(info.idle_seconds)} ago")
+    if info.waiting_on and not info.outcome:
+        parts.append(f"waits for {', '.join(run_id[:_SHORT] for run_id in info.waiting_on)}")
+    parts.append(info.spawn_reason or f"“{sanitize.cut_at_word(info.instruction, 60)}”")
+    return " · ".join(part for part in parts if part)
+
+
+def _render_answer(info: pb.RunInfo) -> str:
+    how = "approve" if info.condition == "blocked_waiting_approval" else "reply"
+    return f"moot inbox {how} {info.ask_id}"
+
+
+def _cut_line(text: str, width: int) -> str:
+    """On one line and cut, with the spaces of the tree left as they are."""
+    return sanitize.fit(sanitize.clean(text).replace("\n", " "), width)
+
+
+def _pad(text: str, width: int) -> str:
+    text = sanitize.fit(text, width)
+    return text + " " * (width - sanitize.columns(text))

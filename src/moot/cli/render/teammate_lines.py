@@ -1,0 +1,49 @@
+"""What came of setting teammates to work and waiting for them, as a line instead of the JSON a model reads. Pure."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from moot.cli.render import sanitize
+
+# As much of an id as tells runs apart.
+_SHORT = 13
+_STATES = frozenset({"spawned", "running", "completed", "failed", "cancelled"})
+
+
+def render_result(output: str, width: int = 0) -> str:
+    """A tool's result on one line, clean; one that tells of teammates says who, and what came of it."""
+    return sanitize.line(describe_teammates(output) or output, width)
+
+
+def describe_teammates(output: str) -> str:
+    """What a result tells of teammates, in words; nothing where it tells of none."""
+    if not output.startswith("{"):
+        return ""
+    try:
+        told = json.loads(output)
+    except ValueError:
+        return ""
+    views = told.get("runs", [told]) if isinstance(told, dict) else []
+    if not isinstance(views, list) or not views or not all(map(_is_view, views)):
+        return ""
+    return " · ".join(map(_describe_view, views))
+
+
+def _is_view(view: Any) -> bool:
+    return isinstance(view, dict) and isinstance(view.get("agent_id"), str) and view.get("status") in _STATES
+
+
+def _describe_view(view: Mapping[str, Any]) -> str:
+    agent, run_id = str(view.get("agent") or view.get("requested_agent") or ""), str(view["agent_id"])[:_SHORT]
+    who = f"{agent} ({run_id})" if agent else run_id
+    if view["status"] == "spawned" and "requested_agent" in view:
+        why = str(view.get("spawn_reason") or "")
+        return f"{who} set to work" + (f": {why}" if why else "")
+    if "outcome" in view:
+        came = str(view.get("result") or view.get("error") or "")
+        return f"{who} {str(view['outcome']).replace('_', ' ')}" + (f": {came}" if came else "")
+    held = str(view.get("blocked_reason") or view.get("condition") or "")
+    if view["status"] in ("spawned", "running"):
+        return f"{who} still works" + (f": {held}" if held else "")
+    return f"{who} {view['status']}"

@@ -1,0 +1,1 @@
+"""moot init, and editing of config.toml."""

@@ -1,0 +1,120 @@
+"""Changing config.toml for a person: their comments stay, the file is replaced whole or not at all."""
+
+import os
+import tempfile
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from moot.daemon.config.config_file import load_config
+from moot.daemon.paths import make_folder
+from moot.domain.config import Config, ModelConfig
+from moot.domain.errors import ConfigError, StoreError
+
+_WRITTEN = ("provider", "base_url", "model", "api_key", "window")
+
+
+def set_default_model(text: str, model: ModelConfig) -> str:
+    """The text of a configuration in which `model` is the default; everything else in it is kept."""
+    import tomlkit  # noqa: PLC0415 - only for a file that is really changed
+
+    def change(document: Any) -> None:
+        document["default_model"] = model.name
+        tables = document.setdefault("models", tomlkit.table(is_super_table=True))
+        table = tables.setdefault(model.name, tomlkit.table())
+        for key in _WRITTEN:
+            value = getattr(model, key)
+            if value:
+                table[key] = value
+            else:
+                table.pop(key, None)
+
+    changed = _apply(text, change)
+    _verify(changed, model)
+    return changed
+
+
+def set_default_name(text: str, name: str) -> str:
+    """The text of a configuration in which a model that it has already is the default."""
+
+    def change(document: Any) -> None:
+        document["default_model"] = name
+
+    return _apply(text, change)
+
+
+def _apply(text: str, change: Callable[[Any], None]) -> str:
+    import tomlkit  # noqa: PLC0415 - only for a file that is really changed
+    import tomlkit.exceptions  # noqa: PLC0415
+
+    try:
+        document = tomlkit.parse(text)
+        change(document)
+        return tomlkit.dumps(document)
+    except (tomlkit.exceptions.TOMLKitError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            f"the configuration cannot be changed: {error}", fix="Correct it by hand; `moot doctor` says where."
+        ) from error
+
+
+def try_repair(path: Path, model: ModelConfig) -> Config | None:
+    """What the file would say with another default model, or None when more than that is wrong with it."""
+    try:
+        changed = set_default_model(path.read_text(encoding="utf-8-sig"), model)
+        # Beside the real one, because a configuration may name files relative to itself.
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix=".config-", dir=path.parent) as file:
+            file.write(changed)
+            file.flush()
+            return load_config(Path(file.name))[0]
+    except (ConfigError, OSError, UnicodeDecodeError):
+        return None
+
+
+def write_config(path: Path, text: str) -> None:
+    """Put the text in the file's place, readable by its owner only. A link stays a link."""
+    target = path.resolve()
+    make_folder(target.parent)
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=".config-", dir=target.parent)
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(descriptor)
+            os.replace(name, target)
+        except BaseException:
+            os.unlink(name)
+            raise
+        _sync_folder(target.parent)
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be written: {error.strerror}", fix="Free some disk space or mend its permissions."
+        ) from error
+
+
+def move_aside(path: Path) -> Path:
+    """Move a file that is beyond repair out of the way, under a name that is not taken."""
+    for number in range(1, 1000):
+        kept = path.with_name(f"{path.name}.broken" + (f"-{number}" if number > 1 else ""))
+        if not kept.exists():
+            path.rename(kept)
+            return kept
+    raise ConfigError(f"there are too many broken copies beside {path}", fix="Delete the old ones.")
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _verify(text: str, model: ModelConfig) -> None:
+    """Nothing is written that does not read back as meant."""
+    document: dict[str, Any] = tomllib.loads(text)
+    table = document["models"][model.name]
+    meant = {key: getattr(model, key) for key in _WRITTEN if getattr(model, key)}
+    if document["default_model"] != model.name or {key: table[key] for key in _WRITTEN if key in table} != meant:
+        raise ConfigError("the configuration cannot be changed safely", fix="Change it by hand.")

@@ -1,0 +1,73 @@
+"""[mcp.NAME] tables in the text of a configuration: put in and taken out, everything else kept as it is."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from moot.domain.errors import ConfigError, Conflict, NotFound, StoreError
+
+_BY_HAND = "Correct it by hand; `moot doctor` says where."
+
+
+def read_config(path: Path) -> str:
+    """The text of the configuration; a file that is not there is an empty one."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"{path} cannot be read: {error}", fix="Mend its permissions or its encoding.") from error
+
+
+def find_server(text: str, name: str) -> dict[str, Any]:
+    """The table of one server; empty where there is none."""
+    servers = parse_config(text).get("mcp", {})
+    found = servers.get(name, {}) if isinstance(servers, dict) else {}
+    return found if isinstance(found, dict) else {}
+
+
+def add_server(text: str, name: str, table: dict[str, Any]) -> str:
+    import tomlkit  # noqa: PLC0415 - only for a file that is really changed
+
+    before = parse_config(text)
+    servers = before.get("mcp", {})
+    if not isinstance(servers, dict):
+        raise ConfigError("`mcp` in the configuration is not a table", fix=_BY_HAND)
+    if name in servers:
+        raise Conflict(f"there is an MCP server {name!r}", fix=f"Remove it first with `moot mcp rm {name}`.")
+    document = tomlkit.parse(text)
+    tables: Any = document.setdefault("mcp", tomlkit.table(is_super_table=True))
+    tables[name] = table
+    return _verify(tomlkit.dumps(document), {**before, "mcp": {**servers, name: table}})
+
+
+def remove_server(text: str, name: str) -> str:
+    import tomlkit  # noqa: PLC0415 - only for a file that is really changed
+
+    before = parse_config(text)
+    servers = before.get("mcp", {})
+    if not isinstance(servers, dict) or name not in servers:
+        raise NotFound(f"there is no MCP server {name!r} in the configuration", fix="`moot mcp list` shows them.")
+    document = tomlkit.parse(text)
+    tables: Any = document["mcp"]
+    del tables[name]
+    left = {other: table for other, table in servers.items() if other != name}
+    if not left:
+        del document["mcp"]
+    meant = {key: value for key, value in before.items() if key != "mcp"} | ({"mcp": left} if left else {})
+    return _verify(tomlkit.dumps(document), meant)
+
+
+def parse_config(text: str) -> dict[str, Any]:
+    """The tables of a configuration."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"the configuration cannot be changed: {error}", fix=_BY_HAND) from error
+
+
+def _verify(text: str, meant: dict[str, Any]) -> str:
+    """Nothing is written that does not read back as meant."""
+    if parse_config(text) != meant:
+        raise ConfigError("the configuration cannot be changed safely", fix="Change it by hand.")
+    return text

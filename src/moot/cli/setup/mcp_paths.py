@@ -1,0 +1,126 @@
+"""What a server in the sandbox has to be lent to read: found in its arguments, and in what it failed for want of."""
+
+import os
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from moot.domain.errors import BadRequest
+from moot.tools.files.private_places import private_places
+from moot.tools.sandbox.view import is_beneath, is_shared_root, is_system_path
+
+_SCRIPTS = (".py", ".pyz", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php", ".sh", ".lua", ".jar")
+# What `moot mcp add` can write; a table with anything else in it is better mended by hand.
+_OPTIONS = {"url": "--url", "cwd": "--cwd", "safety": "--safety"}
+_WRITTEN = {*_OPTIONS, "command", "args", "network", "sandbox", "readable", "env", "headers"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What decides what a server sees besides its own table: the [sandbox] table, and Moot's own folders."""
+
+    sandbox: Mapping[str, Any]
+    own: Sequence[Path]
+
+    def boxed(self, table: Mapping[str, Any]) -> bool:
+        return bool(table.get("command")) and table.get("sandbox") != "off" and self.sandbox.get("mode") != "none"
+
+    def sees(self, table: Mapping[str, Any], path: str) -> bool:
+        """Whether a server of this table sees what lies there."""
+        lent = [*self.sandbox.get("readable", ()), *table.get("readable", ()), table.get("cwd", "")]
+        return is_system_path(path) or any(is_beneath(path, _real_path(folder)) for folder in lent if folder)
+
+    def unfit(self, folder: str) -> str:
+        """Why a folder is not lent unasked; empty where it can be."""
+        if is_shared_root(folder):
+            return "which holds far more than the server"
+        if any(is_beneath(folder, _real_path(place)) for place in private_places()):
+            return "which is yours alone"
+        return (
+            "which belongs to Moot itself" if any(is_beneath(folder, _real_path(place)) for place in self.own) else ""
+        )
+
+
+def add_script_folders(table: dict[str, Any], around: Surroundings) -> tuple[dict[str, Any], dict[str, str]]:
+    """The table with the folders of its scripts in `readable` and their names whole, and what each folder is there for.
+
+    A path is written as it is after links: folders are lent by their real names alone.
+    """
+    if not around.boxed(table):
+        return table, {}
+    found: dict[str, str] = {}
+    words: list[str] = []
+    for word in table["args"]:
+        script = _find_script(word, table.get("cwd", ""))
+        words.append(script or word)
+        folder, _, name = script.rpartition("/")
+        if not script or around.sees(table, folder) or folder in found:
+            continue
+        if reason := around.unfit(folder):
+            raise BadRequest(
+                f"{name} lies in {folder}, {reason}, so that folder is not lent to a server",
+                fix=f"Put {name} into a folder of its own and add the server from there. `--readable {folder}` lends it"
+                " all the same, `--no-sandbox` runs the server with all your rights.",
+            )
+        found[folder] = name
+    made = {**table, "args": words}
+    return made | ({"readable": [*table.get("readable", ()), *found]} if found else {}), found
+
+
+def suggest_fix(name: str, table: Mapping[str, Any], problem: str, around: Surroundings) -> str:
+    """What to do about a server that cannot be used; the command itself where it is known."""
+    by_hand = f"Mend [mcp.{name}] in config.toml, then `moot reload` and `moot mcp test {name}`."
+    # Only the owner's own words name a folder here: what a server says of what it lacks may be a lure.
+    if not around.boxed(table) or "It said: " not in problem:
+        return by_hand
+    folders = _find_unseen(table, around)
+    if not set(table) <= _WRITTEN:
+        lacking = ", ".join(f'"{folder}"' for folder in folders) or '"DIR"'
+        return f"Lend it the folder it lacks: `readable = [{lacking}]` under [mcp.{name}] in config.toml. {by_hand}"
+    if folders:
+        return f"It does not see {', '.join(folders)}. Lend it: {_render_command(name, table, folders)}"
+    return f"If it lacks a folder, lend it, and --network where it needs one: {_render_command(name, table, ['DIR'])}"
+
+
+def _find_unseen(table: Mapping[str, Any], around: Surroundings) -> list[str]:
+    """Folders that are named in the arguments, or hold what is, and that the server does not see."""
+    named = [os.path.realpath(word) for word in table.get("args", ()) if os.path.isabs(word) and os.path.exists(word)]
+    folders = [path if os.path.isdir(path) else os.path.dirname(path) for path in named]
+    return list(dict.fromkeys(path for path in folders if not around.sees(table, path) and not around.unfit(path)))
+
+
+def _render_command(name: str, table: Mapping[str, Any], more: Iterable[str]) -> str:
+    words = ["moot", "mcp", "add", name, "--replace"]
+    for key, option in _OPTIONS.items():
+        words += [option, table[key]] if key in table else []
+    words += ["--network"] if table.get("network") else []
+    for folder in (*table.get("readable", ()), *more):
+        words += ["--readable", folder]
+    for key, option in (("env", "--env"), ("headers", "--header")):
+        for pair in table.get(key, {}).items():
+            words += [option, "=".join(pair)]
+    return shlex.join([*words, "--", table["command"], *table.get("args", ())])
+
+
+def _find_script(word: str, cwd: str) -> str:
+    """Where the script is that an argument names, after links; empty where it names none."""
+    path = os.path.join(_real_path(cwd), word) if cwd and os.path.isfile(os.path.join(_real_path(cwd), word)) else word
+    if not os.path.isfile(path):
+        return ""
+    if not word.lower().endswith(_SCRIPTS) and not ("/" in word and _is_script(path)):
+        return ""
+    return os.path.realpath(path)
+
+
+def _is_script(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False
+
+
+def _real_path(folder: str | Path) -> str:
+    return os.path.realpath(os.path.expanduser(folder))

@@ -1,0 +1,207 @@
+"""Finding a model provider on this machine: keys in the environment, model servers on loopback."""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from moot.domain.config import ModelConfig
+from moot.domain.errors import BadRequest
+
+PROBE_SECONDS = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A provider that could be set up. `prefer` are patterns of model names, best first."""
+
+    name: str
+    title: str
+    provider: str
+    base_url: str = ""
+    variable: str = ""
+    model: str = ""
+    prefer: tuple[str, ...] = ()
+
+    def config(self) -> ModelConfig:
+        return ModelConfig(
+            name=self.name,
+            provider=self.provider,
+            base_url=self.base_url,
+            model=self.model,
+            api_key=f"env:{self.variable}" if self.variable else "",
+        )
+
+
+_GPT = (r"gpt-[\d.]+-mini", r"gpt-[\d.]+", r"gpt-.*")
+_CLAUDE = (r".*claude-sonnet.*", r".*claude.*")
+
+BY_KEY = (
+    Candidate(name="anthropic", title="Anthropic", provider="anthropic", variable="ANTHROPIC_API_KEY", prefer=_CLAUDE),
+    Candidate(name="openai", title="OpenAI", provider="openai", variable="OPENAI_API_KEY", prefer=_GPT),
+    Candidate(
+        name="openrouter",
+        title="OpenRouter",
+        provider="openai",
+        base_url="https://openrouter.ai/api/v1",
+        variable="OPENROUTER_API_KEY",
+        prefer=("openrouter/auto", *_CLAUDE),
+    ),
+    Candidate(
+        name="gemini",
+        title="Google Gemini",
+        provider="openai",
+        base_url="https://generativelanguage.googleapis.com/v1beta/openai",
+        variable="GEMINI_API_KEY",
+        prefer=(r".*gemini-[\d.]+-flash", r".*gemini.*"),
+    ),
+    Candidate(
+        name="mistral",
+        title="Mistral",
+        provider="openai",
+        base_url="https://api.mistral.ai/v1",
+        variable="MISTRAL_API_KEY",
+        prefer=("mistral-small-latest",),
+    ),
+    Candidate(
+        name="groq",
+        title="Groq",
+        provider="openai",
+        base_url="https://api.groq.com/openai/v1",
+        variable="GROQ_API_KEY",
+        prefer=(r"llama.*versatile", r"llama.*"),
+    ),
+    Candidate(
+        name="deepseek",
+        title="DeepSeek",
+        provider="openai",
+        base_url="https://api.deepseek.com/v1",
+        variable="DEEPSEEK_API_KEY",
+        prefer=("deepseek-chat",),
+    ),
+)
+
+EMBEDDED = Candidate(
+    name="smollm2",
+    title="SmolLM2, embedded (98 MB, no key; uses no tools)",
+    provider="local",
+    model="smollm2",
+)
+WITH_HANDS = Candidate(
+    name="qwen", title="Qwen2.5 Coder, embedded (1.1 GB, no key; can use tools)", provider="local", model="qwen"
+)
+
+
+def list_keyed(environ: Mapping[str, str]) -> list[Candidate]:
+    """Providers whose key is in the environment. The key itself is not looked at."""
+    found = [candidate for candidate in BY_KEY if environ.get(candidate.variable, "").strip()]
+    own_url = environ.get("OPENAI_BASE_URL", "").strip()
+    return [replace(each, base_url=own_url) if each.name == "openai" and own_url else each for each in found]
+
+
+def list_servers(environ: Mapping[str, str]) -> list[Candidate]:
+    """Model servers that people run on their own machine, at the addresses those use by default."""
+    ollama = _ollama_host(environ.get("OLLAMA_HOST", ""))
+    return [
+        Candidate(name="ollama", title="Ollama", provider="openai", base_url=f"http://{ollama}/v1"),
+        Candidate(name="lmstudio", title="LM Studio", provider="openai", base_url="http://127.0.0.1:1234/v1"),
+    ]
+
+
+def _ollama_host(value: str) -> str:
+    """Where `OLLAMA_HOST` points; an address meant for listening everywhere is reached on loopback."""
+    value = value.strip().removeprefix("http://").rstrip("/")
+    host, _, port = value.partition(":")
+    host = "127.0.0.1" if host in ("", "0.0.0.0") else host
+    return f"{host}:{port or '11434'}"
+
+
+async def detect(environ: Mapping[str, str]) -> list[Candidate]:
+    """What could be set up here, best first: keys, then servers that answer with a model, then the embedded model."""
+    found = list_keyed(environ)
+    asked = list_servers(environ)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(list_models(server, environ)) for server in asked]
+    for server, task in zip(asked, tasks, strict=True):
+        if names := task.result():
+            found.append(replace(server, model=names[0]))
+    return [*found, EMBEDDED]
+
+
+async def choose_model(candidate: Candidate, environ: Mapping[str, str]) -> Candidate:
+    """The candidate with a model, chosen from what its server offers when none was named."""
+    if candidate.variable and not environ.get(candidate.variable, "").strip():
+        raise BadRequest(
+            f"{candidate.title} needs a key, and {candidate.variable} is not set",
+            fix=f"Put the key there (export {candidate.variable}=…), or name another variable with --api-key-env.",
+        )
+    if candidate.model:
+        return candidate
+    chosen = pick_name(await list_models(candidate, environ), candidate.prefer)
+    if not chosen:
+        where = f" at {candidate.base_url}" if candidate.base_url else ""
+        raise BadRequest(
+            f"{candidate.title}{where} does not answer, or does not say which models it has",
+            fix="Start it, or name the model with --model.",
+        )
+    return replace(candidate, model=chosen)
+
+
+def pick_name(names: Sequence[str], prefer: Sequence[str]) -> str:
+    """The first name that fits the best pattern that any name fits, else the first name."""
+    for pattern in prefer:
+        for name in names:
+            if re.fullmatch(pattern, name):
+                return name
+    return names[0] if names else ""
+
+
+async def list_models(candidate: Candidate, environ: Mapping[str, str]) -> list[str]:
+    """The names of the models a server offers, newest first where it says; none when it does not answer well."""
+    seconds = PROBE_SECONDS if not candidate.variable else 10.0
+    return _model_names(await query_server(candidate, environ, "models", seconds=seconds))
+
+
+async def query_server(
+    candidate: Candidate, environ: Mapping[str, str], path: str, *, seconds: float
+) -> Mapping[str, Any]:
+    """What a server says at a path of its API, or, after a slash, beside it; nothing when it does not answer well."""
+    import aiohttp  # noqa: PLC0415 - slow to import, and only used here
+    import msgspec  # noqa: PLC0415
+
+    from moot.models.catalog import BASE_URLS  # noqa: PLC0415
+    from moot.models.transport import open_http  # noqa: PLC0415
+
+    base = (candidate.base_url or BASE_URLS.get(candidate.provider, "")).rstrip("/")
+    if path.startswith("/"):
+        url = base.removesuffix("/v1") + path
+    else:
+        url = f"{base}/v1/{path}" if candidate.provider == "anthropic" else f"{base}/{path}"
+    try:
+        async with (
+            asyncio.timeout(seconds),
+            open_http() as http,
+            http.get(url, headers=_request_headers(candidate, environ), allow_redirects=False) as response,
+        ):
+            answer = msgspec.json.decode(await response.read()) if response.status == 200 else {}
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _request_headers(candidate: Candidate, environ: Mapping[str, str]) -> dict[str, str]:
+    key = environ.get(candidate.variable, "").strip() if candidate.variable else ""
+    if not key:
+        return {}
+    if candidate.provider == "anthropic":
+        return {"x-api-key": key, "anthropic-version": "2023-06-01"}
+    return {"Authorization": f"Bearer {key}"}
+
+
+def _model_names(answer: Mapping[str, Any]) -> list[str]:
+    listed = answer.get("data")
+    rows = listed if isinstance(listed, list) else []
+    entries = [row for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
+    entries.sort(key=lambda row: -row["created"] if isinstance(row.get("created"), int) else 0)
+    return [row["id"] for row in entries]

@@ -1,0 +1,343 @@
+"""config.toml: read it, and say with file and line what is wrong in it."""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from moot.daemon.config.agent_keys import SECTIONS as AGENT_SECTIONS
+from moot.daemon.config.agent_keys import agent_config, by_field
+from moot.daemon.config.keys import (
+    BUDGET_KEYS,
+    COMPACTION_KEYS,
+    LIMIT_KEYS,
+    LISTEN_KEYS,
+    MODEL_KEYS,
+    SECTIONS,
+    TOP_KEYS,
+    Key,
+)
+from moot.daemon.config.mcp_keys import MCP_KEYS, MCP_TABLES, mcp_from
+from moot.daemon.config.model_keys import check_model, model_from
+from moot.daemon.config.toml_lines import KeyPath, key_lines, line_of
+from moot.daemon.config.tool_keys import INTERCEPTOR_KEYS
+from moot.daemon.config.tool_keys import SECTIONS as HANDS_SECTIONS
+from moot.domain.agent import Flaw
+from moot.domain.config import (
+    AgentMemoryConfig,
+    CompactionConfig,
+    Config,
+    FilesConfig,
+    HandsConfig,
+    InterceptorConfig,
+    KnowledgeConfig,
+    ListenConfig,
+    MemoryConfig,
+    ModelConfig,
+    OutputConfig,
+    RunLedgerConfig,
+    SandboxConfig,
+    SkillConfig,
+    TraceConfig,
+    VaultConfig,
+    WebConfig,
+    default_config,
+)
+from moot.domain.errors import ConfigError
+from moot.domain.mcp import McpConfig
+from moot.domain.run import Limits
+
+MAX_BYTES = 1_048_576
+_AT_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)")
+_DIGITS = re.compile(r"[0-9_]+")
+_MANY_DIGITS = 4000
+# TOML promises no more than 64 bits.
+_LARGEST = 2**63 - 1
+_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}")
+
+
+class BrokenConfig(ConfigError):
+    """A configuration that cannot be used; `flaws` are its errors, then its warnings."""
+
+    def __init__(self, errors: list[Flaw], warnings: list[Flaw]) -> None:
+        super().__init__(
+            "\n".join(str(flaw) for flaw in errors),
+            fix="Correct the file; `moot doctor` checks it again.",
+        )
+        self.flaws = (*errors, *warnings)
+
+
+class ConfigFile:
+    """The configuration in use. A file that cannot be used keeps the last good one in force and says why in `flaws`.
+
+    The last good file is also kept on disk, so that a mistake does not show only when a daemon no longer starts.
+    """
+
+    def __init__(self, path: Path, *, last_good: Path | None = None) -> None:
+        self._path = path
+        self._last_good = last_good
+        self._flaws: tuple[Flaw, ...] = ()
+        # As it was written, to tell what changes.
+        self.written: dict[str, Any] = {}
+        try:
+            self._current = self._read()
+        except BrokenConfig as broken:
+            self._current = self._fall_back(broken)
+            self._flaws = broken.flaws
+        self._first = self._current
+
+    @property
+    def current(self) -> Config:
+        return self._current
+
+    @property
+    def first(self) -> Config:
+        """What the daemon started with; some of it stays in force until it starts again."""
+        return self._first
+
+    @property
+    def flaws(self) -> tuple[Flaw, ...]:
+        return self._flaws
+
+    def reload(self) -> bool:
+        """Read the file again; False when it is broken and the last good one stays in use."""
+        try:
+            self._current = self._read()
+        except BrokenConfig as broken:
+            self._flaws = broken.flaws
+            return False
+        return True
+
+    def _read(self) -> Config:
+        data = _data(self._path)
+        config, warnings = (default_config(), []) if data is None else _parse(self._path, data)
+        self._flaws = tuple(warnings)
+        self.written = {} if data is None else tomllib.loads(data.decode())
+        if self._last_good is not None and data is not None:
+            _keep(self._last_good, data)
+        return config
+
+    def _fall_back(self, broken: BrokenConfig) -> Config:
+        kept = None if self._last_good is None else _data(self._last_good)
+        if kept is None:
+            raise broken
+        config = _parse(self._path, kept)[0]
+        self.written = tomllib.loads(kept.decode())
+        return config
+
+
+def load_config(path: Path) -> tuple[Config, list[Flaw]]:
+    """The configuration, and what in the file was passed over. No file is the default configuration."""
+    data = _data(path)
+    return (default_config(), []) if data is None else _parse(path, data)
+
+
+def _data(path: Path) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _broken(path, 1, f"it cannot be read: {error.strerror}") from error
+
+
+def _keep(path: Path, data: bytes) -> None:
+    """Put a good file aside, whole or not at all. It is a convenience: a disk that refuses stops nothing."""
+    beside = path.with_suffix(".new")
+    with suppress(OSError):
+        if path.exists() and path.read_bytes() == data:
+            return
+        beside.write_bytes(data)
+        beside.chmod(0o600)
+        beside.replace(path)
+
+
+def _parse(path: Path, data: bytes) -> tuple[Config, list[Flaw]]:
+    if len(data) > MAX_BYTES:
+        raise _broken(path, 1, f"it is larger than {MAX_BYTES // 1024} KiB")
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise _broken(path, data.count(b"\n", 0, error.start) + 1, "it is not UTF-8 text") from error
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _syntax_error(path, text, error) from error
+    except RecursionError as error:
+        raise _broken(path, 1, "it is nested too deeply") from error
+    except ValueError as error:
+        # Python makes no number of more than some thousand digits, and tomllib lets that pass as it comes.
+        raise _broken(path, _line_of_digits(text), "a number has too many digits") from error
+    reading = Reading(path, key_lines(text))
+    config = reading.config(document)
+    if reading.errors:
+        raise BrokenConfig(sorted(reading.errors, key=lambda flaw: flaw.line), reading.warnings)
+    return config, reading.warnings
+
+
+class Reading:
+    """One pass over a document: what it gives, and what it lacks."""
+
+    def __init__(self, path: Path, lines: Mapping[KeyPath, int]) -> None:
+        self._path = path
+        self._lines = dict(lines)
+        self.errors: list[Flaw] = []
+        self.warnings: list[Flaw] = []
+
+    def config(self, document: dict[str, Any]) -> Config:
+        defaults = default_config()
+        top = self._table((), document, TOP_KEYS, beside=(*SECTIONS, *HANDS_SECTIONS, *AGENT_SECTIONS, "mcp"))
+        models = dict(defaults.models)
+        models |= self._models(self._section(document, "models"), defaults.models)
+        default_model = top.pop("default_model", defaults.default_model)
+        if default_model not in models:
+            names = ", ".join(sorted(models))
+            self._error(("default_model",), f"there is no [models.{default_model}]; there are {names}")
+        team = {name: self._plain(document, name, keys) for name, keys in AGENT_SECTIONS.items()}
+        return Config(
+            default_model=default_model,
+            models=MappingProxyType(models),
+            limits=self._limits(document, "limits", LIMIT_KEYS, defaults.limits),
+            budget=self._limits(document, "budget", BUDGET_KEYS, defaults.budget),
+            compaction=CompactionConfig(**self._plain(document, "compaction", COMPACTION_KEYS)),
+            listen=ListenConfig(**self._plain(document, "listen", LISTEN_KEYS)),
+            hands=self._hands(document),
+            agent=agent_config(team["agent"], folder=self._path.parent),
+            run_ledger=RunLedgerConfig(**by_field(team["runLedger"])),
+            agent_memory=AgentMemoryConfig(**by_field(team["agentMemory"])),
+            traces=TraceConfig(**team["traces"]),
+            **top,
+        )
+
+    def _models(self, tables: dict[str, Any], defaults: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
+        found: dict[str, ModelConfig] = {}
+        for name, table in tables.items():
+            path = ("models", name)
+            if not _MODEL_NAME.fullmatch(name):
+                self._error(path, f"the model name {ascii(name)} is not allowed; use letters, digits and . _ : / -")
+            elif not isinstance(table, dict):
+                self._error(path, f"`{name}` must be a table: [models.{name}]")
+            else:
+                values = self._table(path, table, MODEL_KEYS)
+                model = model_from(name, values, defaults.get(name), folder=self._path.parent)
+                problems = check_model(model, given=frozenset(table))
+                for key, reason in problems.errors:
+                    self._error((*path, key), reason)
+                for key, reason in problems.warnings:
+                    self._warn((*path, key), reason)
+                found[name] = model
+        return found
+
+    def _limits(self, document: dict[str, Any], name: str, keys: tuple[Key, ...], defaults: Limits) -> Limits:
+        values = {key.name: getattr(defaults, key.name) for key in keys}
+        values |= self._plain(document, name, keys)
+        # TOML has no null, so nought stands for "no limit".
+        return Limits(**{name: value or None for name, value in values.items()})
+
+    def _plain(self, document: dict[str, Any], name: str, keys: tuple[Key, ...]) -> dict[str, Any]:
+        return self._table((name,), self._section(document, name), keys)
+
+    def _hands(self, document: dict[str, Any]) -> HandsConfig:
+        sections = {name: self._plain(document, name, keys) for name, keys in HANDS_SECTIONS.items()}
+        return HandsConfig(
+            interceptor=InterceptorConfig(**self._nested(document, "security", "interceptor", INTERCEPTOR_KEYS)),
+            sandbox=SandboxConfig(**sections["sandbox"]),
+            files=FilesConfig(**sections["files"]),
+            skills=SkillConfig(**sections["skills"]),
+            web=WebConfig(**sections["web"]),
+            vault=VaultConfig(**sections["vault"]),
+            memory=MemoryConfig(**sections["memory"]),
+            outputs=OutputConfig(**sections["outputs"]),
+            knowledge=KnowledgeConfig(**sections["knowledge"]),
+            mcp=MappingProxyType(self._mcp(self._section(document, "mcp"))),
+        )
+
+    def _mcp(self, tables: dict[str, Any]) -> dict[str, McpConfig]:
+        found: dict[str, McpConfig] = {}
+        for name, table in tables.items():
+            path = ("mcp", name)
+            if not isinstance(table, dict):
+                self._error(path, f"`{name}` must be a table: [mcp.{name}]")
+                continue
+            values = self._table(path, table, MCP_KEYS, beside=tuple(MCP_TABLES))
+            found[name], problems = mcp_from(name, table, values)
+            for key, reason in problems:
+                self._error((*path, key), reason)
+        return found
+
+    def _nested(self, document: dict[str, Any], outer: str, name: str, keys: tuple[Key, ...]) -> dict[str, Any]:
+        """The values of [outer.name]."""
+        section = self._section(document, outer)
+        self._table((outer,), section, (), beside=(name,))
+        table = section.get(name, {})
+        if not isinstance(table, dict):
+            self._error((outer, name), f"`{name}` must be a table: [{outer}.{name}]")
+            return {}
+        return self._table((outer, name), table, keys)
+
+    def _section(self, document: dict[str, Any], name: str) -> dict[str, Any]:
+        section = document.get(name, {})
+        if isinstance(section, dict):
+            return section
+        self._error((name,), f"`{name}` must be a table: [{name}]")
+        return {}
+
+    def _table(
+        self, path: KeyPath, table: dict[str, Any], keys: tuple[Key, ...], *, beside: tuple[str, ...] = ()
+    ) -> dict[str, Any]:
+        """The good values of a table; wrong ones are noted as errors, unknown ones as warnings."""
+        known = {key.name: key for key in keys}
+        values: dict[str, Any] = {}
+        for name, value in table.items():
+            key = known.get(name)
+            if key is None:
+                if name not in beside:
+                    self._warn((*path, name), f"unknown key `{name}`, ignored{_nearest(name, (*known, *beside))}")
+            elif isinstance(value, int) and abs(value) > _LARGEST:
+                self._error((*path, name), f"`{name}` is too large a number")
+            elif reason := key.problem(value):
+                self._error((*path, name), reason)
+            else:
+                values[name] = key.convert(value)
+        return values
+
+    def _error(self, path: KeyPath, reason: str) -> None:
+        self.errors.append(self._flaw(path, reason))
+
+    def _warn(self, path: KeyPath, reason: str) -> None:
+        self.warnings.append(self._flaw(path, reason))
+
+    def _flaw(self, path: KeyPath, reason: str) -> Flaw:
+        return Flaw(path=os.fspath(self._path), line=line_of(self._lines, path), reason=reason)
+
+
+def _nearest(name: str, known: tuple[str, ...]) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415  only for a file with a mistake in it
+
+    matches = get_close_matches(name, known, n=1)
+    return f"; did you mean `{matches[0]}`?" if matches else ""
+
+
+def _syntax_error(path: Path, text: str, error: tomllib.TOMLDecodeError) -> BrokenConfig:
+    message = str(error)
+    match = _AT_LINE.search(message)
+    line = int(match[1]) if match and match[1] else text.rstrip().count("\n") + 1
+    return _broken(path, line, f"this is not TOML: {_AT_LINE.sub('', message)}")
+
+
+def _line_of_digits(text: str) -> int:
+    """The first line with so long a number, as far as that can be told without reading TOML."""
+    for number, line in enumerate(text.split("\n"), 1):
+        bare = re.split("[#\"']", line, maxsplit=1)[0]
+        if any(len(digits[0]) > _MANY_DIGITS for digits in _DIGITS.finditer(bare)):
+            return number
+    return 1
+
+
+def _broken(path: Path, line: int, reason: str) -> BrokenConfig:
+    return BrokenConfig([Flaw(path=os.fspath(path), line=line, reason=reason)], [])

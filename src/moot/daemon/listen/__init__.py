@@ -1,0 +1,1 @@
+"""The listeners: Unix socket, TCP, HTTP, WebSocket and the OpenAI-compatible endpoint."""

@@ -1,0 +1,225 @@
+"""A connection that speaks frames: the owner's Unix socket, or TCP."""
+
+import asyncio
+from typing import cast
+
+from moot.daemon.principal import Principal
+from moot.daemon.requests.exchange import GREETING_BYTES, TOKEN_FIX, Exchange, LiveReply, Serving
+from moot.domain.errors import MootError, Unauthorized
+from moot.domain.events import (
+    Event,
+    Gap,
+    RunStarted,
+    TextEnded,
+    TextStarted,
+    ThinkingEnded,
+    ThinkingStarted,
+    ToolExecuted,
+    ToolFinished,
+    ToolsCompleted,
+    ToolsStarted,
+)
+from moot.wire import moot_pb2 as pb
+from moot.wire.codec import MAX_FRAME, FrameDecoder, decode_client, encode_frame, join_frame, truncated_error
+from moot.wire.events import error_message, notice_bytes, stream_bytes
+
+_LINGER_SECONDS = 5.0
+_GREETING_SECONDS = 30.0
+# Answers are bounded by what is in flight, events by max_unsent; past this many times that, nobody is reading.
+_HOPELESS = 8
+# What tells how a run stands is read by eye, and leaves together with the words that come next.
+_CAN_WAIT = frozenset(
+    (
+        RunStarted,
+        TextStarted,
+        TextEnded,
+        ThinkingStarted,
+        ThinkingEnded,
+        ToolsStarted,
+        ToolFinished,
+        ToolExecuted,
+        ToolsCompleted,
+    )
+)
+_MOMENT_SECONDS = 0.005
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, serving: Serving, *, principal: Principal | None, name: str) -> None:
+        self._serving = serving
+        self._max_unsent = serving.max_unsent
+        self._decoder = FrameDecoder() if principal else FrameDecoder(GREETING_BYTES)
+        self._transport: asyncio.Transport | None = None
+        self._exchange = Exchange(serving, self, principal=principal, name=name)
+        self._greeting: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._deaf = False
+        self._collected: list[bytes] = []
+        self._collected_bytes = 0
+        # When what was collected leaves: with this turn of the event loop, or at the latest then.
+        self._leaving = False
+        self._parting: asyncio.TimerHandle | None = None
+        # Whether something found no room: who sent it is told when there is some.
+        self._is_full = False
+
+    # ---- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=self._serving.max_unsent)
+        self._serving.connections.add(self)
+        if self._exchange.principal is None:
+            self._serving.meet(self)
+            self._timer = asyncio.get_running_loop().call_later(_GREETING_SECONDS, self._expect_greeting)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._deaf:
+            self._decoder.feed(data)
+            self._take_frames()
+
+    def _take_frames(self) -> None:
+        try:
+            while not self._deaf and self._greeting is None and (payload := self._decoder.take()) is not None:
+                self._greet(self._exchange.accept(decode_client(payload)))
+        except MootError as error:
+            self.refuse(error)
+
+    def _greet(self, greeting: asyncio.Task[None] | None) -> None:
+        """While a Hello is looked into, what follows it waits."""
+        if greeting is not None and self._transport is not None:
+            self._greeting = greeting
+            self._transport.pause_reading()
+            greeting.add_done_callback(self._greeted)
+
+    def _greeted(self, _task: asyncio.Task[None]) -> None:
+        self._greeting = None
+        if self._exchange.principal is not None:
+            self._decoder.max_frame = MAX_FRAME
+        if self._transport is not None:
+            self._transport.resume_reading()
+            self._take_frames()
+
+    def _expect_greeting(self) -> None:
+        if self._exchange.principal is None:
+            self.refuse(Unauthorized("no hello came in time", fix=TOKEN_FIX))
+
+    def eof_received(self) -> bool:
+        if self._decoder.pending and not self._deaf and self._greeting is None:
+            self.refuse(truncated_error(self._decoder.pending))
+        return False
+
+    def pause_writing(self) -> None:
+        # Who does not read its answers asks nothing more until it has.
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._transport is not None and self._greeting is None:
+            self._transport.resume_reading()
+        self._tell_drained()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._serving.connections.discard(self)
+        self._exchange.close()
+
+    # ---- Outlet
+
+    def put(self, message: pb.ServerMessage) -> None:
+        try:
+            self._write(encode_frame(message))
+        except MootError as error:
+            answer = pb.ServerMessage(request_id=message.request_id, error=error_message(error))
+            self._write(encode_frame(answer))
+
+    def put_event(self, event: Event, reply: LiveReply) -> bool:
+        return self._push(stream_bytes(event), reply.suffix, can_wait=type(event.body) in _CAN_WAIT)
+
+    def put_notice(self, item: Event | Gap, reply: LiveReply) -> bool:
+        can_wait = isinstance(item, Event) and type(item.body) in _CAN_WAIT
+        return self._push(notice_bytes(item), reply.suffix, can_wait=can_wait)
+
+    def _push(self, payload: bytes, suffix: bytes, *, can_wait: bool = False) -> bool:
+        transport = self._transport
+        # Between closing and the news of it a transport may refuse to be written to.
+        if transport is None or transport.is_closing():
+            return False
+        if self._unsent(transport) > self._max_unsent:
+            self._is_full = True
+            return False
+        self._collect(join_frame(payload, suffix), can_wait=can_wait)
+        return True
+
+    def _write(self, frame: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._collect(frame)
+        if self._unsent(self._transport) > self._serving.max_unsent * _HOPELESS:
+            self._transport.abort()
+
+    def _unsent(self, transport: asyncio.Transport) -> int:
+        return transport.get_write_buffer_size() + self._collected_bytes
+
+    def _collect(self, frame: bytes, *, can_wait: bool = False) -> None:
+        """What is sent in one turn of the event loop leaves in one write: a write costs more than what it carries.
+
+        What can wait leaves with what comes next, or a moment later.
+        """
+        if not can_wait:
+            if not self._leaving:
+                self._leaving = True
+                asyncio.get_running_loop().call_soon(self._flush)
+        elif not self._collected:
+            self._parting = asyncio.get_running_loop().call_later(_MOMENT_SECONDS, self._flush)
+        self._collected.append(frame)
+        self._collected_bytes += len(frame)
+
+    def _flush(self) -> None:
+        if self._parting is not None:
+            self._parting.cancel()
+            self._parting = None
+        self._leaving = False
+        frames, self._collected, self._collected_bytes = self._collected, [], 0
+        if frames and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+            # Where the socket took it all at once, nobody says later that there is room.
+            if self._is_full and self._unsent(self._transport) <= self._max_unsent:
+                self._tell_drained()
+
+    def _tell_drained(self) -> None:
+        if self._is_full:
+            self._is_full = False
+            self._exchange.drained()
+
+    # ---- ends
+
+    def stop(self) -> None:
+        """Close after what has been written."""
+        self._deaf = True
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def refuse(self, error: MootError) -> None:
+        """Say what is wrong and hear no more.
+
+        The socket stays open a moment, unread input thrown away: closing it on that would take the answer back.
+        """
+        if self._transport is None or self._deaf:
+            return
+        self._deaf = True
+        self.put(pb.ServerMessage(error=error_message(error)))
+        # Nothing can follow: what is still being answered here goes nowhere.
+        self._exchange.close()
+        self._flush()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(_LINGER_SECONDS, self.stop)

@@ -1,0 +1,185 @@
+"""What an HTTP request must show before anything answers it: the right Host, no foreign page behind it, a token."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from moot.daemon.listen.address import show
+from moot.daemon.listen.queued_reply import NotAgain
+from moot.daemon.principal import Principal, Principals
+from moot.daemon.requests.exchange import revocation
+from moot.domain.errors import BadRequest, ConfigError, Forbidden, MootError, NotFound, TooLarge, Unauthorized
+from moot.wire.codec import MAX_FRAME
+
+logger = logging.getLogger(__name__)
+
+PRINCIPAL: web.RequestKey[Principal | None] = web.RequestKey("principal")
+REVOKED: web.RequestKey[bool] = web.RequestKey("revoked")
+OPEN_PATHS = frozenset({"/healthz", "/openapi.json"})
+
+# A WebSocket may bring its token in Hello instead; until then it is nobody.
+_TOKEN_LATER = frozenset({"/ws"})
+_FRIENDLY_SITES = frozenset({"same-origin", "none"})
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+}
+_OPENAI_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class WrongType(BadRequest):
+    code = 415
+    type = "wrong_content_type"
+
+
+class WrongMethod(BadRequest):
+    code = 405
+    type = "wrong_method"
+
+
+class Guard:
+    """Stands before every route. Only names and addresses of this machine pass, and of no other page."""
+
+    def __init__(self, principals: Principals, port: int) -> None:
+        self._principals = principals
+        self._hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}"})
+
+    async def check(self, request: web.Request) -> Principal | None:
+        self._check_host(request)
+        self._check_page(request)
+        if request.path in OPEN_PATHS:
+            return None
+        principal = await self._principal(request)
+        if principal is None and request.path not in _TOKEN_LATER:
+            raise Unauthorized(
+                "no token", fix="Make one with `moot tokens new NAME` and send it as `Authorization: Bearer TOKEN`."
+            )
+        if request.method == "POST" and request.content_type != "application/json":
+            raise WrongType("the body is not JSON", fix="Send `Content-Type: application/json`.")
+        return principal
+
+    def _check_host(self, request: web.Request) -> None:
+        # A name that resolves here may belong to somebody else's page: only our own names will do.
+        hosts = request.headers.getall("Host", [])
+        if len(hosts) != 1 or hosts[0].lower() not in self._names(request):
+            raise Forbidden("the Host header does not name this daemon", fix="Connect to 127.0.0.1 or localhost.")
+
+    def _names(self, request: web.Request) -> frozenset[str]:
+        """What this daemon is called, the address this request came in at included: it is no name to point here."""
+        local = request.transport.get_extra_info("sockname") if request.transport is not None else None
+        return self._hosts | {show(*local[:2])} if local else self._hosts
+
+    def _check_page(self, request: web.Request) -> None:
+        own = {f"http://{name}" for name in self._names(request)}
+        origins = request.headers.getall("Origin", [])
+        sites = request.headers.getall("Sec-Fetch-Site", [])
+        if any(origin not in own for origin in origins) or any(site not in _FRIENDLY_SITES for site in sites):
+            raise Forbidden(
+                "a page of another origin may not talk to this daemon", fix="Use a client that is not a web page."
+            )
+
+    def watch(self, request: web.Request) -> Callable[[], None]:
+        """Note on the request when its token is revoked; the answer ends the watch."""
+        request[REVOKED] = False
+        principal = request[PRINCIPAL]
+        if principal is None:
+            return lambda: None
+        return self._principals.watch(principal, lambda: request.__setitem__(REVOKED, True))
+
+    async def _principal(self, request: web.Request) -> Principal | None:
+        values = request.headers.getall("Authorization", [])
+        if not values:
+            return None
+        scheme, _, token = values[0].partition(" ")
+        if len(values) > 1 or scheme.lower() != "bearer" or not token.strip():
+            raise Unauthorized("the Authorization header is not a bearer token", fix="Send `Bearer TOKEN`, once.")
+        return await self._principals.find(token.strip())
+
+
+def middleware(guard: Guard) -> Middleware:
+    @web.middleware
+    async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            request[PRINCIPAL] = await guard.check(request)
+            unwatch = guard.watch(request)
+            try:
+                return await handler(request)
+            finally:
+                unwatch()
+        except MootError as error:
+            return error_response(request, error)
+        except web.HTTPException as error:
+            return error_response(request, _translated(request, error))
+        except ConnectionError:
+            # The client left; what is returned now reaches nobody.
+            return web.Response(status=499)
+        except Exception:
+            logger.exception("%s %s failed", request.method, request.path)
+            failure = MootError("the daemon failed at this request", fix="See its log; `moot doctor` may know more.")
+            return error_response(request, failure)
+
+    return guarded
+
+
+async def add_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(_HEADERS)
+    response.headers.popall("Server", None)
+
+
+def principal_of(request: web.Request) -> Principal:
+    """Who asks; Unauthorized also when the token was revoked since, as while the body was on its way."""
+    principal = request[PRINCIPAL]
+    if request[REVOKED]:
+        raise revocation()
+    if principal is None:
+        raise Unauthorized("no token", fix="Send `Authorization: Bearer TOKEN`.")
+    return principal
+
+
+def error_response(request: web.Request, error: MootError) -> web.Response:
+    """The error as a document, in OpenAI's shape below /v1."""
+    body = openai_error(error) if request.path.startswith("/v1/") else plain_error(error)
+    response = web.Response(status=error.code, body=msgspec.json.encode(body), content_type="application/json")
+    if isinstance(error, Unauthorized):
+        response.headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, NotAgain) or error.type == ConfigError.type:
+        # OpenAI's own clients send a failed request again unless they are told not to. A file does not mend itself.
+        response.headers["x-should-retry"] = "false"
+    return response
+
+
+def plain_error(error: MootError) -> dict[str, object]:
+    return {"error": {"code": error.code, "type": error.type, "message": error.message, "fix": error.fix}}
+
+
+def openai_error(error: MootError) -> dict[str, object]:
+    fallback = "server_error" if error.code >= 500 else "invalid_request_error"
+    message = f"{error.message} ({error.fix})" if error.fix else error.message
+    kind = _OPENAI_TYPES.get(error.code, fallback)
+    return {"error": {"message": message, "type": kind, "param": None, "code": error.type}}
+
+
+def _translated(request: web.Request, error: web.HTTPException) -> MootError:
+    match error.status:
+        case 404:
+            return NotFound(f"there is nothing at {request.path}", fix="GET /openapi.json lists what there is.")
+        case 405:
+            return WrongMethod(f"{request.method} has no meaning at {request.path}", fix="See GET /openapi.json.")
+        case 413:
+            return TooLarge(f"the body is more than the {MAX_FRAME} bytes we take", fix="Send less.")
+        case _:
+            return BadRequest(error.reason or "the request cannot be understood")

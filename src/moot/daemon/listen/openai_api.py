@@ -1,0 +1,359 @@
+"""Agents for OpenAI clients: `model` is the agent, `user` the sender, and the history stays here."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from moot.daemon.listen.guard import openai_error, principal_of
+from moot.daemon.listen.openai_form import (
+    HISTORY_HEADER,
+    HISTORY_NOTE,
+    ChatRequest,
+    Completion,
+    finish_reason,
+    last_user_content,
+    model_form,
+    parse_request,
+    question_text,
+)
+from moot.daemon.listen.queued_reply import GatheringReply, error_from, not_again
+from moot.daemon.principal import Principal
+from moot.daemon.requests.exchange import REVOKED_GRACE_SECONDS, Serving, answer, revocation
+from moot.domain.agent import AgentStatus
+from moot.domain.errors import BadRequest, MootError, NotFound
+from moot.domain.events import (
+    AskClosed,
+    AskOpened,
+    Event,
+    EventBody,
+    RunEnded,
+    RunQueued,
+    RunStarted,
+    TextChunk,
+    TextDiscarded,
+    TextStarted,
+    ThinkingChunk,
+)
+from moot.domain.usage import Usage
+from moot.wire import moot_pb2 as pb
+
+_QUIET_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A piece of the answer; `reasoning` is what the model thought aloud."""
+
+    text: str = ""
+    reasoning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A new stretch of text after another."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """The last stretch of text is not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    finish: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Nothing to say yet: the message is queued, the agent is at work, or an approval is waited for."""
+
+    ask_id: str = ""
+
+
+Piece = Said | Segment | TakenBack | Over | Waiting
+
+
+class ChatCompletions:
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+
+    async def models(self, request: web.Request) -> web.Response:
+        answered = await ask_once(
+            self._serving, pb.ClientMessage(list_agents=pb.ListAgentsMsg()), principal_of(request)
+        )
+        names = [agent.name for agent in answered.agent_list.agents if agent.status == AgentStatus.ACTIVE]
+        return json_response({"object": "list", "data": [model_form(name) for name in names]})
+
+    async def model(self, request: web.Request) -> web.Response:
+        message = pb.ClientMessage(get_agent=pb.GetAgentMsg(name=request.match_info["name"]))
+        info = (await ask_once(self._serving, message, principal_of(request))).agent_info
+        if info.status != AgentStatus.ACTIVE:
+            raise NotFound(f"the agent {info.name!r} is not active", fix="Set its status to active in its file.")
+        return json_response(model_form(info.name))
+
+    async def complete(self, request: web.Request) -> web.StreamResponse:
+        chat = parse_request(await request.read())
+        turn = await self._turn(request, chat)
+        completion = Completion(id=f"chatcmpl-{secrets.token_hex(12)}", created=int(time.time()), model=chat.model)
+        # Still good? From here on the turn itself watches.
+        principal_of(request)
+        async with aclosing(turn.pieces(request.transport)) as pieces:
+            if chat.stream:
+                wants_usage = bool(chat.stream_options and chat.stream_options.include_usage)
+                return await _stream(request, pieces, completion, wants_usage=wants_usage)
+            return await _whole(pieces, completion)
+
+    async def _turn(self, request: web.Request, chat: ChatRequest) -> "Turn":
+        principal = principal_of(request)
+        agent, _, guest = chat.model.partition("@")
+        content = last_user_content(chat.messages)
+        if "\0" in content:
+            raise BadRequest("the last user message holds a NUL character", fix="Remove it.")
+        sender = principal.sender(chat.user or "")
+        # What is addressed to a guest is for the guest: it answers no question of the primary's.
+        ask_id = "" if guest else await self._open_ask(agent, sender, principal)
+        if ask_id:
+            attach = pb.ClientMessage(attach=pb.AttachMsg(agent=agent, sender=sender))
+            reply = pb.ClientMessage(reply_to_ask=pb.ReplyToAsk(agent=agent, sender=sender, content=content))
+            return Turn(self._serving, attach, principal, answers=ask_id, reply=reply)
+        message = pb.StreamMsg(agent=agent, content=content, sender=sender)
+        if guest:
+            message.guest = guest
+        if key := request.headers.get("Idempotency-Key"):
+            message.client_message_id = key
+        return Turn(self._serving, pb.ClientMessage(stream=message), principal)
+
+    async def _open_ask(self, agent: str, sender: str, principal: Principal) -> str:
+        """The oldest question this conversation waits on; what the user says next answers it."""
+        answered = await ask_once(self._serving, pb.ClientMessage(list_asks=pb.ListAsksMsg()), principal)
+        for ask in answered.ask_list.asks:
+            # Words never approve anything: behind an approval they wait for their turn.
+            if ask.kind == "question" and (ask.agent, ask.sender) == (agent, sender):
+                return str(ask.ask_id)
+        return ""
+
+
+class Turn:
+    """One turn as the pieces of its answer. Leaving it early leaves the run alone."""
+
+    def __init__(
+        self,
+        serving: Serving,
+        message: pb.ClientMessage,
+        principal: Principal,
+        *,
+        answers: str = "",
+        reply: pb.ClientMessage | None = None,
+    ) -> None:
+        self._serving = serving
+        self._message = message
+        self._principal = principal
+        self._answers = answers
+        self._answer = reply
+
+    async def pieces(self, transport: asyncio.Transport | None) -> AsyncGenerator[Piece, None]:
+        gathered = GatheringReply(self._serving.max_unsent)
+        connection = Leaving(gathered, transport)
+        unwatch = self._serving.principals.watch(self._principal, connection.revoked)
+        self._serving.connections.add(connection)
+        self._serving.tasks.start(
+            "http completion", answer(self._serving.handlers, self._message, self._principal, gathered)
+        )
+        try:
+            if self._answer is not None:
+                await self._reply_to_ask(gathered)
+            async with aclosing(_pieces(gathered)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except MootError as error:
+            raise not_again(error) if gathered.begun else error from None
+        finally:
+            unwatch()
+            connection.left()
+            self._serving.connections.discard(connection)
+            gathered.close()
+
+    async def _reply_to_ask(self, gathered: GatheringReply) -> None:
+        """Answer the question, and pass over what the run had said before it was answered."""
+        assert self._answer is not None
+        await ask_once(self._serving, self._answer, self._principal)
+        while True:
+            item = await gathered.take()
+            if isinstance(item, pb.ServerMessage):
+                raise error_from(item.error)
+            if isinstance(item.body, AskClosed) and item.body.ask.id == self._answers:
+                return
+            if isinstance(item.body, RunEnded):
+                finish_reason(item.body.end)
+                return
+
+
+class Leaving:
+    """Lets the daemon's shutdown, or a revoked token, end a completion that is still waiting."""
+
+    def __init__(self, gathered: GatheringReply, transport: asyncio.Transport | None) -> None:
+        self._gathered = gathered
+        self._transport = transport
+        self._timer: asyncio.TimerHandle | None = None
+
+    def stop(self) -> None:
+        self._gathered.send(
+            pb.ServerMessage(error=pb.ErrorMsg(code=503, type="unavailable", message="the daemon is stopping"))
+        )
+
+    abort = stop
+
+    def revoked(self) -> None:
+        self._gathered.fail(revocation())
+        if self._transport is not None:
+            # Who does not read would never come to the error.
+            self._timer = asyncio.get_running_loop().call_later(REVOKED_GRACE_SECONDS, self._transport.abort)
+
+    def left(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+async def _pieces(gathered: GatheringReply) -> AsyncGenerator[Piece, None]:
+    spoke = False
+    while True:
+        try:
+            item = await asyncio.wait_for(gathered.take(), _QUIET_SECONDS)
+        except TimeoutError:
+            yield Waiting()
+            continue
+        if isinstance(item, pb.ServerMessage):
+            raise error_from(item.error)
+        for piece in _told(item, spoke=spoke):
+            yield piece
+            if isinstance(piece, Over):
+                return
+        spoke = spoke or isinstance(item.body, TextChunk)
+
+
+def _told(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
+    match event.body:
+        case TextChunk(content):
+            return (Said(text=content),)
+        case ThinkingChunk(content):
+            return (Said(reasoning=content),)
+        case TextStarted():
+            return (Segment(),) if spoke else ()
+        case TextDiscarded():
+            return (TakenBack(),)
+        case AskOpened(ask) if ask.is_question:
+            put = (Said(text=question_text(ask, event.source.asker)), Over("stop", Usage()))
+            return (Segment(), *put) if spoke else put
+        case RunEnded(_, end):
+            over = Over(finish_reason(end), end.usage)
+            # A turn that was over before we came has its whole answer in its end.
+            return (over,) if spoke or not end.content else (Said(text=end.content), over)
+        case _:
+            return _quiet(event.body)
+
+
+def _quiet(body: EventBody) -> tuple[Piece, ...]:
+    match body:
+        case RunQueued(_, ask_id):
+            return (Waiting(ask_id),)
+        case AskOpened(ask):
+            return (Waiting(ask.id),)
+        case RunStarted():
+            return (Waiting(),)
+        case _:
+            return ()
+
+
+async def ask_once(serving: Serving, message: pb.ClientMessage, principal: Principal) -> pb.ServerMessage:
+    """One request with one answer. Raises the error it was answered with."""
+    gathered = GatheringReply(serving.max_unsent)
+    await answer(serving.handlers, message, principal, gathered)
+    item = await gathered.take()
+    while not isinstance(item, pb.ServerMessage):
+        # What comes before it, as of the line a message waits in, has no place in the one document of an answer.
+        item = await gathered.take()
+    if item.HasField("error"):
+        raise error_from(item.error)
+    return item
+
+
+async def _whole(pieces: AsyncGenerator[Piece, None], completion: Completion) -> web.Response:
+    segments: list[list[str]] = [[]]
+    reasoning: list[str] = []
+    over = Over("stop", Usage())
+    async for piece in pieces:
+        match piece:
+            case Said(text, thought):
+                segments[-1].append(text)
+                reasoning.append(thought)
+            case Segment():
+                segments.append([])
+            case TakenBack():
+                segments[-1].clear()
+            case Over():
+                over = piece
+            case Waiting():
+                pass
+    text = "\n\n".join(filter(None, ("".join(segment) for segment in segments)))
+    return json_response(completion.whole(text, reasoning="".join(reasoning), finish=over.finish, usage=over.usage))
+
+
+async def _stream(
+    request: web.Request, pieces: AsyncGenerator[Piece, None], completion: Completion, *, wants_usage: bool
+) -> web.StreamResponse:
+    # The first piece decides between an answer and an error: until then the status is open.
+    first = await anext(pieces)
+    response = web.StreamResponse(
+        headers={"Content-Type": "text/event-stream; charset=utf-8", HISTORY_HEADER: HISTORY_NOTE}
+    )
+    await response.prepare(request)
+    with suppress(ConnectionError):
+        await _write(response, completion.chunk({"role": "assistant", "content": ""}))
+        try:
+            await _write_piece(response, completion, first, wants_usage=wants_usage)
+            async for piece in pieces:
+                await _write_piece(response, completion, piece, wants_usage=wants_usage)
+        except MootError as error:
+            await _write(response, openai_error(error))
+        await response.write(b"data: [DONE]\n\n")
+        await response.write_eof()
+    return response
+
+
+async def _write_piece(
+    response: web.StreamResponse, completion: Completion, piece: Piece, *, wants_usage: bool
+) -> None:
+    match piece:
+        case Said(text, reasoning):
+            await _write(response, completion.chunk({"content": text} if text else {"reasoning_content": reasoning}))
+        case Segment():
+            await _write(response, completion.chunk({"content": "\n\n"}))
+        case Over(finish, usage):
+            await _write(response, completion.chunk({}, finish=finish))
+            if wants_usage:
+                await _write(response, completion.usage_chunk(usage))
+        case TakenBack():
+            await response.write(b": what was said since the last step is not kept\n\n")
+        case Waiting(ask_id):
+            why = f" for what `moot inbox show {ask_id}` shows" if ask_id.isprintable() and ask_id else ""
+            await response.write(f": waiting{why}\n\n".encode())
+
+
+async def _write(response: web.StreamResponse, document: dict[str, Any]) -> None:
+    await response.write(b"data: " + msgspec.json.encode(document) + b"\n\n")
+
+
+def json_response(document: dict[str, Any]) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(document),
+        content_type="application/json",
+        headers={HISTORY_HEADER: HISTORY_NOTE} if "choices" in document else None,
+    )

@@ -1,0 +1,106 @@
+"""A Reply that keeps what arrives until somebody takes it: how HTTP, which has no socket to push to, waits."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from moot.daemon.requests.exchange import FellBehind
+from moot.domain.errors import MootError
+from moot.domain.events import Event, EventBody, Gap, TextChunk, ThinkingChunk, ToolFinished, ToolsStarted
+from moot.wire import moot_pb2 as pb
+
+_E = TypeVar("_E", bound=MootError)
+
+Item = Event | pb.ServerMessage
+
+
+class NotAgain(MootError):
+    """A failure after the message was stored: sending it once more would say it twice."""
+
+
+def error_from(error: pb.ErrorMsg) -> MootError:
+    """An error that travelled as a message, to be raised again."""
+    return _with_code(MootError(error.message, fix=error.fix), error.code, error.type)
+
+
+def not_again(error: MootError) -> NotAgain:
+    return _with_code(NotAgain(error.message, fix=error.fix), error.code, error.type)
+
+
+def _with_code(error: _E, code: int, type_: str) -> _E:
+    error.code, error.type = code, type_
+    return error
+
+
+class GatheringReply:
+    """Holds events and messages in order, up to `max_unsent` characters of text."""
+
+    def __init__(self, max_unsent: int) -> None:
+        self.closed = asyncio.Event()
+        self._queue: asyncio.Queue[Item | MootError] = asyncio.Queue()
+        self._max_unsent = max_unsent
+        self._unsent = 0
+        # Whether anything but an error came: then the message is stored.
+        self.begun = False
+        self._callbacks: list[Callable[[], None]] = []
+
+    async def take(self) -> Item:
+        """The next item. Raises once the stream was ended because nobody took them."""
+        item = await self._queue.get()
+        if isinstance(item, MootError):
+            raise item
+        if not isinstance(item, pb.ServerMessage):
+            self._unsent -= _weight(item.body)
+        return item
+
+    def send(self, message: pb.ServerMessage) -> None:
+        if not self.closed.is_set():
+            self._queue.put_nowait(message)
+
+    def fail(self, error: MootError) -> None:
+        """End it with an error, before anything that still waits to be taken."""
+        while not self._queue.empty():
+            self._queue.get_nowait()
+        self._queue.put_nowait(error)
+        self.close()
+
+    def event(self, event: Event) -> bool:
+        if self.closed.is_set():
+            return False
+        self.begun = True
+        if isinstance(event.body, ToolsStarted | ToolFinished):
+            # What tools were given and gave is not part of this answer.
+            return True
+        self._unsent += _weight(event.body)
+        if self._unsent > self._max_unsent:
+            self._queue.put_nowait(
+                FellBehind(
+                    "this stream was ended because it was not read fast enough", fix="The run goes on; ask again."
+                )
+            )
+            self.close()
+            return False
+        self._queue.put_nowait(event)
+        return True
+
+    def notify(self, item: Event | Gap) -> bool:
+        return isinstance(item, Event) and self.event(item)
+
+    def on_drain(self, callback: Callable[[], None]) -> None:
+        """Nobody subscribes through HTTP."""
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        if self.closed.is_set():
+            callback()
+        else:
+            self._callbacks.append(callback)
+
+    def close(self) -> None:
+        self.closed.set()
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+
+def _weight(event: EventBody) -> int:
+    return 64 + (len(event.content) if isinstance(event, TextChunk | ThinkingChunk) else 0)

@@ -1,0 +1,32 @@
+"""The same frames over loopback TCP, for who brings a token."""
+
+import asyncio
+
+from moot.daemon.listen.address import TCP_PORT, bind, bound_address, parse_listen, show
+from moot.daemon.listen.frame_connection import Connection
+from moot.daemon.requests.exchange import Serving
+
+
+class TcpListener:
+    def __init__(self, address: str, server: asyncio.Server) -> None:
+        self._address = address
+        self._server = server
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+    def stop_accepting(self) -> None:
+        self._server.close()
+
+    async def close(self) -> None:
+        self._server.close()
+
+
+async def listen(configured: str, serving: Serving) -> TcpListener:
+    """Listen on the configured host:port, or near the default port. ConfigError when it cannot be."""
+    wanted = parse_listen(configured, default_port=TCP_PORT, setting="listen.tcp")
+    bound = bind(wanted, setting="listen.tcp")
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Connection(serving, principal=None, name="tcp"), sock=bound, backlog=512)
+    return TcpListener(show(*bound_address(bound)), server)

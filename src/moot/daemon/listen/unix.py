@@ -1,0 +1,124 @@
+"""The owner's door: a Unix socket that nobody else can open."""
+
+import asyncio
+import logging
+import os
+import socket
+import stat
+import struct
+from pathlib import Path
+
+from moot.daemon.listen.frame_connection import Connection
+from moot.daemon.paths import socket_address
+from moot.daemon.principal import OWNER
+from moot.daemon.requests.exchange import Serving
+from moot.domain.errors import ConfigError, Conflict, Forbidden
+
+logger = logging.getLogger(__name__)
+
+_PEER = struct.Struct("3i")
+
+
+class OwnerConnection(Connection):
+    """A connection that is refused unless the kernel says the peer is us, or root."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        uid = _peer_uid(transport.get_extra_info("socket"))
+        if uid not in (None, 0, os.geteuid()):
+            logger.warning("refused a connection from uid %s", uid)
+            self.refuse(Forbidden(f"this daemon belongs to another user, not to uid {uid}", fix="Run your own."))
+
+
+class UnixListener:
+    def __init__(self, path: Path, server: asyncio.Server, inode: tuple[int, int]) -> None:
+        self._path = path
+        self._server = server
+        self._inode = inode
+
+    @property
+    def address(self) -> str:
+        return str(self._path)
+
+    def stop_accepting(self) -> None:
+        self._server.close()
+
+    async def close(self) -> None:
+        self._server.close()
+        # Another daemon may have taken the name since; its socket is not ours to remove.
+        if _inode(self._path) == self._inode:
+            self._path.unlink(missing_ok=True)
+
+
+async def listen(path: Path, serving: Serving) -> UnixListener:
+    """Open the socket at `path`, its folder readable by the owner alone. Conflict when somebody listens there."""
+    try:
+        bound = _bind(path)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {path}: {error.strerror or error}",
+            fix="Make the folder writable, or set MOOT_HOME to one that is.",
+        ) from error
+    loop = asyncio.get_running_loop()
+    server = await loop.create_unix_server(
+        lambda: OwnerConnection(serving, principal=OWNER, name="unix"), sock=bound, backlog=512
+    )
+    inode = _inode(path)
+    if inode is None:
+        raise ConfigError(f"the socket vanished: {path}", fix="Start again, and leave the run folder alone.")
+    return UnixListener(path, server, inode)
+
+
+def _bind(path: Path) -> socket.socket:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.chmod(0o700)
+    with socket_address(path) as address:
+        _clear_stale(path, address)
+        bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            bound.bind(address)
+            # The folder is closed to others already, so nobody gets in between these two lines.
+            path.chmod(0o600)
+            bound.setblocking(False)
+        except OSError:
+            bound.close()
+            raise
+    return bound
+
+
+def _clear_stale(path: Path, address: str) -> None:
+    """Remove a socket that nobody listens on. Anything else in its place is left alone."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise ConfigError(f"{path} is not a socket", fix="Move it away; Moot puts its socket there.")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(2.0)
+        try:
+            probe.connect(address)
+        except (ConnectionRefusedError, FileNotFoundError):
+            path.unlink(missing_ok=True)
+            return
+        except OSError:
+            # Full or slow, but somebody is there.
+            pass
+    raise Conflict(f"another daemon listens on {path}", fix="Use it, or stop it first with `moot down`.")
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _peer_uid(peer: socket.socket) -> int | None:
+    """Who is on the other side, or None on a system that cannot say so this way."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return None
+    _pid, uid, _gid = _PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, option, _PEER.size))
+    return int(uid)

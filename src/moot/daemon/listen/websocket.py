@@ -1,0 +1,216 @@
+"""The protocol as JSON on a WebSocket: one message a text frame, the same requests and the same answers."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from aiohttp import WSMessage, WSMsgType, web
+from aiohttp.http_websocket import WebSocketReader
+
+from moot.daemon.listen.guard import PRINCIPAL
+from moot.daemon.principal import Principal
+from moot.daemon.requests.exchange import GREETING_BYTES, TOKEN_FIX, Exchange, LiveReply, Serving
+from moot.domain.errors import BadRequest, MootError, Unauthorized
+from moot.domain.events import Event, Gap
+from moot.wire import json_form
+from moot.wire import moot_pb2 as pb
+from moot.wire.codec import MAX_FRAME, too_large_error
+from moot.wire.events import error_message, notice_json, stream_json
+
+_GREETING_SECONDS = 30.0
+_HEARTBEAT_SECONDS = 30.0
+# A message too large for a stranger is refused when it has not become somebody in this time.
+_UNFINISHED_SECONDS = 1.0
+# Answers are bounded by what is in flight, events by max_unsent; past this many times that, nobody is reading.
+_HOPELESS = 8
+
+
+def _ignore() -> None:
+    return
+
+
+class Socket:
+    """The sending side of one WebSocket: what is put here is written by one task, in order."""
+
+    def __init__(self, serving: Serving, websocket: web.WebSocketResponse, transport: asyncio.Transport | None) -> None:
+        self._serving = serving
+        self._websocket = websocket
+        self._transport = transport
+        self._queue: deque[str] = deque()
+        self._unsent = 0
+        self._wake = asyncio.Event()
+        self._stopping = False
+        # Whether something found no room, and who is told when there is some.
+        self._is_full = False
+        self.on_drained: Callable[[], None] = _ignore
+
+    def put(self, message: pb.ServerMessage) -> None:
+        self._put(json_form.encode(message))
+
+    def put_event(self, event: Event, reply: LiveReply) -> bool:
+        return self._push(stream_json(event), reply)
+
+    def put_notice(self, item: Event | Gap, reply: LiveReply) -> bool:
+        return self._push(notice_json(item), reply)
+
+    def _push(self, encoded: str, reply: LiveReply) -> bool:
+        if self._unsent > self._serving.max_unsent:
+            self._is_full = True
+            return False
+        self._put(json_form.with_request_id(encoded, reply.request_id))
+        return True
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._wake.set()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause(self) -> None:
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    async def write_all(self) -> None:
+        """Write what is put until stopped, then close."""
+        while self._queue or not self._stopping:
+            if not self._queue:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            text = self._queue.popleft()
+            try:
+                await self._websocket.send_str(text)
+            except ConnectionError:
+                return
+            self._unsent -= len(text)
+            if self._is_full and self._unsent <= self._serving.max_unsent // 4:
+                self._is_full = False
+                self.on_drained()
+        await self._websocket.close()
+
+    def _put(self, text: str) -> None:
+        if self._stopping:
+            return
+        self._queue.append(text)
+        self._unsent += len(text)
+        self._wake.set()
+        if self._unsent > self._serving.max_unsent * _HOPELESS:
+            self.abort()
+
+
+class Bounded:
+    """Feeds a parser no more than a Hello's worth for one message until the connection says who it is.
+
+    The parser's own bound is set once, for the messages that come after that.
+    """
+
+    def __init__(self, parser: WebSocketReader, socket: Socket, exchange: Exchange) -> None:
+        self._parser = parser
+        self._socket = socket
+        self._exchange = exchange
+        self._held = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        self._held += len(data)
+        if self._exchange.principal is None and self._held > GREETING_BYTES and self._timer is None:
+            # There may be a Hello at its head that is being looked into: what follows it waits.
+            self._socket.pause()
+            self._timer = asyncio.get_running_loop().call_later(_UNFINISHED_SECONDS, self._refuse)
+        return self._parser.feed_data(data)
+
+    def heard(self) -> None:
+        """A message came whole and was taken in."""
+        self._held = 0
+        if self._timer is not None:
+            self.left()
+            self._timer = None
+            self._socket.resume()
+
+    def left(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _refuse(self) -> None:
+        self._socket.put(pb.ServerMessage(error=error_message(too_large_error(self._held, GREETING_BYTES))))
+        self._socket.stop()
+
+    def feed_eof(self) -> None:
+        self._parser.feed_eof()
+
+
+async def serve(request: web.Request, serving: Serving) -> web.WebSocketResponse:
+    """Answer one WebSocket until it closes. Its token came as a header, or comes in Hello."""
+    # Somewhat more than we take: a message that is read whole can be answered, one that is cut off cannot.
+    websocket = web.WebSocketResponse(max_msg_size=2 * MAX_FRAME, heartbeat=_HEARTBEAT_SECONDS, compress=False)
+    socket = Socket(serving, websocket, request.transport)
+    exchange = Exchange(serving, socket, principal=None, name="websocket")
+    socket.on_drained = exchange.drained
+    principal: Principal | None = request[PRINCIPAL]
+    # Before anything is awaited: the token was good a moment ago.
+    if principal is not None:
+        exchange.admit(principal)
+    else:
+        serving.meet(socket)
+    try:
+        await websocket.prepare(request)
+        await _converse(request, websocket, socket, exchange)
+    finally:
+        exchange.close()
+    return websocket
+
+
+async def _converse(request: web.Request, websocket: web.WebSocketResponse, socket: Socket, exchange: Exchange) -> None:
+    serving = exchange.serving
+    serving.connections.add(socket)
+    writer = serving.tasks.start("websocket writer", socket.write_all())
+    # aiohttp has no public place to bound what a message may hold before it is whole.
+    bounded = Bounded(request.protocol._payload_parser, socket, exchange)  # noqa: SLF001
+    request.protocol._payload_parser = bounded  # noqa: SLF001
+    try:
+        await _read_all(websocket, socket, exchange, bounded)
+    finally:
+        bounded.left()
+        serving.connections.discard(socket)
+        exchange.close()
+        socket.stop()
+        await asyncio.wait([writer], timeout=5)
+        writer.cancel()
+
+
+async def _read_all(websocket: web.WebSocketResponse, socket: Socket, exchange: Exchange, bounded: Bounded) -> None:
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _GREETING_SECONDS
+    while True:
+        patience = None if exchange.principal is not None else max(0.001, until - loop.time())
+        try:
+            message = await websocket.receive(timeout=patience)
+        except TimeoutError:
+            error = Unauthorized("no hello came in time", fix=TOKEN_FIX)
+            socket.put(pb.ServerMessage(error=error_message(error)))
+            return
+        if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
+            return
+        await _accept(message, socket, exchange)
+        bounded.heard()
+
+
+async def _accept(message: WSMessage, socket: Socket, exchange: Exchange) -> None:
+    try:
+        if message.type is WSMsgType.BINARY:
+            raise BadRequest("a binary frame", fix="Send each message as JSON in a text frame.")
+        limit = MAX_FRAME if exchange.principal is not None else GREETING_BYTES
+        if len(message.data) > limit:
+            raise too_large_error(len(message.data), limit)
+        greeting = exchange.accept(json_form.decode_client(message.data))
+    except MootError as error:
+        socket.put(pb.ServerMessage(error=error_message(error)))
+        return
+    if greeting is not None:
+        await asyncio.wait([greeting])

@@ -1,0 +1,72 @@
+"""Requests about asks, the rules decided with them, and the hooks of the gate. Works with engine/asks.py."""
+
+from collections.abc import Callable
+
+from moot.daemon.principal import Principal
+from moot.daemon.requests.exchange import Reply
+from moot.domain.agent_run import AgentRun
+from moot.domain.approval import Decision, describe_rules
+from moot.domain.ask import Asker
+from moot.domain.errors import BadRequest
+from moot.engine.asks import Asks
+from moot.engine.gate import Gate
+from moot.wire import moot_pb2 as pb
+from moot.wire.asks import ask_info, rule_info
+
+
+class AskRequests:
+    def __init__(self, *, asks: Asks, gate: Gate, at_work: Callable[[str], AgentRun | None]) -> None:
+        self._asks = asks
+        self._gate = gate
+        self._at_work = at_work
+
+    async def list_asks(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        wanted = message.list_asks.ask_id
+        # One that was named is told whole; many of them might not fit into one answer.
+        infos = [
+            ask_info(ask, self._asker(ask.run_id), whole=ask.id == wanted)
+            for ask in self._asks.list_pending()
+            if principal.owns(ask.key.sender) and wanted in ("", ask.id)
+        ]
+        reply.send(pb.ServerMessage(ask_list=pb.AskList(asks=infos)))
+
+    def _asker(self, run_id: str) -> Asker | None:
+        run = self._at_work(run_id)
+        return run.asker if run is not None else None
+
+    async def decide_ask(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("decide what an agent may do on this machine")
+        asked = message.decide_ask
+        try:
+            decision = Decision(asked.decision)
+        except ValueError:
+            raise BadRequest(f"{asked.decision!r} is no decision", fix="Say once, run, always or deny.") from None
+        decided = await self._asks.decide(
+            asked.ask_id, attempt=asked.attempt, decision=decision, by=principal.name, whole=asked.whole_tool
+        )
+        rule = describe_rules(decided, decision, whole=asked.whole_tool)
+        answer = pb.AskDecided(ask_id=decided.id, state=decided.state, rule=rule)
+        reply.send(pb.ServerMessage(ask_decided=answer))
+
+    async def list_rules(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("see the rules")
+        await self._asks.rules.load()
+        rules = [rule_info(rule) for rule in self._asks.rules.all()]
+        reply.send(pb.ServerMessage(rule_list=pb.RuleList(rules=rules)))
+
+    async def delete_rule(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("take back a rule")
+        await self._asks.rules.delete(message.delete_rule.number)
+        reply.send(pb.ServerMessage(pong=pb.Pong()))
+
+    async def list_hooks(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("see the hooks")
+        live = self._gate.hooks(None)
+        before = [hook for hook in live if hook.phase == "pre-execute"]
+        # The chain is wrapped around the tool: of those that act after it the innermost is the first.
+        after = [hook for hook in reversed(live) if hook not in before]
+        hooks = [
+            pb.HookInfo(name=hook.name, phase=hook.phase, enabled=True, counts=hook.counts())
+            for hook in (*before, *after)
+        ]
+        reply.send(pb.ServerMessage(hook_list=pb.HookList(hooks=hooks)))

@@ -1,0 +1,154 @@
+"""Requests about which conversations there are: all of them page by page, and those with something going on."""
+
+import math
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Protocol
+
+from moot.daemon.principal import Principal
+from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.pages import PAGE_BYTES
+from moot.domain.conversation import Conversation, ConversationKey, Place
+from moot.domain.errors import BadRequest
+from moot.domain.ports import Clock, Store
+from moot.domain.senders import CHILD_SENDER
+from moot.engine.asks import Asks
+from moot.engine.runs import Runs
+from moot.wire import moot_pb2 as pb
+
+# How many are read at once while a page is put together.
+_BATCH = 1_000
+# What the names of the fields take where an answer is written as JSON.
+_NAMES = 300
+
+
+class Roots(Protocol):
+    """Whom teammates worked for."""
+
+    async def roots(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]: ...
+
+
+class Conversations:
+    def __init__(self, *, store: Store, runs: Runs, asks: Asks, clock: Clock, mates: Roots) -> None:
+        self._store = store
+        self._runs = runs
+        self._asks = asks
+        self._clock = clock
+        self._mates = mates
+
+    async def list_conversations(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.list_conversations
+        answer = pb.ConversationList()
+        room, last = PAGE_BYTES, ""
+        async with aclosing(self._from(asked, principal)) as found:
+            async for conversation in found:
+                info = self._info(conversation)
+                room -= _size(info)
+                if len(answer.conversations) == (asked.limit or -1) or (room < 0 and last):
+                    answer.next_cursor = last
+                    break
+                answer.conversations.append(info)
+                last = _cursor(conversation.place)
+        reply.send(pb.ServerMessage(conversation_list=answer))
+
+    async def _from(self, asked: pb.ListConversationsMsg, principal: Principal) -> AsyncGenerator[Conversation, None]:
+        """What the principal may see of what is asked for, the last used first, from the cursor on."""
+        after = _place(asked.cursor) if asked.cursor else None
+        batch = min(asked.limit + 1, _BATCH) if asked.limit else _BATCH
+        while True:
+            found = await self._store.conversations(
+                agent=asked.agent, sender=asked.sender, teammates=asked.all, after=after, limit=batch
+            )
+            theirs = await self._theirs([each.key for each in found], principal)
+            for each in found:
+                if each.key in theirs:
+                    yield each
+            if len(found) < batch:
+                return
+            after, batch = found[-1].place, _BATCH
+
+    async def list_active_conversations(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.list_active_conversations
+        keys = [
+            lane.key
+            for lane in self._runs.lanes()
+            if asked.agent in ("", lane.key.agent)
+            and asked.sender in ("", lane.key.sender)
+            and (asked.all or not lane.key.sender.startswith(CHILD_SENDER))
+        ]
+        theirs = await self._theirs(keys, principal)
+        infos = [await self._active(key) for key in keys if key in theirs]
+        found = pb.ActiveConversationList(conversations=[info for info in infos if info is not None])
+        reply.send(pb.ServerMessage(active_conversations=found))
+
+    async def _theirs(self, keys: Sequence[ConversationKey], principal: Principal) -> set[ConversationKey]:
+        """Which of the conversations a principal may see: a teammate's is with whom its root is."""
+        run_ids = [key.sender.removeprefix(CHILD_SENDER) for key in keys if key.sender.startswith(CHILD_SENDER)]
+        roots = await self._mates.roots(run_ids) if run_ids else {}
+        senders = {f"{CHILD_SENDER}{run_id}": root.sender for run_id, root in roots.items()}
+        return {key for key in keys if principal.owns(senders.get(key.sender, key.sender))}
+
+    async def _active(self, key: ConversationKey) -> pb.ActiveConversationInfo | None:
+        found = await self._store.conversations(agent=key.agent, sender=key.sender)
+        lane = next((lane for lane in self._runs.lanes() if lane.key == key), None)
+        if lane is None:
+            return None
+        info = pb.ActiveConversationInfo(agent=key.agent, sender=key.sender, queued=len(lane.waiting))
+        if found:
+            info.message_count, info.title = found[0].message_count, found[0].title
+        if lane.active is not None:
+            now = self._clock.monotonic()
+            info.alive_secs = int(now - lane.active.started)
+            info.idle_secs = int(now - lane.active.last_at)
+            info.last_action = lane.active.last_action
+            request = lane.active.request
+            info.waiting = request is not None and bool(self._asks.of_run(request.id))
+            info.speaker = request.speaker if request is not None else key.agent
+        return info
+
+    def _info(self, conversation: Conversation) -> pb.ConversationInfo:
+        return pb.ConversationInfo(
+            agent=conversation.key.agent,
+            sender=conversation.key.sender,
+            seq=conversation.last_seq,
+            title=conversation.title,
+            message_count=conversation.message_count,
+            date=_date(conversation.updated_at),
+            created_at=conversation.created_at,
+            updated_at=conversation.updated_at,
+            cwd=conversation.cwd,
+            archives=conversation.archive_count,
+            running=self._runs.busy(conversation.key),
+            taint=",".join(sorted(conversation.taint)),
+        )
+
+
+def _cursor(place: Place) -> str:
+    """A place in the list as text that is handed out and comes back."""
+    used_at, number = place
+    return f"{used_at.hex()}/{number}"
+
+
+def _place(cursor: str) -> Place:
+    used_at, _, number = cursor.partition("/")
+    try:
+        place = float.fromhex(used_at), int(number)
+    except (ValueError, OverflowError):
+        place = math.nan, 0
+    if math.isnan(place[0]) or not 0 <= place[1] < 2**63:
+        raise BadRequest("the cursor is none of this list's", fix="Send `next_cursor` of the answer before, or none.")
+    return place
+
+
+def _size(info: pb.ConversationInfo) -> int:
+    """About what it takes where it takes most: as JSON, where a control character becomes six."""
+    return int(info.ByteSize()) + _NAMES + 5 * (len(info.title) + len(info.cwd))
+
+
+def _date(seconds: float) -> str:
+    """The day in UTC; empty for a time no calendar has: one odd conversation must not hide the others."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
+    except (ValueError, OverflowError, OSError):
+        return ""

@@ -1,0 +1,263 @@
+"""Requests about the daemon itself: agents, models, tokens, stats, reload, backup, its own part of the doctor."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from moot import __version__
+from moot.agents.registry import Registry, agent_name_of
+from moot.daemon.config.config_file import ConfigFile
+from moot.daemon.config.restart import changed, turnover, waiting
+from moot.daemon.principal import Principal, Principals, make_token
+from moot.daemon.requests.exchange import Reply
+from moot.domain.agent import Agent, Flaw
+from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
+from moot.domain.ports import Clock, Store
+from moot.domain.sandbox import SandboxReport
+from moot.domain.text import clean
+from moot.engine.asks import Asks
+from moot.engine.gate import Toolbox
+from moot.engine.probe import probe
+from moot.engine.runs import Runs
+from moot.models.catalog import Catalog
+from moot.wire import moot_pb2 as pb
+from moot.wire.events import token_usage
+
+# How long runs in flight may go on once the daemon was told to stop.
+DRAIN_SECONDS = 10.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Facts:
+    """What the daemon knows of itself."""
+
+    started: float
+    http: str = ""
+    tcp: str = ""
+    connections: Callable[[], int] = int
+
+
+class House:
+    def __init__(  # noqa: PLR0913 — the parts it answers for, each by name
+        self,
+        *,
+        store: Store,
+        registry: Registry,
+        config: ConfigFile,
+        catalog: Callable[[], Catalog],
+        reload: Callable[[], Awaitable[list[str]]],
+        principals: Principals,
+        runs: Runs,
+        asks: Asks,
+        clock: Clock,
+        facts: Facts,
+        sandbox: Callable[[], SandboxReport],
+        tool_flaws: Callable[[], Sequence[Flaw]],
+        toolbox: Callable[[], Toolbox],
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._config = config
+        self._catalog = catalog
+        self._reload = reload
+        self._principals = principals
+        self._runs = runs
+        self._asks = asks
+        self._clock = clock
+        self._facts = facts
+        self._sandbox = sandbox
+        self._tool_flaws = tool_flaws
+        self._toolbox = toolbox
+
+    async def list_agents(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        self._registry.refresh_if_changed()
+        agents = [self._agent(agent, principal) for agent in self._registry.all()]
+        if principal.is_owner:
+            agents += [
+                pb.AgentInfo(name=agent_name_of(Path(flaw.path)), path=flaw.path, flaw=str(flaw))
+                for flaw in self._registry.flaws
+            ]
+        reply.send(pb.ServerMessage(agent_list=pb.AgentList(agents=agents)))
+
+    async def get_agent(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        self._registry.refresh_if_changed()
+        agent = self._registry.find(message.get_agent.name)
+        if agent is None:
+            raise self._no_agent(message.get_agent.name, principal)
+        info = self._agent(agent, principal)
+        if principal.is_owner:
+            info.instruction = agent.instruction
+        reply.send(pb.ServerMessage(agent_info=info))
+
+    async def list_models(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        config, catalog = self._config.current, self._catalog()
+        models: list[pb.ModelInfo] = []
+        for each in config.models.values():
+            info = pb.ModelInfo(name=each.name, provider=each.provider, model=each.model)
+            info.is_default = each.name == config.default_model
+            info.base_url = each.base_url if principal.is_owner else ""
+            info.problem = catalog.problem(each.name)
+            if not info.problem:
+                model = catalog.get(each.name)
+                info.window, info.tools = model.window, model.tools
+                box = self._toolbox()
+                told = {spec.name for spec in box.offered(model, None)}
+                info.tools_there = len(box.specs)
+                info.left_out.extend(spec.name for spec in box.specs if spec.name not in told)
+            models.append(info)
+        reply.send(pb.ServerMessage(model_list=pb.ModelList(models=models)))
+
+    async def test_model(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("test a model")
+        name = message.test_model.name or self._config.current.default_model
+        tested = await probe(self._catalog().get(name), clock=self._clock)
+        answer = pb.ModelTested(
+            name=name,
+            content=tested.content,
+            first_token_ms=int(tested.first_token_seconds * 1000),
+            total_ms=int(tested.seconds * 1000),
+        )
+        usage = token_usage(tested.usage)
+        if usage is not None:
+            answer.usage.CopyFrom(usage)
+        reply.send(pb.ServerMessage(model_tested=answer))
+
+    async def list_tokens(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("see the tokens")
+        tokens = [
+            pb.TokenInfo(
+                name=token.name,
+                senders=list(token.senders),
+                created_at=token.created_at,
+                last_used_at=token.last_used_at,
+                revoked_at=token.revoked_at,
+            )
+            for token in await self._store.tokens()
+        ]
+        reply.send(pb.ServerMessage(token_list=pb.TokenList(tokens=tokens)))
+
+    async def new_token(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("make a token")
+        asked = message.new_token
+        made = make_token(asked.name, tuple(asked.senders), now=self._clock.now())
+        await self._store.add_token(made.token, made.digest)
+        reply.send(pb.ServerMessage(token_created=pb.TokenCreated(name=asked.name, token=made.secret)))
+
+    async def revoke_token(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("revoke a token")
+        await self._store.revoke_token(message.revoke_token.name, now=self._clock.now())
+        self._principals.revoked(message.revoke_token.name)
+        reply.send(pb.ServerMessage(pong=pb.Pong()))
+
+    async def get_stats(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        stats = pb.DaemonStats(
+            uptime_secs=int(self._clock.monotonic() - self._facts.started),
+            active_conversations=len(self._runs.lanes()),
+            registered_agents=len(self._registry.active()),
+            active_model=self._config.current.default_model,
+            version=__version__,
+            drain_seconds=DRAIN_SECONDS,
+        )
+        if principal.is_owner:
+            stats.pid = os.getpid()
+            stats.rss_bytes = _rss()
+            stats.http, stats.tcp = self._facts.http, self._facts.tcp
+            stats.connections = self._facts.connections()
+            stats.open_asks = len(self._asks.list_pending())
+        reply.send(pb.ServerMessage(stats=stats))
+
+    async def reload(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("reload the configuration")
+        written, agents = self._config.written, {agent.name: agent for agent in self._registry.all()}
+        flaws = [clean(flaw) for flaw in await self._reload()]
+        now = {agent.name: agent for agent in self._registry.all()}
+        restart = waiting(self._config.first, self._config.current)
+        answer = pb.Reloaded(agents=len(self._registry.active()), flaws=flaws, restart=restart)
+        answer.changed.extend(map(clean, changed(written, self._config.written)))
+        answer.changed_agents.extend(turnover(agents, now))
+        reply.send(pb.ServerMessage(reloaded=answer))
+
+    async def backup(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("make a backup")
+        path = message.backup.path
+        if not os.path.isabs(path):
+            raise BadRequest("the backup needs an absolute path", fix="Give the whole path of the file to write.")
+        await self._store.backup(path)
+        size = os.path.getsize(path)  # noqa: ASYNC240 — one stat, after a backup
+        reply.send(pb.ServerMessage(backed_up=pb.BackedUp(path=path, bytes=size)))
+
+    async def check(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("examine the daemon")
+        findings = [
+            pb.Finding(level="error", check="store", message=problem, fix="Restore a backup with `moot restore`.")
+            for problem in await self._store.check()
+        ]
+        if not findings:
+            findings.append(pb.Finding(level="ok", check="store", message="The store is whole."))
+        report = await asyncio.to_thread(self._sandbox)
+        level = "ok" if report.confined else ("warning" if report.usable else "error")
+        findings.append(pb.Finding(level=level, check="sandbox", message=report.sentence(), fix=report.fix))
+        findings.extend(
+            pb.Finding(
+                level="error", check="config", message=clean(str(flaw)), fix="Mend the file, then `moot reload`."
+            )
+            for flaw in (*self._config.flaws, *self._registry.flaws)
+        )
+        findings.extend(
+            pb.Finding(level="error", check="tools", message=clean(str(flaw)), fix="Mend the file, then `moot reload`.")
+            for flaw in self._tool_flaws()
+        )
+        if later := waiting(self._config.first, self._config.current):
+            told = f"Not in force until the next start: {', '.join(later)}."
+            findings.append(pb.Finding(level="warning", check="daemon", message=told, fix="Run: moot down, moot up"))
+        reply.send(pb.ServerMessage(checked=pb.Checked(findings=findings)))
+
+    def _no_agent(self, name: str, principal: Principal) -> MootError:
+        flaw = next((flaw for flaw in self._registry.flaws if Path(flaw.path).parent.name == name), None)
+        if flaw is not None:
+            # Where the owner keeps files is for the owner.
+            why = clean(str(flaw)) if principal.is_owner else "its file is broken"
+            fix = "Mend the file; `moot agent validate` says where."
+            return ConfigError(f"the agent {name!r} cannot be used: {why}", fix=fix)
+        return NotFound(f"there is no agent {name!r}", fix="See which there are: `moot agents`.")
+
+    def _tools_of(self, model: str) -> str:
+        try:
+            return self._catalog().get(model).tools
+        except MootError:
+            return ""
+
+    def _agent(self, agent: Agent, principal: Principal) -> pb.AgentInfo:
+        info = pb.AgentInfo(
+            name=agent.name,
+            description=agent.description,
+            model=agent.model or self._config.current.default_model,
+            source=agent.source,
+            status=agent.status,
+            priority=agent.source.priority,
+            prefixes=agent.prefixes,
+            all_tools=agent.prefixes is None,
+            keywords=agent.keywords,
+            capabilities=agent.capabilities,
+            accepts=agent.accepts,
+            returns=agent.returns,
+            cannot_do=agent.cannot_do,
+            always_include=agent.always_include,
+            session_isolation=agent.session_isolation,
+            denied=agent.denied,
+            model_tools=self._tools_of(agent.model),
+        )
+        if principal.is_owner:
+            info.path = clean(agent.path)
+            info.warnings.extend(clean(str(each)) for each in agent.warnings)
+        return info
+
+
+def _rss() -> int:
+    try:
+        with open("/proc/self/statm", encoding="ascii") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0

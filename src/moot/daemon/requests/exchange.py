@@ -1,0 +1,331 @@
+"""One client's requests: who asks, where the answers go, and what happens when it does not keep up."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from moot import __version__
+from moot.daemon.principal import Principal, Principals
+from moot.domain.errors import BadRequest, Busy, MootError, Unauthorized
+from moot.domain.events import Event, Gap
+from moot.engine.supervisor import Supervisor
+from moot.wire import moot_pb2 as pb
+from moot.wire.codec import PROTOCOL_VERSION, check_client, request_id_field
+from moot.wire.events import error_message
+
+logger = logging.getLogger(__name__)
+
+# A kill or an answer to a question finds room even where everything else is taken.
+_URGENT = frozenset({"kill", "stop_run", "reply_to_ask"})
+_URGENT_ROOM = 64
+# How long a connection whose token was revoked has to read why.
+REVOKED_GRACE_SECONDS = 2.0
+
+# Enough for a Hello; whoever has not said who it is makes us hold no more.
+GREETING_BYTES = 64 * 1024
+TOKEN_FIX = (
+    "Make a token with `moot tokens new NAME` on the daemon's machine; the command reads it from MOOT_TOKEN, any other"
+    " client sends it in Hello."
+)
+
+
+def revocation() -> Unauthorized:
+    return Unauthorized("the token of this connection was revoked", fix="Ask the owner for a new one.")
+
+
+class FellBehind(Busy):
+    type = "fell_behind"
+
+
+class Reply(Protocol):
+    """Where the answers to one request go. Nothing here blocks, and nothing raises once the client is gone."""
+
+    @property
+    def closed(self) -> asyncio.Event:
+        """Set once nothing sent here will arrive: the client is gone, or its stream fell behind."""
+        ...
+
+    def send(self, message: pb.ServerMessage) -> None:
+        """Send one message, stamped with the request's id."""
+        ...
+
+    def event(self, event: Event) -> bool:
+        """Send an event of the stream. False once the reader is gone or fell behind: stop sending."""
+        ...
+
+    def notify(self, item: Event | Gap) -> bool:
+        """Send an event to a subscriber. False while the reader is behind: send it again after `on_drain`."""
+        ...
+
+    def on_drain(self, callback: Callable[[], None]) -> None:
+        """Call back whenever there is room again after `notify` returned False."""
+        ...
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call back, once, when `closed` is set; at once if it is already."""
+        ...
+
+
+class Handles(Protocol):
+    """Answers requests. `handle` returns when the request is answered whole, its stream included."""
+
+    async def handle(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None: ...
+
+
+class Stoppable(Protocol):
+    def stop(self) -> None:
+        """Close after what has been written."""
+        ...
+
+    def abort(self) -> None:
+        """Close now."""
+        ...
+
+
+class Listener(Protocol):
+    """A door that is open. `address` is where, as it was bound."""
+
+    @property
+    def address(self) -> str: ...
+
+    def stop_accepting(self) -> None:
+        """Take no new connections; the open ones go on."""
+        ...
+
+    async def close(self) -> None:
+        """Leave nothing behind, once Serving.close has closed the connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What every listener hands its connections."""
+
+    handlers: Handles
+    tasks: Supervisor
+    principals: Principals
+    in_flight: int = 256
+    max_unsent: int = 8 * 1024 * 1024
+    max_strangers: int = 64
+    connections: set[Stoppable] = field(default_factory=set)
+    # Those that have not said who they are, the oldest first.
+    strangers: dict[object, Stoppable] = field(default_factory=dict)
+
+    def meet(self, connection: Stoppable) -> None:
+        """A connection has yet to say who it is. Where there are too many, the one that has had longest goes."""
+        self.strangers[connection] = connection
+        if len(self.strangers) > self.max_strangers:
+            self.strangers.pop(next(iter(self.strangers))).abort()
+
+    async def close(self, *, grace: float = 2.0) -> None:
+        """Close every connection after what has been written to it, or at once when the grace is over."""
+        for connection in tuple(self.connections):
+            connection.stop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                while self.connections:  # noqa: ASYNC110  (each leaves by itself; this happens once in a lifetime)
+                    await asyncio.sleep(0.01)
+        for connection in tuple(self.connections):
+            connection.abort()
+
+
+class Outlet(Protocol):
+    """The sending side of a connection, whatever its encoding. Events are refused once too much is unread."""
+
+    def put(self, message: pb.ServerMessage) -> None: ...
+    def put_event(self, event: Event, reply: "LiveReply") -> bool: ...
+    def put_notice(self, item: Event | Gap, reply: "LiveReply") -> bool: ...
+    def stop(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class LiveReply:
+    """A Reply on an Outlet."""
+
+    __slots__ = ("_callbacks", "_outlet", "closed", "drained", "request_id", "suffix")
+
+    def __init__(self, outlet: Outlet, request_id: int) -> None:
+        self._outlet = outlet
+        self._callbacks: list[Callable[[], None]] = []
+        self.drained: Callable[[], None] | None = None
+        self.closed = asyncio.Event()
+        self.request_id = request_id
+        self.suffix = request_id_field(request_id)
+
+    def send(self, message: pb.ServerMessage) -> None:
+        if not self.closed.is_set():
+            message.request_id = self.request_id
+            self._outlet.put(message)
+
+    def fail(self, error: MootError) -> None:
+        self.send(pb.ServerMessage(error=error_message(error)))
+
+    def event(self, event: Event) -> bool:
+        if self.closed.is_set():
+            return False
+        return self._outlet.put_event(event, self) or self._fell_behind()
+
+    def notify(self, item: Event | Gap) -> bool:
+        return not self.closed.is_set() and self._outlet.put_notice(item, self)
+
+    def on_drain(self, callback: Callable[[], None]) -> None:
+        self.drained = callback
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        if self.closed.is_set():
+            callback()
+        else:
+            self._callbacks.append(callback)
+
+    def close(self) -> None:
+        self.closed.set()
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def _fell_behind(self) -> bool:
+        """Say so, once, and let go."""
+        self.fail(
+            FellBehind(
+                "this stream was ended because its events were not read fast enough",
+                fix="The run goes on: attach to it again, and read while it speaks.",
+            )
+        )
+        self.close()
+        return False
+
+
+@asynccontextmanager
+async def failures_answered(what: str, reply: Reply) -> AsyncIterator[None]:
+    """Turn what goes wrong inside into the request's answer; this is the edge, nothing passes it."""
+    try:
+        yield
+    except MootError as error:
+        reply.send(pb.ServerMessage(error=error_message(error)))
+    except Exception:
+        logger.exception("%s failed", what)
+        failure = MootError("the daemon failed at this request", fix="See its log; `moot doctor` may know more.")
+        reply.send(pb.ServerMessage(error=error_message(failure)))
+
+
+async def answer(handlers: Handles, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+    async with failures_answered(str(message.WhichOneof("message")), reply):
+        await handlers.handle(message, principal, reply)
+
+
+class Exchange:
+    """The requests of one connection: who asks, what is in flight, and how each is answered."""
+
+    def __init__(self, serving: Serving, outlet: Outlet, *, principal: Principal | None, name: str) -> None:
+        self.serving = serving
+        self.principal = principal
+        self.name = name
+        self._outlet = outlet
+        self._replies: set[LiveReply] = set()
+        self._in_flight = 0
+        self._unwatch: Callable[[], None] | None = None
+        self._closed = False
+
+    def accept(self, message: pb.ClientMessage) -> asyncio.Task[None] | None:
+        """Start answering a request; what is wrong with it is its answer.
+
+        Returns the task of a Hello: it decides who the next request is from, so the next must wait for it.
+        """
+        if self._closed:
+            # Nobody is there any more, or somebody whose token was revoked.
+            return None
+        reply = LiveReply(self._outlet, message.request_id)
+        try:
+            kind = check_client(message)
+            if kind == "ping":
+                reply.send(pb.ServerMessage(pong=pb.Pong()))
+                return None
+            self._check(kind)
+        except MootError as error:
+            reply.fail(error)
+            return None
+        self._in_flight += 1
+        self._replies.add(reply)
+        task = self.serving.tasks.start(f"{self.name} {kind}", self._answer(kind, message, reply))
+        return task if kind == "hello" else None
+
+    def _check(self, kind: str) -> None:
+        if self.principal is None and kind != "hello":
+            raise Unauthorized("say hello with a token first", fix=TOKEN_FIX)
+        room = self.serving.in_flight + (_URGENT_ROOM if kind in _URGENT else 0)
+        if self._in_flight >= room:
+            raise Busy(
+                f"{self._in_flight} requests are in flight on this connection",
+                fix="Wait for some answers, or open another connection.",
+            )
+
+    def close(self) -> None:
+        """The client is gone: whoever sends to it is told, and its runs go on."""
+        self._closed = True
+        self.serving.strangers.pop(self._outlet, None)
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+        for reply in tuple(self._replies):
+            reply.close()
+        self._replies.clear()
+
+    def drained(self) -> None:
+        """The client has read what was refused room before: subscribers go on."""
+        for reply in tuple(self._replies):
+            if reply.drained is not None:
+                reply.drained()
+
+    def admit(self, principal: Principal) -> None:
+        """From now on the connection is this principal's, until its token is revoked."""
+        # The client may have left, or lost the token it had, while this one was looked up.
+        if self._closed:
+            return
+        if self._unwatch is not None:
+            self._unwatch()
+        self.principal = principal
+        self.serving.strangers.pop(self._outlet, None)
+        self._unwatch = self.serving.principals.watch(principal, self._revoked)
+
+    async def _answer(self, kind: str, message: pb.ClientMessage, reply: LiveReply) -> None:
+        try:
+            if kind == "hello":
+                async with failures_answered(f"{self.name} {kind}", reply):
+                    await self._welcome(message.hello, reply)
+            elif self.principal is not None:
+                await answer(self.serving.handlers, message, self.principal, reply)
+        finally:
+            self._in_flight -= 1
+            self._replies.discard(reply)
+
+    async def _welcome(self, hello: pb.Hello, reply: LiveReply) -> None:
+        if hello.version > PROTOCOL_VERSION:
+            raise BadRequest(
+                f"protocol version {hello.version} is not spoken here; {PROTOCOL_VERSION} is",
+                fix="Use a client of this daemon's version, or update the daemon.",
+            )
+        if hello.token:
+            self.admit(await self.serving.principals.find(hello.token))
+        elif self.principal is None:
+            raise Unauthorized("no token", fix=TOKEN_FIX)
+        if self._closed or self.principal is None:
+            return
+        principal = self.principal
+        welcome = pb.Welcome(
+            version=PROTOCOL_VERSION,
+            daemon_version=__version__,
+            principal=principal.name,
+            default_sender=principal.default_sender,
+        )
+        reply.send(pb.ServerMessage(welcome=welcome))
+
+    def _revoked(self) -> None:
+        self.principal = None
+        self.close()
+        self._outlet.put(pb.ServerMessage(error=error_message(revocation())))
+        self._outlet.stop()
+        # Who does not read would otherwise stay for as long as it likes.
+        asyncio.get_running_loop().call_later(REVOKED_GRACE_SECONDS, self._outlet.abort)

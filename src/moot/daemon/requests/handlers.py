@@ -1,0 +1,106 @@
+"""Which function answers which request: one table, complete by test."""
+
+from collections.abc import Awaitable, Callable
+
+from moot.daemon.principal import Principal
+from moot.daemon.requests.asks import AskRequests
+from moot.daemon.requests.conversations import Conversations
+from moot.daemon.requests.daemon_info import House
+from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.jobs import JobRequests
+from moot.daemon.requests.mcp import McpRequests
+from moot.daemon.requests.records import Records
+from moot.daemon.requests.runs import RunRequests
+from moot.daemon.requests.secrets import SecretRequests
+from moot.daemon.requests.talk import Talk
+from moot.daemon.requests.team_info import Roster
+from moot.daemon.requests.traces import TraceRequests
+from moot.domain.errors import BadRequest
+from moot.wire import moot_pb2 as pb
+
+Handler = Callable[[pb.ClientMessage, Principal, Reply], Awaitable[None]]
+
+
+class Handlers:
+    def __init__(  # noqa: PLR0913 — whoever answers, each by name
+        self,
+        *,
+        talk: Talk,
+        conversations: Conversations,
+        records: Records,
+        house: House,
+        asks: AskRequests,
+        secrets: SecretRequests,
+        mcp: McpRequests,
+        roster: Roster,
+        runs: RunRequests,
+        jobs: JobRequests,
+        traces: TraceRequests,
+    ) -> None:
+        self.table: dict[str, Handler] = {
+            "send": talk.send,
+            "stream": talk.stream,
+            "attach": talk.attach,
+            "kill": talk.kill,
+            "compact": talk.compact,
+            "reply_to_ask": talk.reply_to_ask,
+            "subscribe_events": talk.subscribe_events,
+            "list_conversations": conversations.list_conversations,
+            "list_active_conversations": conversations.list_active_conversations,
+            "get_history": records.get_history,
+            "list_archives": records.list_archives,
+            "get_archive": records.get_archive,
+            "recall": records.recall,
+            "export": records.export,
+            "import": records.import_,
+            "delete": records.delete,
+            "get_usage": records.get_usage,
+            "list_agents": house.list_agents,
+            "get_agent": house.get_agent,
+            "get_agent_status": roster.get_agent_status,
+            "list_agent_tools": roster.list_agent_tools,
+            "start_run": runs.start_run,
+            "list_runs": runs.list_runs,
+            "get_run": runs.get_run,
+            "attach_run": runs.attach_run,
+            "wait_runs": runs.wait_runs,
+            "stop_run": runs.stop_run,
+            "get_run_history": runs.get_run_history,
+            "list_jobs": jobs.list_jobs,
+            "stop_job": jobs.stop_job,
+            "list_traces": traces.list_traces,
+            "get_trace": traces.get_trace,
+            "get_trace_health": traces.get_trace_health,
+            "list_models": house.list_models,
+            "test_model": house.test_model,
+            "list_tokens": house.list_tokens,
+            "new_token": house.new_token,
+            "revoke_token": house.revoke_token,
+            "list_asks": asks.list_asks,
+            "decide_ask": asks.decide_ask,
+            "list_rules": asks.list_rules,
+            "delete_rule": asks.delete_rule,
+            "list_hooks": asks.list_hooks,
+            "trust": records.trust,
+            "set_secret": secrets.set_secret,
+            "list_secrets": secrets.list_secrets,
+            "remove_secret": secrets.remove_secret,
+            "audit_secrets": secrets.audit_secrets,
+            "list_mcp": mcp.list_mcp,
+            "approve_mcp": mcp.approve_mcp,
+            "get_stats": house.get_stats,
+            "reload": house.reload,
+            "backup": house.backup,
+            "check": house.check,
+            "ping": _ping,
+        }
+
+    async def handle(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        handler = self.table.get(message.WhichOneof("message") or "")
+        if handler is None:
+            raise BadRequest("this message says nothing the daemon knows", fix="See docs/protocol.md.")
+        await handler(message, principal, reply)
+
+
+async def _ping(_message: pb.ClientMessage, _principal: Principal, reply: Reply) -> None:
+    reply.send(pb.ServerMessage(pong=pb.Pong()))

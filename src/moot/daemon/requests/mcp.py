@@ -1,0 +1,64 @@
+"""Requests about MCP servers: what they offer, and the owner's word on what changed in it."""
+
+from moot.daemon.principal import Principal
+from moot.daemon.requests.exchange import Reply
+from moot.domain.errors import MootError
+from moot.domain.mcp import McpConfig
+from moot.tools.mcp.servers import McpServers
+from moot.wire import moot_pb2 as pb
+
+
+class McpRequests:
+    def __init__(self, servers: McpServers) -> None:
+        self._servers = servers
+
+    async def list_mcp(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("see the MCP servers")
+        asked = message.list_mcp
+        names = [asked.name] if asked.name else self._servers.names()
+        if asked.connect:
+            await self._connect(asked.name)
+        servers = [self._info(self._servers.config(name)) for name in names]
+        reply.send(pb.ServerMessage(mcp_list=pb.McpList(servers=servers)))
+
+    async def approve_mcp(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("approve tools of an MCP server")
+        asked = message.approve_mcp
+        agreed = await self._servers.approve(asked.name, asked.tool)
+        reply.send(pb.ServerMessage(mcp_approved=pb.McpApproved(tools=[offer.tool for offer in agreed])))
+
+    async def _connect(self, name: str) -> None:
+        try:
+            await self._servers.refresh(name)
+        except MootError:
+            # The answer tells it as the server's problem, beside what was known of it before.
+            if not name or not self._servers.problem(name):
+                raise
+
+    def _info(self, config: McpConfig) -> pb.McpServerInfo:
+        tools = [
+            pb.McpToolInfo(
+                tool=offer.tool,
+                name=offer.name,
+                description=offer.description,
+                state=offer.state,
+                reason=offer.reason,
+                safety=config.tools.get(offer.tool, config.safety),
+            )
+            for offer in self._servers.offers(config.name)
+        ]
+        return pb.McpServerInfo(
+            name=config.name,
+            target=config.url or " ".join((config.command, *config.args)),
+            enabled=config.enabled,
+            problem=self._servers.problem(config.name),
+            tools=tools,
+            sandbox=self._sandbox(config),
+        )
+
+    def _sandbox(self, config: McpConfig) -> str:
+        if config.url:
+            return ""
+        if not self._servers.boxed(config.name):
+            return "none"
+        return "sandbox with network" if config.network else "sandbox"

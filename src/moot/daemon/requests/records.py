@@ -1,0 +1,337 @@
+"""Requests about what is remembered: histories, archives, recall, export and import, usage, deletion."""
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Protocol
+
+from moot.daemon.principal import Principal
+from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.pages import page
+from moot.daemon.workspaces import Workspaces
+from moot.domain.agent_run import AgentRun
+from moot.domain.conversation import Archive, ConversationKey, Recollection
+from moot.domain.doomed import Doomed
+from moot.domain.errors import BadRequest, Conflict, NotFound
+from moot.domain.masks import changed_json
+from moot.domain.message import Entry, Message, Role, ToolCall
+from moot.domain.ports import Clock, Store
+from moot.domain.run import Run
+from moot.domain.usage import Spend
+from moot.engine.doors import Doors
+from moot.engine.lanes import Ticket
+from moot.engine.runs import Runs
+from moot.tools.exec.jobs import Jobs
+from moot.wire import moot_pb2 as pb
+from moot.wire.events import tool_call
+from moot.wire.jsonl import import_lines
+from moot.wire.jsonl_export import export_part
+
+_RECALLED = 5
+_LONGEST_QUERY = 4096
+# Whose words an imported line is that names nobody.
+_IMPORTED = "import"
+
+
+class Mates(Protocol):
+    """What is known of teammates: what they took, and which are at work."""
+
+    async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]: ...
+    async def not_ended(self) -> list[AgentRun]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What a conversation has beside what is stored of it."""
+
+    jobs: Jobs
+    # Open asks and rules are in memory too.
+    reload_asks: Callable[[], Awaitable[None]]
+    # Takes out of a text the secrets that Moot holds.
+    redact: Callable[[str], str]
+    mates: Mates
+    workspaces: Workspaces
+    # A tool call in one line for a person, where its tool can say it.
+    line: Callable[[ToolCall], str]
+
+
+class Records:
+    def __init__(self, *, store: Store, runs: Runs, doors: Doors, clock: Clock, beside: Beside) -> None:
+        self._store = store
+        self._runs = runs
+        self._doors = doors
+        self._clock = clock
+        self._beside = beside
+
+    async def get_history(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.get_history
+        reply.send(pb.ServerMessage(history=await self.history(_key(asked, principal), asked)))
+
+    async def history(self, key: ConversationKey, asked: pb.GetHistoryMsg, *, run_id: str = "") -> pb.History:
+        """What was said there, or in one run there, as far as asked for. Whoever calls has checked whose it is."""
+        loaded = await self._store.load(key)
+        if loaded is None:
+            raise _no_conversation(key)
+        archives = await self._store.archives(key) if asked.all else []
+        found = list(await self._store.entries(key) if asked.all else loaded.entries)
+        own = [entry for entry in found if run_id in ("", entry.run_id)]
+        first = own[-asked.newest :][0].seq if asked.newest and own else asked.first_seq
+        runs = await self._store.runs(key, first_seq=first)
+        # A run that has ended by now has its reply there too: a turn told as over is told whole.
+        archived = loaded.archive.last_seq if loaded.archive is not None and not asked.all else 0
+        found += await self._store.entries(key, first=(found[-1].seq if found else archived) + 1)
+        wanted = [entry for entry in found if entry.seq >= first and run_id in ("", entry.run_id)]
+        entries, next_seq = page(wanted, asked.first_seq)
+        history = pb.History(
+            messages=self._said(_messages(entries, runs, archives)),
+            title=loaded.conversation.title,
+            cwd=loaded.conversation.cwd,
+            queued=self._queued(key),
+            next_seq=next_seq,
+        )
+        if loaded.archive is not None:
+            history.summary, history.summary_title = loaded.archive.summary, loaded.archive.title
+        return history
+
+    def _said(self, messages: list[pb.HistoryMessage]) -> list[pb.HistoryMessage]:
+        """The messages, with their tool calls in the words of the tools."""
+        for call in (call for message in messages for call in message.tool_calls):
+            call.line = self._beside.line(ToolCall(id=call.call_id, name=call.name, arguments=call.arguments))
+        return messages
+
+    async def list_archives(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        key = await self._known(_key(message.list_archives, principal))
+        archives = [_archive(archive) for archive in await self._store.archives(key)]
+        reply.send(pb.ServerMessage(archive_list=pb.ArchiveList(archives=archives)))
+
+    async def get_archive(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        key = await self._known(_key(message.get_archive, principal))
+        number = message.get_archive.number
+        found = [archive for archive in await self._store.archives(key) if archive.number == number]
+        if not found:
+            raise NotFound(f"there is no archive {number}", fix="See which there are with `moot archives`.")
+        whole = await self._store.entries(key, first=found[0].first_seq, last=found[0].last_seq)
+        entries, next_seq = page(whole, message.get_archive.first_seq)
+        runs = await self._store.runs(key, first_seq=found[0].first_seq)
+        info = _archive(found[0], self._said(_messages(entries, runs, found)))
+        info.next_seq = next_seq
+        reply.send(pb.ServerMessage(archive=info))
+
+    async def recall(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.recall
+        key = await self._known(_key(asked, principal))
+        if not asked.query.strip():
+            raise BadRequest("the query is empty", fix="Say what to look for.")
+        if len(asked.query) > _LONGEST_QUERY:
+            raise BadRequest(f"the query is longer than {_LONGEST_QUERY} characters", fix="Look for a few words.")
+        limit = min(asked.limit or _RECALLED, 50)
+        found = await self._store.recall(key, asked.query, limit=limit, now=self._clock.now())
+        archives = [_archive(each.archive, self._said(_passages(each))) for each in found]
+        reply.send(pb.ServerMessage(recalled=pb.Recalled(archives=archives)))
+
+    async def export(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        key = _key(message.export, principal)
+        loaded = await self._store.load(key)
+        if loaded is None:
+            raise _no_conversation(key)
+        whole = await self._store.entries(key, first=max(1, message.export.first_seq))
+        entries, next_seq = page(whole, 0)
+        jsonl = export_part(loaded.conversation, entries, await self._store.archives(key))
+        reply.send(pb.ServerMessage(exported=pb.Exported(jsonl=jsonl, messages=len(entries), next_seq=next_seq)))
+
+    async def import_(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = getattr(message, "import")
+        if asked.path:
+            principal.demand_owner("import a file of this machine")
+        if asked.trust:
+            principal.demand_owner("trust what is imported")
+        jsonl = await asyncio.to_thread(_file_text, asked.path) if asked.path else asked.jsonl
+        imported = await asyncio.to_thread(import_lines, jsonl, agent=asked.agent, sender=asked.sender)
+        if not imported.messages:
+            told = imported.skipped[0] if imported.skipped else "it is empty"
+            raise BadRequest(f"there is no message to import: {told}", fix="Give a file that `moot export` wrote.")
+        agent, sender = imported.conversation.key
+        # A file may name no sender, and then it is the caller's own; one it names must be the caller's too.
+        key = ConversationKey(self._doors.agent(agent).name, principal.sender(sender))
+        if self._runs.busy(key):
+            raise Conflict(f"a run is going on in the conversation with {key.agent}", fix="Wait for it, or kill it.")
+        conversation = replace(imported.conversation, key=key)
+        # Whoever wrote the file is a stranger: it may leave out whose words it holds.
+        unmarked = frozenset[str]() if asked.trust else frozenset({_IMPORTED})
+        masked = partial(_masked, redact=self._beside.redact, unmarked=unmarked)
+        # There may be much of it, and nobody else is to wait.
+        messages = await asyncio.to_thread(lambda: [(masked(each), at) for each, at in imported.messages])
+        archives = [replace(each, taint=each.taint or unmarked) for each in imported.archives]
+
+        async def write(_ticket: Ticket) -> None:
+            await self._store.restore_conversation(conversation, messages, archives)
+            self._runs.histories.drop(key)
+
+        await self._runs.alone(key, "import", write)
+        answer = pb.Imported(
+            agent=key.agent,
+            sender=key.sender,
+            messages=len(imported.messages),
+            archives=len(imported.archives),
+            skipped=list(imported.skipped),
+        )
+        reply.send(pb.ServerMessage(imported=answer))
+
+    async def delete(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        key = await self._known(_key(message.delete, principal))
+        confirmed = message.delete.confirm
+        if confirmed and self._runs.busy(key):
+            raise Conflict(f"a run is going on in the conversation with {key.agent}", fix="Wait for it, or kill it.")
+        at_work = [run.id for run in await self._beside.mates.not_ended() if run.root == key] if confirmed else []
+        if at_work:
+            fix = f"Wait for them, or stop them: moot stop {' '.join(at_work)}"
+            raise Conflict(f"teammates are at work for the conversation with {key.agent}", fix=fix)
+
+        jobs = self._beside.jobs.running(key)
+
+        files = await self._beside.workspaces.count(key)
+
+        async def remove(_ticket: Ticket) -> Doomed:
+            await self._beside.jobs.stop(key, tree=True)
+            # First, so that a deletion that is cut short can be seen and made again.
+            await self._beside.workspaces.remove(key)
+            gone = await self._store.delete(key)
+            self._runs.histories.drop(key)
+            await self._beside.reload_asks()
+            return gone
+
+        doomed = await (self._runs.alone(key, "deletion", remove) if confirmed else self._store.doom(key))
+        reply.send(pb.ServerMessage(deleted=pb.Deleted(**asdict(doomed), jobs=jobs, files=files, deleted=confirmed)))
+
+    async def trust(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("take what strangers said as trusted")
+        key = _key(message.trust, principal)
+        # As of now, before anything is waited for: what a run in flight reads from here on was not seen by the owner.
+        history = self._runs.histories.peek(key)
+        said = (history.last_seq, history.taint) if history is not None else None
+        found = await self._store.conversations(agent=key.agent, sender=key.sender)
+        if not found:
+            raise _no_conversation(key)
+        last, strangers = said or (found[0].last_seq, found[0].taint)
+        await self._store.trust(key, last=last)
+        self._runs.histories.trust(key, last)
+        reply.send(pb.ServerMessage(trusted=pb.Trusted(taint=",".join(sorted(strangers)))))
+
+    async def get_usage(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.get_usage
+        spent = await self._store.spend(agent=asked.agent, sender=asked.sender)
+        spent += await self._beside.mates.spend(agent=asked.agent, sender=asked.sender)
+        infos = [
+            pb.UsageInfo(
+                agent=each.agent,
+                sender=each.sender,
+                model=each.model,
+                runs=each.runs,
+                prompt=each.usage.prompt,
+                completion=each.usage.completion,
+                cache_hit=each.usage.cache_hit,
+                reasoning=each.usage.reasoning,
+                cost=each.cost,
+                root_agent=each.root,
+            )
+            for each in spent
+            if principal.owns(each.sender)
+        ]
+        reply.send(pb.ServerMessage(usage=pb.UsageList(usage=infos)))
+
+    async def _known(self, key: ConversationKey) -> ConversationKey:
+        if not await self._store.conversations(agent=key.agent, sender=key.sender):
+            raise _no_conversation(key)
+        return key
+
+    def _queued(self, key: ConversationKey) -> list[str]:
+        lane = next((lane for lane in self._runs.lanes() if lane.key == key), None)
+        waiting = lane.waiting if lane is not None else ()
+        return [ticket.request.content for ticket in waiting if ticket.request is not None]
+
+
+def _masked(message: Message, redact: Callable[[str], str], unmarked: frozenset[str]) -> Message:
+    """A message of a file without secrets, as the words of strangers where it names none itself."""
+    calls = tuple(replace(call, arguments=changed_json(call.arguments, redact)) for call in message.tool_calls)
+    return replace(message, content=redact(message.content), tool_calls=calls, taint=message.taint or unmarked)
+
+
+_Keyed = (
+    pb.GetHistoryMsg | pb.TrustMsg | pb.ListArchivesMsg | pb.GetArchiveMsg | pb.RecallMsg | pb.ExportMsg | pb.DeleteMsg
+)
+
+
+def _key(message: _Keyed, principal: Principal) -> ConversationKey:
+    return ConversationKey(message.agent, principal.reach(message.sender))
+
+
+def _file_text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            return file.read()
+    except UnicodeDecodeError:
+        raise BadRequest(f"{path} is not UTF-8 text", fix="Give a file that `moot export` wrote.") from None
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be read: {error.strerror}", fix="Check the path.") from None
+
+
+def _no_conversation(key: ConversationKey) -> NotFound:
+    return NotFound(
+        f"{key.agent} has no conversation with {key.sender}", fix="See which there are with `moot conversations`."
+    )
+
+
+def _archive(archive: Archive, messages: Sequence[pb.HistoryMessage] = ()) -> pb.ArchiveInfo:
+    return pb.ArchiveInfo(
+        number=archive.number,
+        title=archive.title,
+        summary=archive.summary,
+        archived_at=archive.archived_at,
+        first_seq=archive.first_seq,
+        last_seq=archive.last_seq,
+        messages=list(messages),
+    )
+
+
+def _messages(entries: Sequence[Entry], runs: Sequence[Run], archives: Sequence[Archive]) -> list[pb.HistoryMessage]:
+    """The entries, each user message with how its turn ended: an interruption is told where it happened."""
+    ended = {run.user_seq: run for run in runs if run.end is not None}
+    by_end = sorted(archives, key=lambda archive: archive.last_seq)
+    ends = [archive.last_seq for archive in by_end]
+    messages: list[pb.HistoryMessage] = []
+    for entry in entries:
+        info = _message(entry, ended.get(entry.seq))
+        place = bisect_left(ends, entry.seq)
+        if place < len(ends) and by_end[place].first_seq <= entry.seq:
+            info.archive = by_end[place].number
+        messages.append(info)
+    return messages
+
+
+def _passages(found: Recollection) -> list[pb.HistoryMessage]:
+    messages = _messages(found.entries, (), (found.archive,))
+    for message, passage in zip(messages, found.passages, strict=True):
+        message.offset, message.length = passage.start, len(message.content)
+        message.content = message.content[passage.start : passage.end]
+    return messages
+
+
+def _message(entry: Entry, run: Run | None) -> pb.HistoryMessage:
+    message = entry.message
+    info = pb.HistoryMessage(
+        seq=entry.seq,
+        role=message.role,
+        content=message.content,
+        agent=message.agent,
+        tool_calls=[tool_call(call) for call in message.tool_calls],
+        tool_call_id=message.tool_call_id,
+        created_at=entry.created_at,
+        is_error=message.is_error,
+        taint=",".join(sorted(message.taint)),
+        thinking="\n\n".join(thinking.text for thinking in message.thinking if thinking.text),
+    )
+    if run is not None and run.end is not None and message.role is Role.USER:
+        info.outcome, info.error = run.end.outcome, run.end.error
+    return info

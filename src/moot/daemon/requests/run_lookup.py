@@ -1,0 +1,122 @@
+"""Runs as they are found: those that go on in one picture, those that have ended as they are kept."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from moot.daemon.principal import Principal
+from moot.daemon.requests.run_info import (
+    Moment,
+    add_needs,
+    agent_run_info,
+    ended_info,
+    ended_turn_info,
+    turn_info,
+)
+from moot.domain.agent_run import AgentRun
+from moot.domain.errors import BadRequest, NotFound
+from moot.domain.ports import Clock, Store
+from moot.engine.asks import Asks
+from moot.engine.runs import Runs
+from moot.multiagent.teammates.teammates import Teammates
+from moot.wire import moot_pb2 as pb
+
+MOST_ENDED = 500
+# A shorter beginning of an id could soon mean another run.
+_SHORTEST = 6
+_MOST_ALIKE = 64
+_FIX = "See which there are with `moot ps -a`."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Album:
+    """Where runs are found."""
+
+    teammates: Teammates
+    runs: Runs
+    store: Store
+    asks: Asks
+    clock: Clock
+
+    async def picture(self) -> dict[str, pb.RunInfo]:
+        """Every run that has not ended, as it stands."""
+        at = Moment(self.clock.now(), self.clock.monotonic())
+        # The oldest of each run.
+        asks = {ask.run_id: ask for ask in reversed(self.asks.list_pending())}
+        infos: dict[str, pb.RunInfo] = {}
+        tickets = {
+            ticket.request.id: (position, ticket)
+            for lane in self.runs.lanes()
+            for position, ticket in enumerate([lane.active, *lane.waiting])
+            if ticket is not None and ticket.request is not None
+        }
+        for run in self.teammates.live():
+            _, ticket = tickets.pop(run.id, (0, None))
+            infos[run.id] = agent_run_info(run, at, ticket=ticket, ask=asks.get(run.id))
+        for run_id, (position, ticket) in tickets.items():
+            infos[run_id] = turn_info(ticket, at, position=position, ask=asks.get(run_id))
+        add_needs(infos)
+        return infos
+
+    async def info(self, run_id: str, principal: Principal) -> pb.RunInfo:
+        """The run as it stands. One that is not the caller's is not there for them."""
+        picture = await self.picture()
+        info = picture.get(run_id) or await self.stored(run_id)
+        if info is None:
+            info = await self._shortened(run_id, picture, principal)
+        if info is None or not sees(principal, info):
+            raise NotFound(f"there is no run {run_id!r}", fix=_FIX)
+        return info
+
+    async def known(self, run_id: str, picture: Mapping[str, pb.RunInfo]) -> pb.RunInfo:
+        info = picture.get(run_id) or await self.stored(run_id)
+        if info is None:
+            raise NotFound(f"there is no run {run_id!r} any more", fix=_FIX)
+        return info
+
+    async def stored(self, run_id: str) -> pb.RunInfo | None:
+        try:
+            run: AgentRun | None = await self.teammates.find(run_id)
+        except NotFound:
+            run = None
+        if run is not None and run.end is not None:
+            return ended_info(run)
+        turn = await self.store.run(run_id)
+        return ended_turn_info(turn) if turn is not None and turn.end is not None else None
+
+    async def _shortened(
+        self, start: str, picture: Mapping[str, pb.RunInfo], principal: Principal
+    ) -> pb.RunInfo | None:
+        """The one run whose id begins so; one that goes on comes before those that have ended."""
+        if not start:
+            return None
+        ended = await self.ended(principal, MOST_ENDED)
+        turns = [await self.stored(run_id) for run_id in await self.store.run_ids(start, limit=_MOST_ALIKE)]
+        ended |= {info.run_id: info for info in turns if info is not None}
+        for infos in (picture, ended):
+            found = [each for each in infos.values() if each.run_id.startswith(start) and sees(principal, each)]
+            if len(found) > 1 or (found and len(start) < _SHORTEST):
+                named = ", ".join(each.run_id for each in found[:5])
+                raise BadRequest(f"{start!r} could be any of {named}", fix="Give more of the id.")
+            if found:
+                return found[0]
+        return None
+
+    async def ended(self, principal: Principal, limit: int) -> dict[str, pb.RunInfo]:
+        """What ended last, be it a turn, a teammate or work in the background."""
+        infos = [ended_info(run) for run in await self.teammates.ended(principal.owns, limit=limit)]
+        infos += [ended_turn_info(run) for run in await self.store.ended_turns(principal.owns, limit=limit)]
+        infos.sort(key=lambda info: info.ended_at, reverse=True)
+        return {info.run_id: info for info in infos[:limit]}
+
+    async def add_origins(self, infos: dict[str, pb.RunInfo]) -> None:
+        """The runs above those that are shown, so that nobody hangs in the air."""
+        missing = {info.parent for info in infos.values() if info.parent and info.parent not in infos}
+        while missing:
+            found = [await self.stored(run_id) for run_id in missing]
+            infos.update({info.run_id: info for info in found if info is not None})
+            above = {info.parent for info in found if info is not None and info.parent}
+            missing = {run_id for run_id in above if run_id not in infos}
+
+
+def sees(principal: Principal, info: pb.RunInfo) -> bool:
+    return principal.owns(info.root_sender)

@@ -1,0 +1,307 @@
+"""Requests about runs: put one into the background, see them all, join, await and stop them."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from moot.daemon.principal import Principal
+from moot.daemon.requests.exchange import Reply
+from moot.daemon.requests.records import Records
+from moot.daemon.requests.run_info import (
+    BACKGROUND,
+    TURN,
+    in_order,
+    shortened,
+)
+from moot.daemon.requests.run_lookup import MOST_ENDED, Album, sees
+from moot.daemon.requests.talk import Talk, limits_of
+from moot.domain.agent import ROOT
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import BadRequest, Conflict, NotFound
+from moot.domain.events import Event, EventSource, RunBlocked, RunEnded, RunQueued, RunStarted, RunUnblocked
+from moot.domain.ports import Clock, Store, Tool
+from moot.domain.scope import only
+from moot.engine.bus import Bus
+from moot.engine.doors import Doors
+from moot.engine.run_stream import RunStream
+from moot.engine.runs import Runs, repeat_run
+from moot.engine.supervisor import Supervisor
+from moot.multiagent.teammates.spawn_request import Wish
+from moot.multiagent.teammates.teammates import Teammates
+from moot.wire import moot_pb2 as pb
+
+_ENDED = 50
+_MOST_WAITED = 256
+_LONGEST_WAIT = 86_400.0
+_STOP_SECONDS = 5.0
+# What fits into an answer with many runs; one alone is told whole.
+_LISTED_TEXT = 4_000
+_WAITED_TEXT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What requests about runs are answered with."""
+
+    album: Album
+    teammates: Teammates
+    runs: Runs
+    store: Store
+    doors: Doors
+    talk: Talk
+    records: Records
+    tools: Callable[[], Mapping[str, Tool]]
+    # Ends what a conversation left running in the background of its shell.
+    stop: Callable[[ConversationKey], None]
+    clock: Clock
+    supervisor: Supervisor
+    bus: Bus
+
+
+class RunRequests:
+    def __init__(self, desk: Desk) -> None:
+        self._d = desk
+        self._album = desk.album
+
+    # ---- to begin -----------------------------------------------------------------------------
+
+    async def start_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.start_run
+        if asked.cwd:
+            principal.demand_owner("choose the working directory")
+        sender = principal.sender(asked.sender)
+        # A turn of the sender's own would be checked and cleaned in the same way.
+        request = self._d.doors.turn(
+            ConversationKey(asked.agent or ROOT, sender),
+            asked.content,
+            cwd=asked.cwd,
+            limits=limits_of(asked.limits) if asked.HasField("limits") else None,
+            client_message_id=asked.client_message_id,
+        )
+        self._check_tools(request.speaker, asked.tools)
+        wish = Wish(
+            agent=request.speaker,
+            instruction=request.content,
+            allowed_tools=tuple(asked.tools),
+            limits=request.limits,
+        )
+        run = await self._d.teammates.start(
+            wish, owner=sender, cwd=request.cwd, client_message_id=request.client_message_id
+        )
+        reply.send(pb.ServerMessage(run=await self._album.info(run.id, principal)))
+
+    def _check_tools(self, agent: str, patterns: Sequence[str]) -> None:
+        scope = self._d.doors.agent(agent).scope
+        own = sorted(name for name in self._d.tools() if scope.allows(name))
+        for pattern in patterns:
+            if not any(only(pattern).allows(name) for name in own):
+                raise BadRequest(
+                    f"{agent} has no tool {pattern!r}",
+                    fix=f"Name one of: {', '.join(own)}." if own else "Leave the tools out.",
+                )
+
+    # ---- to look ------------------------------------------------------------------------------
+
+    async def list_runs(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.list_runs
+        infos = {run_id: info for run_id, info in (await self._album.picture()).items() if sees(principal, info)}
+        most, more = min(asked.limit or _ENDED, MOST_ENDED), False
+        if asked.all:
+            ended = await self._album.ended(principal, most + 1)
+            more = len(ended) > most
+            infos = {**dict(islice(ended.items(), most)), **infos}
+        await self._album.add_origins(infos)
+        runs = [shortened(info, _LISTED_TEXT) for info in in_order(infos.values())]
+        reply.send(pb.ServerMessage(run_list=pb.RunList(runs=runs, more=more)))
+
+    async def get_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        reply.send(pb.ServerMessage(run=await self._album.info(message.get_run.run_id, principal)))
+
+    async def get_run_history(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.get_run_history
+        info = await self._album.info(asked.run_id, principal)
+        request = pb.GetHistoryMsg(first_seq=asked.first_seq, newest=asked.newest, all=True)
+        # A background run has its conversation to itself: whatever comes there after its end came of it.
+        run_id = "" if info.kind == BACKGROUND else info.run_id
+        try:
+            history = await self._d.records.history(_key(info), request, run_id=run_id)
+        except NotFound:
+            # It has not begun, or what it said is not kept any more; what it was asked is known all the same.
+            history = pb.History(queued=[info.instruction])
+        reply.send(pb.ServerMessage(history=history))
+
+    async def attach_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        info = await self._album.info(message.attach_run.run_id, principal)
+        stream = self._stream(info.run_id)
+        if stream is None and not info.outcome:
+            stream = await self._begun(info, reply)
+        await self._d.talk.follow(stream or await self._repeated(info), reply)
+
+    # ---- to wait and to stop ------------------------------------------------------------------
+
+    async def wait_runs(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.wait_runs
+        if not 1 <= len(asked.run_ids) <= _MOST_WAITED:
+            raise BadRequest(f"between 1 and {_MOST_WAITED} runs can be waited for", fix="Name the runs.")
+        run_ids = [(await self._album.info(run_id, principal)).run_id for run_id in asked.run_ids]
+        deadline = self._d.clock.monotonic() + min(max(0.0, asked.seconds), _LONGEST_WAIT)
+        news = asyncio.Event()
+
+        leave = self._d.bus.observe(lambda _event: news.set(), wants=_changes_a_wait)
+        reply.on_close(news.set)
+        try:
+            while True:
+                news.clear()
+                picture = await self._album.picture()
+                infos = [await self._album.known(run_id, picture) for run_id in run_ids]
+                left = deadline - self._d.clock.monotonic()
+                over = _is_over(infos, any_of_them=asked.any) or (asked.until_asked and _asks(infos, asked.any))
+                if over or left <= 0 or reply.closed.is_set():
+                    told = [shortened(info, _WAITED_TEXT // len(infos)) for info in infos]
+                    reply.send(pb.ServerMessage(run_list=pb.RunList(runs=told, timed_out=not over)))
+                    return
+                await self._news(news, left)
+        finally:
+            leave()
+
+    async def _news(self, news: asyncio.Event, seconds: float) -> None:
+        """Until there are events, a teammate has ended, or the time is up."""
+        # The end of a teammate is published before it counts as ended.
+        live = [run.id for run in self._d.teammates.live()]
+        waits: list[asyncio.Task[object]] = [self._d.supervisor.start("wait for news", _wait(news))]
+        if live:
+            over = self._d.teammates.over(live, seconds=seconds, every=False)
+            waits.append(self._d.supervisor.start("wait for a run", over))
+        try:
+            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+
+    async def stop_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.stop_run
+        info = await self._album.info(asked.run_id, principal)
+        if info.outcome:
+            raise Conflict(
+                f"run {info.run_id} has ended already: {info.outcome}", fix=f"See it with `moot show {info.run_id}`."
+            )
+        picture = await self._album.picture()
+        stopped = [info.run_id] if asked.only else _below(picture, info.run_id)
+        if asked.only:
+            await self._d.teammates.spare(info.run_id)
+        await self._end(info, only=asked.only)
+        await self._d.teammates.over(stopped, seconds=_STOP_SECONDS, every=True)
+        for run_id in stopped:
+            self._d.stop(_key(picture[run_id]))
+        now = await self._album.picture()
+        infos = [await self._album.known(run_id, now) for run_id in stopped]
+        told = [shortened(info, _LISTED_TEXT) for info in in_order(infos)]
+        reply.send(pb.ServerMessage(run_list=pb.RunList(runs=told)))
+
+    async def _end(self, info: pb.RunInfo, *, only: bool) -> None:
+        if info.kind == TURN:
+            await self._stop_turn(info)
+        else:
+            await self._d.teammates.stop(info.run_id, only=only)
+
+    async def _stop_turn(self, info: pb.RunInfo) -> None:
+        if info.position:
+            raise Conflict(
+                f"run {info.run_id} has not begun, it waits in its conversation", fix="Stop the run before it first."
+            )
+        over = asyncio.Event()
+
+        def is_its_end(event: Event) -> bool:
+            return event.source.run_id == info.run_id and isinstance(event.body, RunEnded)
+
+        leave = self._d.bus.observe(lambda _event: over.set(), wants=is_its_end)
+        try:
+            key = ConversationKey(info.root_agent, info.root_sender)
+            # It may have ended by now, and what runs there be another.
+            if self._d.runs.active(key) == info.run_id and self._d.runs.kill(key):
+                async with asyncio.timeout(_STOP_SECONDS):
+                    await over.wait()
+        except TimeoutError:
+            # It was told to stop; how it stands is told as it is.
+            return
+        finally:
+            leave()
+
+    # ---- following ----------------------------------------------------------------------------
+
+    def _stream(self, run_id: str) -> RunStream | None:
+        ticket = self._d.runs.ticket(run_id)
+        return ticket.stream if ticket is not None else None
+
+    async def _begun(self, info: pb.RunInfo, reply: Reply) -> RunStream | None:
+        """The stream of a run in line, once it has begun; none when it is stopped before."""
+        line = [run.id for run in self._d.teammates.live() if self._stream(run.id) is None]
+        begun = asyncio.Event()
+
+        def read(event: Event) -> None:
+            if isinstance(event.body, RunQueued):
+                reply.event(event)
+            begun.set()
+
+        leave = self._d.bus.observe(read, wants=lambda event: event.source.run_id == info.run_id)
+        reply.on_close(begun.set)
+        try:
+            if info.run_id in line:
+                source = EventSource(key=_key(info), root=_key(info), run_id=info.run_id)
+                reply.event(Event(0, 0.0, source, RunQueued(line.index(info.run_id) + 1)))
+            while (stream := self._stream(info.run_id)) is None and self._d.teammates.at_work(info.run_id) is not None:
+                if reply.closed.is_set():
+                    break
+                begun.clear()
+                await self._news(begun, _LONGEST_WAIT)
+            return stream
+        finally:
+            leave()
+
+    async def _repeated(self, info: pb.RunInfo) -> RunStream:
+        """The stream of a run that has ended."""
+        turn = await self._d.store.run(info.run_id)
+        if turn is not None and turn.end is not None:
+            return repeat_run(turn)
+        stream = RunStream(EventSource(key=_key(info), root=_key(info), speaker=info.agent, run_id=info.run_id))
+        run = await self._d.teammates.find(info.run_id)
+        if run.end is None:
+            raise Conflict(f"run {info.run_id} is not there at the moment", fix="Try again in a moment.")
+        # It ended before it began: there is an end to tell and nothing else.
+        stream.publish(RunStarted(run.agent, 0))
+        stream.publish(RunEnded(run.agent, run.end))
+        return stream
+
+
+def _key(info: pb.RunInfo) -> ConversationKey:
+    """The run's own conversation; a turn's is the one a person is in, whoever speaks."""
+    return ConversationKey(info.root_agent if info.kind == TURN else info.agent, info.sender)
+
+
+def _below(infos: Mapping[str, pb.RunInfo], run_id: str) -> list[str]:
+    """The run and all that it set to work and that has not ended."""
+    found = [run_id]
+    for each in found:
+        found += [info.run_id for info in infos.values() if info.parent == each]
+    return found
+
+
+def _is_over(infos: Iterable[pb.RunInfo], *, any_of_them: bool) -> bool:
+    ended = [bool(info.outcome) for info in infos]
+    return any(ended) if any_of_them else all(ended)
+
+
+def _asks(infos: Iterable[pb.RunInfo], any_of_them: bool) -> bool:
+    """Whether the wait cannot end without a person."""
+    needs = [info.needs_person for info in infos if not info.outcome]
+    return bool(needs) and (all(needs) if any_of_them else any(needs))
+
+
+def _changes_a_wait(event: Event) -> bool:
+    """Whether a wait may be over: a run has ended, or is held up by something else than before."""
+    return isinstance(event.body, RunEnded | RunBlocked | RunUnblocked)
+
+
+async def _wait(news: asyncio.Event) -> None:
+    await news.wait()

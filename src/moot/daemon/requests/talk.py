@@ -1,0 +1,165 @@
+"""Requests that make an agent speak or stop: send, stream, attach, kill, compact, reply, subscribe."""
+
+import asyncio
+from collections.abc import Callable
+
+from moot.daemon.principal import Principal
+from moot.daemon.requests.exchange import Reply
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import MootError, NotFound
+from moot.domain.events import Event, EventSource, RunEnded, RunQueued, TextChunk, ThinkingChunk
+from moot.domain.run import Limits, RunEnd, RunRequest
+from moot.engine.asks import Asks
+from moot.engine.bus import Bus
+from moot.engine.doors import Doors
+from moot.engine.run_stream import RunStream, StreamReader
+from moot.engine.runs import Runs, Waiter
+from moot.wire import moot_pb2 as pb
+from moot.wire.events import error_message, send_response
+
+# Beyond this a limit is none, and the store could not keep it.
+_MOST_TOKENS = 2**53
+
+
+class Talk:
+    def __init__(
+        self, *, doors: Doors, runs: Runs, asks: Asks, bus: Bus, stop: Callable[[ConversationKey], None]
+    ) -> None:
+        self._doors = doors
+        self._runs = runs
+        self._asks = asks
+        self._bus = bus
+        # Ends what a conversation left running in the background.
+        self._stop = stop
+
+    async def stream(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        request = self._request(message.stream, principal)
+        await self.follow(await self._runs.submit(request), reply)
+
+    async def send(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        request = self._request(message.send, principal)
+        stream = await self._runs.submit(request)
+        end = await _ended(stream, reply, tell_queued=message.send.tell_queued)
+        if isinstance(end, RunEnd):
+            reply.send(pb.ServerMessage(response=send_response(request.speaker, end)))
+
+    async def attach(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        key = self._key(message.attach, principal)
+        stream = self._runs.stream_of(key)
+        if stream is None:
+            raise NotFound(f"nothing runs in the conversation with {key.agent}", fix="Read it with `moot history`.")
+        await self.follow(stream, reply)
+
+    async def kill(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        key = self._key(message.kill, principal)
+        stopped = self._runs.kill(key)
+        self._stop(key)
+        reply.send(pb.ServerMessage(pong=pb.Pong(stopped=stopped)))
+
+    async def compact(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        key = self._key(message.compact, principal)
+
+        def queued(place: RunQueued) -> None:
+            if message.compact.tell_queued:
+                reply.event(Event(0, 0.0, EventSource(key=key, root=key), place))
+
+        archive = await self._runs.compact(key, Waiter(queued=queued, on_gone=reply.on_close))
+        answer = pb.CompactResponse(summary=archive.summary, title=archive.title, number=archive.number)
+        reply.send(pb.ServerMessage(compact=answer))
+
+    async def reply_to_ask(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.reply_to_ask
+        key = self._key(asked, principal)
+        self._doors.check_content(asked.content, "reply")
+        await self._asks.answer(key, asked.content, by=principal.name, reply_id=asked.client_message_id)
+        reply.send(pb.ServerMessage(pong=pb.Pong()))
+
+    async def subscribe_events(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.subscribe_events
+        left_out = (TextChunk, ThinkingChunk) if asked.without_deltas else ()
+
+        def wants(event: Event) -> bool:
+            # What a teammate does belongs to the conversation it works for.
+            return principal.owns(event.source.root.sender) and not isinstance(event.body, left_out)
+
+        # The first answer says that from here on nothing is missed.
+        reply.send(pb.ServerMessage(pong=pb.Pong(seq=self._bus.seq)))
+        since = asked.since if asked.HasField("since") else None
+        subscription = self._bus.subscribe(reply.notify, wants=wants, since=since)
+        reply.on_drain(subscription.resume)
+        try:
+            await reply.closed.wait()
+        finally:
+            subscription.close()
+
+    def _request(self, message: pb.StreamMsg | pb.SendMsg, principal: Principal) -> RunRequest:
+        if message.cwd:
+            # Refused before anyone looks: else a token could ask which folders of the owner's there are, and read them.
+            principal.demand_owner("choose the working directory")
+        return self._doors.turn(
+            ConversationKey(message.agent, principal.sender(message.sender)),
+            message.content,
+            guest=message.guest,
+            cwd=message.cwd,
+            limits=limits_of(message.limits) if message.HasField("limits") else None,
+            client_message_id=message.client_message_id,
+        )
+
+    def _key(
+        self, message: pb.KillMsg | pb.CompactMsg | pb.ReplyToAsk | pb.AttachMsg, principal: Principal
+    ) -> ConversationKey:
+        sender = principal.reach(message.sender)
+        return ConversationKey(self._doors.agent(message.agent).name, sender)
+
+    async def follow(self, stream: RunStream, reply: Reply) -> None:
+        """Hand on every event until the run or the reader is gone. The run does not end with its reader."""
+        over = asyncio.Event()
+
+        def read(item: Event | MootError) -> None:
+            if isinstance(item, MootError):
+                reply.send(pb.ServerMessage(error=error_message(item)))
+                over.set()
+            elif not reply.event(item) or isinstance(item.body, RunEnded):
+                over.set()
+
+        await _until(stream, read, reply, over)
+
+
+async def _ended(stream: RunStream, reply: Reply, *, tell_queued: bool) -> RunEnd | None:
+    """How the run ended, once it has. Who wants to know is told of the line before it."""
+    over = asyncio.Event()
+    ends: list[RunEnd | MootError] = []
+
+    def read(item: Event | MootError) -> None:
+        if isinstance(item, MootError):
+            ends.append(item)
+            over.set()
+        elif isinstance(item.body, RunEnded):
+            ends.append(item.body.end)
+            over.set()
+        elif tell_queued and isinstance(item.body, RunQueued):
+            reply.event(item)
+
+    await _until(stream, read, reply, over)
+    end = ends[0] if ends else None
+    if isinstance(end, MootError):
+        raise end
+    return end
+
+
+async def _until(stream: RunStream, read: StreamReader, reply: Reply, over: asyncio.Event) -> None:
+    leave = stream.subscribe(read)
+    reply.on_close(over.set)
+    try:
+        await over.wait()
+    finally:
+        leave()
+
+
+def limits_of(limits: pb.RunLimits) -> Limits:
+    return Limits(
+        steps=limits.steps if limits.HasField("steps") else None,
+        seconds=limits.seconds if limits.HasField("seconds") else None,
+        tokens=min(limits.tokens, _MOST_TOKENS) if limits.HasField("tokens") else None,
+        spend=limits.spend if limits.HasField("spend") else None,
+    )

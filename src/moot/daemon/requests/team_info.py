@@ -1,0 +1,94 @@
+"""Requests about agents as a team: how they work here, and which tools belong to whom."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from moot.agents.registry import Registry
+from moot.daemon.config.agent_keys import agents_folder, foreign_folders
+from moot.daemon.config.config_file import ConfigFile
+from moot.daemon.paths import Paths
+from moot.daemon.principal import Principal
+from moot.daemon.requests.exchange import Reply
+from moot.domain.agent import ROOT
+from moot.domain.ports import Hook, Tool
+from moot.domain.text import clean
+from moot.multiagent.partition import Partition
+from moot.wire import moot_pb2 as pb
+
+_RUNTIME = "dynamic-v1"
+
+
+def registry_of(config: ConfigFile, paths: Paths) -> Registry:
+    """The agents of this home, in the folders the configuration names at this moment."""
+    return Registry(
+        agents_folder(config.current, paths),
+        foreign_folders=foreign_folders(config.current),
+        models=lambda: config.current.models,
+    )
+
+
+class Roster:
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        config: ConfigFile,
+        tools: Callable[[], Mapping[str, Tool]],
+        hooks: Callable[[], Sequence[Hook]],
+        ledger_failures: Callable[[], int] = int,
+    ) -> None:
+        self._registry = registry
+        self._config = config
+        self._tools = tools
+        self._hooks = hooks
+        self._ledger_failures = ledger_failures
+
+    def partition(self) -> Partition:
+        """The tools of this moment among the agents of this moment."""
+        self._registry.refresh_if_changed()
+        return Partition(self._registry.active(), self._tools())
+
+    async def get_agent_status(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("see how agents work here")
+        config = self._config.current
+        partition = self.partition()
+        sources = Counter(str(agent.source) for agent in self._registry.all())
+        status = pb.AgentStatus(
+            mode="multi-agent" if config.agent.multi_agent else "single",
+            teammate_runtime=_RUNTIME if config.agent.multi_agent else "",
+            max_delegation_rounds=config.agent.max_delegation_rounds,
+            default_model=config.default_model,
+            provider=config.models[config.default_model].provider,
+            run_ledger=config.run_ledger.enabled and config.run_ledger.write_through,
+            agent_memory=config.agent_memory.enabled,
+            sources=sources,
+            active=len(self._registry.active()),
+            teammates=[agent.name for agent in partition.teammates()],
+            agents_dir=clean(str(self._registry.folder)),
+            foreign_dirs=[clean(str(folder)) for folder in self._registry.foreign_folders],
+            hooks=[hook.name for hook in self._hooks()],
+            flaws=[clean(str(flaw)) for flaw in self._registry.flaws],
+            ledger_failures=self._ledger_failures(),
+        )
+        reply.send(pb.ServerMessage(agent_status=status))
+
+    async def list_agent_tools(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("see the tools of agents")
+        partition = self.partition()
+        spawnable = {agent.name for agent in partition.teammates()}
+        agents = [
+            pb.AgentTools(
+                agent=agent.name,
+                source=agent.source,
+                teammate=agent.name in spawnable,
+                tools=sorted(partition.tools_of(agent.name)),
+            )
+            for agent in self._registry.active()
+            if agent.name != ROOT
+        ]
+        unmatched = [
+            pb.UnmatchedTool(name=tool, near=[f"{kin.agent} ({kin.signal} {kin.word})" for kin in partition.kin(tool)])
+            for tool in partition.unmatched
+        ]
+        answer = pb.AgentToolList(agents=agents, unmatched=unmatched, shared=partition.shared)
+        reply.send(pb.ServerMessage(agent_tool_list=answer))

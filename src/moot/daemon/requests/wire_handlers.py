@@ -1,0 +1,121 @@
+"""Whoever answers requests, joined to the parts of the daemon they answer with."""
+
+from typing import TYPE_CHECKING
+
+from moot.daemon.requests.asks import AskRequests
+from moot.daemon.requests.conversations import Conversations
+from moot.daemon.requests.daemon_info import House
+from moot.daemon.requests.exchange import Serving
+from moot.daemon.requests.handlers import Handlers
+from moot.daemon.requests.jobs import JobRequests
+from moot.daemon.requests.mcp import McpRequests
+from moot.daemon.requests.records import Beside, Records
+from moot.daemon.requests.run_lookup import Album
+from moot.daemon.requests.runs import Desk, RunRequests
+from moot.daemon.requests.secrets import SecretRequests
+from moot.daemon.requests.talk import Talk
+from moot.daemon.requests.team_info import Roster
+from moot.daemon.requests.traces import TraceRequests
+from moot.domain.scope import NOT_SPAWNED
+from moot.engine.doors import Doors
+
+if TYPE_CHECKING:
+    from moot.daemon.app import Daemon
+
+
+def serving_of(daemon: "Daemon") -> Serving:
+    """What every listener hands its connections."""
+    doors = Doors(
+        agents=daemon.agent,
+        flaw=daemon.flaw,
+        config=lambda: daemon.config.current,
+        clock=daemon.clock,
+        rng=daemon.rng,
+        redact=daemon.redactor.secrets,
+    )
+    hands = daemon.hands
+    talk = Talk(doors=doors, runs=daemon.runs, asks=daemon.asks, bus=daemon.bus, stop=hands.stop_tree)
+    records = _records(daemon, doors)
+    handlers = Handlers(
+        talk=talk,
+        conversations=Conversations(
+            store=daemon.store, runs=daemon.runs, asks=daemon.asks, clock=daemon.clock, mates=daemon.team.shelf
+        ),
+        records=records,
+        house=_house(daemon),
+        asks=AskRequests(asks=daemon.asks, gate=hands.gate, at_work=daemon.team.teammates.at_work),
+        secrets=SecretRequests(vault=hands.vault, master=hands.master),
+        mcp=McpRequests(hands.servers),
+        roster=_roster(daemon),
+        runs=RunRequests(
+            Desk(
+                album=_album(daemon),
+                teammates=daemon.team.teammates,
+                runs=daemon.runs,
+                store=daemon.store,
+                doors=doors,
+                talk=talk,
+                records=records,
+                tools=hands.tools,
+                stop=hands.stop,
+                clock=daemon.clock,
+                supervisor=daemon.supervisor,
+                bus=daemon.bus,
+            )
+        ),
+        jobs=JobRequests(hands.jobs, daemon.clock),
+        traces=TraceRequests(daemon.team.trace_shelves()),
+    )
+    serving = Serving(handlers=handlers, tasks=daemon.supervisor, principals=daemon.principals)
+    daemon.facts.connections = lambda: len(serving.connections)
+    return serving
+
+
+def _records(daemon: "Daemon", doors: Doors) -> Records:
+    beside = Beside(
+        jobs=daemon.hands.jobs,
+        reload_asks=daemon.asks.reload,
+        redact=daemon.redactor.secrets,
+        mates=daemon.team.shelf,
+        workspaces=daemon.workspaces,
+        line=daemon.hands.gate.line,
+    )
+    return Records(store=daemon.store, runs=daemon.runs, doors=doors, clock=daemon.clock, beside=beside)
+
+
+def _album(daemon: "Daemon") -> Album:
+    return Album(
+        teammates=daemon.team.teammates,
+        runs=daemon.runs,
+        store=daemon.store,
+        asks=daemon.asks,
+        clock=daemon.clock,
+    )
+
+
+def _roster(daemon: "Daemon") -> Roster:
+    return Roster(
+        registry=daemon.registry,
+        config=daemon.config,
+        tools=daemon.hands.tools,
+        hooks=lambda: daemon.hands.gate.hooks(None),
+        ledger_failures=lambda: daemon.team.mirror.failures,
+    )
+
+
+def _house(daemon: "Daemon") -> House:
+    return House(
+        store=daemon.store,
+        registry=daemon.registry,
+        config=daemon.config,
+        catalog=lambda: daemon.catalog,
+        reload=daemon.reload,
+        principals=daemon.principals,
+        runs=daemon.runs,
+        asks=daemon.asks,
+        clock=daemon.clock,
+        facts=daemon.facts,
+        sandbox=daemon.hands.describe_sandbox,
+        tool_flaws=lambda: daemon.hands.plugins.flaws,
+        toolbox=lambda: daemon.hands.gate.box(NOT_SPAWNED),
+    )

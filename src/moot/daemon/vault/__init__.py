@@ -1,0 +1,1 @@
+"""The vault of secrets and the keys it is sealed with."""

@@ -1,0 +1,350 @@
+"""The vault: secrets and keys, sealed at rest, resolved for execution, told to the redactor and never to a model."""
+
+import asyncio
+import base64
+import binascii
+import hmac
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from moot.daemon.vault.master_key import MasterKey
+from moot.domain import secret as secret_
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, Unavailable
+from moot.domain.ports import Clock, RunContext
+from moot.domain.secret import (
+    Holder,
+    KeyInfo,
+    KeyShelf,
+    Known,
+    Reference,
+    SealedKey,
+    SealedSecret,
+    SecretInfo,
+    SecretShelf,
+    SecretUse,
+)
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_KEY = "default"
+SIGNING_KEY = "local"
+ENCRYPTION, SIGNING = "encryption", "signing"
+LONGEST_DATA = 1024 * 1024
+_VERSION = b"\x01"
+_NONCE_BYTES = 12
+_TAG_BYTES = 16
+_MOST_DECRYPTED = 256
+# What was handed out is kept from being seen for this long after it can no longer be asked for.
+_LINGER_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decrypted:
+    """A decrypted value in memory: whose it is, until when it can be referred to, and when it is forgotten."""
+
+    value: str
+    key: ConversationKey
+    usable_until: float
+    forget_at: float
+
+
+class Seal:
+    """AES-256-GCM with a nonce of its own for each text. What the text belongs to is bound to it as associated data."""
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = _cipher(key)
+        self._proving = hmac.digest(key, b"moot vault 1 proof", "sha256")
+
+    def close(self, data: bytes, *, place: str) -> bytes:
+        nonce = os.urandom(_NONCE_BYTES)
+        return _VERSION + nonce + self._cipher.encrypt(nonce, data, _bound(place))
+
+    def open(self, sealed: bytes, *, place: str) -> bytes:
+        """ValueError when it was changed, moved to another place, or sealed with another key."""
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415  heavy, and only for those who have secrets
+
+        if len(sealed) < len(_VERSION) + _NONCE_BYTES + _TAG_BYTES or sealed[:1] != _VERSION:
+            raise ValueError("not a sealed text")
+        nonce, text = sealed[1 : 1 + _NONCE_BYTES], sealed[1 + _NONCE_BYTES :]
+        try:
+            return self._cipher.decrypt(nonce, text, _bound(place))
+        except InvalidTag:
+            raise ValueError("sealed with another key, or changed") from None
+
+    def proof(self, data: bytes, *, place: str) -> str:
+        return hmac.new(self._proving, _bound(place) + b"\0" + data, "sha256").hexdigest()
+
+
+class Vault:
+    """Secrets: `Secrets` and `Keys` of the domain, and what the owner does with them."""
+
+    def __init__(
+        self,
+        *,
+        secrets: SecretShelf,
+        master: MasterKey,
+        known: Known,
+        clock: Clock,
+        decrypted_seconds: float = 300.0,
+    ) -> None:
+        self._shelf = secrets
+        self._master = master
+        self._known = known
+        self._clock = clock
+        self._seconds = decrypted_seconds
+        self._values: dict[str, str] = {}
+        self._decrypted: dict[str, _Decrypted] = {}
+        self._opened = False
+        self._opening = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Open what there is, so that it is redacted from the first line on. A vault that cannot be opened waits."""
+        if not await self._shelf.listed():
+            return
+        try:
+            await self._open()
+        except MootError as error:
+            logger.warning("the vault stays closed: %s. %s", error.message, error.fix)
+
+    async def seal(self) -> Seal:
+        """What seals here. Unavailable where the key that secrets were sealed with is gone: none is made beside it."""
+        await self._open()
+        return await self._seal()
+
+    async def _seal(self) -> Seal:
+        return Seal(await self._master.get())
+
+    async def _open(self) -> None:
+        async with self._opening:
+            if self._opened:
+                return
+            kept = await self._shelf.sealed()
+            if kept and not self._master.exists:
+                raise Unavailable(
+                    "the master key of the vault is gone", fix="Bring vault.key back from a copy of the data folder."
+                )
+            if kept:
+                seal = await self._seal()
+                self._values = _opened(seal, kept)
+                self._known.register_all(self._values)
+            self._opened = True
+
+    # ---- secrets ---------------------------------------------------------------------------------
+
+    async def store(self, name: str, value: str, holder: Holder) -> bool:
+        """Keep a secret, in place of the one of that name if there is one: then True."""
+        secret_.check_name(name)
+        secret_.check_value(value)
+        await self._open()
+        # Known before it is written: from here on nothing may show it.
+        self._known.register(name, value)
+        sealed = (await self._seal()).close(value.encode(), place=_place(name))
+        replaced = await self._shelf.put(SealedSecret(name=name, sealed=sealed), self._use(name, "store", holder))
+        self._values[name] = value
+        return replaced
+
+    async def listed(self) -> list[SecretInfo]:
+        return await self._shelf.listed()
+
+    async def reference(self, name: str, holder: Holder) -> str:
+        await self._open()
+        self._value(name)
+        await self._shelf.used([self._use(name, "reference", holder)])
+        return secret_.secret_token(name)
+
+    async def delete(self, name: str, holder: Holder) -> None:
+        await self._shelf.remove(name, self._use(name, "delete", holder))
+        # Its value stays known to the redactor until the daemon ends: copies of it may still be about.
+        self._values.pop(name, None)
+
+    async def audit(self, *, name: str = "", limit: int = 100) -> list[SecretUse]:
+        return await self._shelf.audit(name=name, limit=limit)
+
+    async def resolve(self, text: str, context: RunContext, *, tool: str) -> dict[str, str]:
+        """The value of each reference in the text, written down in the audit before anyone has it."""
+        found = secret_.references(text)
+        if not found:
+            return {}
+        await self._open()
+        self.tidy()
+        values = {reference.token: self._meant(reference, context) for reference in found}
+        holder = Holder.of(context, tool)
+        names = dict.fromkeys((reference.kind, reference.name) for reference in found)
+        uses = [self._use(name, "resolve" if kind == "secret" else "resolve decrypted", holder) for kind, name in names]
+        await self._shelf.used(uses)
+        return values
+
+    def _meant(self, reference: Reference, context: RunContext) -> str:
+        if reference.kind == "secret":
+            return self._value(reference.name)
+        held = self._decrypted.get(reference.name)
+        now = self._clock.monotonic()
+        if held is None or held.key != context.key or now >= held.usable_until:
+            raise NotFound(
+                f"nothing decrypted is known as {reference.name!r} here any more",
+                fix="Call crypto_decrypt again and use the reference it gives.",
+            )
+        return held.value
+
+    def _value(self, name: str) -> str:
+        value = self._values.get(name)
+        if value is None:
+            raise NotFound(f"there is no secret {name!r}", fix="secrets_list shows which there are.")
+        return value
+
+    # ---- decrypted values ------------------------------------------------------------------------
+
+    def hold(self, value: str, key: ConversationKey) -> str:
+        """Keep a decrypted value in memory for a while; the token that stands for it in this conversation."""
+        self.tidy()
+        if len(self._decrypted) >= _MOST_DECRYPTED:
+            self._drop(next(iter(self._decrypted)))
+        name = os.urandom(12).hex()
+        until = self._clock.monotonic() + self._seconds
+        self._decrypted[name] = _Decrypted(value=value, key=key, usable_until=until, forget_at=until + _LINGER_SECONDS)
+        self._known.register(_decrypted_name(name), value)
+        return secret_.decrypt_token(name)
+
+    def tidy(self) -> None:
+        """Forget decrypted values whose time is over."""
+        now = self._clock.monotonic()
+        for name in [name for name, held in self._decrypted.items() if now >= held.forget_at]:
+            self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        del self._decrypted[name]
+        self._known.forget(_decrypted_name(name))
+
+    def _use(self, name: str, action: str, holder: Holder) -> SecretUse:
+        return SecretUse(name=name, action=action, holder=holder, at=self._clock.now())
+
+    async def note(self, uses: Sequence[SecretUse]) -> None:
+        await self._shelf.used(uses)
+
+
+class Keychain:
+    """Keys for data and for signatures. The usual two are made when first needed; no key ever leaves."""
+
+    def __init__(self, *, keys: KeyShelf, vault: Vault, clock: Clock) -> None:
+        self._shelf = keys
+        self._vault = vault
+        self._clock = clock
+        self._making = asyncio.Lock()
+
+    async def encrypt(self, data: str, key_id: str) -> str:
+        raw = _bounded(data).encode()
+        key_id, key = await self._key(key_id or DEFAULT_KEY, ENCRYPTION)
+        return base64.b64encode(Seal(key).close(raw, place=_data_place(key_id))).decode()
+
+    async def decrypt(self, ciphertext: str, key_id: str, context: RunContext) -> str:
+        """A token for the plain text, good in this conversation for a while."""
+        try:
+            sealed = base64.b64decode("".join(_bounded(ciphertext).split()), validate=True)
+        except (binascii.Error, ValueError):
+            raise BadRequest("the ciphertext is not base64", fix="Give exactly what crypto_encrypt returned.") from None
+        key_id, key = await self._key(key_id or DEFAULT_KEY, ENCRYPTION, make=False)
+        try:
+            value = Seal(key).open(sealed, place=_data_place(key_id)).decode()
+        except ValueError:
+            raise BadRequest(
+                f"the ciphertext cannot be opened with the key {key_id!r}",
+                fix="Name the key it was encrypted with, and give it whole.",
+            ) from None
+        use = SecretUse(
+            name=key_id, action="decrypt", holder=Holder.of(context, "crypto_decrypt"), at=self._clock.now()
+        )
+        await self._vault.note([use])
+        return self._vault.hold(value, context.key)
+
+    async def sign(self, data: str, key_id: str) -> str:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415  heavy
+
+        raw = _bounded(data).encode()
+        _, key = await self._key(key_id or SIGNING_KEY, SIGNING)
+        return base64.b64encode(Ed25519PrivateKey.from_private_bytes(key).sign(raw)).decode()
+
+    async def listed(self) -> list[KeyInfo]:
+        return await self._shelf.listed()
+
+    async def _key(self, key_id: str, kind: str, *, make: bool = True) -> tuple[str, bytes]:
+        seal = await self._vault.seal()
+        async with self._making:
+            kept = await self._shelf.find(key_id)
+            if kept is None and make and key_id == {ENCRYPTION: DEFAULT_KEY, SIGNING: SIGNING_KEY}[kind]:
+                kept = await self._make(key_id, kind, seal)
+        if kept is None or kept.info.type != kind:
+            raise NotFound(f"there is no {kind} key {key_id!r}", fix="crypto_keys shows which there are.")
+        await self._shelf.touch(key_id, now=self._clock.now())
+        try:
+            return key_id, seal.open(kept.sealed, place=_key_place(key_id, kind))
+        except ValueError:
+            raise _wrong_key(f"the key {key_id!r}") from None
+
+    async def _make(self, key_id: str, kind: str, seal: Seal) -> SealedKey:
+        info = KeyInfo(id=key_id, name=key_id, type=kind, created_at=self._clock.now())
+        key = SealedKey(info=info, sealed=seal.close(os.urandom(32), place=_key_place(key_id, kind)))
+        try:
+            await self._shelf.add(key)
+        except Conflict:
+            return await self._shelf.find(key_id) or key
+        return key
+
+
+def _cipher(key: bytes) -> "AESGCM":
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  heavy, only for those with secrets
+
+    return AESGCM(key)
+
+
+def _bound(place: str) -> bytes:
+    return f"moot vault 1\0{place}".encode()
+
+
+def _place(name: str) -> str:
+    return f"secret\0{name}"
+
+
+def _key_place(key_id: str, kind: str) -> str:
+    return f"key\0{kind}\0{key_id}"
+
+
+def _data_place(key_id: str) -> str:
+    return f"data\0{key_id}"
+
+
+def _decrypted_name(name: str) -> str:
+    return f"decrypted:{name[:8]}"
+
+
+def _opened(seal: Seal, kept: Sequence[SealedSecret]) -> dict[str, str]:
+    """The secrets that can be opened. One that was damaged does not take the others with it."""
+    values: dict[str, str] = {}
+    for secret in kept:
+        try:
+            values[secret.name] = seal.open(secret.sealed, place=_place(secret.name)).decode()
+        except ValueError:
+            logger.warning("%s", _wrong_key(f"the secret {secret.name!r}").message)
+    if not values:
+        # Not one of them: that is the key. A secret sealed now would be lost with it.
+        raise _wrong_key("the vault")
+    return values
+
+
+def _wrong_key(what: str) -> Unavailable:
+    return Unavailable(
+        f"{what} cannot be opened: it was changed, or sealed with another master key",
+        fix="Bring the vault.key back that belongs to this store, or remove the secret and set it again.",
+    )
+
+
+def _bounded(data: str) -> str:
+    if len(data) > LONGEST_DATA:
+        raise BadRequest(f"the data has {len(data)} characters; at most {LONGEST_DATA} are taken")
+    return data

@@ -1,0 +1,207 @@
+"""Budget: what a turn and the runs it starts may spend. The loop reserves before each model call, then settles."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from moot.domain.config import Config
+from moot.domain.ports import Store
+from moot.domain.run import Limits, RunRequest
+from moot.domain.usage import Spent, Usage
+
+# A reply shorter than this is not worth its prompt. While others are being asked, better to see what they leave.
+_LEAST_REPLY = 64
+_GOOD_REPLY = 1024
+_WARNING = 0.8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What one model call may take: the prompt as estimated, and the longest reply."""
+
+    prompt: int = 0
+    reply: int = 0
+    price: Callable[[Usage], float] = lambda _usage: 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """What is reserved for one model call. `reply` is how many tokens it may write."""
+
+    reply: int
+    tokens: int
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """The limit that leaves no room for another call, and whether it is the one of the whole tree."""
+
+    limit: str
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """A limit of which four fifths are used."""
+
+    limit: str
+    used: float
+    most: float
+
+
+class Budget:
+    """One for each turn of a person's. Whoever spends from it reserves first, so that no two spend the same."""
+
+    def __init__(self, limits: Limits, spent: Spent) -> None:
+        self.limits = limits
+        self.spent = spent
+        self.users: set[str] = set()
+        self._holds = 0
+        self._held_tokens = 0
+        self._held_cost = 0.0
+        self._freed: list[asyncio.Future[None]] = []
+        self._warned: set[str] = set()
+
+    async def reserve(self, need: Need, own: Limits, spent: Spent) -> Hold | Lack:
+        """Set aside what a call may take, of what the run itself and the whole tree have left.
+
+        Where others hold what is missing, wait until they know what they need.
+        """
+        while True:
+            reply, limit = room(own, spent, need)
+            if limit == "steps" or (limit and reply < min(_LEAST_REPLY, need.reply)):
+                return Lack(limit)
+            found = self._room(need, reply)
+            if not isinstance(found, Lack):
+                return self._hold(need, found)
+            if not self._holds or found.limit == "steps":
+                return found
+            await self._next_freed()
+
+    def settle(self, hold: Hold, usage: Usage, cost: float, seconds: float) -> None:
+        """Put back what was set aside and take what the call really took. `seconds` is the time of the tree by now."""
+        spent = self.spent
+        self.spent = Spent(
+            steps=spent.steps + 1,
+            usage=spent.usage + usage,
+            cost=spent.cost + cost,
+            seconds=max(spent.seconds, seconds),
+        )
+        self.release(hold)
+
+    def release(self, hold: Hold) -> None:
+        """Put back what was set aside for a call that came to nothing."""
+        self._holds -= 1
+        self._held_tokens -= hold.tokens
+        self._held_cost -= hold.cost
+        freed, self._freed = self._freed, []
+        for waiting in freed:
+            if not waiting.done():
+                waiting.set_result(None)
+
+    def count(self, usage: Usage, cost: float) -> None:
+        """Take what was spent beside the steps: a summary of the history."""
+        self.spent = Spent(
+            steps=self.spent.steps,
+            usage=self.spent.usage + usage,
+            cost=self.spent.cost + cost,
+            seconds=self.spent.seconds,
+        )
+
+    def seconds_left(self) -> float | None:
+        return None if self.limits.seconds is None else max(0.0, self.limits.seconds - self.spent.seconds)
+
+    def alarms(self) -> list[Alarm]:
+        """Limits that are nearly reached, each told once."""
+        limits, spent = self.limits, self.spent
+        found: list[Alarm] = []
+        for name, used, most in (
+            ("steps", spent.steps, limits.steps),
+            ("tokens", spent.usage.total, limits.tokens),
+            ("spend", spent.cost, limits.spend),
+            ("seconds", spent.seconds, limits.seconds),
+        ):
+            if most is not None and used >= most * _WARNING and name not in self._warned:
+                self._warned.add(name)
+                found.append(Alarm(name, used, most))
+        return found
+
+    def _room(self, need: Need, reply: int) -> int | Lack:
+        """How long a reply the tree has room for, while others hold what they do."""
+        taken = self.spent
+        if self._holds:
+            taken = Spent(
+                steps=taken.steps + self._holds,
+                usage=taken.usage + Usage(prompt=self._held_tokens),
+                cost=taken.cost + self._held_cost,
+            )
+        most, limit = room(self.limits, taken, need)
+        most = min(most, reply)
+        least = min(_GOOD_REPLY if self._holds else _LEAST_REPLY, need.reply)
+        return Lack(limit, shared=True) if limit and (most < least or limit == "steps") else most
+
+    def _hold(self, need: Need, reply: int) -> Hold:
+        most = Usage(prompt=need.prompt, completion=reply)
+        hold = Hold(reply=reply, tokens=most.total, cost=need.price(most))
+        self._holds += 1
+        self._held_tokens += hold.tokens
+        self._held_cost += hold.cost
+        return hold
+
+    async def _next_freed(self) -> None:
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._freed.append(waiting)
+        await waiting
+
+
+def room(limits: Limits, taken: Spent, need: Need) -> tuple[int, str]:
+    """How many tokens a reply may have, and the limit that allows no more; none where the call has all it needs."""
+    if limits.steps is not None and taken.steps >= limits.steps:
+        return 0, "steps"
+    most, limit = need.reply, ""
+    if limits.tokens is not None:
+        left = limits.tokens - taken.usage.total - need.prompt
+        if left < most or left <= 0:
+            most, limit = left, "tokens"
+    if limits.spend is not None:
+        left_spend = limits.spend - taken.cost - need.price(Usage(prompt=need.prompt))
+        each = need.price(Usage(completion=1000)) / 1000
+        affordable = int(left_spend / each) if each else most if left_spend >= 0 else -1
+        if affordable < most:
+            most, limit = affordable, "spend"
+    return most, limit
+
+
+class Budgets:
+    """The budgets of the turns that go on. One that is nobody's any more can be made again from the store."""
+
+    def __init__(self, *, store: Store) -> None:
+        self._store = store
+        self._open: dict[str, Budget] = {}
+
+    async def open(self, request: RunRequest, config: Config, *, resumed: bool) -> Budget:
+        """What a run spends from: its own budget, or that of the turn it came of."""
+        origin = request.origin or request.id
+        budget = self._open.get(origin)
+        if budget is None:
+            limits, spent = request.limits, Spent()
+            if request.origin or resumed:
+                limits, spent = await self._store.budget(origin)
+            budget = self._open.setdefault(origin, Budget(_allowed(config, limits), spent))
+        budget.users.add(request.id)
+        return budget
+
+    def close(self, request: RunRequest) -> None:
+        origin = request.origin or request.id
+        budget = self._open.get(origin)
+        if budget is not None:
+            budget.users.discard(request.id)
+            if not budget.users:
+                del self._open[origin]
+
+
+def _allowed(config: Config, asked: Limits) -> Limits:
+    """What a person allows one turn, whoever works on it: its tokens and money are counted together."""
+    each = config.limits
+    return config.budget.narrowed(Limits(tokens=each.tokens, spend=each.spend)).narrowed(asked)

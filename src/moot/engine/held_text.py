@@ -1,0 +1,30 @@
+"""HeldText: keeps the text events of a step back until turn_state knows that the text is final."""
+
+from collections.abc import Callable
+
+from moot.domain.events import EventBody, TextChunk, TextDiscarded, TextEnded, TextStarted
+
+
+class HeldText:
+    """Stands between one step and its readers. What is no text passes at once."""
+
+    def __init__(self, emit: Callable[[EventBody], None], stir: Callable[[], None]) -> None:
+        self._emit = emit
+        self._stir = stir
+        self._held: list[EventBody] = []
+
+    def __call__(self, event: EventBody) -> None:
+        match event:
+            case TextStarted() | TextChunk() | TextEnded():
+                self._held.append(event)
+                # Whoever speaks is not idle, heard or not.
+                self._stir()
+            case TextDiscarded():
+                self._held.clear()
+            case _:
+                self._emit(event)
+
+    def release(self) -> None:
+        held, self._held = self._held, []
+        for event in held:
+            self._emit(event)

@@ -1,0 +1,1 @@
+"""Teammates: runs that agents spawn and people put into the background."""

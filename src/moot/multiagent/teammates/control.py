@@ -1,0 +1,269 @@
+"""The tools agents direct teammates with: agent_spawn, agent_wait, agent_stop; and one to hand a task back."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from moot.domain.errors import BadRequest
+from moot.domain.ports import RunContext, Tool, ToolResult
+from moot.domain.prompt import Safety, ToolSpec
+from moot.domain.run import Limits
+from moot.domain.text import clean, defuse
+from moot.multiagent.routing.router import Route
+from moot.multiagent.teammates.report import again, view
+from moot.multiagent.teammates.spawn_request import DEFAULT_SECONDS, Wish
+from moot.multiagent.teammates.teammates import Teammates
+
+_MOST_SECONDS = 86_400
+_MOST_WAITED = 256
+# Whoever waits so long may do it as often as it takes; who looks again at once runs in circles.
+_PATIENT_SECONDS = 10
+
+# Routes an instruction whose author named no teammate.
+Choose = Callable[[RunContext, str], Route]
+
+
+def names() -> tuple[str, ...]:
+    """Theirs alone, also while nobody is offered them."""
+    return tuple(kind.spec.name for kind in (AgentSpawn, AgentWait, AgentStop, AgentEscalate))
+
+
+def tools(teammates: Teammates, choose: Choose) -> list[Tool]:
+    return [AgentSpawn(teammates, choose), AgentWait(teammates), AgentStop(teammates), AgentEscalate(teammates)]
+
+
+class AgentSpawn:
+    spec = ToolSpec(
+        name="agent_spawn",
+        safety=Safety.MODERATE,
+        group="control",
+        repeatable=True,
+        description=(
+            "Give a task to a teammate, which works on it by itself while you go on. Returns its agent_id at once; "
+            "fetch the result with agent_wait. It knows nothing of this conversation but the instruction."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "instruction": {
+                    "type": "string",
+                    "description": "The whole task: what to do, with what, and what to report.",
+                },
+                "agent": {
+                    "type": "string",
+                    "description": "The teammate's name. Left out, the one that fits the instruction is chosen.",
+                },
+                "spawn_reason": {"type": "string", "description": "Why this teammate, in a few words."},
+                "allowed_tools": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "The tools it needs, if it needs only some of its own.",
+                },
+                "timeout": {
+                    "type": "integer",
+                    "description": f"Seconds it may work; {DEFAULT_SECONDS} unless said.",
+                },
+            },
+            "required": ["instruction"],
+            "additionalProperties": False,
+        },
+        fine=frozenset({"spawn_reason", "allowed_tools", "timeout"}),
+    )
+
+    def __init__(self, teammates: Teammates, choose: Choose) -> None:
+        self._teammates = teammates
+        self._choose = choose
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"{arguments.get('agent') or 'teammate'}: {str(arguments.get('instruction', ''))[:200]}"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        instruction = str(arguments["instruction"])
+        if not instruction.strip():
+            raise BadRequest("missing instruction parameter", fix="Say what is to be done.")
+        agent = str(arguments.get("agent") or "") or self._choose_agent(context, instruction)
+        run = await self._teammates.spawn(
+            context,
+            Wish(
+                agent=agent,
+                instruction=instruction,
+                reason=str(arguments.get("spawn_reason") or ""),
+                allowed_tools=_names(arguments.get("allowed_tools")),
+                limits=Limits(seconds=_seconds(arguments) or DEFAULT_SECONDS),
+            ),
+        )
+        told = {
+            "agent_id": run.id,
+            "status": "spawned",
+            "requested_agent": run.agent,
+            "spawn_reason": run.spawn_reason,
+            "condition": str(run.block.condition),
+        }
+        taint: frozenset[str] = frozenset()
+        if earlier := await self._teammates.done_before(run):
+            told["note"], taint = again(earlier), await self._teammates.taint_of(earlier)
+        return ToolResult(content=_said({key: value for key, value in told.items() if value}), taint=taint)
+
+    def _choose_agent(self, context: RunContext, instruction: str) -> str:
+        route = self._choose(context, instruction)
+        if route.missing:
+            raise BadRequest(
+                f"no teammate here can do this: it needs {route.missing}",
+                fix=f"Tell the person what would enable it: {route.enable}. If a teammate can do it after all, name it "
+                "in `agent`.",
+            )
+        if not route.agent:
+            raise BadRequest(
+                "no teammate fits this instruction", fix="Name one in `agent`, or answer it yourself without one."
+            )
+        return route.agent
+
+
+class AgentWait:
+    spec = ToolSpec(
+        name="agent_wait",
+        safety=Safety.SAFE,
+        group="control",
+        repeatable=True,
+        description=(
+            "Wait for teammates and get their results. When the time is up before they are done you see how they "
+            "stand and what they wait for; they go on, and you can wait again."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "agent_id": {
+                    "type": "string",
+                    "description": "The id agent_spawn returned; several are separated by commas.",
+                },
+                "mode": {
+                    "type": "string",
+                    "enum": ["all", "any"],
+                    "description": "With several: wait for all of them, or until one is done.",
+                },
+                "timeout": {
+                    "type": "integer",
+                    # Nought only looks. A model that fills in every number would look and never wait.
+                    "minimum": 1,
+                    "description": f"Seconds to wait; {DEFAULT_SECONDS} unless said.",
+                },
+            },
+            "required": ["agent_id"],
+        },
+        fine=frozenset({"mode", "timeout"}),
+    )
+
+    def __init__(self, teammates: Teammates) -> None:
+        self._teammates = teammates
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"wait for {str(arguments.get('agent_id', ''))[:200]}"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        ids = _ids(str(arguments["agent_id"]))
+        mode = arguments.get("mode") or "all"
+        if mode not in ("all", "any"):
+            raise BadRequest("mode must be all or any")
+        every = mode == "all"
+        # A time that is named is for looking how they stand then, also at one that waits for a person.
+        seconds = None if arguments.get("timeout") is None else _seconds(arguments)
+        runs = await self._teammates.wait(context, ids, seconds=seconds, every=every)
+        ended = [run for run in runs if run.end is not None]
+        timed_out = len(ended) < len(runs) if every else not ended
+        taint = frozenset[str]().union(*[await self._teammates.taint_of(run) for run in ended])
+        views = [view(run, timed_out=timed_out, streak=self._teammates.streak(run)) for run in runs]
+        content = _said(views[0] if len(views) == 1 else {"runs": views})
+        was_patient = seconds is None or seconds >= _PATIENT_SECONDS
+        return ToolResult(content=content, taint=taint, waited=timed_out and was_patient)
+
+
+class AgentStop:
+    spec = ToolSpec(
+        name="agent_stop",
+        safety=Safety.SAFE,
+        group="control",
+        repeatable=True,
+        description="Stop a teammate and everything it has set others to do.",
+        parameters={
+            "type": "object",
+            "properties": {"agent_id": {"type": "string", "description": "The id agent_spawn returned."}},
+            "required": ["agent_id"],
+        },
+    )
+
+    def __init__(self, teammates: Teammates) -> None:
+        self._teammates = teammates
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"stop {str(arguments.get('agent_id', ''))[:100]}"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        stopped = await self._teammates.stop_for(context, str(arguments["agent_id"]).strip())
+        return _said({"agent_id": stopped.id, "status": str(stopped.status)})
+
+
+class AgentEscalate:
+    spec = ToolSpec(
+        name="agent_escalate",
+        safety=Safety.SAFE,
+        group="control",
+        repeatable=True,
+        description=(
+            "Hand your task back because it is not for you: it needs what your tools are not for. This ends your work; "
+            "whoever gave you the task reads your reason and chooses somebody else."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "reason": {
+                    "type": "string",
+                    "description": "One sentence: what the task needs, and what you have found out so far.",
+                }
+            },
+            "required": ["reason"],
+        },
+    )
+
+    def __init__(self, teammates: Teammates) -> None:
+        self._teammates = teammates
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"hand back: {str(arguments.get('reason', ''))[:200]}"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        run = self._teammates.at_work(context.run_id)
+        if run is None or run.is_background:
+            raise BadRequest("nobody gave you this task but a person", fix="Tell them what is missing.")
+        reason = clean(str(arguments["reason"])).strip()
+        if not reason:
+            raise BadRequest("the reason is empty", fix="Say in one sentence why the task is not for you.")
+        return ToolResult(content="The task is handed back.", escalation=defuse(reason))
+
+
+def _said(told: dict[str, Any]) -> str:
+    return msgspec.json.encode(told).decode()
+
+
+def _ids(written: str) -> list[str]:
+    ids = list(dict.fromkeys(each for each in written.replace(",", " ").split() if each))
+    if not ids or len(ids) > _MOST_WAITED:
+        raise BadRequest(f"agent_id must name 1 to {_MOST_WAITED} runs", fix="Use the ids agent_spawn returned.")
+    return ids
+
+
+def _names(given: object) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    if not isinstance(given, list) or not all(isinstance(each, str) and each for each in given):
+        raise BadRequest("allowed_tools must be a list of tool names", fix="Name tools, or leave it out.")
+    return tuple(given)
+
+
+def _seconds(arguments: dict[str, Any]) -> int:
+    given = arguments.get("timeout")
+    if given is None:
+        return DEFAULT_SECONDS
+    if not 0 <= int(given) <= _MOST_SECONDS:
+        raise BadRequest(f"timeout must be 0 to {_MOST_SECONDS} seconds")
+    return int(given)

@@ -1,0 +1,73 @@
+"""How a teammate's run is told: to a model that waits, and to a parent that did not. Pure."""
+
+import re
+from typing import Any
+
+from moot.domain.agent_run import AgentRun
+from moot.domain.run import Outcome
+from moot.multiagent.teammates.delegation import MOST_FAILURES
+
+_LONGEST_RESULT = 60_000
+_SHOWN_RESULT = 2_000
+_NOT_ENDED = (
+    "{agent} has not ended. Call agent_wait again, without a timeout; agent_stop would end it before it is done."
+)
+# A line that reads as the beginning of another report.
+_HEAD = re.compile(r"^(?=.*\([ \t]*arun-[0-9a-f]+[ \t]*\)[ \t]+has[ \t]+ended)", re.IGNORECASE | re.MULTILINE)
+
+
+def view(run: AgentRun, *, timed_out: bool = False, streak: int = 0) -> dict[str, Any]:
+    """A run as agent_wait tells it. A run that has ended has a result; one that has not says what holds it up."""
+    told: dict[str, Any] = {"agent_id": run.id, "agent": run.agent, "status": str(run.status)}
+    if run.end is not None:
+        told["outcome"] = str(run.end.outcome)
+        told["result"] = run.end.content[:_LONGEST_RESULT]
+        told["error"] = run.end.error
+        told["hint"] = hint(run, streak=streak)
+    else:
+        block = run.block
+        told["condition"] = str(block.condition)
+        told["blocked_reason"] = block.reason
+        told["grant_request_id"] = block.request_id
+        told["grant_attempt"] = block.attempt
+        told["grant_state"] = str(block.state)
+        told["waiting_on_run_id"] = run.waiting_on
+        told["timeout"] = timed_out
+        told["hint"] = _NOT_ENDED.format(agent=run.agent) if timed_out else ""
+    return {key: value for key, value in told.items() if value not in ("", 0, False)}
+
+
+def hint(run: AgentRun, *, streak: int = 0) -> str:
+    """What to do about a run that did not go well; `streak` is how many in a row did not."""
+    if run.end is None or run.end.outcome is Outcome.COMPLETED:
+        return ""
+    if run.end.outcome is Outcome.ESCALATED:
+        return f"{run.agent} says this is not its work. Choose another teammate, or answer with what you have."
+    if run.end.outcome is Outcome.CANCELLED:
+        return f"{run.agent} was stopped before it was done."
+    failed = f"{run.agent} failed ({run.end.outcome}) and what it had begun is discarded."
+    if streak >= MOST_FAILURES:
+        return f"{failed} {streak} in a row have failed: answer directly with what you have and say what is missing."
+    return (
+        f"{failed} Do not give it the same again: choose another teammate, or answer with what you have and say what "
+        "is missing."
+    )
+
+
+def again(earlier: AgentRun) -> str:
+    """What is said of a task that is given a second time, after one has completed it."""
+    assert earlier.end is not None
+    said = earlier.end.content
+    more = f" … ({len(said) - _SHOWN_RESULT} characters more)" if len(said) > _SHOWN_RESULT else ""
+    return (
+        f"{earlier.agent} has completed this very task in this turn before, as {earlier.id}. It is being done a second "
+        f"time; a third is refused. The first result was: {said[:_SHOWN_RESULT]}{more}"
+    )
+
+
+def told(run: AgentRun, *, among: int = 1) -> str:
+    """What a parent is told that did not wait; among several each has its share of what one message holds."""
+    assert run.end is not None
+    head = f"{run.agent} ({run.id}) has ended: {run.end.outcome}."
+    said = _HEAD.sub("> ", run.end.content[: _LONGEST_RESULT // among]) or run.end.error
+    return "\n\n".join(part for part in (head, said, hint(run)) if part)

@@ -1,0 +1,95 @@
+"""Who waits for whom: what teammates do keeps those awake that wait for them; a human they wait for stops the clock."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+from moot.domain.agent_run import AgentRun, Condition
+from moot.domain.ports import RunContext
+from moot.engine.deadline import Deadline
+
+_HUMAN = (Condition.BLOCKED, Condition.ASKING)
+
+
+@dataclass(slots=True, eq=False)
+class _Wait:
+    context: RunContext
+    run_ids: tuple[str, ...]
+    clock: Deadline
+    # Open while the clock of whoever waits stands still.
+    pause: ExitStack | None = field(default=None)
+
+
+class Attendance:
+    def __init__(self, at_work: Callable[[str], AgentRun | None]) -> None:
+        self._at_work = at_work
+        self._by_awaited: dict[str, list[_Wait]] = {}
+        self._by_waiting: dict[str, list[_Wait]] = {}
+
+    @contextmanager
+    def waiting(self, context: RunContext, run_ids: Sequence[str], clock: Deadline) -> Iterator[None]:
+        """While a run waits for others; `clock` is the wait's own and stands when the run's does."""
+        wait = _Wait(context, tuple(run_ids), clock)
+        self._by_waiting.setdefault(context.run_id, []).append(wait)
+        for run_id in wait.run_ids:
+            self._by_awaited.setdefault(run_id, []).append(wait)
+        try:
+            with context.attending():
+                self._pause_or_go_on(wait)
+                yield
+        finally:
+            if wait.pause is not None:
+                wait.pause.close()
+            _take_out(self._by_waiting, context.run_id, wait)
+            for run_id in wait.run_ids:
+                _take_out(self._by_awaited, run_id, wait)
+
+    def leads(self, run_id: str, to: Collection[str]) -> bool:
+        """Whether one of these is waited for by the run, or by one that it waits for."""
+        seen, left = {run_id}, [run_id]
+        while left:
+            awaited = {each for wait in self._by_waiting.get(left.pop(), ()) for each in wait.run_ids}
+            if not awaited.isdisjoint(to):
+                return True
+            left += awaited - seen
+            seen |= awaited
+        return False
+
+    def stirred(self, run_id: str) -> None:
+        """A run has done something; nobody above it who waits for it is idle."""
+        for wait in self._by_awaited.get(run_id, ()):
+            wait.context.stir()
+            self.stirred(wait.context.run_id)
+
+    def changed(self, run_id: str) -> None:
+        """What holds a run up has changed, or it has ended."""
+        for wait in list(self._by_awaited.get(run_id, ())):
+            self._pause_or_go_on(wait)
+            self.changed(wait.context.run_id)
+
+    def _pause_or_go_on(self, wait: _Wait) -> None:
+        held = self._waits_for_human(wait)
+        if held and wait.pause is None:
+            wait.pause = ExitStack()
+            wait.pause.enter_context(wait.context.waiting())
+            wait.pause.enter_context(wait.clock.paused())
+        elif not held and wait.pause is not None:
+            pause, wait.pause = wait.pause, None
+            pause.close()
+
+    def _waits_for_human(self, wait: _Wait) -> bool:
+        """Whether all that still go on, of those waited for, wait for a human themselves."""
+        going_on = [run for run in map(self._at_work, wait.run_ids) if run is not None]
+        return bool(going_on) and all(map(self._is_held, going_on))
+
+    def _is_held(self, run: AgentRun) -> bool:
+        if run.block.condition in _HUMAN:
+            return True
+        waits = self._by_waiting.get(run.id, ())
+        return run.block.condition is Condition.WAITING and any(map(self._waits_for_human, waits))
+
+
+def _take_out(waits: dict[str, list[_Wait]], run_id: str, wait: _Wait) -> None:
+    waits[run_id].remove(wait)
+    if not waits[run_id]:
+        del waits[run_id]

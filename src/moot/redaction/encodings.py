@@ -1,0 +1,98 @@
+"""The shapes in which one secret may turn up: as it is, base64, base32, hex, URL-encoded, escaped. Pure."""
+
+import base64
+import json
+from collections.abc import Iterator
+from html import escape
+from urllib.parse import quote, quote_plus
+
+from moot.domain.secret import SHORTEST_SECRET
+
+# Parts shorter than this would be found in ordinary text by chance.
+_SHORTEST_PART = 5
+_SHORTEST_LINE = 16
+# Small letters are found by chance sooner than capitals.
+_SHORTEST_SMALL = 8
+_URL_SAFE = str.maketrans("+/", "-_")
+
+
+def list_encodings(value: str) -> set[str]:
+    """Every text that gives the value away. A value of several lines is given away by each of its longer lines."""
+    found: set[str] = set()
+    for part in list_parts(value):
+        found |= {part, *_list_escaped(part)}
+        found.update(shape for shape in _list_encoded(part.encode()) if len(shape) >= _SHORTEST_PART)
+    return found
+
+
+def list_parts(value: str) -> set[str]:
+    """The value, and its longer lines if it has several."""
+    return {value, *(part for part in (value.strip(), *_long_lines(value)) if len(part) >= SHORTEST_SECRET)}
+
+
+def encode_twice(value: str) -> Iterator[str]:
+    """The value as base64 of base64. Where the first was broken into lines, parts of this are left."""
+    for part in list_parts(value):
+        yield from _encode_twice(part.encode())
+
+
+def _long_lines(value: str) -> list[str]:
+    lines = [line.strip() for line in value.splitlines()]
+    return [line for line in lines if len(line) >= _SHORTEST_LINE and not line.startswith("-----")] if lines[1:] else []
+
+
+def _list_escaped(text: str) -> Iterator[str]:
+    for safe in ("", "/"):
+        for shape in (quote(text, safe=safe), quote_plus(text, safe=safe)):
+            # An address inside an address is encoded once more.
+            yield from (shape, _lowercase_escapes(shape), quote(shape, safe=safe))
+    octets = text.encode().hex()
+    every = "".join(f"%{octets[at : at + 2]}" for at in range(0, len(octets), 2))
+    yield from (every, every.upper())
+    yield from (escape(text), escape(text, quote=False), escape(text).replace("&#x27;", "&#39;"))
+    # Errors and logs show values the way Python writes them.
+    yield from (repr(text)[1:-1], ascii(text)[1:-1], repr(text.encode())[2:-1])
+    for ascii_only in (True, False):
+        # Arguments of a tool are JSON inside JSON by the time they are written down.
+        once = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+        yield from (once, json.dumps(once, ensure_ascii=ascii_only)[1:-1])
+        yield once.replace("/", "\\/")
+    units = text.encode("utf-16-be", "surrogatepass").hex()
+    codes = [units[at : at + 4] for at in range(0, len(units), 4)]
+    yield from ("".join(f"\\u{code}" for code in codes), "".join(f"\\u{code.upper()}" for code in codes))
+
+
+def _lowercase_escapes(text: str) -> str:
+    head, *rest = text.split("%")
+    return "%".join((head, *(part[:2].lower() + part[2:] for part in rest)))
+
+
+def _list_encoded(data: bytes) -> Iterator[str]:
+    digits = data.hex()
+    yield from (digits, digits.upper())
+    # Otherwise set apart they are found by another way, but not where a text comes piece by piece.
+    for apart in (data.hex(" "), data.hex(":"), data.hex(" ", -2), f"{data[:1].hex()} {data[1:].hex(' ', -2)}"):
+        yield from (apart, apart.upper())
+    for once in _encode_once(data):
+        yield from (once, once.translate(_URL_SAFE))
+    yield from _encode_twice(data)
+    for before in range(5):
+        whole = base64.b32encode(bytes(before) + data).decode()[-(-before * 8 // 5) : (before + len(data)) * 8 // 5]
+        yield whole
+        if len(whole) >= _SHORTEST_SMALL:
+            yield whole.lower()
+
+
+def _encode_once(data: bytes) -> Iterator[str]:
+    """The secret may stand anywhere in what was encoded: of each alignment, the characters it alone decides."""
+    for before in range(3):
+        text = base64.b64encode(bytes(before) + data).decode()
+        yield text[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
+
+
+def _encode_twice(data: bytes) -> Iterator[str]:
+    for once in _encode_once(data):
+        for twice in _encode_once(once.encode()):
+            yield twice
+        for twice in _encode_once(once.translate(_URL_SAFE).encode()):
+            yield twice.translate(_URL_SAFE)

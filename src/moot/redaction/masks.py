@@ -1,0 +1,48 @@
+"""Masks for what goes to a model and what comes back: secrets always, personal data where that is configured."""
+
+from collections.abc import Callable
+
+from moot.domain.masks import HeardText
+from moot.redaction.placeholders import PlaceholderRestorer, Placeholders, restore
+from moot.redaction.redactor import Redactor
+
+
+class ModelMasks:
+    """`Masks` of the domain over the redactor's secrets; `wanted` says whether personal data is hidden too."""
+
+    def __init__(self, redactor: Redactor, *, wanted: Callable[[], bool], key: Callable[[], bytes]) -> None:
+        self._redactor = redactor
+        self._wanted = wanted
+        self._placeholders = Placeholders(key)
+
+    @property
+    def edition(self) -> int:
+        return 2 * self._redactor.edition + self._wanted()
+
+    def secrets(self, text: str) -> str:
+        return self._redactor.secrets(text)
+
+    def personal(self, text: str, known: dict[str, str]) -> str:
+        return self._placeholders.hide(text, known) if self._wanted() else text
+
+    def heard(self, text: str, known: dict[str, str]) -> str:
+        return self._redactor.secrets(restore(text, known))
+
+    def hearing(self, known: dict[str, str]) -> HeardText:
+        return _IncomingText(known, self._redactor) if known else self._redactor.in_pieces()
+
+
+class _IncomingText:
+    """First the way back, then the secrets."""
+
+    __slots__ = ("_redacted", "_restored")
+
+    def __init__(self, known: dict[str, str], redactor: Redactor) -> None:
+        self._restored = PlaceholderRestorer(known)
+        self._redacted = redactor.in_pieces()
+
+    def feed(self, text: str) -> str:
+        return self._redacted.feed(self._restored.feed(text))
+
+    def rest(self) -> str:
+        return self._redacted.feed(self._restored.rest()) + self._redacted.rest()

@@ -1,0 +1,1 @@
+"""The tools that run shell commands and skill scripts in the sandbox."""

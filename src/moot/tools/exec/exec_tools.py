@@ -1,0 +1,300 @@
+"""The tools that run shell commands, at once or in the background, in the sandbox."""
+
+import asyncio
+import time
+from typing import Any
+
+import msgspec
+
+from moot.domain.approval import digest
+from moot.domain.ask import Binding
+from moot.domain.config import SandboxConfig
+from moot.domain.errors import BadRequest
+from moot.domain.ports import RunContext, Tool, ToolResult
+from moot.domain.prompt import Safety, Sink, ToolSpec
+from moot.domain.redaction import Redaction
+from moot.domain.secret import Secrets, references, through_environment
+from moot.domain.shell import Classify, Level
+from moot.tools.exec.jobs import Job, Jobs, make_job_id
+from moot.tools.sandbox import view
+from moot.tools.sandbox.process import Ending, Process
+from moot.tools.sandbox.sandbox import Command, Sandbox
+from moot.tools.sandbox.tape import OutputBuffer
+from moot.tools.threads import run_in_thread
+
+# Text longer than this is read and cleaned on another thread.
+_LONG = 65_536
+
+_COMMAND = {
+    "type": "string",
+    "description": "What the shell is to run. Write {{secret:NAME}} where a stored secret belongs.",
+}
+_ID = {"type": "string", "description": "The id that exec_bg returned."}
+
+
+def tools(
+    *, sandbox: Sandbox, jobs: Jobs, classify: Classify, redact: Redaction, secrets: Secrets | None
+) -> list[Tool]:
+    """The family; `redact` takes every known secret out of a text."""
+    shell = _CommandRunner(sandbox, classify, redact, secrets)
+    return [Exec(shell), ExecBackground(shell, jobs), ExecStatus(jobs), ExecStop(jobs)]
+
+
+class _CommandRunner:
+    """What the two ways of running a command share."""
+
+    def __init__(self, sandbox: Sandbox, classify: Classify, redact: Redaction, secrets: Secrets | None) -> None:
+        self.config = sandbox.config
+        self._sandbox = sandbox
+        self._classify = classify
+        self._redact = redact
+        self._secrets = secrets
+
+    def sinks(self) -> frozenset[Sink]:
+        return sandbox_sinks(self.config)
+
+    def taint(self) -> str:
+        return sandbox_taint(self.config)
+
+    def where(self) -> str:
+        return describe_sandbox(self.config)
+
+    def preview(self, command: str, context: RunContext) -> str:
+        verdict = self._classify(command)
+        doubt = f"\n{verdict.level}: {verdict.reason}" if verdict.level is not Level.OK else ""
+        real = view.real_path(context.cwd)
+        really = "" if real == context.cwd else f", which is really {real}"
+        return f"{command}\n\nin {context.cwd}{really}\n{self.where()}.{doubt}"
+
+    async def start(self, command: str, context: RunContext, *, tool: str, ring: bool) -> tuple[Process, Redaction]:
+        values: dict[str, str] = {}
+        if references(command):
+            if self._secrets is None:
+                raise BadRequest("there are no secrets here to refer to", fix="Run the command without {{secret:…}}.")
+            values = await self._secrets.resolve(command, context, tool=tool)
+        text, environment = through_environment(command, values)
+        tape = OutputBuffer(self.config.output_bytes, ring=ring)
+        wanted = Command(
+            argv=self._sandbox.shell(text),
+            cwd=context.cwd,
+            environment=environment,
+            signed=True,
+            held=agreed_folder(context.agreed),
+        )
+        return await self._sandbox.start(wanted, tape=tape), _OutputRedaction(values, self._redact)
+
+
+def describe_sandbox(config: SandboxConfig) -> str:
+    if config.mode == "none":
+        return "It runs without a sandbox"
+    reach = "can reach the network" if config.network else "has no network"
+    return f"It runs in a sandbox that {reach} and can write only in the working directory and /tmp"
+
+
+async def sandbox_binding(config: SandboxConfig, cwd: str) -> Binding:
+    """What holds a command in; in another sandbox or folder than was shown it is another question."""
+    reach = "with a network" if config.network else "without a network"
+    what = "without a sandbox" if config.mode == "none" else f"in a sandbox {reach}"
+    real, mark = await run_in_thread(lambda: (view.real_path(cwd), view.folder_mark(cwd)))
+    return Binding(what=what, place="" if real == cwd else real, seen=f"{digest(repr(config))} {mark}")
+
+
+def agreed_folder(agreed: Binding | None) -> str:
+    """The mark of the folder that was shown with a command; nothing where none was."""
+    return agreed.seen.rpartition(" ")[2] if agreed is not None else ""
+
+
+def sandbox_sinks(config: SandboxConfig) -> frozenset[Sink]:
+    """Inside the sandbox and without a network a command carries nothing anywhere."""
+    if config.mode == "none":
+        return frozenset({Sink.SHELL})
+    return frozenset({Sink.EGRESS}) if config.network else frozenset()
+
+
+def sandbox_taint(config: SandboxConfig) -> str:
+    """What reaches a network, or is held by nothing, brings in the words of whoever answers there."""
+    return "web" if config.network or config.mode == "none" else ""
+
+
+class _OutputRedaction:
+    """Takes out what this very command was lent, then whatever else is known to be secret."""
+
+    def __init__(self, values: dict[str, str], redact: Redaction) -> None:
+        self._values = sorted(values.items(), key=lambda pair: -len(pair[1]))
+        self._redact = redact
+
+    def __call__(self, text: str) -> str:
+        for token, value in self._values:
+            text = text.replace(value, token)
+        return self._redact(text)
+
+    @property
+    def margin(self) -> int:
+        return max(self._redact.margin, *(2 * len(value) for _, value in self._values), 0)
+
+
+class Exec:
+    def __init__(self, shell: _CommandRunner) -> None:
+        self._shell = shell
+        config = shell.config
+        self.spec = ToolSpec(
+            name="exec",
+            group="exec",
+            safety=Safety.DANGEROUS,
+            sinks=shell.sinks(),
+            taint=shell.taint(),
+            description="Run a shell command and wait for what it prints. "
+            f"{shell.where()}. It is stopped after {config.timeout_seconds:g} seconds unless you say otherwise.",
+            parameters={
+                "type": "object",
+                "properties": {
+                    "command": _COMMAND,
+                    "timeout": {
+                        "type": "integer",
+                        "description": f"Seconds to wait, {config.longest_seconds:g} at most.",
+                    },
+                },
+                "required": ["command"],
+            },
+        )
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"$ {arguments.get('command', '')}"
+
+    async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
+        return self._shell.preview(arguments["command"], context)
+
+    async def bind(self, _arguments: dict[str, Any], context: RunContext) -> Binding:
+        return await sandbox_binding(self._shell.config, context.cwd)
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        config = self._shell.config
+        seconds = float(arguments.get("timeout", config.timeout_seconds))
+        if not 0 < seconds <= config.longest_seconds:
+            raise BadRequest(f"timeout must be between 1 and {config.longest_seconds:g} seconds")
+        process, redact = await self._shell.start(arguments["command"], context, tool="exec", ring=False)
+        process.limit(seconds)
+        ending = await process.over()
+        return command_result(ending, await read_output(process, redact), seconds)
+
+
+class ExecBackground:
+    def __init__(self, shell: _CommandRunner, jobs: Jobs) -> None:
+        self._shell = shell
+        self._jobs = jobs
+        self.spec = ToolSpec(
+            name="exec_bg",
+            group="exec",
+            safety=Safety.DANGEROUS,
+            sinks=shell.sinks(),
+            taint=shell.taint(),
+            description="Start a shell command in the background and get its id at once; exec_status tells how it is "
+            f"doing and exec_stop ends it. {shell.where()}. It ends with the daemon, and after "
+            f"{shell.config.background_seconds:g} seconds at the latest.",
+            parameters={"type": "object", "properties": {"command": _COMMAND}, "required": ["command"]},
+        )
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"$ {arguments.get('command', '')} &"
+
+    async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
+        return self._shell.preview(arguments["command"], context)
+
+    async def bind(self, _arguments: dict[str, Any], context: RunContext) -> Binding:
+        return await sandbox_binding(self._shell.config, context.cwd)
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        self._jobs.check_room(context.key)
+        command: str = arguments["command"]
+        process, redact = await self._shell.start(command, context, tool="exec_bg", ring=True)
+        process.limit(self._shell.config.background_seconds)
+        job = Job(
+            id=make_job_id(),
+            command=command,
+            process=process,
+            started=time.time(),
+            redact=redact,
+            root=context.asks_in,
+            taint=self._shell.taint(),
+        )
+        return self._jobs.add(context.key, job).id
+
+
+class ExecStatus:
+    spec = ToolSpec(
+        name="exec_status",
+        group="exec",
+        safety=Safety.SAFE,
+        description="Tell whether a background command still runs, how it ended, and the newest of what it printed.",
+        parameters={"type": "object", "properties": {"id": _ID}, "required": ["id"]},
+    )
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"how is {arguments.get('id', '')} doing"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        return await _job_result(self._jobs.find(context.key, arguments["id"]))
+
+
+class ExecStop:
+    spec = ToolSpec(
+        name="exec_stop",
+        group="exec",
+        safety=Safety.DANGEROUS,
+        description="Stop a background command and everything it started.",
+        parameters={"type": "object", "properties": {"id": _ID}, "required": ["id"]},
+    )
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"stop {arguments.get('id', '')}"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        job = self._jobs.find(context.key, arguments["id"])
+        await job.process.end()
+        return await _job_result(job)
+
+
+async def _job_result(job: Job) -> ToolResult:
+    ending = job.process.ending
+    content = msgspec.json.encode(
+        {
+            "id": job.id,
+            "command": job.command,
+            "done": ending is not None,
+            "exitCode": ending.exit_code if ending is not None else None,
+            "error": ending.reason if ending is not None else "",
+            "output": await read_output(job.process, job.redact),
+            "startTime": job.start_time,
+        }
+    ).decode()
+    return ToolResult(content=content, taint=frozenset({job.taint} - {""}))
+
+
+async def read_output(process: Process, redact: Redaction) -> str:
+    """What it has printed, and why something in it was refused where the sandbox knows."""
+    ending = process.ending
+
+    def read() -> str:
+        text = process.tape.text(redact)
+        why = process.held.explain(text, ending.exit_code if ending is not None else 0)
+        return f"{text.rstrip()}\n{why}\n".lstrip("\n") if why else text
+
+    return await asyncio.to_thread(read) if process.tape.total > _LONG else read()
+
+
+def command_result(ending: Ending, printed: str, seconds: float) -> ToolResult:
+    if ending.reason:
+        why = {
+            "timeout": f"The command was stopped after {seconds:g} seconds.",
+            "flood": "The command was stopped because it would not stop printing.",
+        }.get(ending.reason, "The command was stopped.")
+        return ToolResult(content=f"{why}\nOutput so far:\n{printed}", is_error=True)
+    if ending.exit_code:
+        return ToolResult(content=f"Command failed with exit code {ending.exit_code}\nOutput:\n{printed}")
+    return ToolResult(content=printed or "The command ended well and printed nothing.")

@@ -1,0 +1,91 @@
+"""Commands that run in the background: a few for each conversation, in memory, gone with the daemon."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import Busy, NotFound
+from moot.domain.redaction import Redaction
+from moot.tools.sandbox.process import Process
+
+_REMEMBERED = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    id: str
+    command: str
+    process: Process
+    started: float
+    # Takes out of a text what the command was lent.
+    redact: Redaction
+    # The conversation at the top of all that was set to work there: what is stopped with it.
+    root: ConversationKey
+    # Whose words it may print; "" for nobody's.
+    taint: str = ""
+
+    @property
+    def start_time(self) -> str:
+        return datetime.fromtimestamp(self.started, UTC).isoformat(timespec="seconds")
+
+
+class Jobs:
+    """Who may see a job is decided by its conversation; nobody else's id means anything."""
+
+    def __init__(self, *, most: Callable[[], int]) -> None:
+        self._most = most
+        self._jobs: dict[ConversationKey, dict[str, Job]] = {}
+
+    def running(self, key: ConversationKey) -> int:
+        """How many run in a conversation and in all that was set to work there."""
+        return sum(job.process.ending is None for each in self._tree(key) for job in self._jobs[each].values())
+
+    def live(self) -> list[tuple[ConversationKey, Job]]:
+        """All that run, the oldest first, each with the conversation it belongs to."""
+        found = [(key, job) for key, jobs in self._jobs.items() for job in jobs.values() if job.process.ending is None]
+        return sorted(found, key=lambda each: each[1].started)
+
+    def check_room(self, key: ConversationKey) -> None:
+        running = sum(job.process.ending is None for job in self._jobs.get(key, {}).values())
+        if running >= self._most():
+            raise Busy(
+                f"{running} commands already run in the background of this conversation",
+                fix="Wait for one, or stop one with exec_stop.",
+            )
+
+    def add(self, key: ConversationKey, job: Job) -> Job:
+        jobs = self._jobs.setdefault(key, {})
+        jobs[job.id] = job
+        over = [known for known, old in jobs.items() if old.process.ending is not None]
+        for known in over[: max(len(jobs) - self._most() - _REMEMBERED, 0)]:
+            del jobs[known]
+        return job
+
+    def find(self, key: ConversationKey, job_id: str) -> Job:
+        job = self._jobs.get(key, {}).get(job_id)
+        if job is None:
+            raise NotFound(f"there is no background command {job_id[:64]!r} here", fix="Use an id that exec_bg gave.")
+        return job
+
+    async def stop(self, key: ConversationKey, *, tree: bool = False) -> int:
+        """End every background command of a conversation, with `tree` of all that was set to work there; how many."""
+        ended = [self._jobs.pop(each) for each in (self._tree(key) if tree else [key]) if each in self._jobs]
+        running = [job for jobs in ended for job in jobs.values() if job.process.ending is None]
+        for job in running:
+            job.process.kill()
+        for job in running:
+            await job.process.end()
+        return len(running)
+
+    async def close(self) -> None:
+        for key in list(self._jobs):
+            await self.stop(key)
+
+    def _tree(self, key: ConversationKey) -> list[ConversationKey]:
+        return [own for own, jobs in self._jobs.items() if own == key or any(job.root == key for job in jobs.values())]
+
+
+def make_job_id() -> str:
+    return f"bg-{time.time_ns()}"

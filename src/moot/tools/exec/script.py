@@ -1,0 +1,77 @@
+"""Runs a skill's script in the sandbox, after looking at what it says."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from moot.domain.ask import Binding
+from moot.domain.errors import Forbidden, NotFound
+from moot.domain.ports import RunContext, ToolResult
+from moot.domain.prompt import Sink
+from moot.domain.redaction import Redaction
+from moot.domain.shell import Classify, Level
+from moot.domain.skill import SKILL_FILE
+from moot.tools.exec.exec_tools import (
+    agreed_folder,
+    command_result,
+    read_output,
+    sandbox_binding,
+    sandbox_sinks,
+    sandbox_taint,
+)
+from moot.tools.sandbox import view
+from moot.tools.sandbox.sandbox import Command, Sandbox
+from moot.tools.sandbox.tape import OutputBuffer
+
+_LONGEST = 1_048_576
+
+
+class ScriptRunner:
+    """What a skill with a script is given to run it with. The script is read, never trusted: it may be a stranger's."""
+
+    def __init__(self, *, sandbox: Sandbox, classify_script: Classify, redact: Redaction) -> None:
+        self._sandbox = sandbox
+        self._classify = classify_script
+        self._redact = redact
+
+    @property
+    def sinks(self) -> frozenset[Sink]:
+        """What a script reaches: as much as any other command."""
+        return sandbox_sinks(self._sandbox.config)
+
+    async def bind(self, cwd: str) -> Binding:
+        """What holds a script in."""
+        return await sandbox_binding(self._sandbox.config, cwd)
+
+    async def __call__(self, path: str, args: Sequence[str], context: RunContext) -> ToolResult:
+        folder, script, text = await asyncio.to_thread(_read_script, Path(path))
+        verdict = await asyncio.to_thread(self._classify, text)
+        if verdict.level is Level.DANGEROUS:
+            raise Forbidden(
+                f"the script was not run: {verdict.reason}", fix="Read it, and mend it or remove the skill."
+            )
+        seen = f"{view.LENT}/{script}" if self._sandbox.config.mode != "none" else str(folder / script)
+        argv = (seen, *args) if text.startswith("#!") else ("/bin/sh", seen, *args)
+        seconds = self._sandbox.config.longest_seconds
+        tape = OutputBuffer(self._sandbox.config.output_bytes)
+        wanted = Command(argv=argv, cwd=context.cwd, lent=str(folder), signed=True, held=agreed_folder(context.agreed))
+        process = await self._sandbox.start(wanted, tape=tape)
+        process.limit(seconds)
+        said = command_result(await process.over(), await read_output(process, self._redact), seconds)
+        return replace(said, taint=said.taint | ({sandbox_taint(self._sandbox.config)} - {""}))
+
+
+def _read_script(path: Path) -> tuple[Path, str, str]:
+    """The skill's folder, the script's place in it, and what the script says."""
+    try:
+        real = path.resolve(strict=True)
+        with real.open("rb") as file:
+            data = file.read(_LONGEST + 1)
+    except OSError as error:
+        raise NotFound(f"the script cannot be read: {error.strerror}", fix="Look at the skill's files.") from error
+    folder = next((parent for parent in real.parents if (parent / SKILL_FILE).exists()), real.parent)
+    if len(data) > _LONGEST or not os.access(real, os.X_OK) and data.startswith(b"#!"):
+        raise Forbidden("the script is too long to be looked through, or may not be run", fix="Make it executable.")
+    return folder, str(real.relative_to(folder)), data.decode(errors="replace")

@@ -1,0 +1,1 @@
+"""The file tools, and path lookups that cannot leave the working directory."""

@@ -1,0 +1,210 @@
+"""Changes to files that happen whole or not at all, made by open directories and never by a path."""
+
+import contextlib
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from moot.domain.ask import Binding
+from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound
+from moot.tools.files.confined_paths import ConfinedFolder, PathEntry, translate_errors
+from moot.tools.files.off_limits import file_identity
+
+_MOST_DEPTH = 100
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def replace(spot: PathEntry, data: bytes, *, mode: int = 0o666) -> None:
+    """Put a file there: written beside, flushed, then renamed. One that is there keeps its mode and owner."""
+    before = spot.status()
+    check_writable(spot, before)
+    beside = f".{secrets.token_hex(8)}.moot-part"
+    with translate_errors(spot.path):
+        file = os.open(beside, _NEW, 0o600 if before else mode, dir_fd=spot.folder)
+        try:
+            with open(file, "wb") as writer:
+                if before is not None:
+                    _copy_owner_and_mode(file, before)
+                writer.write(data)
+                writer.flush()
+                os.fsync(file)
+            os.rename(beside, spot.name, src_dir_fd=spot.folder, dst_dir_fd=spot.folder)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(beside, dir_fd=spot.folder)
+            raise
+        _sync_folder(spot.folder)
+
+
+def check_writable(spot: PathEntry, status: os.stat_result | None) -> None:
+    if spot.name == "." or (status is not None and stat.S_ISDIR(status.st_mode)):
+        raise BadRequest(f"{spot.path} is a folder", fix="Name a file in it.")
+    if status is not None and not stat.S_ISREG(status.st_mode):
+        raise Forbidden(f"{spot.path} is not a regular file", fix="Pipes, sockets, devices and links are left alone.")
+
+
+def check_unchanged(spot: PathEntry, seen: os.stat_result) -> None:
+    """Refuse to write over what somebody else wrote since it was read."""
+    now = spot.status()
+    if now is None or (file_identity(now), now.st_mtime_ns, now.st_size) != (
+        file_identity(seen),
+        seen.st_mtime_ns,
+        seen.st_size,
+    ):
+        raise Conflict(f"{spot.path} changed since it was read", fix="Read it again, then edit it again.")
+
+
+@dataclass(slots=True)
+class Removal:
+    """What a deletion removes, or removed."""
+
+    files: int = 0
+    folders: int = 0
+    size: int = 0
+    # Every name with what it is, where they were counted.
+    names: list[str] = field(default_factory=list, repr=False)
+
+    def render_counts(self, between: str) -> str:
+        files = "1 file" if self.files == 1 else f"{self.files} files"
+        return f"{files}{between}{'1 folder' if self.folders == 1 else f'{self.folders} folders'}"
+
+
+def check_removable(ground: ConfinedFolder, spot: PathEntry) -> os.stat_result:
+    status = spot.status()
+    if status is None:
+        raise NotFound(f"{spot.path} is not there", fix="fs_list shows what is there.")
+    if spot.name == "." or ground.is_top(spot):
+        raise Forbidden(
+            f"{spot.path} does not name something inside the working directory", fix="Name what is to be deleted."
+        )
+    if ground.holds_off_limits(spot):
+        raise Forbidden(f"{spot.path} holds files that are off limits", fix="Delete what is beside them by name.")
+    return status
+
+
+def remove(ground: ConfinedFolder, spot: PathEntry) -> Removal:
+    """Delete a file, a link itself, or a folder with everything in it on the same file system."""
+    status = check_removable(ground, spot)
+    removed = Removal()
+    with translate_errors(spot.path):
+        if stat.S_ISDIR(status.st_mode):
+            count_removal(spot, status)
+            _remove_folder(spot.folder, spot.name, status, removed, _MOST_DEPTH)
+        else:
+            os.unlink(spot.name, dir_fd=spot.folder)
+            removed.files, removed.size = 1, status.st_size
+        _sync_folder(spot.folder)
+    return removed
+
+
+def count_removal(spot: PathEntry, status: os.stat_result) -> Removal:
+    """What deleting a folder would remove. Refuses what could not be deleted whole."""
+    found = Removal()
+    _count_entries(spot.folder, spot.name, status, found, _MOST_DEPTH)
+    return found
+
+
+def _count_entries(folder: int, name: str, status: os.stat_result, found: Removal, depth: int) -> None:
+    with _open_entry(folder, name, status, depth) as inside, os.scandir(inside) as entries:
+        found.folders += 1
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            there = entry.stat(follow_symlinks=False)
+            found.names.append(f"{name}/{entry.name} {_status_facts(there)}")
+            if stat.S_ISDIR(there.st_mode):
+                _count_entries(inside, entry.name, there, found, depth - 1)
+            else:
+                found.files += 1
+                found.size += there.st_size
+
+
+def _remove_folder(folder: int, name: str, status: os.stat_result, removed: Removal, depth: int) -> None:
+    with _open_entry(folder, name, status, depth) as inside:
+        with os.scandir(inside) as entries:
+            names = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+        for below, there in names:
+            if stat.S_ISDIR(there.st_mode):
+                _remove_folder(inside, below, there, removed, depth - 1)
+            else:
+                os.unlink(below, dir_fd=inside)
+                removed.files += 1
+                removed.size += there.st_size
+    os.rmdir(name, dir_fd=folder)
+    removed.folders += 1
+
+
+@contextlib.contextmanager
+def _open_entry(folder: int, name: str, status: os.stat_result, depth: int) -> Iterator[int]:
+    """A folder, open: the one that was seen, not a link or a mount put in its place."""
+    if depth == 0:
+        raise BadRequest(f"folders are nested more than {_MOST_DEPTH} deep", fix="Delete the inner ones first.")
+    inside = os.open(name, _FOLDER, dir_fd=folder)
+    try:
+        if file_identity(os.fstat(inside)) != file_identity(status):
+            raise Conflict(f"{name} changed while it was looked at", fix="Try again.")
+        if os.stat(".", dir_fd=folder).st_dev != status.st_dev:
+            raise Forbidden(f"{name} is another file system", fix="Unmount it first.")
+        yield inside
+    finally:
+        os.close(inside)
+
+
+def require_agreed(found: Binding, agreed: Binding | None, path: str) -> None:
+    """Refuse to act on anything but what was looked at when the call was allowed."""
+    if agreed is not None and found != agreed:
+        raise Conflict(f"{path} changed since it was approved", fix="Look at it again, then make the call again.")
+
+
+def bind_spot(ground: ConfinedFolder, spot: PathEntry, most: int) -> Binding:
+    """Where a spot really is and what is there now. Of a file up to `most` bytes the content counts."""
+    return Binding(place=ground.real(spot), seen=_spot_state(ground, spot, most))
+
+
+def _spot_state(ground: ConfinedFolder, spot: PathEntry, most: int) -> str:
+    status = spot.status()
+    if status is None:
+        return "nothing"
+    with translate_errors(spot.path):
+        if stat.S_ISDIR(status.st_mode):
+            names = "\0".join(count_removal(spot, status).names)
+            return (
+                f"folder {file_identity(status)} {hashlib.sha256(names.encode('utf-8', 'surrogateescape')).hexdigest()}"
+            )
+        if stat.S_ISLNK(status.st_mode):
+            return f"link to {os.readlink(spot.name, dir_fd=spot.folder)}"
+        if stat.S_ISREG(status.st_mode) and status.st_size <= most:
+            # What cannot be read can still be told by what it is.
+            with contextlib.suppress(MootError):
+                return f"file {_content_digest(ground, spot)}"
+    return f"file {_status_facts(status)}"
+
+
+def _content_digest(ground: ConfinedFolder, spot: PathEntry) -> str:
+    with ground.passing():
+        file, _ = ground.open_file(spot)
+        with translate_errors(spot.path), open(file, "rb", closefd=False) as reader:
+            return hashlib.file_digest(reader, "sha256").hexdigest()
+
+
+def _status_facts(status: os.stat_result) -> str:
+    return f"{file_identity(status)} {status.st_mode:o} {status.st_size} {status.st_mtime_ns}"
+
+
+def _copy_owner_and_mode(file: int, before: os.stat_result) -> None:
+    """Give a new file the old one's owner and mode; a set-user bit does not outlive a change."""
+    with contextlib.suppress(PermissionError):
+        if (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
+            os.fchown(file, before.st_uid, before.st_gid)
+    os.fchmod(file, stat.S_IMODE(before.st_mode) & 0o777)
+
+
+def _sync_folder(folder: int) -> None:
+    """Make a rename or a deletion last through a power cut. A handle only to look from cannot be flushed itself."""
+    flushed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        os.fsync(flushed)
+    finally:
+        os.close(flushed)

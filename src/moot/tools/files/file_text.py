@@ -1,0 +1,125 @@
+"""The text of files: what is text at all, lines and their numbers, edits by line, and differences. Pure."""
+
+import difflib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from moot.domain.errors import BadRequest, Conflict, TooLarge
+
+_SNIFFED = 8192
+# Beyond this, comparing two texts line by line takes longer than a person will wait for an approval.
+_MOST_COMPARED_LINES = 4_000
+_MOST_COMPARED_BYTES = 400_000
+_CONTEXT = 3
+# Whoever is asked about a change can see all of what would be written.
+_WHOLE = "the arguments hold all of it"
+# What stands for a secret in whatever is shown.
+SECRET_SHOWN = "[SECRET:"
+_MARK = re.compile(rf"{re.escape(SECRET_SHOWN)}[^\]\n]{{1,100}}\]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """Lines start..end, counted from 1, give way to the content."""
+
+    start: int
+    end: int
+    content: str
+
+
+def is_binary(data: bytes) -> bool:
+    return b"\0" in data[:_SNIFFED]
+
+
+def decode_text(data: bytes) -> str:
+    """The text; bytes that are not UTF-8 are shown as \\xNN."""
+    return data.decode("utf-8", "backslashreplace")
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    """Lines with their ends. A last line without one is a line too."""
+    lines = data.split(b"\n")
+    last = lines.pop()
+    whole = [line + b"\n" for line in lines]
+    return [*whole, last] if last else whole
+
+
+def count_lines(data: bytes) -> int:
+    return data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
+
+
+def number_lines(lines: list[bytes], first: int) -> list[bytes]:
+    return [b"%6d\t%s" % (number, line) for number, line in enumerate(lines, first)]
+
+
+def apply_edit(data: bytes, edit: Edit) -> bytes:
+    """The file after an edit; one line past the end appends. Line ends stay what they were."""
+    lines = split_lines(data)
+    total = len(lines)
+    if not 1 <= edit.start <= total + 1:
+        raise BadRequest(f"there is no line {edit.start}", fix=f"The file has {total} lines, counted from 1.")
+    if edit.end < edit.start:
+        raise BadRequest(
+            f"endLine {edit.end} comes before startLine {edit.start}", fix="Give the last line to replace."
+        )
+    if edit.end > max(total, edit.start):
+        raise BadRequest(f"there is no line {edit.end}", fix=f"The file has {total} lines, counted from 1.")
+    before, replaced, after = lines[: edit.start - 1], lines[edit.start - 1 : edit.end], lines[edit.end :]
+    newline = b"\r\n" if (replaced or before or [b""])[-1].endswith(b"\r\n") else b"\n"
+    content = edit.content.encode().replace(b"\r\n", b"\n").replace(b"\n", newline)
+    if before and not before[-1].endswith(b"\n"):
+        before[-1] += newline
+    if not content.endswith(newline) and (after or not replaced or replaced[-1].endswith(b"\n")):
+        content += newline
+    return b"".join([*before, content, *after])
+
+
+def encode_content(content: str, most: int) -> bytes:
+    try:
+        data = content.encode()
+    except UnicodeEncodeError:
+        raise BadRequest("the content holds half a character", fix="Send whole Unicode characters.") from None
+    if len(data) > most:
+        raise TooLarge(f"the content has {len(data)} bytes; at most {most} are written", fix="Write it in parts.")
+    return data
+
+
+def check_marks(path: str, before: bytes, content: str, redact: Callable[[str], str]) -> None:
+    """Refuse to put the mark of a secret in the place of the secret: whoever wrote it was shown nothing else."""
+    marks = set(_MARK.findall(content))
+    if not marks:
+        return
+    held = decode_text(before)
+    shown = redact(held)
+    if lost := sorted(mark for mark in marks if mark in shown and mark not in held):
+        raise Conflict(
+            f"{path} holds a secret that is only shown as {lost[0]}, and would lose it",
+            fix="Leave the line with the secret alone: change those beside it with fs_edit.",
+        )
+
+
+def render_diff(path: str, before: bytes | None, after: bytes | None) -> str:
+    """A unified diff that a person can read before agreeing; None stands for no file. It is whole, or says so."""
+    old, new = before or b"", after or b""
+    if b"\0" in old or b"\0" in new:
+        return f"{path}: {len(old)} bytes become {len(new)} bytes; not shown, this is not text: {_WHOLE}"
+    old_lines, new_lines = _diff_lines(old), _diff_lines(new)
+    compared = bool(old_lines and new_lines)
+    if compared and (
+        len(old) + len(new) > _MOST_COMPARED_BYTES or len(old_lines) + len(new_lines) > _MOST_COMPARED_LINES
+    ):
+        return f"{path}: {len(old_lines)} lines become {len(new_lines)}; not shown, too many to compare: {_WHOLE}"
+    names = ("/dev/null" if before is None else f"a/{path}", "/dev/null" if after is None else f"b/{path}")
+    lines = list(difflib.unified_diff(old_lines, new_lines, *names, lineterm="", n=_CONTEXT))
+    return "\n".join(lines) if lines else f"{path}: {_describe_line_ends(before, new)}"
+
+
+def _describe_line_ends(before: bytes | None, new: bytes) -> str:
+    if before is None:
+        return "a new, empty file"
+    return "nothing changes" if before == new else "only line ends change"
+
+
+def _diff_lines(data: bytes) -> list[str]:
+    return [decode_text(line.rstrip(b"\r\n")) for line in split_lines(data)]

@@ -1,0 +1,57 @@
+"""What git obeys: the names in a repository that decide what git runs when a person next uses it."""
+
+import os
+import stat
+import unicodedata
+
+from moot.tools.files.off_limits import Identity, file_identity
+
+GIT = ".git"
+FOLDERS = ("hooks", "modules", "worktrees")
+FILES = ("config", "config.worktree", "commondir", "info/attributes")
+_STEPS = (GIT, "info", *FOLDERS)
+
+
+def is_repository(folder: int) -> bool:
+    """Whether an open folder is what .git is in most repositories."""
+    return _has_entry(folder, "HEAD") and (
+        _has_entry(folder, "commondir") or _has_entry(folder, "objects") and _has_entry(folder, "refs")
+    )
+
+
+class RepositoryCheck:
+    """Looks at the way from a name up to the working directory, folder by folder, for something git obeys.
+
+    Folders are known by what they are, not by what they were called on the way in: a link may have led to them.
+    """
+
+    def __init__(self, name: str, status: os.stat_result | None) -> None:
+        self._way = "" if name == "." else unicodedata.normalize("NFC", name).casefold()
+        self._below: Identity | None = None
+        # A repository is looked into, but neither made nor put elsewhere.
+        self.forbidden = self._way == GIT and (status is None or not stat.S_ISDIR(status.st_mode))
+
+    def pass_through(self, folder: int) -> None:
+        """Take the next folder upwards, beginning with the one the name is in."""
+        if self._below is not None:
+            step = next((name for name in _STEPS if _identity(folder, name) == self._below), "?")
+            # A folder called .git counts before it has anything in it.
+            self.forbidden |= step == GIT and _is_obeyed(self._way)
+            self._way = f"{step}/{self._way}"
+        self.forbidden |= _is_obeyed(self._way) and is_repository(folder)
+        self._below = file_identity(os.fstat(folder))
+
+
+def _is_obeyed(way: str) -> bool:
+    return way.rstrip("/") in FILES or way.partition("/")[0] in FOLDERS
+
+
+def _has_entry(folder: int, name: str) -> bool:
+    return _identity(folder, name) is not None
+
+
+def _identity(folder: int, name: str) -> Identity | None:
+    try:
+        return file_identity(os.stat(name, dir_fd=folder, follow_symlinks=False))
+    except OSError:
+        return None

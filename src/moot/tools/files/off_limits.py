@@ -1,0 +1,96 @@
+"""Places that no tool may read or change, wherever they are reached from and whether or not they exist yet."""
+
+import os
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+# Device and inode: what a file is, whatever its path.
+Identity = tuple[int, int]
+
+# Windows into the kernel and the daemon's own process, environment included.
+_ALWAYS = ("/proc", "/sys", "/dev")
+_MOST_FILES = 20_000
+
+
+def file_identity(status: os.stat_result) -> Identity:
+    return status.st_dev, status.st_ino
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffLimits:
+    """Moot's own folders and files, and what is `private` to the person.
+
+    A folder strictly inside `workspaces` can still be a working directory.
+    """
+
+    places: Sequence[str] = ()
+    workspaces: str = ""
+    private: Sequence[str] = ()
+
+    def identities(self, *, with_parents: bool = False) -> set[Identity]:
+        """What the places are at this moment; with everything above them if asked."""
+        found: set[Identity] = set()
+        # What a link leads to is what it is; only what lies above it is another matter.
+        for path in self._paths() if with_parents else [*self._own_paths(), *self.private]:
+            lineage = [path]
+            while with_parents and lineage[-1] != "/":
+                lineage.append(os.path.dirname(lineage[-1]))
+            found.update(known for each in lineage if (known := _path_identity(each)) is not None)
+        return found
+
+    def reserves(self, folder: os.stat_result, name: str) -> bool:
+        """Whether making `name` in this folder would make one of the places."""
+        wanted = _fold_name(name)
+        return any(
+            _fold_name(os.path.basename(path)) == wanted
+            and _path_identity(os.path.dirname(path)) == file_identity(folder)
+            for path in self._paths()
+        )
+
+    def exempts(self, chain: Sequence[Identity]) -> bool:
+        """Whether a working directory, given by itself and all above it, is somebody's workspace."""
+        return bool(self.workspaces) and _path_identity(self.workspaces) in chain[1:]
+
+    def owns(self, file: os.stat_result) -> bool:
+        """Whether one of Moot's own files is this very file under another name. Unknown counts as yes."""
+        wanted = file_identity(file)
+        return any(known == wanted or count >= _MOST_FILES for count, known in enumerate(self._files()))
+
+    def _paths(self) -> list[str]:
+        """Each place as it is written and as it is after links: either may be what a stranger makes."""
+        return [*self._own_paths(), *self._private_paths()]
+
+    def _own_paths(self) -> list[str]:
+        written = [os.path.abspath(place) for place in (*self.places, *_ALWAYS)]
+        return list(dict.fromkeys([*written, *map(os.path.realpath, written)]))
+
+    def _private_paths(self) -> Iterator[str]:
+        # They are many, and their homes are known without links: only a link in the last place matters.
+        for place in self.private:
+            yield place
+            if os.path.islink(place):
+                yield os.path.realpath(place)
+
+    def _files(self) -> Iterator[Identity]:
+        spared = os.path.realpath(self.workspaces) if self.workspaces else ""
+        for place in self.places:
+            if (known := _path_identity(place)) is not None:
+                yield known
+            for folder, folders, files in os.walk(os.path.realpath(place)):
+                folders[:] = [name for name in folders if os.path.join(folder, name) != spared]
+                for name in files:
+                    if (known := _path_identity(os.path.join(folder, name))) is not None:
+                        yield known
+
+
+def _path_identity(path: str) -> Identity | None:
+    try:
+        return file_identity(os.stat(path))
+    except OSError:
+        return None
+
+
+def _fold_name(name: str) -> str:
+    """Names are compared as the least particular file system would."""
+    return unicodedata.normalize("NFC", name).casefold()

@@ -1,0 +1,1 @@
+"""Tools that users add: functions decorated with @tool, loaded from files and entry points."""

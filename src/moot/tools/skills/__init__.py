@@ -1,0 +1,1 @@
+"""The skill tools and the folder of skills they read and write."""

@@ -1,0 +1,318 @@
+"""All skills that can be used: a folder of them that may change at any time."""
+
+import contextlib
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from moot.domain.agent import Flaw
+from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, StoreError, TooLarge
+from moot.domain.front_matter import MAX_BYTES, Broken
+from moot.domain.skill import SKILL_FILE, Skill, SkillSource, SkillType, check_name
+from moot.tools.files.confined_paths import ConfinedFolder
+from moot.tools.files.off_limits import OffLimits
+from moot.tools.skills.archive import Members
+from moot.tools.skills.skill_file import parse_skill
+
+# Beside SKILL.md: that an agent put it there, and whose words it was made from. Never taken from an archive.
+MARK = ".moot.json"
+_MOST_FILE = 1_048_576
+_MOST_LISTED = 200
+# What was removed last under a name stays here until another of that name is removed.
+_REMOVED = ".removed-"
+_Stamp = tuple[int, int, int, int]
+# Whose words a skill holds that no owner has looked at.
+_UNSEEN = frozenset({"skill"})
+
+
+class _OriginMark(msgspec.Struct, frozen=True):
+    taint: list[str]
+    agreed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _LibraryState:
+    """What is known at one moment; replaced whole, so that it can be read from any thread."""
+
+    skills: Mapping[str, Skill] = field(default_factory=dict)
+    flaws: tuple[Flaw, ...] = ()
+    stamps: Mapping[str, tuple[_Stamp, ...]] = field(default_factory=dict)
+
+
+class SkillLibrary:
+    """A file that becomes broken keeps its last good form and is listed in `flaws`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._shelf = _LibraryState()
+        self.reload()
+
+    @property
+    def flaws(self) -> tuple[Flaw, ...]:
+        return self._shelf.flaws
+
+    def get(self, name: str) -> Skill | None:
+        return self._shelf.skills.get(name)
+
+    def all(self) -> list[Skill]:
+        skills = self._shelf.skills
+        return [skills[name] for name in sorted(skills)]
+
+    def offered(self) -> list[Skill]:
+        """Those that agents are told of."""
+        return [skill for skill in self.all() if skill.is_described]
+
+    def names(self) -> list[str]:
+        """Every folder that has a SKILL.md, good or broken."""
+        return sorted(self._shelf.stamps)
+
+    def refresh_if_changed(self) -> bool:
+        """Read the folder again if any SKILL.md is new, gone or different; say whether it was."""
+        if _stamps(self.folder) == self._shelf.stamps:
+            return False
+        self.reload()
+        return True
+
+    def reload(self) -> None:
+        # The stamps come first: a file written while we read is then seen again next time.
+        stamps = _stamps(self.folder)
+        skills: dict[str, Skill] = {}
+        flaws: list[Flaw] = []
+        for name in sorted(stamps):
+            try:
+                skills[name] = read_skill(self.folder, name)
+            except Broken as broken:
+                path = self.folder / name / SKILL_FILE
+                flaws.append(Flaw(path=str(path), line=broken.line, reason=broken.reason))
+                if before := self._shelf.skills.get(name):
+                    skills[name] = before
+        self._shelf = _LibraryState(skills, tuple(flaws), stamps)
+
+    def read(self, skill: Skill, path: str = SKILL_FILE) -> bytes:
+        """One file of a skill; nothing outside its folder."""
+        if path == MARK:
+            raise NotFound(f"the skill {skill.name} has no file {path}")
+        with ConfinedFolder(skill.folder, OffLimits()) as ground:
+            file, status = ground.open_file(ground.spot(path))
+            if status.st_size > _MOST_FILE:
+                raise TooLarge(f"{path} has {status.st_size} bytes; at most {_MOST_FILE} are shown")
+            with open(file, "rb", closefd=False) as reader:
+                return reader.read(_MOST_FILE)
+
+    def digest(self, skill: Skill) -> str:
+        """Of every file in the skill's folder: what a script reads beside itself is part of what it does.
+
+        A skill that is removed and made again is another one, be it the same to the letter.
+        """
+        found = hashlib.sha256()
+        for folder, folders, names in os.walk(skill.folder):
+            folders.sort()
+            for name in sorted(names):
+                path = os.path.join(folder, name)
+                if name == MARK and folder == skill.folder:
+                    continue
+                status = os.lstat(path)
+                place = os.fsencode(os.path.relpath(path, skill.folder))
+                found.update(b"%d:%b %o %d" % (len(place), place, status.st_mode, status.st_mtime_ns))
+                found.update(_hash_file(path))
+        return found.hexdigest()
+
+    def files(self, skill: Skill) -> list[str]:
+        """The files beside SKILL.md, by their paths in the folder; a long list is cut."""
+        found: list[str] = []
+        for folder, folders, names in os.walk(skill.folder):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            inside = os.path.relpath(folder, skill.folder)
+            for name in sorted(names):
+                path = name if inside == "." else f"{inside}/{name}"
+                if not name.startswith(".") and path != SKILL_FILE:
+                    found.append(path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
+            if len(found) >= _MOST_LISTED:
+                break
+        return found[:_MOST_LISTED]
+
+    def add(
+        self,
+        members: Members,
+        *,
+        taint: frozenset[str] = frozenset(),
+        source: SkillSource = SkillSource.AGENT,
+        agreed: bool = False,
+    ) -> Skill:
+        """Put a new skill on the shelf, whole or not at all. Nothing of it is run.
+
+        `agreed` says that the owner has seen what an agent made.
+        """
+        skill = self.check(members)
+        staged = self.folder / f".new-{secrets.token_hex(8)}"
+        try:
+            staged.mkdir(parents=True, mode=0o700)
+            for path, member in members.items():
+                _write_file(staged / path, member.data, 0o755 if member.executable or path == skill.script else 0o644)
+            if source is SkillSource.AGENT:
+                _write_file(staged / MARK, _encode_mark(taint, agreed=agreed), 0o644)
+            os.rename(staged, self.folder / skill.name)
+            _sync_folder(self.folder)
+        except OSError as error:
+            if (self.folder / skill.name).exists():
+                raise _name_taken_error(skill.name) from error
+            raise StoreError(
+                f"the skill cannot be kept: {error.strerror}", fix="See whether the disk is full."
+            ) from error
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
+        self.reload()
+        return self.get(skill.name) or skill
+
+    def check(self, members: Members) -> Skill:
+        """What these files would be as a skill. Refuses a name that is taken."""
+        member = members.get(SKILL_FILE)
+        if member is None:
+            raise BadRequest(f"there is no {SKILL_FILE} in it", fix="A skill is a folder with a SKILL.md.")
+        try:
+            skill = parse_skill(member.data)
+        except Broken as broken:
+            raise BadRequest(
+                f"{SKILL_FILE}:{broken.line}: {broken.reason}", fix="Mend the file, then try again."
+            ) from broken
+        for path in members:
+            if any(str(folder) in members for folder in PurePosixPath(path).parents):
+                raise BadRequest(f"{path} lies in what is a file of the same name", fix="Pack the skill anew.")
+        if skill.script and skill.script not in members:
+            raise BadRequest(f"the script {skill.script} is not among its files", fix="Add it.")
+        if os.path.lexists(self.folder / skill.name):
+            raise _name_taken_error(skill.name)
+        return skill
+
+    def trust(self, name: str) -> Skill:
+        """Take a skill that an agent made for one the owner agrees to, strangers' words and all."""
+        skill = self.get(name)
+        if skill is None:
+            raise NotFound(f"there is no skill {name!r}", fix="`moot skills` shows those there are.")
+        if skill.source is SkillSource.AGENT:
+            mark = Path(skill.folder) / MARK
+            beside = mark.with_name(f".{secrets.token_hex(8)}.new")
+            try:
+                _write_file(beside, _encode_mark(frozenset(), agreed=True), 0o644)
+                os.replace(beside, mark)
+                _sync_folder(mark.parent)
+            except OSError as error:
+                raise StoreError(f"{mark} cannot be written: {error.strerror}", fix="Mend its permissions.") from error
+            self.reload()
+        return self.get(name) or skill
+
+    def remove(self, name: str) -> None:
+        """Take a skill off the shelf, broken or not. `restore` brings the last of that name back."""
+        if name not in self._shelf.stamps:
+            raise NotFound(f"there is no skill {name!r}", fix="`moot skills` shows those there are.")
+        kept = self.folder / f"{_REMOVED}{name}"
+        self._move(self.folder / name, kept, over=True)
+
+    def restore(self, name: str) -> None:
+        """Undo the last removal of that name."""
+        kept = self.folder / f"{_REMOVED}{name}"
+        if os.path.lexists(self.folder / name):
+            raise _name_taken_error(name)
+        if "/" in name or not kept.is_dir():
+            raise NotFound(f"no skill {name!r} was removed", fix="`moot skills` shows those there are.")
+        self._move(kept, self.folder / name, over=False)
+
+    def _move(self, source: Path, target: Path, *, over: bool) -> None:
+        try:
+            if over and os.path.lexists(target):
+                shutil.rmtree(target)
+            os.rename(source, target)
+            _sync_folder(self.folder)
+        except OSError as error:
+            raise StoreError(f"{source} cannot be moved: {error.strerror}", fix="Mend its permissions.") from error
+        self.reload()
+
+
+def read_skill(shelf: Path, name: str) -> Skill:
+    """The skill in the folder of that name. Raises Broken."""
+    if reason := check_name(name):
+        raise Broken(1, reason.replace("the name", "the folder's name", 1))
+    folder = str(shelf / name)
+    try:
+        with ConfinedFolder(str(shelf), OffLimits()) as ground:
+            file, _ = ground.open_file(ground.spot(f"{name}/{SKILL_FILE}"))
+            skill = parse_skill(os.read(file, MAX_BYTES + 1), folder_name=name)
+            if skill.type is SkillType.SCRIPT:
+                ground.open_file(ground.spot(f"{name}/{skill.script}"))
+    except MootError as error:
+        raise Broken(1, f"it cannot be read: {error.message}") from error
+    source, taint = _read_mark(folder)
+    return replace(skill, folder=folder, source=source, taint=taint)
+
+
+def _name_taken_error(name: str) -> Conflict:
+    return Conflict(f"there is already a skill {name!r}", fix="Choose another name, or remove that one first.")
+
+
+def _read_mark(folder: str) -> tuple[SkillSource, frozenset[str]]:
+    """Who put the skill there, and whose words are in it. A mark that cannot be read is taken for a stranger's.
+
+    So is what an agent made and no owner agreed to: whoever talked to that agent may have had it made.
+    """
+    try:
+        with open(os.path.join(folder, MARK), "rb") as file:
+            mark = msgspec.json.decode(file.read(_MOST_FILE), type=_OriginMark)
+    except FileNotFoundError:
+        return SkillSource.PERSON, frozenset()
+    except (OSError, msgspec.MsgspecError):
+        return SkillSource.AGENT, _UNSEEN
+    return SkillSource.AGENT, frozenset(mark.taint) if mark.agreed else frozenset(mark.taint) | _UNSEEN
+
+
+def _encode_mark(taint: frozenset[str], *, agreed: bool) -> bytes:
+    return msgspec.json.encode(_OriginMark(taint=sorted(taint), agreed=agreed))
+
+
+def _hash_file(path: str) -> bytes:
+    if os.path.islink(path):
+        return os.fsencode(os.readlink(path))
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
+def _stamps(folder: Path) -> dict[str, tuple[_Stamp, ...]]:
+    """Stamps of each folder that has a SKILL.md, or a link in its place."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if not entry.name.startswith(".")]
+    except OSError:
+        # A folder we may not enter has no skills; the doctor says why.
+        return {}
+    found: dict[str, tuple[_Stamp, ...]] = {}
+    for name in names:
+        stamps: list[_Stamp] = []
+        for file in (SKILL_FILE, MARK):
+            with contextlib.suppress(OSError):
+                status = os.lstat(os.path.join(folder, name, file))
+                stamps.append((status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino))
+        if os.path.lexists(os.path.join(folder, name, SKILL_FILE)):
+            found[name] = tuple(stamps)
+    return found
+
+
+def _write_file(path: Path, data: bytes, mode: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    with open(file, "wb") as writer:
+        writer.write(data)
+        writer.flush()
+        os.fsync(file)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

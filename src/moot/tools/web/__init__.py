@@ -1,0 +1,1 @@
+"""The web tools: HTTP to permitted addresses, page reading and search."""

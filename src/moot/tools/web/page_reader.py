@@ -1,0 +1,78 @@
+"""Reading a page in a process of its own: one that takes for ever, or breaks the parser, harms nobody else.
+
+Nested deeply enough, a small page keeps any HTML parser busy for an hour; here it has seconds and a bounded memory.
+"""
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import sys
+from contextlib import suppress
+
+from moot.domain.errors import MootError, Unavailable
+from moot.tools.web.readable import Readable, decode, extract_readable
+
+SECONDS = 5
+MEMORY = 2 * 1024**3
+# Nothing of the daemon's environment is needed to read a page; the interpreter finds itself by its path.
+_ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+async def read_page(body: bytes, *, url: str, charset: str, mode: str) -> Readable:
+    """Title and content of a page; `mode` is text, markdown, html, or results for a page of search results."""
+    task = json.dumps({"url": url, "charset": charset, "mode": mode}).encode() + b"\n"
+    child = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        "-m",
+        "moot.tools.web.page_reader",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=_ENVIRONMENT,
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(SECONDS * 3):
+            said, _ = await child.communicate(task + body)
+    except TimeoutError:
+        said = b""
+    finally:
+        if child.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            await child.wait()
+    return _parse_answer(said)
+
+
+def _parse_answer(said: bytes) -> Readable:
+    try:
+        told = json.loads(said)
+    except ValueError as error:
+        raise Unavailable(
+            "the page could not be read: it is too large or too deeply nested", fix="Try another page."
+        ) from error
+    if "error" in told:
+        raise Unavailable(told["error"], fix=told["fix"])
+    return Readable(title=told["title"], content=told["content"])
+
+
+def main() -> None:
+    """The child: a line that says what to do, then the page; one JSON document out."""
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    task = json.loads(sys.stdin.buffer.readline())
+    html = decode(sys.stdin.buffer.read(), charset=task["charset"])
+    try:
+        page = extract_readable(html, url=task["url"], mode=task["mode"])
+        told = {"title": page.title, "content": page.content}
+    except MootError as error:
+        told = {"error": error.message, "fix": error.fix}
+    sys.stdout.write(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

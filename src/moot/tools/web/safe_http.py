@@ -1,0 +1,240 @@
+"""HTTP on behalf of a model: only to addresses that may be reached, never more than a bounded answer.
+
+The address is checked where the socket is made, so no second look-up can put another in its place.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from moot import __version__
+from moot.domain.config import WebConfig
+from moot.domain.errors import BadRequest, Forbidden, MootError, TooLarge, Unavailable
+from moot.tools.web.addresses import AddressRules, Anywhere, PublicOnly, parse_address, reads_as_number
+from moot.tools.web.inflate import Inflater
+
+MAX_REDIRECTS = 5
+MAX_URL = 4096
+_CHUNK = 64 * 1024
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_FORBIDDEN_IN_URL = frozenset('\\<>"^`{|}')
+
+Resolver = Callable[[], AbstractResolver]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    url: str
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAnswer:
+    """What came back from the last address; `cut` when there was more than is read."""
+
+    url: str
+    status: int
+    media_type: str
+    charset: str
+    body: bytes
+    cut: bool
+
+
+class SafeHttp:
+    """Each fetch has connections of its own and leaves nothing behind: no cookies, no credentials, no proxy."""
+
+    def __init__(
+        self,
+        *,
+        rules: AddressRules,
+        max_bytes: int,
+        seconds: float,
+        redirects: int = MAX_REDIRECTS,
+        resolver: Resolver = aiohttp.ThreadedResolver,
+    ) -> None:
+        self._rules = rules
+        self._max_bytes = max_bytes
+        self._seconds = seconds
+        self._redirects = redirects
+        self._resolver = resolver
+
+    @classmethod
+    def public(cls, config: WebConfig, *, resolver: Resolver = aiohttp.ThreadedResolver) -> "SafeHttp":
+        """For addresses that a model chose."""
+        rules = PublicOnly(ports=config.ports, allow_private=config.allow_private)
+        return cls(rules=rules, max_bytes=config.max_bytes, seconds=config.seconds, resolver=resolver)
+
+    @classmethod
+    def configured(cls, config: WebConfig) -> "SafeHttp":
+        """For the one address that a person configured; it may be anywhere, and may not send us elsewhere."""
+        return cls(rules=Anywhere(), max_bytes=config.max_bytes, seconds=config.seconds, redirects=0)
+
+    async def fetch(self, request: Request) -> HttpAnswer:
+        """The answer. An error is our own only where nobody has answered yet, be it to send us elsewhere."""
+        heard = asyncio.Event()
+        try:
+            return await self._fetch(request, heard)
+        except MootError as error:
+            error.is_ours = error.is_ours and not heard.is_set()
+            raise
+
+    async def _fetch(self, request: Request, heard: asyncio.Event) -> HttpAnswer:
+        url = parse_web_address(request.url)
+        try:
+            async with asyncio.timeout(self._seconds), self._connections() as http:
+                return await self._follow(http, url, request, heard)
+        except TimeoutError as error:
+            raise Unavailable(f"{_render_url(url)} did not answer in full within {self._seconds:g} seconds") from error
+        except aiohttp.ClientError as error:
+            raise _explain_error(error, url) from error
+        except ValueError as error:
+            # What a server sends as headers can be unreadable in many ways.
+            raise Unavailable(f"{_render_url(url)} answered in a way that cannot be read") from error
+
+    async def _follow(
+        self, http: aiohttp.ClientSession, url: URL, request: Request, heard: asyncio.Event
+    ) -> HttpAnswer:
+        for _ in range(self._redirects + 1):
+            self._check_host(url)
+            async with http.request(
+                request.method, url, headers=request.headers, data=request.body, allow_redirects=False
+            ) as response:
+                heard.set()
+                if response.status not in _REDIRECTS or "Location" not in response.headers:
+                    return await self._answer(response, url)
+                url = _redirect_target(url, response.headers["Location"])
+            # What was meant for the first server, a key above all, is not for the next.
+            request = replace(request, method="GET", headers={}, body=None)
+        raise BadRequest(f"there were more than {self._redirects} redirects, the last one to {_render_url(url)}")
+
+    async def _answer(self, response: aiohttp.ClientResponse, url: URL) -> HttpAnswer:
+        body = bytearray()
+        inflater = Inflater(response.headers.get("Content-Encoding", ""))
+        cut = False
+        while not cut and (chunk := await response.content.read(_CHUNK)):
+            # One byte more than is kept tells a body that fits from one that was cut.
+            body += inflater.feed(chunk, self._max_bytes + 1 - len(body))
+            cut = len(body) > self._max_bytes
+        return HttpAnswer(
+            url=str(url),
+            status=response.status,
+            media_type=response.content_type if "Content-Type" in response.headers else "",
+            charset=response.charset or "",
+            body=bytes(body[: self._max_bytes]),
+            cut=cut,
+        )
+
+    def _check_host(self, url: URL) -> None:
+        """Refuse early what needs no look-up. The socket is checked again, whatever this says."""
+        host, port = url.raw_host or "", url.port or 0
+        if "%" in host or (parse_address(host) is None and reads_as_number(host)):
+            raise _refused_error(url)
+        if parse_address(host) is not None and not self._rules.allows(host, port):
+            raise _refused_error(url)
+
+    def _connections(self) -> aiohttp.ClientSession:
+        def make_socket(info: tuple[Any, ...]) -> socket.socket:
+            family, kind, protocol, _, address = info
+            if family not in (socket.AF_INET, socket.AF_INET6) or not self._rules.allows(address[0], address[1]):
+                raise _refused_error(None)
+            return socket.socket(family, kind, protocol)
+
+        connector = aiohttp.TCPConnector(
+            resolver=_FilteringResolver(self._resolver(), self._rules),
+            use_dns_cache=False,
+            force_close=True,
+            socket_factory=make_socket,
+            # One address at a time: what is refused is then raised as it is.
+            happy_eyeballs_delay=None,
+        )
+        return aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(self._seconds, 10.0)),
+            auto_decompress=False,
+            trust_env=False,
+            headers={"User-Agent": f"moot/{__version__}", "Accept-Encoding": "gzip, deflate"},
+        )
+
+
+class _FilteringResolver(AbstractResolver):
+    """Lets through only what may be connected to, so that a refusal is told as such."""
+
+    def __init__(self, inner: AbstractResolver, rules: AddressRules) -> None:
+        self._inner = inner
+        self._rules = rules
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        found = await self._inner.resolve(host, port, family)
+        allowed = [one for one in found if self._rules.allows(one["host"], port)]
+        if not allowed:
+            raise _refused_error(URL.build(scheme="http", host=host, port=port))
+        return allowed
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def parse_web_address(text: str) -> URL:
+    """The address a model or a server named, if it is one that can be fetched at all."""
+    if len(text) > MAX_URL:
+        raise TooLarge(f"the URL is longer than {MAX_URL} characters").ours()
+    if any(character in _FORBIDDEN_IN_URL or not character.isprintable() or character.isspace() for character in text):
+        raise BadRequest("the URL has characters in it that a URL cannot have", fix="Percent-encode them.").ours()
+    try:
+        url = URL(text)
+        port = url.port
+    except ValueError as error:
+        raise BadRequest("this is not a URL", fix="Write it like https://example.org/page.").ours() from error
+    told = ""
+    if url.scheme not in ("http", "https") or not url.raw_host or not port:
+        told, fix = "only http and https URLs with a host can be fetched", "Write it like https://host/page."
+    elif url.raw_user is not None or url.raw_password is not None or "@" in (url.raw_authority or ""):
+        told, fix = "a URL must not carry a user name or password", "Leave out what stands before the @."
+    if told:
+        raise BadRequest(told, fix=fix).ours()
+    return url.with_fragment(None)
+
+
+def _redirect_target(url: URL, location: str) -> URL:
+    try:
+        target = parse_web_address(str(url.join(URL(location))))
+    except ValueError as error:
+        raise BadRequest(f"{_render_url(url)} redirects to something that is not a URL") from error
+    if url.scheme == "https" and target.scheme == "http":
+        raise Forbidden(f"{_render_url(url)} redirects from https to http, which is not followed")
+    return target
+
+
+def _refused_error(url: URL | None) -> Forbidden:
+    where = "this address" if url is None else _render_url(url)
+    return Forbidden(
+        f"{where} is not on the public internet, or not on a port that is open to the web tools",
+        fix="The owner can allow it in config.toml: [web] allow_private or ports.",
+    ).ours()
+
+
+def _explain_error(error: aiohttp.ClientError, url: URL) -> MootError:
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return Unavailable(f"there is no host {url.raw_host}", fix="Check the spelling of the URL.").ours()
+    if isinstance(error, aiohttp.ClientSSLError | aiohttp.ClientConnectorCertificateError):
+        return Unavailable(f"{_render_url(url)} has no certificate that can be trusted")
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return Unavailable(f"{_render_url(url)} cannot be reached: {error.strerror or 'no connection'}").ours()
+    if isinstance(error, aiohttp.InvalidURL):
+        return _refused_error(url)
+    return Unavailable(f"the connection to {_render_url(url)} failed: {type(error).__name__}")
+
+
+def _render_url(url: URL) -> str:
+    return f"{url.raw_host}:{url.port}"

@@ -1,0 +1,88 @@
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from moot.daemon.config.agent_keys import SECTIONS as AGENTS
+from moot.daemon.config.agent_keys import snake
+from moot.daemon.config.keys import (
+    COMPACTION_KEYS,
+    LIMIT_KEYS,
+    LISTEN_KEYS,
+    MODEL_KEYS,
+    SECTIONS,
+    TOP_KEYS,
+    Key,
+    Numbers,
+)
+from moot.daemon.config.tool_keys import INTERCEPTOR_KEYS
+from moot.daemon.config.tool_keys import SECTIONS as HANDS
+from moot.domain.config import (
+    CompactionConfig,
+    Config,
+    HandsConfig,
+    InterceptorConfig,
+    ListenConfig,
+    ModelConfig,
+    default_config,
+)
+from moot.domain.run import Limits
+
+PAGE = Path(__file__).parents[4] / "docs" / "configuration.md"
+TABLES = {
+    "": TOP_KEYS,
+    "models": MODEL_KEYS,
+    "limits": LIMIT_KEYS,
+    "compaction": COMPACTION_KEYS,
+    "listen": LISTEN_KEYS,
+    "interceptor": INTERCEPTOR_KEYS,
+    **HANDS,
+    **AGENTS,
+}
+
+
+@pytest.mark.parametrize(
+    ("keys", "kind", "besides"),
+    [
+        (TOP_KEYS, Config, set(SECTIONS) - {"security"} | {"hands"} | set(map(snake, AGENTS))),
+        (INTERCEPTOR_KEYS, InterceptorConfig, set()),
+        *((keys, type(getattr(HandsConfig(), name)), set()) for name, keys in HANDS.items()),
+        *((keys, type(getattr(default_config(), snake(name))), set()) for name, keys in AGENTS.items()),
+        (MODEL_KEYS, ModelConfig, {"name"}),
+        (LIMIT_KEYS, Limits, set()),
+        (COMPACTION_KEYS, CompactionConfig, set()),
+        (LISTEN_KEYS, ListenConfig, set()),
+    ],
+)
+def test_every_setting_has_a_key_and_every_key_a_setting(keys: tuple[Key, ...], kind: type, besides: set[str]) -> None:
+    assert {snake(key.name) for key in keys} == {field.name for field in fields(kind)} - besides
+
+
+@pytest.mark.parametrize("section", TABLES)
+def test_the_stated_default_of_a_key_is_the_real_one(section: str) -> None:
+    config = default_config()
+    owner = {"": config, "models": ModelConfig(name="", provider="")}.get(section) or getattr(
+        config if hasattr(config, snake(section)) else config.hands, snake(section)
+    )
+
+    for key in TABLES[section]:
+        if key.name == "reading_tools":
+            continue
+        real = getattr(owner, snake(key.name))
+        if key.kind is Numbers:
+            assert tuple(json.loads(key.default)) == real
+            continue
+        stated = {"true": True, "false": False, "[]": ()}.get(
+            key.default, key.kind(key.default or 0 if key.kind is not str else "")
+        )
+        assert (key.default if key.kind is str else stated) == (real if real is not None else 0), key.name
+
+
+@pytest.mark.parametrize("section", TABLES)
+def test_every_key_is_documented_with_its_meaning_and_default(section: str) -> None:
+    rows = PAGE.read_text()
+
+    for key in TABLES[section]:
+        default = f"`{key.default}`" if key.default else ""
+        assert f"| `{key.name}` | {default} | {key.meaning} |" in rows

@@ -1,0 +1,232 @@
+"""The WebSocket: the same requests and answers as JSON."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+from listener_fakes import House
+
+from moot.daemon.listen import http
+from moot.daemon.principal import Principal
+from moot.daemon.requests.exchange import Reply
+from moot.domain.events import RunStarted, TextChunk
+from moot.wire import moot_pb2 as pb
+from tests.unit.events import event as event_of
+
+WebSocket = aiohttp.ClientWebSocketResponse
+
+
+@asynccontextmanager
+async def opened(house: House, *, token: str = "", headers: dict[str, str] | None = None) -> AsyncIterator[WebSocket]:
+    listener = await http.listen("127.0.0.1:0", house.serving)
+    shown = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        async with (
+            aiohttp.ClientSession() as client,
+            client.ws_connect(f"http://{listener.address}/ws", headers={**shown, **(headers or {})}) as websocket,
+        ):
+            yield websocket
+    finally:
+        await listener.close()
+        await house.close()
+
+
+async def ask(websocket: WebSocket, message: dict[str, Any] | str) -> dict[str, Any]:
+    await websocket.send_str(message if isinstance(message, str) else json.dumps(message))
+    return await receive(websocket)
+
+
+async def receive(websocket: WebSocket) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(await websocket.receive_str(timeout=5))
+    return document
+
+
+def test_a_token_in_the_header_is_enough() -> None:
+    async def scene() -> None:
+        house = House()
+        house.answer("kill", pb.ServerMessage(pong=pb.Pong()))
+        async with opened(house, token=house.bot.secret) as websocket:
+            answer = await ask(websocket, {"request_id": 5, "kill": {"agent": "crab"}})
+            assert answer == {"request_id": "5", "pong": {}}
+            assert house.handlers.asked[0][1].name == "bot"
+
+    asyncio.run(scene())
+
+
+def test_a_token_in_hello_is_enough_and_nothing_passes_before_it() -> None:
+    async def scene() -> None:
+        house = House()
+        house.answer("kill", pb.ServerMessage(pong=pb.Pong()))
+        async with opened(house) as websocket:
+            assert (await ask(websocket, {"ping": {}})) == {"pong": {}}
+            refused = await ask(websocket, {"request_id": 5, "kill": {"agent": "crab"}})
+            assert (refused["request_id"], refused["error"]["code"]) == ("5", 401)
+            wrong = await ask(websocket, {"hello": {"version": 1, "token": "moot_wrong"}})
+            assert wrong["error"]["code"] == 401
+
+            await websocket.send_str(json.dumps({"hello": {"version": 1, "token": house.bot.secret}}))
+            await websocket.send_str(json.dumps({"request_id": 6, "kill": {"agent": "crab"}}))
+            assert (await receive(websocket))["welcome"]["principal"] == "bot"
+            assert await receive(websocket) == {"request_id": "6", "pong": {}}
+
+    asyncio.run(scene())
+
+
+def test_a_stream_comes_as_json_with_its_request_id() -> None:
+    async def stream(message: pb.ClientMessage, _principal: Principal, reply: Reply) -> None:
+        reply.event(event_of(RunStarted("crab", 3)))
+        reply.event(event_of(TextChunk(message.stream.content)))
+        reply.notify(event_of(TextChunk("to a subscriber")))
+
+    async def scene() -> None:
+        house = House()
+        house.handlers.on["stream"] = stream
+        async with opened(house, token=house.bot.secret) as websocket:
+            first = await ask(websocket, {"request_id": "8", "stream": {"agent": "crab", "content": "é\u2028"}})
+            assert first == {"request_id": "8", "stream": {"start": {"agent": "crab", "user_seq": "3"}}}
+            assert await receive(websocket) == {"request_id": "8", "stream": {"chunk": {"content": "é\u2028"}}}
+            assert (await receive(websocket))["agent_event"]["content"] == "to a subscriber"
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "5", "{", '{"nope": {}}', "{}", '{"send": {"content": "\\ud800"}}', '{"send": {"content": "a\\u0000"}}'],
+)
+def test_a_frame_that_is_no_request_gets_400_and_the_next_is_heard(text: str) -> None:
+    async def scene() -> None:
+        house = House()
+        async with opened(house, token=house.bot.secret) as websocket:
+            answer = await ask(websocket, text)
+            assert answer["error"]["code"] == 400
+            assert answer["error"]["fix"]
+            assert await ask(websocket, {"ping": {}}) == {"pong": {}}
+            assert house.handlers.asked == []
+
+    asyncio.run(scene())
+
+
+def test_a_binary_frame_gets_400() -> None:
+    async def scene() -> None:
+        house = House()
+        async with opened(house, token=house.bot.secret) as websocket:
+            await websocket.send_bytes(b"\0\0\0\0")
+            assert (await receive(websocket))["error"]["code"] == 400
+
+    asyncio.run(scene())
+
+
+def test_a_frame_over_the_limit_gets_413_and_the_next_is_heard() -> None:
+    async def scene() -> None:
+        house = House()
+        async with opened(house, token=house.bot.secret) as websocket:
+            assert (await ask(websocket, "x" * (16 * 1024 * 1024 + 1)))["error"]["code"] == 413
+            assert await ask(websocket, {"ping": {}}) == {"pong": {}}
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "null"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "http://localhost:1"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Host": "evil.example"},
+    ],
+)
+def test_a_foreign_page_cannot_open_it(headers: dict[str, str]) -> None:
+    async def scene() -> None:
+        house = House()
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            async with opened(house, token=house.bot.secret, headers=headers):
+                pass
+        assert refused.value.status == 403
+
+    asyncio.run(scene())
+
+
+def test_a_revoked_token_closes_it_with_a_reason() -> None:
+    async def scene() -> None:
+        house = House()
+        async with opened(house, token=house.bot.secret) as websocket:
+            await ask(websocket, {"ping": {}})
+            house.principals.revoked("bot")
+            assert (await receive(websocket))["error"]["code"] == 401
+            assert (await websocket.receive(timeout=5)).type is aiohttp.WSMsgType.CLOSE
+
+    asyncio.run(scene())
+
+
+def test_a_revoked_token_is_deaf_and_cut_off_even_if_nothing_is_read() -> None:
+    async def scene() -> None:
+        house = House()
+        house.answer("export", pb.ServerMessage(exported=pb.Exported(jsonl="x" * 8_000_000)))
+        house.answer("kill", pb.ServerMessage(pong=pb.Pong()))
+        async with opened(house, token=house.bot.secret) as websocket:
+            transport = websocket._response.connection.transport  # type: ignore[union-attr]
+            transport.pause_reading()  # type: ignore[union-attr]
+            await websocket.send_str('{"export": {"agent": "crab"}}')
+            async with asyncio.timeout(5):
+                while not house.handlers.asked:  # noqa: ASYNC110  (the fake has no event)
+                    await asyncio.sleep(0)
+            house.principals.revoked("bot")
+            await websocket.send_str('{"kill": {"agent": "crab"}}')
+            async with asyncio.timeout(5):
+                while house.serving.connections:  # noqa: ASYNC110  (each leaves by itself)
+                    await asyncio.sleep(0.01)
+            assert len(house.handlers.asked) == 1
+            transport.resume_reading()  # type: ignore[union-attr]
+
+    asyncio.run(scene())
+
+
+def test_before_hello_a_large_message_is_refused_whole_or_unfinished() -> None:
+    async def scene() -> None:
+        house = House()
+        async with opened(house) as websocket:
+            assert (await ask(websocket, "x" * (64 * 1024 + 1)))["error"]["code"] == 413
+            await websocket.send_frame(b"x" * 1_000_000, aiohttp.WSMsgType.TEXT)
+            assert (await receive(websocket))["error"]["code"] == 413
+            assert (await websocket.receive(timeout=5)).type is aiohttp.WSMsgType.CLOSE
+
+    asyncio.run(scene())
+
+
+def test_a_large_message_right_behind_hello_is_heard() -> None:
+    async def scene() -> None:
+        house = House()
+        house.answer("send", pb.ServerMessage(pong=pb.Pong()))
+        async with opened(house) as websocket:
+            await websocket.send_str(json.dumps({"hello": {"version": 1, "token": house.bot.secret}}))
+            await websocket.send_str(json.dumps({"send": {"agent": "crab", "content": "x" * 3_000_000}}))
+            assert "welcome" in await receive(websocket)
+            assert await receive(websocket) == {"pong": {}}
+
+    asyncio.run(scene())
+
+
+def test_leaving_ends_the_stream_and_not_the_work() -> None:
+    async def scene() -> None:
+        left = asyncio.Event()
+
+        async def stream(_message: pb.ClientMessage, _principal: Principal, reply: Reply) -> None:
+            reply.event(event_of(TextChunk("one")))
+            await reply.closed.wait()
+            left.set()
+
+        house = House()
+        house.handlers.on["stream"] = stream
+        async with opened(house, token=house.bot.secret) as websocket:
+            await ask(websocket, {"stream": {"agent": "crab", "content": "hi"}})
+            await websocket.close()
+            async with asyncio.timeout(5):
+                await left.wait()
+
+    asyncio.run(scene())

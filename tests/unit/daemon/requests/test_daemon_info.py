@@ -1,0 +1,82 @@
+"""Answers about the daemon itself: a name on disk that is no text can still be told."""
+
+import os
+from pathlib import Path
+from typing import Any, cast
+
+from moot.agents.registry import Registry
+from moot.daemon.config.config_file import ConfigFile
+from moot.daemon.principal import OWNER
+from moot.daemon.requests.daemon_info import Facts, House
+from moot.domain.agent import ROLES
+from moot.domain.errors import NotFound
+from moot.domain.sandbox import SandboxReport
+from moot.wire import moot_pb2 as pb
+
+
+class Whole:
+    async def check(self) -> list[str]:
+        return []
+
+
+class Sent:
+    def __init__(self) -> None:
+        self.messages: list[pb.ServerMessage] = []
+
+    def send(self, message: pb.ServerMessage) -> None:
+        self.messages.append(message)
+
+
+def odd_home(tmp_path: Path) -> Path:
+    """A home whose own name is no text, with a good agent, one in a folder that is no text, and a bad setting."""
+    home = tmp_path / os.fsdecode(b"h\xff")
+    for name in (b"ada", b"caf\xe9"):
+        folder = home / "agents" / os.fsdecode(name)
+        folder.mkdir(parents=True)
+        (folder / "AGENT.md").write_text("---\nname: ada\ndescription: d\n---\nDo.\n")
+    (home / "config.toml").write_text("unknown_key = 1\n")
+    return home
+
+
+class Nothing:
+    """A catalog without a model."""
+
+    def get(self, name: str) -> Any:
+        raise NotFound(f"there is no model {name!r}")
+
+
+def house(home: Path) -> Any:
+    config, registry = ConfigFile(home / "config.toml"), Registry(home / "agents")
+    unused = cast(Any, None)
+
+    async def reload() -> list[str]:
+        return [str(flaw) for flaw in (*config.flaws, *registry.flaws)]
+
+    return House(
+        store=cast(Any, Whole()),
+        registry=registry,
+        config=config,
+        catalog=lambda: cast(Any, Nothing()),
+        reload=reload,
+        principals=unused,
+        runs=unused,
+        asks=unused,
+        clock=unused,
+        facts=Facts(started=0.0),
+        sandbox=lambda: SandboxReport(mechanism="none"),
+        tool_flaws=tuple,
+        toolbox=unused,
+    )
+
+
+async def test_agents_and_flaws_are_told_where_names_are_no_text(tmp_path: Path) -> None:
+    sent, subject = Sent(), house(odd_home(tmp_path))
+
+    for answer in (subject.list_agents, subject.check, subject.reload):
+        await answer(pb.ClientMessage(), OWNER, sent)
+
+    listed, checked, reloaded = sent.messages
+    assert [each.name for each in listed.agent_list.agents] == ["moot", *ROLES, "ada", "caf\\xe9"]
+    assert listed.agent_list.agents[-1].flaw
+    assert len(checked.checked.findings) == 4
+    assert len(reloaded.reloaded.flaws) == 2

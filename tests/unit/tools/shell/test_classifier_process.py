@@ -1,0 +1,42 @@
+"""Long commands are judged in a process of their own: as others are, and without holding anybody up."""
+
+import threading
+import time
+
+import pytest
+
+from moot.domain.shell import Level
+from moot.tools.shell.grammar import classify
+
+FILLING = "echo another harmless line\n" * 300
+
+
+def test_a_long_command_is_judged_as_a_short_one() -> None:
+    assert classify(FILLING).level is Level.OK
+    judged = classify(f"{FILLING}rm -rf /\n")
+    assert (judged.level, judged.reason) == (classify("rm -rf /").level, classify("rm -rf /").reason)
+    text = "cat > notes.txt <<'EOF'\n" + "a line (with signs) of {a text}; and more\n" * 1000 + "EOF\n"
+    assert classify(text).level is Level.OK
+
+
+@pytest.mark.parametrize("junk", ["a=(", "a|<", "${", "a) "])
+def test_junk_that_takes_the_parser_long_is_refused_and_holds_nobody_up(junk: str) -> None:
+    longest, over = 0.0, threading.Event()
+
+    def watch() -> None:
+        nonlocal longest
+        while not over.is_set():
+            before = time.monotonic()
+            time.sleep(0.005)
+            longest = max(longest, time.monotonic() - before)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        # A kilobyte of it takes milliseconds; this would take seconds, in which no other thread could run.
+        verdict = classify(junk * (60_000 // len(junk)))
+    finally:
+        over.set()
+        watching.join()
+    assert verdict.level is Level.DANGEROUS
+    assert longest < 2.0

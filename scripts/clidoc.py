@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from moot.cli.exits import MEANINGS
-from moot.cli.main import ALIASES, COMMANDS, load, moot
+from moot.cli.main import ALIASES, COMMANDS, load_command, moot
 
 TARGET = Path(__file__).parent.parent / "docs" / "cli.md"
 
@@ -60,7 +60,7 @@ def document() -> str:
     parts += [f"| {int(code)} | {meaning} |" for code, meaning in MEANINGS.items()]
     parts += ["", ENVIRONMENT, _options(moot, click.Context(moot, info_name="moot"))]
     for name, entry in COMMANDS.items():
-        parts += _command(f"moot {name}", load(entry.target))
+        parts += _command(f"moot {name}", load_command(entry.target))
     parts.append("Also: " + ", ".join(f"`{alias}` for `{name}`" for alias, name in ALIASES.items()) + ".")
     return "\n".join(parts).rstrip() + "\n"
 

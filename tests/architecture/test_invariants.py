@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from moot.cli.main import COMMANDS, load
+from moot.cli.main import COMMANDS, load_command
 from moot.daemon.requests.handlers import Handlers
 from moot.domain import events, run
 from moot.domain.approval import Approval, AskState
@@ -16,7 +16,7 @@ from moot.domain.ask import Ask, Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import ToolCall
 from moot.wire import moot_pb2 as pb
-from moot.wire.events import agent_event, stream_event
+from moot.wire.events import agent_event, stream_bytes
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "moot"
@@ -150,6 +150,7 @@ APPROVAL = Approval(
 SAMPLES: dict[type, events.EventBody] = {
     type(event): event
     for event in (
+        events.RunSpawned("scout", "look"),
         events.RunQueued(1),
         events.RunStarted("ada", 1),
         events.TextStarted("ada"),
@@ -168,6 +169,8 @@ SAMPLES: dict[type, events.EventBody] = {
         events.ApprovalOpened(APPROVAL),
         events.ApprovalClosed("a", AskState.GRANTED),
         events.ToolExecuted("1", "recall", True, 0.1),
+        events.RunBlocked("blocked_waiting_approval", "x", "a"),
+        events.RunUnblocked("blocked_waiting_approval", "a"),
         events.ModelRetrying(1, 0.5, "x"),
         events.TextDiscarded(),
         events.Compacted(1, "x"),
@@ -176,15 +179,23 @@ SAMPLES: dict[type, events.EventBody] = {
 }
 
 
+EVENT_SOURCE = events.EventSource(key=KEY, root=KEY, speaker="ada", run_id="r", root_id="r")
+
+
+def stream_event(body: events.EventBody) -> pb.StreamEvent:
+    return pb.ServerMessage.FromString(stream_bytes(events.Event(1, 1.0, EVENT_SOURCE, body))).stream
+
+
 def test_every_event_has_a_form_on_the_wire_and_every_form_an_event() -> None:
     assert set(SAMPLES) == set(get_args(events.EventBody))
-    forms = [stream_event(event).WhichOneof("event") for event in SAMPLES.values()]
+    forms = [stream_event(body).WhichOneof("event") for body in SAMPLES.values()]
     assert sorted(map(str, forms)) == sorted(pb.StreamEvent.DESCRIPTOR.fields_by_name)
 
 
 def test_subscribers_are_told_every_event_by_a_kind_of_its_own() -> None:
-    kinds = [agent_event(event, key=KEY, speaker="ada", at=1.0).kind for event in SAMPLES.values()]
-    assert sorted(kinds) == sorted(pb.AgentEventKind.values())
+    kinds = [agent_event(events.Event(1, 1.0, EVENT_SOURCE, body)).kind for body in SAMPLES.values()]
+    # A gap is no event of a run.
+    assert sorted([*kinds, pb.GAP]) == sorted(pb.AgentEventKind.values())
 
 
 def test_every_outcome_is_one_word_of_the_design() -> None:
@@ -196,4 +207,4 @@ def test_every_outcome_is_one_word_of_the_design() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_in_the_table_can_be_loaded(command: str) -> None:
-    assert load(COMMANDS[command].target).help
+    assert load_command(COMMANDS[command].target).help

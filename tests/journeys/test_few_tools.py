@@ -147,7 +147,7 @@ def test_the_toolbar_of_the_chat_says_that_a_model_cannot_use_tools(home: Home, 
     ],
 )
 def test_a_model_is_marked_only_where_its_agent_misses_something(agent: dict[str, Any], shown: str) -> None:
-    assert tool_notices.model(pb.AgentInfo(model="m", **agent)) == shown
+    assert tool_notices.model_name(pb.AgentInfo(model="m", **agent)) == shown
 
 
 def test_where_a_model_can_use_tools_nothing_is_said(home: Home, provider: Provider) -> None:

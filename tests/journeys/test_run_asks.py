@@ -142,9 +142,9 @@ async def test_subscribers_hear_what_a_teammate_asks_in_the_conversation_it_work
         assert speech.outcome == "completed"
         async with asyncio.timeout(PATIENCE):
             async for event in feed:
-                if event.sender == sender and event.kind == pb.APPROVAL:
+                if event.root_sender == sender and event.kind == pb.APPROVAL:
                     break
-        assert (event.agent, event.speaker) == ("moot", "operator")
+        assert (event.root_agent, event.agent, event.speaker) == ("moot", "operator", "operator")
         await feed.aclose()
         (ask,) = [ask for ask in await talk.asks() if ask.sender == sender]
         await decide(talk, ask.ask_id, "deny")

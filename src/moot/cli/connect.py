@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 _ESCAPED = re.compile("[\ud800-\udfff]")
 
 
-def paths() -> Paths:
+def find_paths() -> Paths:
     return Paths.find(os.environ)
 
 
@@ -36,16 +36,16 @@ async def daemon_client(*, start: bool = True) -> AsyncIterator[Connection]:
     """A connection to the daemon. `start` starts it in the background first when it is not running."""
     address = remote_address()
     if address:
-        opening = connect(address, token=_token(address))
+        opening = connect(address, token=_read_token(address))
     else:
         if start:
-            await ensure_running(paths())
-        opening = connect(paths().socket)
+            await ensure_running(find_paths())
+        opening = connect(find_paths().socket)
     async with opening as connection:
         yield connection
 
 
-def _token(address: str) -> str:
+def _read_token(address: str) -> str:
     """What lets this command in elsewhere; the daemon would refuse without, in the words of the protocol."""
     token = os.environ.get("MOOT_TOKEN", "")
     if not token:
@@ -58,14 +58,14 @@ def _token(address: str) -> str:
 
 async def ensure_running(home: Paths) -> None:
     """Start the daemon unless it answers, and say so on stderr."""
-    if await answers(home):
+    if await is_answering(home):
         return
     with output.progress("The daemon is not running, starting it") as bar:
-        pid = await daemon_process.start(home, answers)
+        pid = await daemon_process.start(home, is_answering)
         bar.say(f"Started the daemon (pid {pid}); `moot down` stops it.")
 
 
-async def answers(home: Paths) -> bool:
+async def is_answering(home: Paths) -> bool:
     """Whether a daemon answers a ping on the home's socket."""
     try:
         async with asyncio.timeout(5), connect(home.socket) as connection:
@@ -75,7 +75,7 @@ async def answers(home: Paths) -> bool:
     return True
 
 
-def call(work: Callable[[Connection], Awaitable[_T]], *, start: bool = True) -> _T:
+def run_connected(work: Callable[[Connection], Awaitable[_T]], *, start: bool = True) -> _T:
     """Run one piece of asynchronous work with a connection, from a command that is not asynchronous."""
 
     async def connected() -> _T:
@@ -85,12 +85,12 @@ def call(work: Callable[[Connection], Awaitable[_T]], *, start: bool = True) -> 
     return asyncio.run(connected())
 
 
-def ask_daemon(message: pb.ClientMessage, *, start: bool = True) -> pb.ServerMessage:
+def send_request(message: pb.ClientMessage, *, start: bool = True) -> pb.ServerMessage:
     """One request, one answer."""
-    return call(lambda connection: connection.request(message), start=start)
+    return run_connected(lambda connection: connection.request(message), start=start)
 
 
-def utf8(text: str) -> str:
+def require_utf8(text: str) -> str:
     """The text of an argument, or one clear error where its bytes are not UTF-8."""
     if text.isascii() or not _ESCAPED.search(text):
         return text

@@ -63,9 +63,9 @@ async def _spawn(home: Paths, answers: Callable[[Paths], Awaitable[bool]]) -> in
     while not await answers(home):
         if process.poll() is not None:
             # Somebody may have run `moot serve` at the same moment, and that one won the lock.
-            if await _other_came_up(home, answers):
+            if await _wait_for_other_start(home, answers):
                 return running_pid(home)
-            raise _failed(process.returncode, _tail(console, offset))
+            raise _start_error(process.returncode, _read_tail(console, offset))
         if time.monotonic() - began > START_SECONDS:
             raise TimedOut(
                 f"the daemon (pid {process.pid}) does not answer after {START_SECONDS:.0f} seconds",
@@ -77,7 +77,7 @@ async def _spawn(home: Paths, answers: Callable[[Paths], Awaitable[bool]]) -> in
     return running_pid(home) or process.pid
 
 
-def _failed(code: int, tail: str) -> MootError:
+def _start_error(code: int, tail: str) -> MootError:
     # sysexits' EX_CONFIG is what the daemon itself says when a file a person wrote is wrong.
     kind = ConfigError if code == os.EX_CONFIG else Unreachable
     return kind(
@@ -86,7 +86,7 @@ def _failed(code: int, tail: str) -> MootError:
     )
 
 
-async def _other_came_up(home: Paths, answers: Callable[[Paths], Awaitable[bool]]) -> bool:
+async def _wait_for_other_start(home: Paths, answers: Callable[[Paths], Awaitable[bool]]) -> bool:
     deadline = time.monotonic() + START_SECONDS
     while running_pid(home) and time.monotonic() < deadline:
         if await answers(home):
@@ -135,7 +135,7 @@ def stop(home: Paths, *, now: bool, seconds: float = STOP_SECONDS) -> bool:
         # Usually once; but another that waited for the lock may take the place of the first.
         if pid and pid != told:
             told = pid
-            _tell_to_stop(pid, now=now)
+            _send_stop_signals(pid, now=now)
         if time.monotonic() > deadline:
             raise TimedOut(
                 f"the daemon (pid {told}) is still finishing its runs after {seconds:.0f} seconds",
@@ -145,22 +145,22 @@ def stop(home: Paths, *, now: bool, seconds: float = STOP_SECONDS) -> bool:
     return bool(told)
 
 
-def _tell_to_stop(pid: int, *, now: bool) -> None:
-    _signal_if_there(pid)
+def _send_stop_signals(pid: int, *, now: bool) -> None:
+    _send_sigterm(pid)
     if now:
         # The second signal is what says "at once"; the pause keeps the kernel from merging the two.
         time.sleep(0.05)
-        _signal_if_there(pid)
+        _send_sigterm(pid)
 
 
-def _signal_if_there(pid: int) -> None:
+def _send_sigterm(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGTERM)
     except ProcessLookupError:
         return
 
 
-def _tail(console: Path, offset: int) -> str:
+def _read_tail(console: Path, offset: int) -> str:
     """The last lines written since `offset`."""
     with console.open("rb") as log:
         log.seek(max(offset, os.fstat(log.fileno()).st_size - _TAIL_BYTES))

@@ -61,11 +61,11 @@ _BY_ERROR: tuple[tuple[type[MootError], Exit], ...] = (
 _BY_OUTCOME = {"completed": Exit.OK, "denied": Exit.DENIED, "limit": Exit.LIMIT}
 
 
-def for_error(error: MootError) -> Exit:
+def exit_for_error(error: MootError) -> Exit:
     return next((code for kind, code in _BY_ERROR if isinstance(error, kind)), Exit.RUN_FAILED)
 
 
-def for_outcome(outcome: str, limit: str = "") -> Exit:
+def exit_for_outcome(outcome: str, limit: str = "") -> Exit:
     if limit:
         # The limit on time ends a run as `timeout`.
         return Exit.LIMIT

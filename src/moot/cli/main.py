@@ -20,7 +20,7 @@ from moot.domain.errors import MootError
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CommandEntry:
     """Where a subcommand lives, and its line in the help."""
 
     section: str
@@ -30,52 +30,56 @@ class Entry:
 
 TALK, WORK, REMEMBER, RUN, SET_UP = "Talk", "Runs", "Look and keep", "The daemon", "Set up"
 
-COMMANDS: dict[str, Entry] = {
-    "chat": Entry(TALK, "moot.cli.chat.command:chat", "Open a conversation in the terminal."),
-    "ask": Entry(TALK, "moot.cli.commands.ask:ask", "Send one message and print the answer."),
-    "reply": Entry(TALK, "moot.cli.commands.talk:reply", "Answer the question a run is waiting on."),
-    "inbox": Entry(TALK, "moot.cli.commands.inbox:inbox", "What waits for you: questions and approvals."),
-    "rules": Entry(TALK, "moot.cli.commands.rules:rules", "List and take back what you allowed for good."),
-    "trust": Entry(TALK, "moot.cli.commands.trust:trust", "Trust what strangers said in a conversation so far."),
-    "kill": Entry(TALK, "moot.cli.commands.talk:kill", "Stop the run in flight."),
-    "compact": Entry(TALK, "moot.cli.commands.talk:compact", "Turn the history into an archive now."),
-    "run": Entry(WORK, "moot.cli.commands.run:run", "Give an agent a task of its own, also in the background."),
-    "ps": Entry(WORK, "moot.cli.commands.ps:ps", "List the runs that go on, and what each waits for."),
-    "show": Entry(WORK, "moot.cli.commands.runs:show", "Show one run whole."),
-    "attach": Entry(WORK, "moot.cli.commands.runs:attach", "Join a run that goes on."),
-    "logs": Entry(WORK, "moot.cli.commands.runs:logs", "Show what was said and done in a run."),
-    "wait": Entry(WORK, "moot.cli.commands.runs:wait", "Wait for runs and print what came of them."),
-    "stop": Entry(WORK, "moot.cli.commands.runs:stop", "Stop a run and everything it set to work."),
-    "history": Entry(REMEMBER, "moot.cli.commands.memory:history", "Show a conversation."),
-    "conversations": Entry(REMEMBER, "moot.cli.commands.memory:conversations", "List the conversations."),
-    "archives": Entry(
+COMMANDS: dict[str, CommandEntry] = {
+    "chat": CommandEntry(TALK, "moot.cli.chat.command:chat", "Open a conversation in the terminal."),
+    "ask": CommandEntry(TALK, "moot.cli.commands.ask:ask", "Send one message and print the answer."),
+    "reply": CommandEntry(TALK, "moot.cli.commands.talk:reply", "Answer the question a run is waiting on."),
+    "inbox": CommandEntry(TALK, "moot.cli.commands.inbox:inbox", "What waits for you: questions and approvals."),
+    "rules": CommandEntry(TALK, "moot.cli.commands.rules:rules", "List and take back what you allowed for good."),
+    "trust": CommandEntry(TALK, "moot.cli.commands.trust:trust", "Trust what strangers said in a conversation so far."),
+    "kill": CommandEntry(TALK, "moot.cli.commands.talk:kill", "Stop the run in flight."),
+    "compact": CommandEntry(TALK, "moot.cli.commands.talk:compact", "Turn the history into an archive now."),
+    "run": CommandEntry(WORK, "moot.cli.commands.run:run", "Give an agent a task of its own, also in the background."),
+    "ps": CommandEntry(WORK, "moot.cli.commands.ps:ps", "List the runs that go on, and what each waits for."),
+    "show": CommandEntry(WORK, "moot.cli.commands.runs:show", "Show one run whole."),
+    "attach": CommandEntry(WORK, "moot.cli.commands.runs:attach", "Join a run that goes on."),
+    "logs": CommandEntry(WORK, "moot.cli.commands.runs:logs", "Show what was said and done in a run."),
+    "wait": CommandEntry(WORK, "moot.cli.commands.runs:wait", "Wait for runs and print what came of them."),
+    "stop": CommandEntry(WORK, "moot.cli.commands.runs:stop", "Stop a run and everything it set to work."),
+    "history": CommandEntry(REMEMBER, "moot.cli.commands.memory:history", "Show a conversation."),
+    "conversations": CommandEntry(REMEMBER, "moot.cli.commands.memory:conversations", "List the conversations."),
+    "archives": CommandEntry(
         REMEMBER, "moot.cli.commands.memory:archives", "List the archives of a conversation, or show one."
     ),
-    "recall": Entry(REMEMBER, "moot.cli.commands.memory:recall", "Search the archives of a conversation."),
-    "usage": Entry(REMEMBER, "moot.cli.commands.memory:usage", "Show tokens and cost per conversation."),
-    "trace": Entry(REMEMBER, "moot.cli.commands.trace:trace", "List turns, or show all that happened in one."),
-    "export": Entry(REMEMBER, "moot.cli.commands.transfer:export", "Write a conversation as JSONL."),
-    "import": Entry(REMEMBER, "moot.cli.commands.transfer:import_", "Make a conversation from JSONL."),
-    "delete": Entry(
+    "recall": CommandEntry(REMEMBER, "moot.cli.commands.memory:recall", "Search the archives of a conversation."),
+    "usage": CommandEntry(REMEMBER, "moot.cli.commands.memory:usage", "Show tokens and cost per conversation."),
+    "trace": CommandEntry(REMEMBER, "moot.cli.commands.trace:trace", "List turns, or show all that happened in one."),
+    "export": CommandEntry(REMEMBER, "moot.cli.commands.transfer:export", "Write a conversation as JSONL."),
+    "import": CommandEntry(REMEMBER, "moot.cli.commands.transfer:import_", "Make a conversation from JSONL."),
+    "delete": CommandEntry(
         REMEMBER, "moot.cli.commands.transfer:delete", "Delete a conversation, after showing what would go."
     ),
-    "backup": Entry(REMEMBER, "moot.cli.commands.transfer:backup", "Copy the store while the daemon runs."),
-    "restore": Entry(REMEMBER, "moot.cli.commands.transfer:restore", "Put a backup in the store's place."),
-    "serve": Entry(RUN, "moot.cli.commands.daemon:serve", "Run the daemon in the foreground."),
-    "up": Entry(RUN, "moot.cli.commands.daemon:up", "Start the daemon in the background."),
-    "down": Entry(RUN, "moot.cli.commands.daemon:down", "Stop the daemon."),
-    "status": Entry(RUN, "moot.cli.commands.daemon:status", "Show what the daemon is doing."),
-    "events": Entry(RUN, "moot.cli.commands.daemon:events", "Follow everything that happens, live."),
-    "reload": Entry(RUN, "moot.cli.commands.daemon:reload", "Read the configuration and the agents again."),
-    "demo": Entry(SET_UP, "moot.cli.demo.command:demo", "See it work, without a key."),
-    "init": Entry(SET_UP, "moot.cli.setup.init:init", "Set up a model provider."),
-    "doctor": Entry(SET_UP, "moot.cli.doctor.command:doctor", "Check everything and say how to mend it."),
-    "models": Entry(SET_UP, "moot.cli.commands.models:models", "List, pull and test models."),
-    "secrets": Entry(SET_UP, "moot.cli.commands.secrets:secrets", "Keep values that agents may use and never see."),
-    "mcp": Entry(SET_UP, "moot.cli.commands.mcp:mcp", "Use tools of MCP servers: add, list, rm, test, approve."),
-    "skills": Entry(SET_UP, "moot.cli.commands.skills:skills", "Skills: list, show, new, validate, remove, restore."),
-    "agents": Entry(SET_UP, "moot.cli.commands.agents:agents", "List, show, make and check agents."),
-    "tokens": Entry(SET_UP, "moot.cli.commands.tokens:tokens", "Let other programs in: new, list, revoke."),
+    "backup": CommandEntry(REMEMBER, "moot.cli.commands.transfer:backup", "Copy the store while the daemon runs."),
+    "restore": CommandEntry(REMEMBER, "moot.cli.commands.transfer:restore", "Put a backup in the store's place."),
+    "serve": CommandEntry(RUN, "moot.cli.commands.daemon:serve", "Run the daemon in the foreground."),
+    "up": CommandEntry(RUN, "moot.cli.commands.daemon:up", "Start the daemon in the background."),
+    "down": CommandEntry(RUN, "moot.cli.commands.daemon:down", "Stop the daemon."),
+    "status": CommandEntry(RUN, "moot.cli.commands.daemon:status", "Show what the daemon is doing."),
+    "events": CommandEntry(RUN, "moot.cli.commands.daemon:events", "Follow everything that happens, live."),
+    "reload": CommandEntry(RUN, "moot.cli.commands.daemon:reload", "Read the configuration and the agents again."),
+    "demo": CommandEntry(SET_UP, "moot.cli.demo.command:demo", "See it work, without a key."),
+    "init": CommandEntry(SET_UP, "moot.cli.setup.init:init", "Set up a model provider."),
+    "doctor": CommandEntry(SET_UP, "moot.cli.doctor.command:doctor", "Check everything and say how to mend it."),
+    "models": CommandEntry(SET_UP, "moot.cli.commands.models:models", "List, pull and test models."),
+    "secrets": CommandEntry(
+        SET_UP, "moot.cli.commands.secrets:secrets", "Keep values that agents may use and never see."
+    ),
+    "mcp": CommandEntry(SET_UP, "moot.cli.commands.mcp:mcp", "Use tools of MCP servers: add, list, rm, test, approve."),
+    "skills": CommandEntry(
+        SET_UP, "moot.cli.commands.skills:skills", "Skills: list, show, new, validate, remove, restore."
+    ),
+    "agents": CommandEntry(SET_UP, "moot.cli.commands.agents:agents", "List, show, make and check agents."),
+    "tokens": CommandEntry(SET_UP, "moot.cli.commands.tokens:tokens", "Let other programs in: new, list, revoke."),
 }
 
 ALIASES = {
@@ -102,7 +106,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         entry = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
-        return load(entry.target) if entry else None
+        return load_command(entry.target) if entry else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for section in dict.fromkeys(entry.section for entry in COMMANDS.values()):
@@ -110,7 +114,7 @@ class LazyGroup(click.Group):
                 formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items() if entry.section == section])
 
 
-def load(target: str) -> click.Command:
+def load_command(target: str) -> click.Command:
     module, _, attribute = target.partition(":")
     command = getattr(importlib.import_module(module), attribute)
     assert isinstance(command, click.Command)
@@ -154,12 +158,12 @@ def run(arguments: Sequence[str]) -> int:
         # Commands return nothing, or the code they want; click hands on the code of its own exits.
         return int(moot.main(args=own, prog_name="moot", standalone_mode=False) or 0)
     except click.ClickException as error:
-        return _usage(error)
+        return _print_usage_error(error)
     except MootError as error:
-        return output.fail(error)
+        return output.report_failure(error)
     except (KeyboardInterrupt, click.Abort):
         if output.wants_json():
-            output.fail(_Interrupted("interrupted"))
+            output.report_failure(_Interrupted("interrupted"))
         return int(Exit.INTERRUPTED)
     except BrokenPipeError:
         # Whoever read us has read enough; keep the interpreter from complaining about it on the way out.
@@ -170,7 +174,7 @@ def run(arguments: Sequence[str]) -> int:
         if os.environ.get("MOOT_TRACEBACK"):
             raise
         fix = "This is a bug in Moot. MOOT_TRACEBACK=1 shows where it is."
-        return output.fail(MootError(f"{type(error).__name__}: {error}", fix=fix))
+        return output.report_failure(MootError(f"{type(error).__name__}: {error}", fix=fix))
 
 
 class _Interrupted(MootError):
@@ -181,18 +185,18 @@ class _Usage(MootError):
     type = "usage"
 
 
-def _usage(error: click.ClickException) -> int:
+def _print_usage_error(error: click.ClickException) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError) and not output.wants_json():
-        output.note(error.format_message())
+        output.print_note(error.format_message())
         return int(Exit.USAGE)
     context = getattr(error, "ctx", None)
     command = context.command_path if isinstance(context, click.Context) else "moot"
-    mended = _Usage(error.format_message(), fix=f"{_meant(error)}`{command} --help` shows how it is used.")
-    output.fail(mended)
+    mended = _Usage(error.format_message(), fix=f"{_suggest_command(error)}`{command} --help` shows how it is used.")
+    output.report_failure(mended)
     return int(Exit.USAGE)
 
 
-def _meant(error: click.ClickException) -> str:
+def _suggest_command(error: click.ClickException) -> str:
     """What a command that is not there was perhaps meant to be."""
     unknown = _UNKNOWN.match(error.format_message())
     near = get_close_matches(unknown[1], COMMANDS, n=2, cutoff=0.6) if unknown else []

@@ -15,11 +15,11 @@ def sender_option(command: _F) -> _F:
     return option(command)
 
 
-def conversation(command: _F) -> _F:
+def conversation_arguments(command: _F) -> _F:
     """AGENT --as SENDER: the two names that are a conversation."""
     return click.argument("agent")(sender_option(command))
 
 
-def program() -> str:
+def program_name() -> str:
     """How a person calls this command: `moot`, or the way through a checkout's own script."""
     return os.environ.get("MOOT_DEV") or "moot"

@@ -22,21 +22,21 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-class _Form:
+class _OutputFormat:
     """How this invocation prints; set by --json wherever on the command line it stands."""
 
     json = False
 
 
 def use_json(wanted: bool) -> None:
-    _Form.json = wanted
+    _OutputFormat.json = wanted
 
 
 def wants_json() -> bool:
-    return _Form.json
+    return _OutputFormat.json
 
 
-def _json_given(_context: click.Context, _parameter: click.Parameter, given: bool) -> None:
+def _on_json_option(_context: click.Context, _parameter: click.Parameter, given: bool) -> None:
     if given:
         use_json(True)
 
@@ -48,7 +48,7 @@ def json_option(command: _F) -> _F:
         is_flag=True,
         expose_value=False,
         is_eager=True,
-        callback=_json_given,
+        callback=_on_json_option,
         help="Print one JSON document.",
     )
     return option(command)
@@ -65,10 +65,10 @@ def emit(
 
     `error` marks an answer that is also a failure, such as a run that ended badly.
     """
-    if _Form.json if json is None else json:
+    if _OutputFormat.json if json is None else json:
         document: dict[str, Any] = {"ok": error is None, "data": data}
         if error is not None:
-            document["error"] = _describe(error)
+            document["error"] = _error_data(error)
         _print_document(document)
         return
     text = render(data) if render is not None else str(data)
@@ -76,43 +76,43 @@ def emit(
         write(text if text.endswith("\n") else text + "\n")
 
 
-def fail(error: MootError) -> int:
+def report_failure(error: MootError) -> int:
     """Print an error where it belongs, and say which exit code it asks for."""
-    if _Form.json:
-        _print_document({"ok": False, "error": _describe(error)})
+    if _OutputFormat.json:
+        _print_document({"ok": False, "error": _error_data(error)})
     else:
-        complain(error)
-    return int(exits.for_error(error))
+        print_error(error)
+    return int(exits.exit_for_error(error))
 
 
-def complain(error: MootError) -> None:
+def print_error(error: MootError) -> None:
     """The error and its fix on stderr."""
-    told = folded(f"error: {sanitize.clean(error.message)}", indent="  ")
-    note(told.replace("error:", paint("error:", sys.stderr, fg="red", bold=True), 1))
+    told = wrap_prose(f"error: {sanitize.clean(error.message)}", indent="  ")
+    print_note(told.replace("error:", paint("error:", sys.stderr, fg="red", bold=True), 1))
     if error.fix:
-        told = folded(f"  fix: {sanitize.clean(error.fix)}", indent="       ")
-        note(told.replace("  fix:", paint("  fix:", sys.stderr, fg="green"), 1))
+        told = wrap_prose(f"  fix: {sanitize.clean(error.fix)}", indent="       ")
+        print_note(told.replace("  fix:", paint("  fix:", sys.stderr, fg="green"), 1))
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """One line for the person at the terminal, on stderr. Text from outside must be clean already."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
 
 
-def folded(text: str, stream: TextIO | None = None, *, indent: str = "") -> str:
+def wrap_prose(text: str, stream: TextIO | None = None, *, indent: str = "") -> str:
     """Prose broken between words where the terminal ends; as it is where `stream` (stderr unless told) is none."""
-    return flow.wrapped(text, columns(stream or sys.stderr), indent=indent)
+    return flow.wrap_text(text, row_width(stream or sys.stderr), indent=indent)
 
 
-def columns(stream: TextIO) -> int:
+def row_width(stream: TextIO) -> int:
     """How wide a row may be on a terminal, the last column left free, where they differ; 0 where there is none."""
     return max(20, os.get_terminal_size(stream.fileno()).columns - 1) if stream.isatty() else 0
 
 
 def progress(text: str) -> Spinner:
     """Say on stderr that something takes its time: `with progress("Pulling") as bar: bar.update("50 %")`."""
-    return Spinner(text, sys.stderr, animate=interactive(sys.stderr))
+    return Spinner(text, sys.stderr, animate=is_interactive(sys.stderr))
 
 
 def write(text: str) -> None:
@@ -121,34 +121,34 @@ def write(text: str) -> None:
     sys.stdout.flush()
 
 
-def interactive(stream: TextIO) -> bool:
+def is_interactive(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM", "") != "dumb"
 
 
-def coloured(stream: TextIO) -> bool:
-    return interactive(stream) and not os.environ.get("NO_COLOR")
+def has_colours(stream: TextIO) -> bool:
+    return is_interactive(stream) and not os.environ.get("NO_COLOR")
 
 
 def paint(text: str, stream: TextIO | None = None, **style: Any) -> str:
     """The text in a style where `stream` (stdout unless told) shows colours, else as it is."""
-    return click.style(text, **style) if coloured(stream or sys.stdout) else text
+    return click.style(text, **style) if has_colours(stream or sys.stdout) else text
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Rows in aligned columns. On a terminal the last column is cut to what fits; in a pipe nothing is."""
     if not rows:
         return ""
     cells = [[sanitize.line(cell) for cell in row] for row in rows]
     widths = [max(map(sanitize.columns, column)) for column in zip(headers, *cells, strict=True)]
     room = terminal_width() - sum(widths[:-1]) - 2 * (len(widths) - 1)
-    lines = [paint(_aligned(headers, widths), bold=True)]
+    lines = [paint(_align(headers, widths), bold=True)]
     for row in cells:
         last = sanitize.fit(row[-1], room) if room > 8 else row[-1]
-        lines.append(_aligned([*row[:-1], last], widths))
+        lines.append(_align([*row[:-1], last], widths))
     return "\n".join(lines)
 
 
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+def _align(row: Sequence[str], widths: Sequence[int]) -> str:
     padded = [cell + " " * (width - sanitize.columns(cell)) for cell, width in zip(row, widths, strict=True)]
     return "  ".join(padded).rstrip()
 
@@ -160,14 +160,14 @@ def terminal_width() -> int:
     return os.get_terminal_size(sys.stdout.fileno()).columns
 
 
-def _describe(error: MootError) -> dict[str, str]:
+def _error_data(error: MootError) -> dict[str, str]:
     return {"type": error.type, "message": error.message, "fix": error.fix}
 
 
 def _print_document(document: dict[str, Any]) -> None:
-    text = jsonlib.dumps(document, ensure_ascii=not _speaks_unicode(), indent=2 if sys.stdout.isatty() else None)
+    text = jsonlib.dumps(document, ensure_ascii=not _supports_unicode(), indent=2 if sys.stdout.isatty() else None)
     write(_UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
 
 
-def _speaks_unicode() -> bool:
+def _supports_unicode() -> bool:
     return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"

@@ -10,17 +10,17 @@ import click
 _YES, _NO = ("y", "yes"), ("n", "no")
 
 
-def line(text: str, *, default: str = "") -> str:
+def ask_line(text: str, *, default: str = "") -> str:
     """What the person types, or the default where that is nothing."""
     sys.stderr.write(f"{text} [{default}]: " if default else f"{text}: ")
     sys.stderr.flush()
     return _read_line().strip() or default
 
 
-def number(text: str, *, default: int, most: int) -> int:
+def ask_number(text: str, *, default: int, most: int) -> int:
     """A number from 1 to `most`; asked again until it is one."""
     while True:
-        typed = line(text, default=str(default))
+        typed = ask_line(text, default=str(default))
         if typed.isascii() and typed.isdigit() and 1 <= int(typed) <= most:
             return int(typed)
         sys.stderr.write(f"A number from 1 to {most}, please.\n")
@@ -29,7 +29,7 @@ def number(text: str, *, default: int, most: int) -> int:
 def confirm(text: str, *, default: bool = False) -> bool:
     """Yes or no; asked again until it is one of them."""
     while True:
-        typed = line(f"{text} [{'Y/n' if default else 'y/N'}]").lower()
+        typed = ask_line(f"{text} [{'Y/n' if default else 'y/N'}]").lower()
         if not typed:
             return default
         if typed in (*_YES, *_NO):
@@ -37,7 +37,7 @@ def confirm(text: str, *, default: bool = False) -> bool:
         sys.stderr.write("y or n, please.\n")
 
 
-def demand(text: str) -> None:
+def require_confirmation(text: str) -> None:
     """Go on only with a yes."""
     if not confirm(text):
         raise click.Abort

@@ -13,12 +13,12 @@ FIRST_SECONDS = 0.2
 NEXT_SECONDS = 10.0
 
 
-def stdin_text() -> str:
+def read_stdin() -> str:
     """Everything on stdin, however long it takes."""
-    return _decoded(sys.stdin.buffer.read())
+    return _decode(sys.stdin.buffer.read())
 
 
-def piped_text() -> str:
+def read_piped() -> str:
     """What a file or a pipe on stdin holds, empty when there is none. Never waits for a pipe that stays silent."""
     try:
         descriptor = sys.stdin.fileno()
@@ -27,20 +27,22 @@ def piped_text() -> str:
         # No stdin at all, or one that is no file.
         return ""
     if stat.S_ISREG(mode):
-        return stdin_text()
+        return read_stdin()
     if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
-        return _decoded(_read_pipe(descriptor))
+        return _decode(_read_pipe(descriptor))
     return ""
 
 
 def _read_pipe(descriptor: int) -> bytes:
-    if not _readable(descriptor, FIRST_SECONDS):
-        output.note("Nothing came on stdin in time; going on without it. Without TEXT, or with -, it is waited for.")
+    if not _is_readable(descriptor, FIRST_SECONDS):
+        output.print_note(
+            "Nothing came on stdin in time; going on without it. Without TEXT, or with -, it is waited for."
+        )
         return b""
     pieces: list[bytes] = []
     while piece := os.read(descriptor, 65536):
         pieces.append(piece)
-        if not _readable(descriptor, NEXT_SECONDS):
+        if not _is_readable(descriptor, NEXT_SECONDS):
             raise BadRequest(
                 f"stdin began and then was silent for {NEXT_SECONDS:.0f} seconds without an end",
                 fix="Close the pipe, or let - wait for it: moot ask AGENT -",
@@ -48,12 +50,12 @@ def _read_pipe(descriptor: int) -> bytes:
     return b"".join(pieces)
 
 
-def _readable(descriptor: int, seconds: float) -> bool:
+def _is_readable(descriptor: int, seconds: float) -> bool:
     """Whether there is something to read, the end included."""
     return bool(select.select([descriptor], [], [], seconds)[0])
 
 
-def _decoded(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from random import Random, SystemRandom
 
 from moot.daemon.clock import SystemClock
@@ -36,6 +37,7 @@ from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.trace import TraceKind
 from moot.engine.approvals import Approvals
 from moot.engine.asks import Asks
+from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
 from moot.engine.completion import complete
 from moot.engine.loop import Loop, LoopParts
@@ -49,6 +51,7 @@ from moot.models.catalog import Catalog
 from moot.models.discretion import Discretion
 from moot.redaction.masks import ModelMasks
 from moot.redaction.redactor import LogRedaction, Redactor
+from moot.store import event_numbers
 from moot.store.approvals import StoredApprovals
 from moot.store.notes import SqliteNotes
 from moot.store.sqlite import SqliteStore, open_store
@@ -70,6 +73,7 @@ class Daemon:
         self.clock = SystemClock()
         self.rng: Random = SystemRandom()
         self.supervisor = Supervisor()
+        self.bus = Bus(clock=self.clock, reserve=partial(event_numbers.reserve, store))
         self.config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
         self.registry = registry_of(self.config, paths)
         self.redactor = redactor
@@ -191,6 +195,7 @@ class Daemon:
         with suppress(StoreError):
             await self.hands.tidy()
             await self.team.tidy()
+            await self.bus.reserve_numbers()
 
     def _new_catalog(self) -> Catalog:
         known = self.redactor.register_key
@@ -229,6 +234,7 @@ class Daemon:
                 workspace=self.workspaces,
                 clock=self.clock,
                 supervisor=self.supervisor,
+                bus=self.bus,
                 ended=self.ended,
                 outlasts=lambda request: self.team.teammates.is_owed(request.id),
             )
@@ -265,6 +271,7 @@ class Daemon:
                 clock=self.clock,
                 rng=self.rng,
                 supervisor=self.supervisor,
+                bus=self.bus,
                 redact=self.redactor.for_log,
             )
         )
@@ -299,6 +306,7 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         stack.push_async_callback(daemon.supervisor.stop)
         stack.push_async_callback(daemon.hands.close)
         await daemon.hands.start()
+        await daemon.bus.reserve_numbers()
         await daemon.recover()
         listeners: list[Listener] = [await unix.listen(paths.socket, daemon.serving)]
         stack.push_async_callback(_close_doors, daemon, listeners)

@@ -13,11 +13,12 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.ports import Clock, GateCall, RunContext, Tool, ToolResult
 from moot.domain.trace import TraceKind
 from moot.engine.approvals import Approvals
+from moot.engine.bus import Bus
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Briefing, Turn
 from moot.hooks.approval import Keeps
-from moot.multiagent.mirror import Mirror
+from moot.multiagent.mirror import Mirror, is_mirrored
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing.router import Route, Router
 from moot.multiagent.teammates import control
@@ -25,7 +26,7 @@ from moot.multiagent.teammates.briefing import Briefs
 from moot.multiagent.teammates.grants import Grants
 from moot.multiagent.teammates.spawn_request import Crew
 from moot.multiagent.teammates.teammates import Teammates
-from moot.multiagent.traces import Traces
+from moot.multiagent.traces import Traces, is_traced
 from moot.store.agent_runs import SqliteAgentRuns
 from moot.store.ledger import SqliteLedger
 from moot.store.retention import Retention
@@ -53,6 +54,7 @@ class Members:
     clock: Clock
     rng: Random
     supervisor: Supervisor
+    bus: Bus
     # What traces are told passes through this.
     redact: Callable[[str], str]
 
@@ -63,14 +65,14 @@ class Team:
         self._partition: tuple[Mapping[str, Tool], tuple[Agent, ...], Partition] | None = None
         self._router = Router()
         self._kept_traces, self._ledger = SqliteTraces(members.store), SqliteLedger(members.store)
-        self.traces = Traces(
-            shelf=self._kept_traces, feed=members.runs.feed, redact=members.redact, clock=members.clock
-        )
+        self.traces = Traces(shelf=self._kept_traces, redact=members.redact, clock=members.clock)
         self.mirror = Mirror(
             journal=self._ledger,
             config=lambda: members.config.current.run_ledger,
             clock=members.clock,
         )
+        members.bus.observe(self.traces.read, wants=is_traced)
+        members.bus.observe(self.mirror.read, wants=is_mirrored)
         self._retention = Retention(members.store)
         self._tidy_at = 0.0
         self.shelf = SqliteAgentRuns(members.store)
@@ -87,7 +89,7 @@ class Team:
                 rng=members.rng,
                 supervisor=members.supervisor,
                 traces=self.traces,
-                mirror=self.mirror,
+                bus=members.bus,
                 stop=members.stop,
             )
         )

@@ -85,7 +85,10 @@ class ConfigError(MootError):
 
 
 class ModelError(MootError):
-    """`retryable` tells a passing failure from one that will repeat; `after` is the server's own wish."""
+    """`retryable` tells a passing failure from one that will repeat; `after` is the server's own wish.
+
+    `is_too_long` is for a request that does not fit the context window; `window` is its size where the server names it.
+    """
 
     code = 502
     type = "model_error"
@@ -94,6 +97,8 @@ class ModelError(MootError):
         super().__init__(message, fix=fix)
         self.retryable = retryable
         self.after = after
+        self.is_too_long = False
+        self.window = 0
 
 
 class StoreError(MootError):

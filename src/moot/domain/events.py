@@ -1,18 +1,32 @@
-"""Every fact that a run publishes: one closed union. Pure."""
+"""Events: the envelope, the source it names, and the closed union of bodies. engine/bus.py publishes them. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
+from typing import Any
 
 from moot.domain.approval import Approval, AskState
 from moot.domain.ask import Ask, Asker
+from moot.domain.conversation import ConversationKey
 from moot.domain.message import ToolCall
-from moot.domain.run import RunEnd
+from moot.domain.run import RunEnd, RunRequest
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpawned:
+    """A teammate, or a run in the background, is on disk. It starts when there is a free place."""
+
+    agent: str
+    # The beginning of its task, and why it was spawned.
+    task: str
+    reason: str = ""
+    # The call of its parent that spawned it.
+    call_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RunQueued:
-    """The message is stored and waits; `position` 1 is next.
+    """The message, or the task of a spawned run, is stored and waits; `position` 1 is next.
 
     Where the run in front waits for a person, `ask_id` is what for, and `ask_kind` approval or question.
     """
@@ -97,8 +111,6 @@ class ToolsCompleted:
 @dataclass(frozen=True, slots=True)
 class AskOpened:
     ask: Ask
-    # Set where it is told to somebody who follows another run.
-    by: Asker | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +126,30 @@ class ApprovalOpened:
     """A tool call waits for its owner."""
 
     approval: Approval
-    by: Asker | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalClosed:
     ask_id: str
     state: AskState
+
+
+@dataclass(frozen=True, slots=True)
+class RunBlocked:
+    """The run cannot go on by itself: it waits for a person (`ask_id`) or for other runs (`waiting_on`)."""
+
+    condition: str
+    reason: str
+    ask_id: str = ""
+    waiting_on: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunUnblocked:
+    """What a RunBlocked with the same condition and ask announced is over."""
+
+    condition: str
+    ask_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +181,8 @@ class RunEnded:
 
 
 EventBody = (
-    RunQueued
+    RunSpawned
+    | RunQueued
     | RunStarted
     | TextStarted
     | TextChunk
@@ -168,8 +198,65 @@ EventBody = (
     | AskClosed
     | ApprovalOpened
     | ApprovalClosed
+    | RunBlocked
+    | RunUnblocked
     | ModelRetrying
     | TextDiscarded
     | Compacted
     | RunEnded
 )
+
+# What opens or closes an ask: it is shown in the conversation that a person is in.
+ASK_EVENTS = (AskOpened, AskClosed, ApprovalOpened, ApprovalClosed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventSource:
+    """Where events come from: a run and its place in its tree. Without a run id, a conversation itself."""
+
+    key: ConversationKey
+    # The conversation that a person is in; it owns the event.
+    root: ConversationKey
+    # Who speaks in the run.
+    speaker: str = ""
+    run_id: str = ""
+    parent_id: str = ""
+    # The run at the top of the tree.
+    root_id: str = ""
+    # Who a question or approval of this run comes from, where no person talks to the run directly.
+    asker: Asker | None = None
+
+
+def source_of(request: RunRequest) -> EventSource:
+    return EventSource(
+        key=request.key,
+        root=request.asks_in,
+        speaker=request.speaker,
+        run_id=request.id,
+        parent_id=request.parent_id,
+        root_id=request.origin or request.id,
+        asker=request.asker,
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Event:
+    """One event with its envelope. `seq` is unique in the daemon, grows, and is not reused after a restart.
+
+    It is 0 for an event that is only repeated to one reader, such as the text of a reply that has ended.
+    """
+
+    seq: int
+    at: float
+    source: EventSource
+    body: EventBody
+    # What it looks like in each wire format, put here by the first reader that needs it.
+    encodings: dict[Hashable, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Events from `first` to `last` were not delivered and cannot be any more; a reader reads the store instead."""
+
+    first: int
+    last: int

@@ -40,6 +40,8 @@ class Message:
     thinking: tuple[Thinking, ...] = ()
     # The strangers whose words it holds, such as "web"; they stay with it wherever it goes.
     taint: frozenset[str] = frozenset()
+    # The tokens of the request it answers, as the provider counted them; 0 where that is not known.
+    context_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
+from moot.domain.ask import Asker
 from moot.domain.conversation import ConversationKey
 from moot.domain.scope import ALL_TOOLS, Scope
 from moot.domain.usage import Spent, Usage
@@ -86,6 +87,10 @@ class RunRequest:
     delivers: tuple[str, ...] = ()
     # The run whose budget it spends from, where that is another: the turn of a person's that set it all off.
     origin: str = ""
+    # The run that spawned it.
+    parent_id: str = ""
+    # Who its questions and approvals come from, where no person talks to the run directly.
+    asker: Asker | None = None
     # Whether its conversation is made for it; there is nothing to read on the disk then.
     is_first: bool = False
 

@@ -34,6 +34,7 @@ class TraceKind(StrEnum):
     RECOVERY_ATTEMPT = "recovery_attempt"
     BUDGET_WARNING = "budget_warning"
     MODEL_RETRY = "model_retry"
+    CONTEXT = "context"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

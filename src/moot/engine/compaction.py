@@ -11,6 +11,7 @@ from moot.domain.message import Message, Role, user
 from moot.domain.ports import Clock, Model, Store
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.text import COMPACTION_MARK, defuse, title_of
+from moot.domain.tokens import estimate_message
 from moot.domain.usage import Usage
 from moot.engine.completion import complete
 from moot.engine.framing import summary_message
@@ -28,9 +29,15 @@ conversation itself. Write only the summary."""
 
 _ASK = "Write the summary now."
 _TOOL_TEXT = 1_000
-_REPLY_SHARE = 0.25
-# Room in the window for what is not history: instructions, the question, and the answer.
+# A summary takes a quarter of the window, and no more than this: providers refuse to promise more than a model writes.
+_REPLY_SHARE = 4
+_LONGEST_REPLY = 4_096
+# What of the window one pass may take; the rest is for instructions, the question, and the answer.
 _HISTORY_SHARE = 0.6
+# The least room for one pass, in tokens. A model that refuses even that cannot summarise.
+_LEAST_ROOM = 512
+# What is assumed of a model whose window nobody knows.
+_UNKNOWN_WINDOW = 8_192
 
 
 class Compaction:
@@ -39,7 +46,7 @@ class Compaction:
     def __init__(self, *, store: Store, clock: Clock, redact: Callable[[str], str] = str) -> None:
         self._store = store
         self._clock = clock
-        self._redact = redact
+        self.redact = redact
 
     async def compact(self, history: History, agent: Agent, model: Model, *, last_seq: int) -> Archive:
         """Archive the entries up to last_seq."""
@@ -53,7 +60,7 @@ class Compaction:
         if not entries:
             raise Conflict("there is nothing to compact", fix="Talk first; compaction archives what was said.")
         # Before anything is cut: half a secret gives it away.
-        cleaned = [replace(each.message, content=self._redact(each.message.content)) for each in entries]
+        cleaned = [_brief(replace(each.message, content=self.redact(each.message.content))) for each in entries]
         messages = render(cleaned, with_tools=False)
         if history.archive is not None:
             messages.insert(0, summary_message(history.archive))
@@ -81,51 +88,68 @@ class Compaction:
         return stored
 
     async def _summarise(self, messages: Sequence[Message], agent: Agent, model: Model) -> tuple[str, Usage]:
-        """Summarise in as many passes as the model's window needs, each carrying the one before."""
+        """Summarise in as many passes as the window needs, in shorter ones where the model refuses them as too long."""
+        window = model.window or _UNKNOWN_WINDOW
+        room = max(_LEAST_ROOM, int(window * _HISTORY_SHARE))
+        while True:
+            try:
+                return await self._in_passes(messages, agent, model, room)
+            except ModelError as error:
+                if not error.is_too_long or room <= _LEAST_ROOM:
+                    raise
+            room = max(_LEAST_ROOM, min(room // 2, int(model.window * _HISTORY_SHARE) or room))
+
+    async def _in_passes(self, messages: Sequence[Message], agent: Agent, model: Model, room: int) -> tuple[str, Usage]:
+        """Summarise so many tokens at a time, each pass carrying on the summary of the one before."""
         usage = Usage()
         summary = ""
-        for stretch in _stretches(messages, model.window):
+        most = max(256, min(_LONGEST_REPLY, int(room / _HISTORY_SHARE) // _REPLY_SHARE))
+        for stretch in _stretches(messages, room):
             carried = [user(f"The summary of what came before:\n\n{summary}")] if summary else []
             prompt = Prompt(
                 system=(_INSTRUCTIONS, f"The agent is {agent.name}: {defuse(agent.description)}"),
                 transcript=Transcript([*carried, *stretch]),
                 tail=(user(_ASK),),
-                max_tokens=max(256, int(model.window * _REPLY_SHARE)),
+                max_tokens=most,
             )
             summary, spent = await complete(model, prompt)
             usage += spent
-        if not summary.strip():
-            raise ModelError("the model wrote no summary; the history is unchanged", fix="Try `moot compact` again.")
+            # An empty summary would lose what the passes before have found.
+            if not summary.strip():
+                raise ModelError(
+                    "the model wrote no summary; the history is unchanged", fix="Try `moot compact` again."
+                )
         return summary, usage
 
 
-def _stretches(messages: Sequence[Message], window: int) -> list[list[Message]]:
-    room = max(1_000, int(window * _HISTORY_SHARE)) * 4
+def _stretches(messages: Sequence[Message], room: int) -> list[list[Message]]:
     stretches: list[list[Message]] = [[]]
     used = 0
-    for message in map(_shortened, messages):
+    for message in messages:
         for part in _parts(message, room):
-            if used and used + len(part.content) > room:
+            size = estimate_message(part)
+            if used and used + size > room:
                 stretches.append([])
                 used = 0
             stretches[-1].append(part)
-            used += len(part.content) + 16
+            used += size
     return stretches
 
 
 def _parts(message: Message, room: int) -> list[Message]:
     """A message longer than a whole pass is summarised piece by piece."""
-    if len(message.content) <= room:
+    tokens = estimate_message(message)
+    if tokens <= room:
         return [message]
+    length = max(1, len(message.content) * room // (tokens + 1))
     return [
-        Message(role=message.role, content=message.content[start : start + room], agent=message.agent)
-        for start in range(0, len(message.content), room)
+        Message(role=message.role, content=message.content[start : start + length], agent=message.agent)
+        for start in range(0, len(message.content), length)
     ]
 
 
-def _shortened(message: Message) -> Message:
+def _brief(message: Message) -> Message:
+    """A tool's result is summarised from its beginning alone."""
     if message.role is Role.TOOL and len(message.content) > _TOOL_TEXT:
-        return Message(
-            role=message.role, content=f"{message.content[:_TOOL_TEXT]} …", tool_call_id=message.tool_call_id
-        )
+        return replace(message, content=f"{message.content[:_TOOL_TEXT]} …")
     return message

@@ -2,13 +2,16 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded
 from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports import Store
 from moot.domain.prompt import Transcript
+from moot.domain.tokens import estimate_message
 from moot.domain.transcript_text import as_text
 from moot.engine.framing import shown, summary_message
+from moot.engine.shortening import shorten
 
 KEPT_CONVERSATIONS = 512
 KEPT_BYTES = 128 * 1024 * 1024
@@ -30,9 +33,10 @@ class History:
         self.guests = _guests(self.entries)
         self.call_ids: set[str] = _call_ids(self.entries)
         self._tainted = _tainted(self.entries)
-        # Tokens of the last request as its provider counted them, and how many entries that covered.
-        self.counted_tokens = 0
-        self.counted_entries = 0
+        # Estimated tokens of the first n entries, for every n.
+        self._sizes = _sizes(self.entries)
+        # By agent (empty for the primary), where in the entries its last message is whose request was counted.
+        self._counted = _counted(self.entries, 0)
         # What a speaker is told before all of it, and is not part of it.
         self._opening: tuple[Message, ...] = ()
         self._transcripts: dict[bool, Transcript] = {}
@@ -79,6 +83,8 @@ class History:
         self.guests |= _guests(entries)
         self.call_ids |= _call_ids(entries)
         self._tainted += _tainted(entries)
+        self._sizes += _sizes(entries, self._sizes[-1])[1:]
+        self._counted |= _counted(entries, len(self.entries) - len(entries))
         for with_tools, transcript in self._transcripts.items():
             self._render_into(transcript, entries, with_tools=with_tools)
 
@@ -93,12 +99,21 @@ class History:
         """What a speaker sees; one without tools sees calls and results told as text."""
         transcript = self._transcripts.get(with_tools)
         if transcript is None:
-            transcript = Transcript(self._opening)
-            if self.archive is not None:
-                transcript.extend([summary_message(self.archive)])
+            transcript = Transcript(self._lead())
             self._render_into(transcript, self.entries, with_tools=with_tools)
             self._transcripts[with_tools] = transcript
         return transcript
+
+    def shorten(self, *, with_tools: bool, room: int, redact: Callable[[str], str]) -> Transcript | None:
+        """What a speaker sees whose window has room for so many tokens only, made for one request; None if all fits."""
+        messages = self.transcript(with_tools=with_tools).messages
+        if sum(map(estimate_message, messages)) <= room:
+            return None
+        return Transcript(shorten(messages, room, lead=len(self._lead()), redact=redact))
+
+    def _lead(self) -> list[Message]:
+        """What stands before the entries."""
+        return [*self._opening, *([summary_message(self.archive)] if self.archive is not None else [])]
 
     def _render_into(self, transcript: Transcript, entries: Sequence[Entry], *, with_tools: bool) -> None:
         messages = [entry.message for entry in entries]
@@ -112,23 +127,27 @@ class History:
         self.guests = _guests(self.entries)
         self.call_ids = _call_ids(self.entries)
         self._tainted = _tainted(self.entries)
-        self.counted_tokens = self.counted_entries = 0
+        self._sizes = _sizes(self.entries)
+        # What stays was counted together with what is archived now.
+        self._counted = {}
         self.archive_count = archive.number
         self._transcripts.clear()
         self._names.clear()
 
-    def count(self, tokens: int) -> None:
-        """Remember how many tokens the whole history took, as a provider reported it."""
-        self.counted_tokens, self.counted_entries = tokens, len(self.entries)
+    def estimate_tokens(self) -> int:
+        """About how many tokens all that a speaker sees of it takes."""
+        return sum(map(estimate_message, self._lead())) + self._sizes[-1]
 
-    def estimated_tokens(self) -> int:
-        """Reported tokens where there are any, and a guess at four bytes a token for the rest."""
-        fresh = self.entries[self.counted_entries :]
-        guess = sum(len(entry.message.content) // 4 + 4 for entry in fresh)
-        if self.counted_entries == 0:
-            guess += sum(len(message.content) for message in self._opening) // 4
-            guess += len(self.archive.summary) // 4 if self.archive is not None else 0
-        return self.counted_tokens + guess
+    def counted_tokens(self, agent: str) -> int:
+        """Tokens of the next request of `agent`, the primary where that is empty, as far as a provider counted them.
+
+        The last request counts with its instructions and tools, and what was added since by an estimate; 0 where none
+        was counted. The counts are stored with the messages, so they hold after a restart and after others spoke.
+        """
+        at = self._counted.get(agent)
+        if at is None:
+            return 0
+        return self.entries[at].message.context_tokens + self._sizes[-1] - self._sizes[at]
 
     def last_said_seq(self) -> int:
         """The number of the newest message that is no tool's result."""
@@ -151,6 +170,18 @@ class History:
 def _guests(entries: Sequence[Entry]) -> set[str]:
     """The agents that have spoken; one that reports to its parent has written, and not spoken."""
     return {entry.message.agent for entry in entries if entry.message.agent and entry.message.role is Role.ASSISTANT}
+
+
+def _sizes(entries: Sequence[Entry], first: int = 0) -> list[int]:
+    return list(accumulate((estimate_message(entry.message) for entry in entries), initial=first))
+
+
+def _counted(entries: Sequence[Entry], first: int) -> dict[str, int]:
+    return {
+        entry.message.agent: at
+        for at, entry in enumerate(entries, first)
+        if entry.message.role is Role.ASSISTANT and entry.message.context_tokens
+    }
 
 
 def _call_ids(entries: Sequence[Entry]) -> set[str]:

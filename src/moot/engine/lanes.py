@@ -26,7 +26,7 @@ from moot.domain.message import ToolCall
 from moot.domain.ports import Clock
 from moot.domain.run import Outcome, RunRequest
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
-from moot.engine.feed import Feed
+from moot.engine.run_stream import RunStream
 from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Progress
 from moot.failpoint import reach
@@ -43,7 +43,7 @@ class Ticket:
 
     key: ConversationKey
     work: "Callable[[Ticket], Coroutine[Any, Any, None]]"
-    feed: Feed
+    stream: RunStream
     request: RunRequest | None = None
     # The write that keeps a waiting message; None for work that does not wait or is not kept.
     stored: asyncio.Task[None] | None = None
@@ -55,6 +55,8 @@ class Ticket:
     over: asyncio.Future[None] | None = None
     stop: Outcome | None = None
     suspended: bool = False
+    # The place in line that was published last.
+    place: RunQueued | None = None
     # Set where the run began before a restart, and goes on with the calls that waited.
     resumed: bool = False
     # What it has done so far, once it has begun.
@@ -83,13 +85,13 @@ class Ticket:
             self.over.set_result(None)
 
     def fail(self, error: MootError) -> None:
-        if not self.feed.closed:
-            self.feed.fail(error)
+        if not self.stream.closed:
+            self.stream.fail(error)
 
-    def note(self, event: EventBody, at: float) -> None:
+    def note(self, body: EventBody, at: float) -> None:
         """Remember what happened last, which calls are under way, and how many questions and approvals are open."""
-        self.last, self.last_at = event, at
-        match event:
+        self.last, self.last_at = body, at
+        match body:
             case ToolsStarted(calls):
                 self.calls = {call.id: call for call in calls}
             case ToolFinished(call_id):
@@ -150,12 +152,24 @@ class Lane:
         for ticket in self.waiting:
             # A message is told its place once it is on disk; what is no message is kept nowhere.
             if ticket.request is None or (ticket.stored is not None and ticket.stored.done()):
-                ticket.feed.emit(self.place(ticket))
+                self.announce(ticket)
+
+    def announce(self, ticket: Ticket) -> None:
+        """Publish where in line a ticket stands, unless that was said before."""
+        place = self.place(ticket)
+        if place != ticket.place:
+            ticket.place = place
+            ticket.stream.publish(place)
 
     def place(self, ticket: Ticket) -> RunQueued:
         """Where in line a ticket stands, and what the run in front waits for a person with."""
-        asked = self.active.feed.asked() if self.active is not None else ("", "")
-        return RunQueued(self.waiting.index(ticket) + 1, *asked)
+        ask = self.active.stream.open_ask() if self.active is not None else ("", "")
+        return RunQueued(self.waiting.index(ticket) + 1, *ask)
+
+    def front(self) -> Ticket | None:
+        """The run in flight, or the next in line."""
+        tickets = (self.active, *self.waiting)
+        return next((ticket for ticket in tickets if ticket is not None and ticket.request is not None), None)
 
 
 class Lanes:
@@ -217,7 +231,7 @@ class Lanes:
             raise error if isinstance(error, MootError) else StoreError(f"the message could not be stored: {error}")
         if waits and lane is not None:
             reach("queued.before")
-            ticket.feed.emit(lane.place(ticket))
+            lane.announce(ticket)
             reach("queued.sent")
 
     async def stop(self, *, grace: float) -> None:
@@ -260,8 +274,6 @@ class Lanes:
             while lane.waiting and not self.closing:
                 ticket = lane.active = lane.waiting.popleft()
                 ticket.started = ticket.last_at = self._clock.monotonic()
-                # Those behind it are told when it waits for a person, and when it does no more.
-                ticket.feed.on_asks = lane.announce_positions
                 lane.announce_positions()
                 try:
                     await ticket.work(ticket)

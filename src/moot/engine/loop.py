@@ -1,18 +1,16 @@
 """THE loop: history and framing go to a model, its tool calls through the one gate, until it has said its piece."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
 
 from moot.domain.ask import Question
-from moot.domain.errors import Conflict, ModelError
+from moot.domain.errors import ModelError
 from moot.domain.events import (
     AskClosed,
     AskOpened,
-    Compacted,
     EventBody,
     TextChunk,
     TextEnded,
@@ -29,6 +27,7 @@ from moot.domain.usage import Usage
 from moot.engine.asks import Asks
 from moot.engine.budget import Hold, Lack
 from moot.engine.compaction import Compaction
+from moot.engine.context_window import ContextWindow
 from moot.engine.deadline import Deadline, Waited, Waiting
 from moot.engine.gate import Gate
 from moot.engine.outcome import Repetition, judge
@@ -36,8 +35,6 @@ from moot.engine.step import Reply, Step
 from moot.engine.turn import Brief, Ending, Progress, Turn
 from moot.engine.turn_state import TurnState
 from moot.failpoint import reach
-
-logger = logging.getLogger(__name__)
 
 # Outcomes that a speaker others wait for is told of once before they stand.
 _NUDGED = (Outcome.EMPTY_AFTER_TOOL_USE, Outcome.TOOL_ERROR)
@@ -62,7 +59,7 @@ class Loop:
         self._gate = parts.gate
         self._brief = parts.brief
         self._asks = parts.asks
-        self._compaction = parts.compaction
+        self._context = ContextWindow(compaction=parts.compaction, notes=parts.notes)
         self._notes = parts.notes
         self._clock = parts.clock
         self._rng = parts.rng
@@ -107,12 +104,14 @@ class Loop:
         if await self._take_up(state) and (ending := self._handed_back(state)):
             return ending
         while True:
-            await self._make_room(turn)
+            await self._context.fit(state)
             need = state.need()
             hold = await turn.budget.reserve(need, turn.limits, state.progress.spent)
             if isinstance(hold, Lack):
                 return _at_its_limit(state.progress, hold), []
-            reply = await self._step(state, hold, need.prompt)
+            reply = await self._try_step(state, hold, need.prompt)
+            if reply is None:
+                continue
             if reply.calls and state.specs:
                 await self._act(state, reply)
                 ending = self._after_calls(state, reply)
@@ -120,6 +119,17 @@ class Loop:
                 ending = self._after_words(state, reply)
             if ending is not None:
                 return ending
+
+    async def _try_step(self, state: TurnState, hold: Hold, estimated: int) -> Reply | None:
+        """The reply of one model call; None where the request was too long and is made once more, shorter."""
+        try:
+            return await self._step(state, hold, estimated)
+        except ModelError as error:
+            if not await self._context.fit_after_refusal(state, error):
+                raise
+        if state.progress.step is not None:
+            state.progress.step.discard()
+        return None
 
     async def _step(self, state: TurnState, hold: Hold, estimated: int) -> Reply:
         turn, progress = state.turn, state.progress
@@ -132,13 +142,13 @@ class Loop:
             turn.budget.release(hold)
             raise
         progress.steps += 1
-        cost = 0.0
+        cost, state.context_tokens = 0.0, 0
         if reply.usage is not None:
             cost = turn.model.cost(reply.usage)
             progress.usage += reply.usage
             progress.cost += cost
-            # The prompt is what the history took; the reply joins the history with the next entry.
-            turn.history.count(reply.usage.prompt)
+            # Kept with what was said, unless the speaker saw a part of the history only.
+            state.context_tokens = 0 if state.view is not None else reply.usage.prompt
         # A provider that does not count must not make a limit meaningless.
         usage = reply.usage or Usage(prompt=estimated, completion=len(reply.text) // 4 if estimated else 0)
         turn.budget.settle(hold, usage, cost, state.time_of_tree(progress.spent))
@@ -211,8 +221,14 @@ class Loop:
         if outcome is Outcome.COMPLETED and tokens is not None and progress.usage.total > tokens:
             # What was said is kept; that it took more than it was allowed is told.
             outcome, limit = Outcome.LIMIT, "tokens"
-        error = "The reply was cut off at the model's output limit." if reply.truncated else ""
-        said = Message(role=Role.ASSISTANT, content=text, agent=turn.request.guest, thinking=tuple(reply.thinking))
+        error = state.remarks(reply)
+        said = Message(
+            role=Role.ASSISTANT,
+            content=text,
+            agent=turn.request.guest,
+            thinking=tuple(reply.thinking),
+            context_tokens=state.context_tokens,
+        )
         return progress.end(outcome, error=error, limit=limit, content=text), [said] if text.strip() else []
 
     def _goes_on(self, state: TurnState, outcome: Outcome, text: str) -> bool:
@@ -262,6 +278,7 @@ class Loop:
                     agent=turn.request.guest,
                     tool_calls=masked,
                     thinking=tuple(reply.thinking),
+                    context_tokens=state.context_tokens,
                 )
             ],
             progress.spent,
@@ -351,23 +368,6 @@ class Loop:
                 turn.emit(AskClosed(opened.id, answered))
 
         return ask
-
-    async def _make_room(self, turn: Turn) -> None:
-        """Compact what came before this turn's message when the model's window is nearly full."""
-        config = turn.config.compaction
-        history = turn.history
-        if not config.auto or history.estimated_tokens() < turn.model.window * config.threshold:
-            return
-        last_seq = history.last_user_seq() - 1
-        if not history.entries or history.entries[0].seq > last_seq:
-            return
-        try:
-            archive = await self._compaction.compact(history, turn.primary, turn.model, last_seq=last_seq)
-        except (ModelError, Conflict) as error:
-            logger.warning("automatic compaction of %s failed: %s", history.key, error)
-            return
-        turn.budget.count(archive.usage, archive.cost)
-        turn.emit(Compacted(archive.number, archive.title))
 
 
 def _stirring(emit: Callable[[EventBody], None], deadline: Deadline) -> Callable[[EventBody], None]:

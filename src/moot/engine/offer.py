@@ -2,17 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
 
 from moot.domain.ports import Model, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
 from moot.domain.scope import CONTROL
+from moot.domain.tokens import BYTES_PER_TOKEN, tool_bytes
 
 # The part of a window that tools may take; instructions, history and the reply need the rest.
 _SHARE = 3
-_CHARACTERS_PER_TOKEN = 4
-# What providers write around each tool.
-_AROUND = 64
 
 
 def offered(specs: Sequence[ToolSpec], model: Model, prefixes: Sequence[str] | None) -> tuple[ToolSpec, ...]:
@@ -30,17 +27,12 @@ def offered(specs: Sequence[ToolSpec], model: Model, prefixes: Sequence[str] | N
     return tuple(spec for spec in specs if spec.name in chosen)
 
 
-def tokens(specs: Iterable[ToolSpec]) -> int:
-    """About how many tokens the tools take in a prompt."""
-    return sum(map(_length, specs)) // _CHARACTERS_PER_TOKEN
-
-
 def _fitting(specs: Iterable[ToolSpec], room: int) -> set[str]:
     """As many as there is room for, in their order; one that is too large does not keep out a smaller one behind it."""
-    left = room * _CHARACTERS_PER_TOKEN
+    left = room * BYTES_PER_TOKEN
     chosen: set[str] = set()
     for spec in specs:
-        length = _length(spec)
+        length = tool_bytes(spec)
         if length <= left:
             left -= length
             chosen.add(spec.name)
@@ -58,16 +50,3 @@ def _rank(spec: ToolSpec, prefixes: Sequence[str] | None) -> int:
 def _is_named(name: str, prefixes: Sequence[str] | None) -> bool:
     # A pattern for everything names nothing.
     return any(pattern.strip("*") and fnmatchcase(name, pattern) for pattern in prefixes or ())
-
-
-def _length(spec: ToolSpec) -> int:
-    return _AROUND + len(spec.name) + len(spec.description) + _size(spec.parameters)
-
-
-def _size(value: Any) -> int:
-    """About how many characters a schema takes, without writing it out."""
-    if isinstance(value, dict):
-        return sum(len(key) + 4 + _size(each) for key, each in value.items())
-    if isinstance(value, list | tuple):
-        return sum(2 + _size(each) for each in value)
-    return len(value) + 2 if isinstance(value, str) else 5

@@ -9,12 +9,23 @@ from weakref import WeakValueDictionary
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import Busy, Conflict, MootError, Unavailable
-from moot.domain.events import Compacted, EventBody, RunEnded, RunQueued, RunStarted, TextChunk, TextEnded, TextStarted
+from moot.domain.events import (
+    Compacted,
+    Event,
+    EventSource,
+    RunEnded,
+    RunQueued,
+    RunStarted,
+    TextChunk,
+    TextEnded,
+    TextStarted,
+    source_of,
+)
 from moot.domain.run import RETRYABLE, Outcome, Run, RunRequest
-from moot.engine.feed import Feed
 from moot.engine.history import Histories
 from moot.engine.lanes import Lane, Lanes, Ticket
-from moot.engine.turns import Tap, Turns, guarded
+from moot.engine.run_stream import RunStream, is_ask
+from moot.engine.turns import Turns, guarded
 from moot.engine.wiring import Wiring
 from moot.failpoint import reach
 
@@ -49,9 +60,10 @@ class Runs:
         self._by_client_id: dict[tuple[ConversationKey, str], Ticket] = {}
         self._arrivals: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()
         self._count = 0
+        wiring.bus.observe(self._pass_on_ask, wants=is_ask)
 
-    async def submit(self, request: RunRequest) -> Feed:
-        """Start the run, or put it in line. The feed tells everything from here on."""
+    async def submit(self, request: RunRequest) -> RunStream:
+        """Start the run, or put it in line. Its stream has everything from here on."""
         reach("submit.received")
         ticket = self._ticket(request)
         # Looking an id up takes a moment; who comes later must not get into the lane in the meantime.
@@ -59,11 +71,11 @@ class Runs:
             known = self._by_client_id.get((request.key, request.client_message_id))
             if known is not None:
                 _same_message(known.request, request)
-                return known.feed
+                return known.stream
             await self._place(ticket, request)
         if ticket.stored is not None:
             await self._kept(ticket, request)
-        return ticket.feed
+        return ticket.stream
 
     async def compact(self, key: ConversationKey, waiter: Waiter = NOBODY) -> Archive:
         """Compact the history once the conversation is free."""
@@ -83,23 +95,25 @@ class Runs:
             waiter.queued(RunQueued(0))
             await self._take_alone(ticket, what, work(ticket), answer)
 
-        def follower(item: EventBody | MootError) -> None:
-            # A lane that closes fails what still waits in it.
-            if isinstance(item, MootError) and not answer.done():
+        def read(item: Event | MootError) -> None:
+            if isinstance(item, Event):
+                # All that is published of work that is no run.
+                assert isinstance(item.body, RunQueued)
+                waiter.queued(item.body)
+            elif not answer.done():
+                # A lane that closes fails what still waits in it.
                 answer.set_exception(Unavailable(item.message, fix=f"Nothing has changed; try the {what} later."))
-            elif isinstance(item, RunQueued):
-                waiter.queued(item)
 
         def gone() -> None:
             if self._lanes.withdraw(ticket) and not answer.done():
                 answer.set_exception(Conflict(f"who asked for the {what} is gone; nothing has changed"))
 
-        ticket = Ticket(key=key, work=take, feed=Feed(key, speaker=key.agent))
-        ticket.feed.follow(follower)
+        ticket = Ticket(key=key, work=take, stream=RunStream(EventSource(key=key, root=key, speaker=key.agent)))
+        ticket.stream.subscribe(read)
         self._admit(ticket)
         lane = self._lanes.get(key)
         if lane is not None and lane.active is not None:
-            follower(lane.place(ticket))
+            lane.announce(ticket)
         waiter.on_gone(gone)
         return await answer
 
@@ -121,12 +135,12 @@ class Runs:
                 self._by_client_id[run.request.key, run.request.client_message_id] = ticket
             self._lanes.enter(ticket)
 
-    def go_on(self, request: RunRequest) -> Feed:
+    def go_on(self, request: RunRequest) -> RunStream:
         """Take up a run that the last daemon left, from its last recorded step."""
         ticket = self._ticket(request)
         ticket.resumed = True
         self._lanes.enter(ticket)
-        return ticket.feed
+        return ticket.stream
 
     def active(self, key: ConversationKey) -> str:
         """The id of the run in flight, or nothing."""
@@ -151,11 +165,11 @@ class Runs:
         reach("kill.halted")
         return True
 
-    def feed(self, key: ConversationKey) -> Feed | None:
-        """The feed of the run in flight, or of the next in line."""
+    def stream_of(self, key: ConversationKey) -> RunStream | None:
+        """The stream of the run in flight, or of the next in line."""
         lane = self._lanes.get(key)
-        tickets = [] if lane is None else [lane.active, *lane.waiting]
-        return next((ticket.feed for ticket in tickets if ticket is not None and ticket.request is not None), None)
+        front = lane.front() if lane is not None else None
+        return front.stream if front is not None else None
 
     def ticket(self, run_id: str) -> Ticket | None:
         """The run of that id, in flight or in line."""
@@ -169,14 +183,6 @@ class Runs:
     def busy(self, key: ConversationKey) -> bool:
         return self._lanes.get(key) is not None
 
-    def tap(self, tap: Tap) -> None:
-        """Hand every event of every run, and compactions made by hand, to the tap until it is taken off again."""
-        self._turns.taps.append(tap)
-
-    def untap(self, tap: Tap) -> None:
-        if tap in self._turns.taps:
-            self._turns.taps.remove(tap)
-
     async def settle_owed(self) -> None:
         await self._turns.settle_owed()
 
@@ -184,8 +190,18 @@ class Runs:
         await self._lanes.stop(grace=grace)
 
     def _ticket(self, request: RunRequest) -> Ticket:
-        feed = Feed(request.key, speaker=request.speaker, run_id=request.id, asks_in=request.asks_in)
-        return Ticket(key=request.key, work=self._turns.take, request=request, feed=feed)
+        stream = RunStream(source_of(request), self._w.bus)
+        return Ticket(key=request.key, work=self._turns.take, request=request, stream=stream)
+
+    def _pass_on_ask(self, event: Event) -> None:
+        """Show what a teammate asks where a person is, and say to those in line what the run in front waits for."""
+        lane = self._lanes.get(event.source.root)
+        front = lane.front() if lane is not None else None
+        if lane is None or front is None:
+            return
+        if front.stream.source.run_id != event.source.run_id and not front.stream.closed:
+            front.stream.receive(event)
+        lane.announce_positions()
 
     def _admit(self, ticket: Ticket) -> None:
         """Let it into its lane, at the end of the line."""
@@ -210,7 +226,8 @@ class Runs:
         if earlier is not None:
             _same_message(earlier.request, request)
         if earlier is not None and _settled(earlier):
-            replay(ticket.feed, earlier)
+            # It was published when it happened; only who asks again is told.
+            ticket.stream = repeat_run(earlier)
             return
         if earlier is not None:
             ticket.rerun_of = earlier.request.id
@@ -258,9 +275,7 @@ class Runs:
             raise archive
         kept = await self._w.compaction.put_away(history, archive)
         # No run tells of it, and nobody speaks in it.
-        origin, told = Feed(ticket.key, speaker=""), Compacted(kept.number, kept.title)
-        for tap in tuple(self._turns.taps):
-            tap(origin, told)
+        self._w.bus.publish(EventSource(key=ticket.key, root=ticket.key), Compacted(kept.number, kept.title))
         return kept
 
     def _done(self, ticket: Ticket) -> None:
@@ -284,13 +299,15 @@ def _settled(run: Run) -> bool:
     return run.end is not None and run.end.outcome not in RETRYABLE
 
 
-def replay(feed: Feed, run: Run) -> None:
-    """Tell a run that has ended, without running it again."""
+def repeat_run(run: Run) -> RunStream:
+    """The stream of a run that has ended, without running it again."""
     assert run.end is not None
+    stream = RunStream(source_of(run.request))
     speaker = run.request.speaker
-    feed.emit(RunStarted(speaker, run.user_seq))
+    stream.publish(RunStarted(speaker, run.user_seq))
     if run.end.content:
-        feed.emit(TextStarted(speaker))
-        feed.emit(TextChunk(run.end.content))
-        feed.emit(TextEnded(speaker))
-    feed.emit(RunEnded(speaker, run.end))
+        stream.publish(TextStarted(speaker))
+        stream.publish(TextChunk(run.end.content))
+        stream.publish(TextEnded(speaker))
+    stream.publish(RunEnded(speaker, run.end))
+    return stream

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from moot.domain.events import EventBody
 from moot.domain.message import Message, ToolCall, assistant, user
 from moot.domain.ports import ToolSupport
-from moot.domain.prompt import Prompt, ToolSpec
+from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.domain.run import Outcome
+from moot.domain.tokens import estimate_message, estimate_text, estimate_tools
 from moot.domain.usage import Spent
 from moot.engine.budget import Hold, Need
 from moot.engine.deadline import Deadline
@@ -23,14 +24,12 @@ from moot.engine.framing import (
 )
 from moot.engine.gate import AT_ONCE, Toolbox
 from moot.engine.held_text import HeldText
-from moot.engine.offer import tokens
 from moot.engine.outcome import Repetition
 from moot.engine.step import Reply
 from moot.engine.turn import Briefing, Progress, Turn
 
 # How long a reply is taken to be at most where the configuration does not say.
 _REPLY = 8_192
-_CHARACTERS_PER_TOKEN = 4
 _NOTHING_NEEDED = Need()
 
 
@@ -50,6 +49,14 @@ class TurnState:
     refused: Reply | None = None
     aside: tuple[Message, ...] = ()
     was_reminded: bool = False
+    # What the next request shows of the history where its model has no room for all of it.
+    view: Transcript | None = None
+    was_shortened: bool = False
+    cannot_compact: bool = False
+    # The estimated tokens of a request that the model refused as too long; 0 where none was.
+    refused_tokens: int = 0
+    # The tokens of the last request as its provider counted them.
+    context_tokens: int = 0
     held_text: HeldText | None = None
     at_work: Semaphore = field(default_factory=lambda: Semaphore(AT_ONCE))
 
@@ -112,7 +119,7 @@ class TurnState:
             return _NOTHING_NEEDED
         model = self.turn.config.models.get(self.turn.model.name)
         return Need(
-            prompt=self._estimated_prompt(),
+            prompt=self.estimate_tokens(),
             reply=(model.max_output_tokens if model is not None else 0) or _REPLY,
             price=self.turn.model.cost,
         )
@@ -128,11 +135,19 @@ class TurnState:
         tail, self.aside = (*tail, *self.aside), ()
         return Prompt(
             system=tuple(self._system()),
-            transcript=turn.history.transcript(with_tools=bool(self.specs)),
+            transcript=self.view or turn.history.transcript(with_tools=bool(self.specs)),
             tail=tail,
             tools=self.specs,
             max_tokens=hold.reply if self.spends else None,
         )
+
+    def remarks(self, reply: Reply) -> str:
+        """What a person should know of a reply that was given."""
+        remarks = ["The reply was cut off at the model's output limit."] if reply.truncated else []
+        if self.was_shortened:
+            name = self.turn.model.name
+            remarks.append(f"Part of the conversation was left out: it does not fit the context window of {name}.")
+        return " ".join(remarks)
 
     def time_of_tree(self, spent: Spent) -> float:
         return self.began + spent.seconds
@@ -151,11 +166,15 @@ class TurnState:
             blocks.append(place_framing(turn.cwd) if knows_paths else plain_place_framing())
         return blocks
 
-    def _estimated_prompt(self) -> int:
-        history = self.turn.history
-        told = history.estimated_tokens()
-        if history.counted_tokens:
-            # What a provider counted has the instructions and the tools in it.
-            return told
-        characters = sum(map(len, self._system())) + sum(len(each.content) for each in self.briefing.tail)
-        return told + characters // _CHARACTERS_PER_TOKEN + tokens(self.specs)
+    def estimate_tokens(self) -> int:
+        """Tokens of the next request: as far as the provider counted them, and an estimate of the rest."""
+        return self.turn.history.counted_tokens(self.turn.request.guest) or self.estimate_text_tokens()
+
+    def estimate_text_tokens(self) -> int:
+        """The same by an estimate alone."""
+        return self.turn.history.estimate_tokens() + self.estimate_fixed_tokens()
+
+    def estimate_fixed_tokens(self) -> int:
+        """What is sent beside the conversation: instructions, framing and tools."""
+        told = sum(map(estimate_text, self._system())) + sum(map(estimate_message, self.briefing.tail))
+        return told + estimate_tools(self.specs)

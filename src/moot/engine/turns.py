@@ -14,7 +14,6 @@ from moot.domain.events import EventBody, RunEnded, RunStarted
 from moot.domain.message import Entry, Role, user
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.budget import Budgets
-from moot.engine.feed import Feed
 from moot.engine.history import Histories, History
 from moot.engine.lanes import Ticket
 from moot.engine.pending_message import PendingMessage, on_disk
@@ -24,7 +23,6 @@ from moot.engine.wiring import Resolved, Wiring, no_agent
 from moot.failpoint import reach
 
 T = TypeVar("T")
-Tap = Callable[[Feed, EventBody], None]
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +40,6 @@ class Turns:
         self._owed: dict[str, tuple[ConversationKey, RunEnd]] = {}
         # Messages in line that were refused while the disk would not have them taken off it.
         self._refused: dict[str, RunEnd] = {}
-        self.taps: list[Tap] = []
 
     async def take(self, ticket: Ticket) -> None:
         request = _request(ticket)
@@ -208,6 +205,7 @@ class Turns:
             except MootError as refusal:
                 logger.warning("run %s could not be taken off the queue: %s", request.id, refusal)
                 self._refused[request.id] = end
+            self._w.bus.publish(ticket.stream.source, RunEnded(request.speaker, end))
         ticket.fail(error)
 
     # ---- during -------------------------------------------------------------------------------
@@ -309,17 +307,14 @@ class Turns:
 
     def _emitter(self, ticket: Ticket, request: RunRequest, pending: PendingMessage) -> Callable[[EventBody], None]:
         """Where the events of a run go, its start first. What it says before that is kept back until then."""
-        feed, taps, clock = ticket.feed, self.taps, self._w.clock
+        publish = self._publish
         held: list[EventBody] | None = []
 
-        def emit(event: EventBody) -> None:
+        def emit(body: EventBody) -> None:
             if held is not None:
-                held.append(event)
-                return
-            ticket.note(event, clock.monotonic())
-            feed.emit(event)
-            for tap in taps:
-                tap(feed, event)
+                held.append(body)
+            else:
+                publish(ticket, body)
 
         def start(_stored: "asyncio.Future[Any] | None" = None) -> None:
             nonlocal held
@@ -328,14 +323,21 @@ class Turns:
                 reach("start.before")
                 emit(RunStarted(request.speaker, pending.seq))
                 reach("start.sent")
-                for event in said:
-                    emit(event)
+                for body in said:
+                    emit(body)
 
         if pending.stored.done():
             start()
         else:
             pending.stored.add_done_callback(start)
         return emit
+
+    def _publish(self, ticket: Ticket, body: EventBody) -> None:
+        if ticket.stream.closed:
+            # A run that did not let go in time says nothing after its end.
+            return
+        ticket.note(body, self._w.clock.monotonic())
+        ticket.stream.publish(body)
 
 
 def _request(ticket: Ticket) -> RunRequest:

@@ -9,6 +9,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound
 from moot.domain.ports import Clock, Model, Store
 from moot.domain.run import RunEnd, RunRequest
+from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
 from moot.engine.loop import Loop
 from moot.engine.supervisor import Supervisor
@@ -27,6 +28,7 @@ class Wiring:
     workspace: Callable[[ConversationKey], str]
     clock: Clock
     supervisor: Supervisor
+    bus: Bus
     # Told after each turn, once its end is on disk.
     ended: Callable[[RunRequest, RunEnd], None]
     # Whether a run that is stopped with the daemon goes on at the next start; those nobody sits before always do.

@@ -14,11 +14,23 @@ from moot.models.scrub import one_line
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _A_LIFETIME = 1e9
 _PASSING = re.compile(r"overload|rate_?limit|server_error|internal|unavailable|timeout|api_error", re.IGNORECASE)
+# How servers say that a request does not fit the context window: OpenAI and those that speak like it, Anthropic,
+# llama.cpp, vLLM, LM Studio, TGI, Gemini, Mistral, Bedrock.
 _TOO_LONG = re.compile(
-    r"context[ _](?:length|window|size)|maximum context|prompt is too long|too many tokens|exceed_context_size"
-    r"|reduce the length",
+    r"context[ _](?:length|window|size|limit)|maximum context|maximum model length|prompt is too long"
+    r"|input is too long|too many tokens|exceed_context_size|reduce the length|request_too_large"
+    r"|input token count .{0,40}exceeds|inputs` tokens",
     re.IGNORECASE,
 )
+# Where the size of the window stands in such a sentence.
+_WINDOW = re.compile(
+    r"(?:maximum (?:context|model) length|context (?:length|window|size))(?: of this model)? (?:is|of)(?: only)?"
+    r"\D{0,3}(\d+)"
+    r"|> (\d+)|must be <= (\d+)|tokens allowed \((\d+)\)|with (\d+) maximum context",
+    re.IGNORECASE,
+)
+# What is said beyond these is no window.
+_LEAST_WINDOW, _MOST_WINDOW = 256, 100_000_000
 
 
 class Refusal(msgspec.Struct, kw_only=True):
@@ -27,6 +39,8 @@ class Refusal(msgspec.Struct, kw_only=True):
     message: str = ""
     kind: str = ""
     code: str = ""
+    # The size of the context window, where the server names it.
+    window: int = 0
 
 
 def read_refusal(body: bytes) -> Refusal:
@@ -40,13 +54,26 @@ def read_refusal(body: bytes) -> Refusal:
 
 def as_refusal(error: Any) -> Refusal:
     if not isinstance(error, dict):
-        return Refusal(message=one_line(str(error)[:2000]))
+        message = str(error)[:2000]
+        return Refusal(message=one_line(message), window=_named_window(message))
     message = next((error[key] for key in ("message", "detail", "msg") if error.get(key)), "")
     return Refusal(
         message=one_line(str(message)[:2000]),
         kind=one_line(str(error.get("type") or ""), 60),
         code=one_line(str(error.get("code") or ""), 60),
+        window=_plausible(error.get("n_ctx")) or _named_window(str(message)),
     )
+
+
+def _named_window(message: str) -> int:
+    found = _WINDOW.search(message) if _TOO_LONG.search(message) else None
+    return _plausible(int(next(filter(None, found.groups())))) if found else 0
+
+
+def _plausible(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    return value if _LEAST_WINDOW <= value <= _MOST_WINDOW else 0
 
 
 def from_status(status: int, refusal: Refusal, *, model: str, place: str, after: float | None) -> ModelError:
@@ -58,7 +85,7 @@ def from_status(status: int, refusal: Refusal, *, model: str, place: str, after:
             fix=f"Check the key in {place} and what it may be used for.",
         )
     if is_too_long(refusal) or status == 413:
-        return too_long(model, said)
+        return too_long(model, said, window=refusal.window)
     if status == 404:
         return ModelError(
             f"Model '{model}' was not found by its server (404){said}",
@@ -86,7 +113,7 @@ def from_stream(error: Any, *, model: str) -> ModelError:
     refusal = as_refusal(error)
     said = f": {refusal.message}" if refusal.message else ""
     if is_too_long(refusal):
-        return too_long(model, said)
+        return too_long(model, said, window=refusal.window)
     code = int(refusal.code) if refusal.code.isdecimal() and len(refusal.code) == 3 else 0
     passing = code in _AGAIN or code >= 500 or bool(_PASSING.search(f"{refusal.kind} {refusal.code}"))
     return ModelError(f"Model '{model}' failed while answering{said}", fix="Try again.", retryable=passing)
@@ -96,11 +123,13 @@ def is_too_long(refusal: Refusal) -> bool:
     return bool(_TOO_LONG.search(f"{refusal.code} {refusal.kind} {refusal.message}"))
 
 
-def too_long(model: str, said: str) -> ModelError:
-    return ModelError(
+def too_long(model: str, said: str, *, window: int = 0) -> ModelError:
+    error = ModelError(
         f"The conversation is longer than model '{model}' can read{said}",
         fix=f"Compact the conversation (moot compact), and set `window` in [models.{model}] to the model's true size.",
     )
+    error.is_too_long, error.window = True, window
+    return error
 
 
 def retry_after(headers: Mapping[str, str], *, now: float) -> float | None:

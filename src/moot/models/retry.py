@@ -59,6 +59,13 @@ class Retry(Wrapped[Model]):
     def __init__(self, inner: Model, patience: Patience) -> None:
         super().__init__(inner)
         self._patience = patience
+        # The window as the server named it when it refused a request as too long.
+        self._named_window = 0
+
+    @property
+    def window(self) -> int:
+        configured, named = self.inner.window, self._named_window
+        return min(configured, named) if configured and named else configured or named
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
         attempt = 0
@@ -72,6 +79,7 @@ class Retry(Wrapped[Model]):
                         yield event
                 return
             except ModelError as error:
+                self._named_window = error.window or self._named_window
                 if visible:
                     raise
                 failure = error

@@ -1,15 +1,21 @@
-"""Mirrors what blocks teammates into the ledger, where that is wanted. Nothing waits for it and nothing fails by it."""
+"""Mirrors the approvals that block teammates into the run ledger, where that is configured, read from the bus.
+
+Nothing waits for the ledger, and nothing fails because of it.
+"""
 
 import logging
 from asyncio import Future
 from collections.abc import Callable
 from typing import Protocol
 
-from moot.domain.agent_run import AgentRun, Condition
+from moot.domain.agent_run import Block, Condition, GrantState
+from moot.domain.approval import Approval
 from moot.domain.config import RunLedgerConfig
 from moot.domain.errors import MootError
+from moot.domain.events import ApprovalClosed, ApprovalOpened, Event, RunEnded
 from moot.domain.ledger import blocked
 from moot.domain.ports import Clock
+from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
 
 logger = logging.getLogger(__name__)
 
@@ -24,31 +30,62 @@ class Mirror:
         self._journal = journal
         self._config = config
         self._clock = clock
-        self._blocked: set[str] = set()
+        # The approvals that are open, by run; the newest is what a run is blocked by.
+        self._open: dict[str, dict[str, Approval]] = {}
         # How often the journal could not be written since the daemon started.
         self.failures = 0
 
-    def __call__(self, run: AgentRun) -> None:
-        """Take note of a run as it stands now."""
+    def read(self, event: Event) -> None:
+        """Take note of an event that `is_mirrored` lets through."""
+        run_id = event.source.run_id
+        waiting = self._open.setdefault(run_id, {})
+        match event.body:
+            case ApprovalOpened(approval):
+                waiting[approval.id] = approval
+            case ApprovalClosed(ask_id):
+                waiting.pop(ask_id, None)
+            case _:
+                waiting.clear()
+        if not waiting:
+            del self._open[run_id]
         config = self._config()
-        if not (config.enabled and config.write_through):
-            return
+        if config.enabled and config.write_through:
+            self._write(run_id, next(reversed(waiting.values()), None))
+
+    def _write(self, run_id: str, approval: Approval | None) -> None:
         now = self._clock.now()
         try:
-            if run.block.condition is Condition.BLOCKED:
-                self._blocked.add(run.id)
-                self._journal.blocked(run.id, blocked(run.block), now=now).add_done_callback(self._written)
-            elif run.id in self._blocked or run.status.is_terminal:
-                # One that ends may have been blocked under an earlier daemon.
-                self._blocked.discard(run.id)
-                self._journal.unblocked(run.id, now=now).add_done_callback(self._written)
+            if approval is not None:
+                written = self._journal.blocked(run_id, blocked(_block(approval)), now=now)
+            else:
+                written = self._journal.unblocked(run_id, now=now)
+            written.add_done_callback(self._check_written)
         except MootError as error:
-            self._failed(error)
+            self._count_failure(error)
 
-    def _written(self, done: "Future[None]") -> None:
+    def _check_written(self, done: "Future[None]") -> None:
         if not done.cancelled() and (error := done.exception()) is not None:
-            self._failed(error)
+            self._count_failure(error)
 
-    def _failed(self, error: BaseException) -> None:
+    def _count_failure(self, error: BaseException) -> None:
         self.failures += 1
         logger.warning("what blocks a teammate could not be mirrored into the ledger: %s", error)
+
+
+def is_mirrored(event: Event) -> bool:
+    """Whether an event may change what blocks a teammate or a run in the background.
+
+    A run that ends may have been blocked under an earlier daemon.
+    """
+    is_spawned = event.source.key.sender.startswith((CHILD_SENDER, BACKGROUND_SENDER))
+    return is_spawned and isinstance(event.body, ApprovalOpened | ApprovalClosed | RunEnded)
+
+
+def _block(approval: Approval) -> Block:
+    return Block(
+        condition=Condition.BLOCKED,
+        reason=f"{approval.tool} waits for approval: {approval.reason}",
+        request_id=approval.id,
+        attempt=approval.asked,
+        state=GrantState.PENDING,
+    )

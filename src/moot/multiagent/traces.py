@@ -1,17 +1,16 @@
-"""Traces of turns: what happens is written down where it is kept nowhere else, without secrets or personal data."""
+"""Records facts for traces that nothing else keeps: decisions about calls and model retries, read from the bus.
+
+multiagent/timeline.py puts them between the messages of the run; secrets and personal data are removed first.
+"""
 
 from collections.abc import Callable
 from typing import Protocol
 
 from moot.domain.approval import Approval
-from moot.domain.conversation import ConversationKey
-from moot.domain.errors import MootError
-from moot.domain.events import ApprovalClosed, ApprovalOpened, EventBody, ModelRetrying
+from moot.domain.events import ApprovalClosed, ApprovalOpened, Event, ModelRetrying
 from moot.domain.ports import Clock
-from moot.domain.run import RunRequest
 from moot.domain.senders import is_grant
 from moot.domain.trace import TraceKind, TraceNote, fitted
-from moot.engine.feed import Feed
 
 
 class Shelf(Protocol):
@@ -21,18 +20,12 @@ class Shelf(Protocol):
 
 
 class Traces:
-    def __init__(
-        self,
-        *,
-        shelf: Shelf,
-        feed: Callable[[ConversationKey], Feed | None],
-        redact: Callable[[str], str],
-        clock: Clock,
-    ) -> None:
+    def __init__(self, *, shelf: Shelf, redact: Callable[[str], str], clock: Clock) -> None:
         self._shelf = shelf
-        self._feed = feed
         self._redact = redact
         self._clock = clock
+        # Approvals that are open: what closes one names only its id.
+        self._open: dict[str, Approval] = {}
 
     def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
         """Write a fact into the trace of a run. It is on disk before the run's end is told; the caller goes on."""
@@ -40,47 +33,26 @@ class Traces:
         note = TraceNote(run_id=run_id, at=self._clock.now(), kind=kind, agent=agent, payload=text, truncated=truncated)
         self._shelf.add(note)
 
-    def watch(self, request: RunRequest) -> None:
-        """Note what a run in flight announces and nothing else keeps: what was decided about its calls, and retries."""
-        feed = self._feed(request.key)
-        if feed is not None:
-            feed.follow(_Watch(self, request))
-
-
-class _Watch:
-    """Follows one run."""
-
-    def __init__(self, traces: Traces, request: RunRequest) -> None:
-        self._note = traces.note
-        self._run_id = request.id
-        self._agent = request.speaker
-        self._open: dict[str, Approval] = {}
-
-    def __call__(self, item: EventBody | MootError) -> None:
-        match item:
-            case ApprovalOpened(approval) if approval.run_id == self._run_id:
-                # What a teammate asks is told here too; it belongs into its own trace.
+    def read(self, event: Event) -> None:
+        """Note an event that `is_traced` lets through."""
+        match event.body:
+            case ApprovalOpened(approval):
                 self._open[approval.id] = approval
-                self._decided(approval, "pending")
+                self._note_decision(event, approval, "pending")
             case ApprovalClosed(ask_id, state) if ask_id in self._open:
-                self._decided(self._open.pop(ask_id), state)
+                self._note_decision(event, self._open.pop(ask_id), state)
             case ModelRetrying(attempt, delay, reason):
-                self._note(
-                    self._run_id,
-                    TraceKind.MODEL_RETRY,
-                    self._agent,
-                    attempt=attempt,
-                    delay_seconds=delay,
-                    reason=reason,
-                )
+                source = event.source
+                retry = {"attempt": attempt, "delay_seconds": delay, "reason": reason}
+                self.note(source.run_id, TraceKind.MODEL_RETRY, source.speaker, **retry)
             case _:
                 return
 
-    def _decided(self, approval: Approval, state: str) -> None:
-        self._note(
-            self._run_id,
+    def _note_decision(self, event: Event, approval: Approval, state: str) -> None:
+        self.note(
+            event.source.run_id,
             TraceKind.POLICY_DECISION,
-            self._agent,
+            event.source.speaker,
             about="grant" if is_grant(approval.id) else "approval",
             tool=approval.tool,
             state=str(state),
@@ -89,3 +61,7 @@ class _Watch:
             reason=approval.reason,
             call=approval.line,
         )
+
+
+def is_traced(event: Event) -> bool:
+    return isinstance(event.body, ApprovalOpened | ApprovalClosed | ModelRetrying)

@@ -14,6 +14,11 @@ def add(db: apsw.Connection, key: ConversationKey, archive: Archive) -> Archive:
     conversation = rows.require_conversation(db, key)
     added = insert(db, conversation, archive)
     index_messages(db, conversation, added.first_seq, added.last_seq)
+    # What stays was counted together with what is archived now.
+    db.execute(
+        "UPDATE messages SET context_tokens = 0 WHERE id BETWEEN ? AND ? AND context_tokens > 0",
+        (rows.message_id(conversation, added.last_seq + 1), rows.message_id(conversation, rows.MAX_SEQ)),
+    )
     return added
 
 

@@ -63,11 +63,13 @@ def untainted(text: str) -> frozenset[str]:
 
 # ---- messages -----------------------------------------------------------------------------------
 
-MESSAGE_COLUMNS = "id, role, content, agent, tool_calls, tool_call_id, is_error, thinking, run_id, created_at, taint"
+MESSAGE_COLUMNS = (
+    "id, role, content, agent, tool_calls, tool_call_id, is_error, thinking, run_id, created_at, taint, context_tokens"
+)
 
 
 def entry(row: Row) -> Entry:
-    number, role, content, agent, calls, call_id, is_error, thinking, run_id, created_at, taint = row
+    number, role, content, agent, calls, call_id, is_error, thinking, run_id, created_at, taint, context = row
     message = Message(
         role=_ROLES[role],
         content=content,
@@ -77,6 +79,7 @@ def entry(row: Row) -> Entry:
         is_error=is_error == 1,
         thinking=_decode_thinking(thinking) if thinking else (),
         taint=strangers(taint) if taint else CLEAN,
+        context_tokens=context,
     )
     return Entry(seq=number & MAX_SEQ, message=message, run_id=run_id, created_at=created_at)
 
@@ -98,7 +101,7 @@ def insert_messages(
         if seq > MAX_SEQ:
             raise BadRequest("the conversation is full", fix="Go on under another sender.")
         db.execute(
-            f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 message_id(conversation, seq),
                 message.role.value,
@@ -111,6 +114,7 @@ def insert_messages(
                 run_id,
                 created_at,
                 tainted(message.taint),
+                message.context_tokens,
             ),
         )
         written.append(Entry(seq=seq, message=message, run_id=run_id, created_at=created_at))

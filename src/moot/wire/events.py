@@ -1,9 +1,9 @@
-"""Domain events as protocol messages, each encoded once however many read it. No I/O."""
+"""Domain events as protocol messages, each encoded once per format however many read it. No I/O."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import assert_never
+from typing import TypeVar, assert_never
 
-from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
 from moot.domain.events import (
     ApprovalClosed,
@@ -11,11 +11,17 @@ from moot.domain.events import (
     AskClosed,
     AskOpened,
     Compacted,
+    Event,
     EventBody,
+    EventSource,
+    Gap,
     ModelRetrying,
+    RunBlocked,
     RunEnded,
     RunQueued,
+    RunSpawned,
     RunStarted,
+    RunUnblocked,
     TextChunk,
     TextDiscarded,
     TextEnded,
@@ -39,90 +45,70 @@ from moot.wire.asks import approval_event, ask_event
 _UINT32_MAX = 0xFFFF_FFFF
 
 
-class CachedEvent:
-    """An event of one run with its encodings, each made at the first reader that needs it.
-
-    `payload` and `json` are a ServerMessage{stream}; `feed_payload` and `feed_json` a ServerMessage{agent_event},
-    which is what SubscribeEvents is told and which says whose conversation it was.
-    """
-
-    __slots__ = ("_feed_json", "_feed_payload", "_json", "_payload", "at", "event", "key", "speaker")
-
-    def __init__(
-        self, event: EventBody, *, key: ConversationKey | None = None, speaker: str = "", at: float = 0.0
-    ) -> None:
-        self.event = event
-        self.key = key
-        self.speaker = speaker
-        self.at = at
-        self._payload: bytes | None = None
-        self._json: str | None = None
-        self._feed_payload: bytes | None = None
-        self._feed_json: str | None = None
-
-    @property
-    def payload(self) -> bytes:
-        if self._payload is None:
-            self._payload = self._stream().SerializeToString()
-        return self._payload
-
-    @property
-    def json(self) -> str:
-        if self._json is None:
-            self._json = json_form.encode(self._stream())
-        return self._json
-
-    @property
-    def feed_payload(self) -> bytes:
-        if self._feed_payload is None:
-            self._feed_payload = self._feed().SerializeToString()
-        return self._feed_payload
-
-    @property
-    def feed_json(self) -> str:
-        if self._feed_json is None:
-            self._feed_json = json_form.encode(self._feed())
-        return self._feed_json
-
-    def _stream(self) -> pb.ServerMessage:
-        message = pb.ServerMessage()
-        fill_stream(message.stream, self.event)
-        return message
-
-    def _feed(self) -> pb.ServerMessage:
-        key = self.key or ConversationKey("", "")
-        return pb.ServerMessage(agent_event=agent_event(self.event, key=key, speaker=self.speaker, at=self.at))
+_T = TypeVar("_T", bytes, str)
 
 
-class EncodeOnce:
-    """Gives every follower of a feed the same CachedEvent of an event that is handed to them one after another."""
-
-    __slots__ = ("_last",)
-
-    def __init__(self) -> None:
-        self._last: CachedEvent | None = None
-
-    def __call__(
-        self, event: EventBody, *, key: ConversationKey | None = None, speaker: str = "", at: float = 0.0
-    ) -> CachedEvent:
-        """Readers of a stream need no key; whoever is told of many conversations does."""
-        last = self._last
-        if last is None or last.event is not event:
-            last = self._last = CachedEvent(event)
-        if key is not None and last.key is None:
-            last.key, last.speaker, last.at = key, speaker, at
-        return last
+def stream_bytes(event: Event) -> bytes:
+    """A ServerMessage{stream}."""
+    return _cached(event, _stream_bytes)
 
 
-def stream_event(event: EventBody) -> pb.StreamEvent:
-    message = pb.StreamEvent()
-    fill_stream(message, event)
+def stream_json(event: Event) -> str:
+    return _cached(event, _stream_json)
+
+
+def notice_bytes(item: Event | Gap) -> bytes:
+    """A ServerMessage{agent_event}: what SubscribeEvents is sent, with the envelope."""
+    return _gap(item).SerializeToString() if isinstance(item, Gap) else _cached(item, _notice_bytes)
+
+
+def notice_json(item: Event | Gap) -> str:
+    return json_form.encode(_gap(item)) if isinstance(item, Gap) else _cached(item, _notice_json)
+
+
+def _cached(event: Event, encode: Callable[[Event], _T]) -> _T:
+    encodings = event.encodings
+    if encodings is None:
+        encodings = event.encodings = {}
+    found: _T | None = encodings.get(encode)
+    if found is None:
+        found = encodings[encode] = encode(event)
+    return found
+
+
+def _stream_bytes(event: Event) -> bytes:
+    return _stream(event).SerializeToString()
+
+
+def _stream_json(event: Event) -> str:
+    return json_form.encode(_stream(event))
+
+
+def _notice_bytes(event: Event) -> bytes:
+    return pb.ServerMessage(agent_event=agent_event(event)).SerializeToString()
+
+
+def _notice_json(event: Event) -> str:
+    return json_form.encode(pb.ServerMessage(agent_event=agent_event(event)))
+
+
+def _stream(event: Event) -> pb.ServerMessage:
+    message = pb.ServerMessage()
+    fill_stream(message.stream, event.body, event.source)
     return message
 
 
-def fill_stream(out: pb.StreamEvent, event: EventBody) -> None:
+def _gap(gap: Gap) -> pb.ServerMessage:
+    message = pb.ServerMessage()
+    out = message.agent_event
+    out.kind, out.seq = pb.GAP, gap.last
+    out.gap.first_seq, out.gap.last_seq = gap.first, gap.last
+    return message
+
+
+def fill_stream(out: pb.StreamEvent, body: EventBody, source: EventSource) -> None:
     """Write the event into `out`: filling in place costs a third of building from the leaves."""
-    match event:
+    match body:
         case TextChunk(content):
             out.chunk.content = clean(content)
         case ThinkingChunk(content):
@@ -136,11 +122,12 @@ def fill_stream(out: pb.StreamEvent, event: EventBody) -> None:
         case ThinkingEnded(agent):
             out.thinking_end.agent = agent
         case _:
-            _fill_rare(out, event)
+            _fill_rare(out, body, source)
 
 
 _Rare = (
-    RunQueued
+    RunSpawned
+    | RunQueued
     | RunStarted
     | ToolsStarted
     | ToolFinished
@@ -150,6 +137,8 @@ _Rare = (
     | AskClosed
     | ApprovalOpened
     | ApprovalClosed
+    | RunBlocked
+    | RunUnblocked
     | ModelRetrying
     | TextDiscarded
     | Compacted
@@ -157,30 +146,42 @@ _Rare = (
 )
 
 
-def _fill_rare(out: pb.StreamEvent, event: _Rare) -> None:  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
-    match event:
+def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
+    out: pb.StreamEvent, body: _Rare, source: EventSource
+) -> None:
+    match body:
+        case RunSpawned(agent, task, reason, call_id):
+            out.spawned.CopyFrom(
+                pb.SpawnedEvent(agent=agent, task=clean(task), reason=clean(reason), call_id=clean(call_id))
+            )
         case RunStarted(agent, user_seq):
             out.start.CopyFrom(pb.StreamStart(agent=agent, user_seq=user_seq))
         case RunQueued(position, ask_id, ask_kind):
             out.queued.CopyFrom(pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind))
         case ToolsStarted():
-            out.tool_start.CopyFrom(pb.ToolStartEvent(calls=[tool_call(*told) for told in event.told()]))
+            out.tool_start.CopyFrom(pb.ToolStartEvent(calls=[tool_call(*told) for told in body.told()]))
         case ToolFinished():
-            out.tool_result.CopyFrom(_tool_result(event))
+            out.tool_result.CopyFrom(_tool_result(body))
         case ToolExecuted(call_id, name, ok, seconds):
             out.tool_executed.CopyFrom(
                 pb.ToolExecutedEvent(call_id=clean(call_id), name=clean(name), ok=ok, seconds=seconds)
             )
         case ToolsCompleted():
             out.tools_complete.SetInParent()
-        case AskOpened(ask, by):
-            out.ask_user.CopyFrom(ask_event(ask, by))
+        case AskOpened(ask):
+            out.ask_user.CopyFrom(ask_event(ask, source.asker))
         case AskClosed(ask_id, answered):
             out.ask_closed.CopyFrom(pb.AskClosedEvent(ask_id=ask_id, answered=answered))
-        case ApprovalOpened(approval, by):
-            out.approval_opened.CopyFrom(approval_event(approval, by))
+        case ApprovalOpened(approval):
+            out.approval_opened.CopyFrom(approval_event(approval, source.asker))
         case ApprovalClosed(ask_id, state):
             out.approval_closed.CopyFrom(pb.ApprovalClosedEvent(ask_id=ask_id, state=state))
+        case RunBlocked(condition, reason, ask_id, waiting_on):
+            out.blocked.CopyFrom(
+                pb.BlockedEvent(condition=condition, reason=clean(reason), ask_id=ask_id, waiting_on=waiting_on)
+            )
+        case RunUnblocked(condition, ask_id):
+            out.unblocked.CopyFrom(pb.UnblockedEvent(condition=condition, ask_id=ask_id))
         case ModelRetrying(attempt, delay_seconds, reason):
             out.retrying.CopyFrom(
                 pb.RetryingEvent(attempt=attempt, delay_ms=round(delay_seconds * 1000), reason=clean(reason))
@@ -192,7 +193,7 @@ def _fill_rare(out: pb.StreamEvent, event: _Rare) -> None:  # noqa: C901, PLR091
         case RunEnded(agent, end):
             out.end.CopyFrom(_stream_end(agent, end))
         case _:
-            assert_never(event)
+            assert_never(body)
 
 
 def _tool_result(event: ToolFinished) -> pb.ToolResultEvent:
@@ -261,16 +262,46 @@ def error_message(error: MootError) -> pb.ErrorMsg:
     return pb.ErrorMsg(code=error.code, message=clean(error.message), type=error.type, fix=clean(error.fix))
 
 
-def agent_event(event: EventBody, *, key: ConversationKey, speaker: str, at: float) -> pb.AgentEventMsg:
-    """What SubscribeEvents is told of an event: the same facts, flat, with whose conversation it was."""
-    message = pb.AgentEventMsg(agent=key.agent, sender=key.sender, speaker=speaker)
-    message.timestamp = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    _fill_feed(message, event)
+# What the flat fields of AgentEventMsg say whole; every other event is sent with its body beside them.
+_FLAT = (
+    TextChunk,
+    ThinkingChunk,
+    TextStarted,
+    TextEnded,
+    ThinkingStarted,
+    ThinkingEnded,
+    ToolsStarted,
+    ToolFinished,
+    ToolsCompleted,
+    TextDiscarded,
+)
+
+
+def agent_event(event: Event) -> pb.AgentEventMsg:
+    """What SubscribeEvents is sent of an event: the envelope, and the facts of the body."""
+    source, body = event.source, event.body
+    message = pb.AgentEventMsg(
+        agent=source.key.agent,
+        sender=source.key.sender,
+        speaker=source.speaker,
+        seq=event.seq,
+        run_id=source.run_id,
+        parent_id=source.parent_id,
+        root_id=source.root_id,
+        root_agent=source.root.agent,
+        root_sender=source.root.sender,
+    )
+    message.timestamp = datetime.fromtimestamp(event.at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    _fill_notice(message, body)
+    if not isinstance(body, _FLAT):
+        fill_stream(message.body, body, source)
     return message
 
 
-def _fill_feed(out: pb.AgentEventMsg, event: EventBody) -> None:  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
-    match event:
+def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
+    out: pb.AgentEventMsg, body: EventBody
+) -> None:
+    match body:
         case TextChunk(content):
             out.kind, out.content = pb.TEXT_DELTA, clean(content)
         case ThinkingChunk(content):
@@ -285,29 +316,34 @@ def _fill_feed(out: pb.AgentEventMsg, event: EventBody) -> None:  # noqa: C901, 
             out.kind = pb.THINKING_END
         case ToolsStarted():
             out.kind = pb.TOOL_START
-            out.tool_calls.extend(tool_call(*told) for told in event.told())
+            out.tool_calls.extend(tool_call(*told) for told in body.told())
         case ToolFinished(call_id, name, output):
-            out.kind, out.tool_output, out.tool_is_error = pb.TOOL_RESULT, clean(output), event.is_error
+            out.kind, out.tool_output, out.tool_is_error = pb.TOOL_RESULT, clean(output), body.is_error
+            out.duration_ms = max(0, body.duration_ms)
             out.tool_calls.add(name=clean(name), call_id=clean(call_id))
         case ToolExecuted(call_id, name):
-            out.kind, out.content = pb.TOOL_EXECUTED, "ok" if event.ok else "failed"
+            out.kind, out.content = pb.TOOL_EXECUTED, "ok" if body.ok else "failed"
             out.tool_calls.add(name=clean(name), call_id=clean(call_id))
         case ToolsCompleted():
             out.kind = pb.TOOLS_COMPLETE
+        case RunSpawned(_, task):
+            out.kind, out.content = pb.SPAWNED, clean(task)
         case RunStarted(_, user_seq):
             out.kind, out.user_seq = pb.STARTED, user_seq
         case RunQueued(position):
             out.kind, out.content = pb.QUEUED, str(position)
-        case AskOpened(ask, by):
-            out.speaker = by.agent if by is not None else out.speaker
+        case AskOpened(ask):
             out.kind, out.content = pb.ASK, clean("\n".join(one.question for one in ask.questions))
         case AskClosed(_, answered):
             out.kind, out.content = pb.ASK_CLOSED, "answered" if answered else "unanswered"
-        case ApprovalOpened(approval, by):
-            out.speaker = by.agent if by is not None else out.speaker
+        case ApprovalOpened(approval):
             out.kind, out.content = pb.APPROVAL, clean(approval.line)
         case ApprovalClosed(_, state):
             out.kind, out.content = pb.APPROVAL_CLOSED, state
+        case RunBlocked(reason=reason):
+            out.kind, out.content = pb.BLOCKED, clean(reason)
+        case RunUnblocked(condition):
+            out.kind, out.content = pb.UNBLOCKED, condition
         case ModelRetrying(reason=reason):
             out.kind, out.content = pb.RETRYING, clean(reason)
         case TextDiscarded():
@@ -317,4 +353,4 @@ def _fill_feed(out: pb.AgentEventMsg, event: EventBody) -> None:  # noqa: C901, 
         case RunEnded(_, end):
             out.kind, out.content = pb.DONE, end.outcome
         case _:
-            assert_never(event)
+            assert_never(body)

@@ -29,6 +29,10 @@ class AgentEventKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     APPROVAL: _ClassVar[AgentEventKind]
     APPROVAL_CLOSED: _ClassVar[AgentEventKind]
     TOOL_EXECUTED: _ClassVar[AgentEventKind]
+    SPAWNED: _ClassVar[AgentEventKind]
+    BLOCKED: _ClassVar[AgentEventKind]
+    UNBLOCKED: _ClassVar[AgentEventKind]
+    GAP: _ClassVar[AgentEventKind]
 TEXT_DELTA: AgentEventKind
 THINKING_DELTA: AgentEventKind
 TOOL_START: AgentEventKind
@@ -49,6 +53,10 @@ DISCARDED: AgentEventKind
 APPROVAL: AgentEventKind
 APPROVAL_CLOSED: AgentEventKind
 TOOL_EXECUTED: AgentEventKind
+SPAWNED: AgentEventKind
+BLOCKED: AgentEventKind
+UNBLOCKED: AgentEventKind
+GAP: AgentEventKind
 
 class ClientMessage(_message.Message):
     __slots__ = ("request_id", "send", "stream", "reply_to_ask", "list_active_conversations", "kill", "compact", "list_conversations", "list_agents", "get_agent", "ping", "reload", "get_stats", "subscribe_events", "hello", "get_history", "list_archives", "get_archive", "export", "delete", "get_usage", "recall", "list_tokens", "new_token", "revoke_token", "list_models", "test_model", "backup", "attach", "list_asks", "check", "decide_ask", "list_rules", "delete_rule", "list_hooks", "trust", "set_secret", "list_secrets", "remove_secret", "audit_secrets", "list_mcp", "approve_mcp", "get_agent_status", "list_agent_tools", "start_run", "list_runs", "get_run", "attach_run", "wait_runs", "stop_run", "get_run_history", "list_jobs", "stop_job", "list_traces", "get_trace", "get_trace_health")
@@ -300,8 +308,12 @@ class GetStats(_message.Message):
     def __init__(self) -> None: ...
 
 class SubscribeEvents(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("since", "without_deltas")
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_DELTAS_FIELD_NUMBER: _ClassVar[int]
+    since: int
+    without_deltas: bool
+    def __init__(self, since: _Optional[int] = ..., without_deltas: _Optional[bool] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("version", "token", "client")
@@ -734,10 +746,12 @@ class ErrorMsg(_message.Message):
     def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., type: _Optional[str] = ..., fix: _Optional[str] = ...) -> None: ...
 
 class Pong(_message.Message):
-    __slots__ = ("stopped",)
+    __slots__ = ("stopped", "seq")
     STOPPED_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
     stopped: bool
-    def __init__(self, stopped: _Optional[bool] = ...) -> None: ...
+    seq: int
+    def __init__(self, stopped: _Optional[bool] = ..., seq: _Optional[int] = ...) -> None: ...
 
 class TokenUsage(_message.Message):
     __slots__ = ("prompt", "completion", "total", "cache_hit", "cache_miss", "reasoning")
@@ -778,7 +792,7 @@ class SendResponse(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., cost: _Optional[float] = ..., limit: _Optional[str] = ...) -> None: ...
 
 class StreamEvent(_message.Message):
-    __slots__ = ("start", "chunk", "thinking", "tool_start", "tool_result", "tools_complete", "end", "ask_user", "text_start", "text_end", "thinking_start", "thinking_end", "queued", "retrying", "compacted", "ask_closed", "discarded", "approval_opened", "approval_closed", "tool_executed")
+    __slots__ = ("start", "chunk", "thinking", "tool_start", "tool_result", "tools_complete", "end", "ask_user", "text_start", "text_end", "thinking_start", "thinking_end", "queued", "retrying", "compacted", "ask_closed", "discarded", "approval_opened", "approval_closed", "tool_executed", "spawned", "blocked", "unblocked")
     START_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     THINKING_FIELD_NUMBER: _ClassVar[int]
@@ -799,6 +813,9 @@ class StreamEvent(_message.Message):
     APPROVAL_OPENED_FIELD_NUMBER: _ClassVar[int]
     APPROVAL_CLOSED_FIELD_NUMBER: _ClassVar[int]
     TOOL_EXECUTED_FIELD_NUMBER: _ClassVar[int]
+    SPAWNED_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_FIELD_NUMBER: _ClassVar[int]
+    UNBLOCKED_FIELD_NUMBER: _ClassVar[int]
     start: StreamStart
     chunk: StreamChunk
     thinking: StreamThinking
@@ -819,7 +836,10 @@ class StreamEvent(_message.Message):
     approval_opened: ApprovalEvent
     approval_closed: ApprovalClosedEvent
     tool_executed: ToolExecutedEvent
-    def __init__(self, start: _Optional[_Union[StreamStart, _Mapping]] = ..., chunk: _Optional[_Union[StreamChunk, _Mapping]] = ..., thinking: _Optional[_Union[StreamThinking, _Mapping]] = ..., tool_start: _Optional[_Union[ToolStartEvent, _Mapping]] = ..., tool_result: _Optional[_Union[ToolResultEvent, _Mapping]] = ..., tools_complete: _Optional[_Union[ToolsCompleteEvent, _Mapping]] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., ask_user: _Optional[_Union[AskUserEvent, _Mapping]] = ..., text_start: _Optional[_Union[TextStartEvent, _Mapping]] = ..., text_end: _Optional[_Union[TextEndEvent, _Mapping]] = ..., thinking_start: _Optional[_Union[ThinkingStartEvent, _Mapping]] = ..., thinking_end: _Optional[_Union[ThinkingEndEvent, _Mapping]] = ..., queued: _Optional[_Union[QueuedEvent, _Mapping]] = ..., retrying: _Optional[_Union[RetryingEvent, _Mapping]] = ..., compacted: _Optional[_Union[CompactedEvent, _Mapping]] = ..., ask_closed: _Optional[_Union[AskClosedEvent, _Mapping]] = ..., discarded: _Optional[_Union[DiscardedEvent, _Mapping]] = ..., approval_opened: _Optional[_Union[ApprovalEvent, _Mapping]] = ..., approval_closed: _Optional[_Union[ApprovalClosedEvent, _Mapping]] = ..., tool_executed: _Optional[_Union[ToolExecutedEvent, _Mapping]] = ...) -> None: ...
+    spawned: SpawnedEvent
+    blocked: BlockedEvent
+    unblocked: UnblockedEvent
+    def __init__(self, start: _Optional[_Union[StreamStart, _Mapping]] = ..., chunk: _Optional[_Union[StreamChunk, _Mapping]] = ..., thinking: _Optional[_Union[StreamThinking, _Mapping]] = ..., tool_start: _Optional[_Union[ToolStartEvent, _Mapping]] = ..., tool_result: _Optional[_Union[ToolResultEvent, _Mapping]] = ..., tools_complete: _Optional[_Union[ToolsCompleteEvent, _Mapping]] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., ask_user: _Optional[_Union[AskUserEvent, _Mapping]] = ..., text_start: _Optional[_Union[TextStartEvent, _Mapping]] = ..., text_end: _Optional[_Union[TextEndEvent, _Mapping]] = ..., thinking_start: _Optional[_Union[ThinkingStartEvent, _Mapping]] = ..., thinking_end: _Optional[_Union[ThinkingEndEvent, _Mapping]] = ..., queued: _Optional[_Union[QueuedEvent, _Mapping]] = ..., retrying: _Optional[_Union[RetryingEvent, _Mapping]] = ..., compacted: _Optional[_Union[CompactedEvent, _Mapping]] = ..., ask_closed: _Optional[_Union[AskClosedEvent, _Mapping]] = ..., discarded: _Optional[_Union[DiscardedEvent, _Mapping]] = ..., approval_opened: _Optional[_Union[ApprovalEvent, _Mapping]] = ..., approval_closed: _Optional[_Union[ApprovalClosedEvent, _Mapping]] = ..., tool_executed: _Optional[_Union[ToolExecutedEvent, _Mapping]] = ..., spawned: _Optional[_Union[SpawnedEvent, _Mapping]] = ..., blocked: _Optional[_Union[BlockedEvent, _Mapping]] = ..., unblocked: _Optional[_Union[UnblockedEvent, _Mapping]] = ...) -> None: ...
 
 class StreamStart(_message.Message):
     __slots__ = ("agent", "user_seq")
@@ -1051,6 +1071,46 @@ class DiscardedEvent(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class SpawnedEvent(_message.Message):
+    __slots__ = ("agent", "task", "reason", "call_id")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    task: str
+    reason: str
+    call_id: str
+    def __init__(self, agent: _Optional[str] = ..., task: _Optional[str] = ..., reason: _Optional[str] = ..., call_id: _Optional[str] = ...) -> None: ...
+
+class BlockedEvent(_message.Message):
+    __slots__ = ("condition", "reason", "ask_id", "waiting_on")
+    CONDITION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ASK_ID_FIELD_NUMBER: _ClassVar[int]
+    WAITING_ON_FIELD_NUMBER: _ClassVar[int]
+    condition: str
+    reason: str
+    ask_id: str
+    waiting_on: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, condition: _Optional[str] = ..., reason: _Optional[str] = ..., ask_id: _Optional[str] = ..., waiting_on: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class UnblockedEvent(_message.Message):
+    __slots__ = ("condition", "ask_id")
+    CONDITION_FIELD_NUMBER: _ClassVar[int]
+    ASK_ID_FIELD_NUMBER: _ClassVar[int]
+    condition: str
+    ask_id: str
+    def __init__(self, condition: _Optional[str] = ..., ask_id: _Optional[str] = ...) -> None: ...
+
+class GapEvent(_message.Message):
+    __slots__ = ("first_seq", "last_seq")
+    FIRST_SEQ_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEQ_FIELD_NUMBER: _ClassVar[int]
+    first_seq: int
+    last_seq: int
+    def __init__(self, first_seq: _Optional[int] = ..., last_seq: _Optional[int] = ...) -> None: ...
+
 class ActiveConversationInfo(_message.Message):
     __slots__ = ("agent", "sender", "message_count", "alive_secs", "title", "speaker", "queued", "last_action", "idle_secs", "waiting")
     AGENT_FIELD_NUMBER: _ClassVar[int]
@@ -1281,7 +1341,7 @@ class DaemonStats(_message.Message):
     def __init__(self, uptime_secs: _Optional[int] = ..., active_conversations: _Optional[int] = ..., registered_agents: _Optional[int] = ..., active_model: _Optional[str] = ..., version: _Optional[str] = ..., pid: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., http: _Optional[str] = ..., tcp: _Optional[str] = ..., connections: _Optional[int] = ..., open_asks: _Optional[int] = ..., drain_seconds: _Optional[float] = ...) -> None: ...
 
 class AgentEventMsg(_message.Message):
-    __slots__ = ("agent", "sender", "kind", "content", "timestamp", "tool_calls", "tool_output", "tool_is_error", "speaker", "user_seq")
+    __slots__ = ("agent", "sender", "kind", "content", "timestamp", "tool_calls", "tool_output", "tool_is_error", "speaker", "user_seq", "seq", "run_id", "parent_id", "root_id", "root_agent", "root_sender", "body", "duration_ms", "gap")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -1292,6 +1352,15 @@ class AgentEventMsg(_message.Message):
     TOOL_IS_ERROR_FIELD_NUMBER: _ClassVar[int]
     SPEAKER_FIELD_NUMBER: _ClassVar[int]
     USER_SEQ_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PARENT_ID_FIELD_NUMBER: _ClassVar[int]
+    ROOT_ID_FIELD_NUMBER: _ClassVar[int]
+    ROOT_AGENT_FIELD_NUMBER: _ClassVar[int]
+    ROOT_SENDER_FIELD_NUMBER: _ClassVar[int]
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    GAP_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     kind: AgentEventKind
@@ -1302,7 +1371,16 @@ class AgentEventMsg(_message.Message):
     tool_is_error: bool
     speaker: str
     user_seq: int
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., kind: _Optional[_Union[AgentEventKind, str]] = ..., content: _Optional[str] = ..., timestamp: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCallInfo, _Mapping]]] = ..., tool_output: _Optional[str] = ..., tool_is_error: _Optional[bool] = ..., speaker: _Optional[str] = ..., user_seq: _Optional[int] = ...) -> None: ...
+    seq: int
+    run_id: str
+    parent_id: str
+    root_id: str
+    root_agent: str
+    root_sender: str
+    body: StreamEvent
+    duration_ms: int
+    gap: GapEvent
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., kind: _Optional[_Union[AgentEventKind, str]] = ..., content: _Optional[str] = ..., timestamp: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCallInfo, _Mapping]]] = ..., tool_output: _Optional[str] = ..., tool_is_error: _Optional[bool] = ..., speaker: _Optional[str] = ..., user_seq: _Optional[int] = ..., seq: _Optional[int] = ..., run_id: _Optional[str] = ..., parent_id: _Optional[str] = ..., root_id: _Optional[str] = ..., root_agent: _Optional[str] = ..., root_sender: _Optional[str] = ..., body: _Optional[_Union[StreamEvent, _Mapping]] = ..., duration_ms: _Optional[int] = ..., gap: _Optional[_Union[GapEvent, _Mapping]] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("version", "daemon_version", "principal", "default_sender")

@@ -29,14 +29,14 @@ from moot.domain.run import Outcome
     ],
 )
 def test_an_error_asks_for_its_exit_code(error: errors.MootError, code: int) -> None:
-    assert exits.for_error(error) == code
+    assert exits.exit_for_error(error) == code
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_only_a_completed_run_exits_with_success(outcome: Outcome) -> None:
     expected = {Outcome.COMPLETED: 0, Outcome.DENIED: 4, Outcome.LIMIT: 5}
 
-    assert exits.for_outcome(outcome) == expected.get(outcome, 1)
+    assert exits.exit_for_outcome(outcome) == expected.get(outcome, 1)
 
 
 def test_every_exit_code_says_what_it_means() -> None:

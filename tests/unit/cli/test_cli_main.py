@@ -11,7 +11,7 @@ import click
 import pytest
 
 from moot.cli import main
-from moot.cli.output import table
+from moot.cli.output import render_table
 
 HEAVY = ("aiohttp", "rich", "prompt_toolkit", "google.protobuf", "asyncio", "apsw", "moot.client.connection")
 
@@ -52,14 +52,14 @@ def test_help_answers_in_under_200_milliseconds() -> None:
 
 def test_every_command_in_the_table_exists_and_its_help_says_something() -> None:
     for name, entry in main.COMMANDS.items():
-        command = main.load(entry.target)
+        command = main.load_command(entry.target)
         assert command.help, name
         assert entry.help.endswith("."), name
 
 
 def test_every_command_but_the_foreground_ones_has_json() -> None:
     for name, entry in main.COMMANDS.items():
-        command = main.load(entry.target)
+        command = main.load_command(entry.target)
         leaves = list(command.commands.values()) if isinstance(command, click.Group) else [command]
         for leaf in leaves:
             flags = {flag for parameter in leaf.params for flag in parameter.opts}
@@ -126,7 +126,7 @@ def test_a_reader_that_has_enough_is_no_error() -> None:
 def test_a_bug_is_one_line_unless_a_traceback_is_asked_for(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(main.COMMANDS, "status", main.Entry("x", "moot.cli.absent:nothing", "Broken."))
+    monkeypatch.setitem(main.COMMANDS, "status", main.CommandEntry("x", "moot.cli.absent:nothing", "Broken."))
 
     assert main.run(["status", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["error"]["type"] == "internal_error"
@@ -136,7 +136,7 @@ def test_a_bug_is_one_line_unless_a_traceback_is_asked_for(
 
 
 def test_a_table_is_aligned_by_what_is_seen_and_nothing_in_it_is_raw() -> None:
-    lines = table(["NAME", "TITLE"], [["世界", "a\x1b[1m"], ["ada", "b\nc"]]).splitlines()
+    lines = render_table(["NAME", "TITLE"], [["世界", "a\x1b[1m"], ["ada", "b\nc"]]).splitlines()
 
     assert lines == ["NAME  TITLE", "世界  a␛[1m", "ada   b c"]
 

@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from moot.cli.commands.memory import _every_conversation
+from moot.cli.commands.memory import _fetch_all_conversations
 from moot.wire import moot_pb2 as pb
 
 
@@ -26,7 +26,7 @@ class Moving:
 
 async def test_what_is_used_while_pages_are_read_is_listed_all_the_same() -> None:
     moving = Moving()
-    found = await _every_conversation(cast(Any, moving), pb.ListConversationsMsg(limit=2))
+    found = await _fetch_all_conversations(cast(Any, moving), pb.ListConversationsMsg(limit=2))
     assert sorted((info.sender, info.updated_at) for info in found) == [
         ("s0", 10.0), ("s1", 9.0), ("s2", 8.0), ("s3", 7.0), ("s4", 20.0)
     ]  # fmt: skip
@@ -34,5 +34,5 @@ async def test_what_is_used_while_pages_are_read_is_listed_all_the_same() -> Non
 
 async def test_a_list_that_fits_on_one_page_is_asked_for_once() -> None:
     moving = Moving()
-    assert len(await _every_conversation(cast(Any, moving), pb.ListConversationsMsg(limit=5))) == 5
+    assert len(await _fetch_all_conversations(cast(Any, moving), pb.ListConversationsMsg(limit=5))) == 5
     assert moving.asked == 1

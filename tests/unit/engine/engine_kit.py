@@ -12,7 +12,7 @@ from moot.domain.agent import Agent
 from moot.domain.config import Config, ModelConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, StoreError
-from moot.domain.events import EventBody, RunEnded
+from moot.domain.events import Event, RunEnded
 from moot.domain.message import Entry, Message
 from moot.domain.ports import GateCall, RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
@@ -20,6 +20,7 @@ from moot.domain.run import RunEnd, RunRequest
 from moot.domain.trace import TraceKind
 from moot.domain.usage import Spent
 from moot.engine.asks import Asks
+from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
 from moot.engine.gate import Gate
 from moot.engine.loop import Loop, LoopParts
@@ -150,6 +151,7 @@ class Engine:
     store: SqliteStore
     disk: Disk
     runs: Runs
+    bus: Bus
     act: Act
     notes: Notes
     clock: SetClock
@@ -161,12 +163,16 @@ class Engine:
         """The end of a turn, or the error that took its place."""
         over: asyncio.Future[RunEnd | MootError] = asyncio.get_running_loop().create_future()
 
-        def follow(item: EventBody | MootError) -> None:
-            if isinstance(item, RunEnded | MootError) and not over.done():
-                over.set_result(item.end if isinstance(item, RunEnded) else item)
+        def read(item: Event | MootError) -> None:
+            if over.done():
+                return
+            if isinstance(item, MootError):
+                over.set_result(item)
+            elif isinstance(item.body, RunEnded):
+                over.set_result(item.body.end)
 
-        feed = await self.runs.submit(RunRequest(id=run_id, key=ADA, speaker="ada", content=content))
-        leave = feed.follow(follow)
+        stream = await self.runs.submit(RunRequest(id=run_id, key=ADA, speaker="ada", content=content))
+        leave = stream.subscribe(read)
         try:
             async with asyncio.timeout(30):
                 return await over
@@ -200,6 +206,7 @@ async def engine(
 ) -> AsyncIterator[Engine]:
     store = await open_store(folder / "moot.db")
     supervisor, clock, disk, act, notes = Supervisor(), SetClock(), Disk(store), Act(store), Notes()
+    bus = Bus(clock=clock)
     model = ScriptedModel(ModelConfig(name="m", provider="scripted"), rules=rules or (CALLING, TALKING))
     tools: dict[str, Tool] = {"act": act}
     compaction = Compaction(store=disk, clock=clock)
@@ -224,11 +231,12 @@ async def engine(
         workspace=lambda _key: str(folder),
         clock=clock,
         supervisor=supervisor,
+        bus=bus,
         ended=lambda _request, _end: None,
     )
     runs = Runs(wiring)
     try:
-        yield Engine(store=store, disk=disk, runs=runs, act=act, notes=notes, clock=clock)
+        yield Engine(store=store, disk=disk, runs=runs, bus=bus, act=act, notes=notes, clock=clock)
     finally:
         disk.appends.set()
         await runs.stop(grace=0.0)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from moot.domain.ports import Model, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
-from moot.engine.offer import offered, tokens
+from moot.domain.tokens import estimate_tools
+from moot.engine.offer import offered
 
 
 @dataclass
@@ -92,5 +93,5 @@ def test_tools_never_take_more_than_a_third_of_a_window(sizes: list[tuple[int, b
 
     found = offered(specs, model, None)
 
-    assert tokens(found) <= window // 3
+    assert estimate_tools(found) <= window // 3
     assert found == offered(specs, model, None)

@@ -9,7 +9,7 @@ from random import Random
 from moot.domain.agent_run import AgentRun, AgentRunStatus, Condition, Delivery
 from moot.domain.config import AgentConfig
 from moot.domain.errors import MootError, StoreError
-from moot.domain.events import EventBody, RunEnded
+from moot.domain.events import Event, RunEnded
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.engine.approvals import Approvals
 from moot.engine.supervisor import Supervisor
@@ -53,7 +53,7 @@ def team(built: Engine) -> tuple[Teammates, Shelf, Supervisor]:
         rng=Random(1),
         supervisor=supervisor,
         traces=built.notes,
-        mirror=lambda _run: None,
+        bus=built.bus,
         stop=lambda _key: None,
     )
     return Teammates(crew), shelf, supervisor
@@ -114,14 +114,14 @@ async def test_a_message_that_is_killed_as_soon_as_it_is_sent_is_not_answered(tm
     async with engine(tmp_path, Rule(hang=True)) as built:
         ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
-        def follower(item: EventBody | MootError) -> None:
-            if isinstance(item, RunEnded):
-                ended.set_result(item.end.outcome)
+        def read(item: Event | MootError) -> None:
+            if isinstance(item, Event) and isinstance(item.body, RunEnded):
+                ended.set_result(item.body.end.outcome)
 
-        feed = await built.runs.submit(RunRequest(id="run-1", key=ADA, speaker="ada", content="go"))
+        stream = await built.runs.submit(RunRequest(id="run-1", key=ADA, speaker="ada", content="go"))
         # Nothing has run since.
         assert built.runs.kill(ADA)
-        feed.follow(follower)
+        stream.subscribe(read)
         async with asyncio.timeout(30):
             assert await ended is Outcome.CANCELLED
 

@@ -2,25 +2,43 @@
 
 from dataclasses import replace
 
-from moot.domain.agent_run import AgentRun, AgentRunStatus, Block, Condition, GrantState
+from moot.domain.agent_run import Block, Condition, GrantState
+from moot.domain.approval import Approval, AskState
 from moot.domain.config import RunLedgerConfig
 from moot.domain.conversation import ConversationKey
+from moot.domain.events import ApprovalClosed, ApprovalOpened, EventSource, RunBlocked, RunEnded
 from moot.domain.ledger import LedgerEntry, LedgerType, blocked, replay
-from moot.multiagent.mirror import Mirror
+from moot.domain.run import Outcome, RunEnd
+from moot.multiagent.mirror import Mirror, is_mirrored
 from moot.store.ledger import SqliteLedger
 from moot.store.sqlite import SqliteStore
+from tests.unit.events import event
 from tests.unit.shelves import ADA, SetClock, stored
 
-RUN = AgentRun(
-    id="arun-1",
-    agent="operator",
-    instruction="do",
-    key=ConversationKey("operator", "run:arun-1"),
-    root=ADA,
-    status=AgentRunStatus.RUNNING,
+KEY = ConversationKey("operator", "run:arun-1")
+SOURCE = EventSource(key=KEY, root=ADA, speaker="operator", run_id="arun-1", parent_id="run-1", root_id="run-1")
+GRANT = Approval(
+    id="grant-arun-1-exec",
+    key=KEY,
+    run_id="arun-1",
+    call_id="c",
+    speaker="operator",
+    tool="exec",
+    arguments="{}",
+    subject="",
+    line="exec",
+    preview="",
+    reason="it is not in its list",
 )
+OPENED = event(ApprovalOpened(GRANT), source=SOURCE)
+CLOSED = event(ApprovalClosed(GRANT.id, AskState.GRANTED), source=SOURCE)
+ENDED = event(RunEnded("operator", RunEnd(outcome=Outcome.COMPLETED)), source=SOURCE)
 PENDING = Block(
-    condition=Condition.BLOCKED, reason="exec", request_id="grant-arun-1-exec", attempt=1, state=GrantState.PENDING
+    condition=Condition.BLOCKED,
+    reason="exec waits for approval: it is not in its list",
+    request_id="grant-arun-1-exec",
+    attempt=1,
+    state=GrantState.PENDING,
 )
 
 
@@ -33,7 +51,7 @@ def mirror(store: SqliteStore, *, enabled: bool = True, write_through: bool = Tr
 async def written(store: SqliteStore, ledger: SqliteLedger) -> list[LedgerEntry]:
     """What is in the ledger once everything handed to the writer is on disk."""
     await store.write(lambda _db: None)
-    return await ledger.entries(RUN.id)
+    return await ledger.entries("arun-1")
 
 
 def told(entries: list[LedgerEntry]) -> list[tuple[int, str, int]]:
@@ -43,11 +61,9 @@ def told(entries: list[LedgerEntry]) -> list[tuple[int, str, int]]:
 @stored
 async def test_entering_changing_and_leaving_a_block_are_one_entry_each(store: SqliteStore) -> None:
     mirrored, ledger = mirror(store)
-    mirrored(replace(RUN, block=PENDING))
-    mirrored(replace(RUN, block=PENDING))
-    mirrored(replace(RUN, block=replace(PENDING, attempt=2)))
-    mirrored(RUN)
-    mirrored(RUN)
+    again = event(ApprovalOpened(replace(GRANT, attempt=2)), source=SOURCE)
+    for item in (OPENED, OPENED, again, CLOSED, ENDED):
+        mirrored.read(item)
 
     entries = await written(store, ledger)
     assert told(entries) == [
@@ -57,7 +73,7 @@ async def test_entering_changing_and_leaving_a_block_are_one_entry_each(store: S
     ]
     assert entries[0].payload == {
         "runtime_condition": "blocked_waiting_approval",
-        "blocked_reason": "exec",
+        "blocked_reason": "exec waits for approval: it is not in its list",
         "grant_request_id": "grant-arun-1-exec",
         "grant_attempt": 1,
         "grant_state": "pending",
@@ -69,31 +85,37 @@ async def test_entering_changing_and_leaving_a_block_are_one_entry_each(store: S
 
 
 @stored
-async def test_a_block_of_an_earlier_daemon_is_neither_written_twice_nor_left_standing(store: SqliteStore) -> None:
-    before, ledger = mirror(store)
-    before(replace(RUN, block=PENDING))
-    after, _ = mirror(store)
-    after(replace(RUN, block=PENDING))
-    assert len(await written(store, ledger)) == 1
-    later, _ = mirror(store)
-    later(replace(RUN, status=AgentRunStatus.FAILED))
-    assert [entry.type for entry in await written(store, ledger)] == [LedgerType.BLOCKED, LedgerType.UNBLOCKED]
+async def test_a_run_is_blocked_until_its_last_approval_is_closed(store: SqliteStore) -> None:
+    mirrored, ledger = mirror(store)
+    other = event(ApprovalOpened(replace(GRANT, id="ask-2")), source=SOURCE)
+    for item in (OPENED, other, event(ApprovalClosed("ask-2", AskState.DENIED), source=SOURCE)):
+        mirrored.read(item)
+    assert replay(await written(store, ledger)) == PENDING
 
 
 @stored
-async def test_other_things_a_run_waits_for_are_not_mirrored(store: SqliteStore) -> None:
-    mirrored, ledger = mirror(store)
-    mirrored(replace(RUN, block=Block(condition=Condition.WAITING)))
-    mirrored(RUN)
-    mirrored(replace(RUN, status=AgentRunStatus.COMPLETED))
-    assert await written(store, ledger) == []
+async def test_a_block_of_an_earlier_daemon_is_neither_written_twice_nor_left_standing(store: SqliteStore) -> None:
+    before, ledger = mirror(store)
+    before.read(OPENED)
+    after, _ = mirror(store)
+    after.read(OPENED)
+    assert len(await written(store, ledger)) == 1
+    later, _ = mirror(store)
+    later.read(ENDED)
+    assert [entry.type for entry in await written(store, ledger)] == [LedgerType.BLOCKED, LedgerType.UNBLOCKED]
+
+
+def test_only_approvals_and_ends_of_spawned_runs_are_mirrored() -> None:
+    assert all(map(is_mirrored, (OPENED, CLOSED, ENDED)))
+    assert not is_mirrored(event(RunBlocked(Condition.WAITING, "it waits"), source=SOURCE))
+    assert not is_mirrored(event(ApprovalOpened(GRANT)))
 
 
 @stored
 async def test_nothing_is_mirrored_unless_both_keys_are_on(store: SqliteStore) -> None:
     for enabled, write_through in ((True, False), (False, True), (False, False)):
         mirrored, ledger = mirror(store, enabled=enabled, write_through=write_through)
-        mirrored(replace(RUN, block=PENDING))
+        mirrored.read(OPENED)
         assert await written(store, ledger) == []
 
 
@@ -101,7 +123,7 @@ async def test_nothing_is_mirrored_unless_both_keys_are_on(store: SqliteStore) -
 async def test_a_ledger_that_cannot_be_written_is_counted_and_nothing_else(store: SqliteStore) -> None:
     mirrored, _ = mirror(store)
     await store.write(lambda db: db.execute("ALTER TABLE ledger RENAME TO mislaid"))
-    mirrored(replace(RUN, block=PENDING))
+    mirrored.read(OPENED)
     # The next write is behind it in the same line, so its failure is known when this one is done.
     await store.write(lambda db: db.execute("ALTER TABLE mislaid RENAME TO ledger"))
     assert mirrored.failures == 1

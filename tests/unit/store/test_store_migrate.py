@@ -15,6 +15,8 @@ from moot.store import migrate
 from moot.store.sqlite import open_store
 
 FROZEN = Path(__file__).parent / "frozen"
+# The newest schema of a release; those after it are part of the next one.
+RELEASED = 9
 KEY = ConversationKey("ada", "user")
 
 
@@ -38,11 +40,11 @@ def test_migrations_are_numbered_without_a_gap() -> None:
     assert [migration.version for migration in migrate.migrations()] == list(range(1, migrate.newest() + 1))
 
 
-def test_every_version_before_todays_has_a_frozen_store() -> None:
-    assert sorted(int(file.stem) for file in FROZEN.glob("*.sql")) == list(range(1, migrate.newest()))
+def test_every_released_version_has_a_frozen_store() -> None:
+    assert sorted(int(file.stem) for file in FROZEN.glob("*.sql")) == list(range(1, RELEASED + 1))
 
 
-@pytest.mark.parametrize("version", range(1, migrate.newest()))
+@pytest.mark.parametrize("version", range(1, RELEASED + 1))
 def test_an_older_store_opens_with_everything_in_it(tmp_path: Path, version: int) -> None:
     async def scenario() -> None:
         store = await open_store(built(tmp_path / "moot.db", version))
@@ -67,7 +69,7 @@ def test_an_older_store_opens_with_everything_in_it(tmp_path: Path, version: int
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("version", range(1, migrate.newest()))
+@pytest.mark.parametrize("version", range(1, RELEASED + 1))
 def test_an_older_store_ends_up_with_the_shape_of_a_new_one(tmp_path: Path, version: int) -> None:
     async def opened(path: Path) -> None:
         await (await open_store(path)).close()
@@ -78,7 +80,7 @@ def test_an_older_store_ends_up_with_the_shape_of_a_new_one(tmp_path: Path, vers
     assert shape(tmp_path / "old.db") == shape(tmp_path / "new.db")
 
 
-@pytest.mark.parametrize("version", range(1, migrate.newest()))
+@pytest.mark.parametrize("version", range(1, RELEASED + 1))
 def test_a_copy_is_kept_before_a_migration(tmp_path: Path, version: int) -> None:
     path = built(tmp_path / "moot.db", version)
     before = shape(path)

@@ -1,5 +1,6 @@
 """Events on the wire: every one has a form, and each form is made once."""
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -15,10 +16,14 @@ from moot.domain.events import (
     AskOpened,
     Compacted,
     EventBody,
+    Gap,
     ModelRetrying,
+    RunBlocked,
     RunEnded,
     RunQueued,
+    RunSpawned,
     RunStarted,
+    RunUnblocked,
     TextChunk,
     TextDiscarded,
     TextEnded,
@@ -35,7 +40,8 @@ from moot.domain.message import ToolCall
 from moot.domain.run import Outcome, RunEnd
 from moot.domain.usage import Usage
 from moot.wire import moot_pb2 as pb
-from moot.wire.events import CachedEvent, EncodeOnce, agent_event, send_response, stream_event, token_usage
+from moot.wire.events import notice_bytes, notice_json, send_response, stream_bytes, stream_json, token_usage
+from tests.unit.events import SOURCE, event
 
 APPROVAL = Approval(
     id="ask-1",
@@ -70,6 +76,26 @@ END = RunEnd(
 )  # fmt: skip
 
 FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind.ValueType"]] = [
+    (
+        RunSpawned("scout", "look", "it knows", "c1"),
+        "spawned",
+        pb.StreamEvent(spawned=pb.SpawnedEvent(agent="scout", task="look", reason="it knows", call_id="c1")),
+        pb.SPAWNED,
+    ),
+    (
+        RunBlocked("waiting_on_teammate", "it waits", waiting_on=("arun-1",)),
+        "blocked",
+        pb.StreamEvent(
+            blocked=pb.BlockedEvent(condition="waiting_on_teammate", reason="it waits", waiting_on=["arun-1"])
+        ),
+        pb.BLOCKED,
+    ),
+    (
+        RunUnblocked("waiting_on_teammate"),
+        "unblocked",
+        pb.StreamEvent(unblocked=pb.UnblockedEvent(condition="waiting_on_teammate")),
+        pb.UNBLOCKED,
+    ),
     (RunQueued(2), "queued", pb.StreamEvent(queued=pb.QueuedEvent(position=2)), pb.QUEUED),
     (RunStarted("crab", 3), "start", pb.StreamEvent(start=pb.StreamStart(agent="crab", user_seq=3)), pb.STARTED),
     (TextStarted("a"), "text_start", pb.StreamEvent(text_start=pb.TextStartEvent(agent="a")), pb.TEXT_START),
@@ -193,46 +219,45 @@ def test_every_event_is_in_the_table() -> None:
     assert {type(form[0]) for form in FORMS} == set(get_args(EventBody))
 
 
-@pytest.mark.parametrize(("event", "name", "message", "kind"), FORMS)
-def test_an_event_has_its_form_on_a_stream(
-    event: EventBody, name: str, message: pb.StreamEvent, kind: "pb.AgentEventKind.ValueType"
+@pytest.mark.parametrize(("body", "name", "message", "kind"), FORMS)
+def test_an_event_has_its_form_on_a_stream_and_for_subscribers(
+    body: EventBody, name: str, message: pb.StreamEvent, kind: "pb.AgentEventKind.ValueType"
 ) -> None:
-    assert stream_event(event) == message
-    assert stream_event(event).WhichOneof("event") == name
+    published = event(body, seq=7)
+    streamed = pb.ServerMessage.FromString(stream_bytes(published)).stream
+    assert streamed == message
+    assert streamed.WhichOneof("event") == name
+    assert json_format.Parse(stream_json(published), pb.ServerMessage()).stream == message
 
-    cached = CachedEvent(event, key=KEY, speaker="scout", at=0.25)
-    assert pb.ServerMessage.FromString(cached.payload).stream == message
-    assert json_format.Parse(cached.json, pb.ServerMessage()).stream == message
-    told = pb.ServerMessage.FromString(cached.feed_payload).agent_event
-    assert (told.agent, told.sender, told.speaker, told.kind) == ("crab", "user", "scout", kind)
-    assert told.timestamp == "1970-01-01T00:00:00.250Z"
-    assert json_format.Parse(cached.feed_json, pb.ServerMessage()).agent_event == told
-
-
-def test_an_event_is_encoded_once_for_all_readers() -> None:
-    cached = CachedEvent(TextChunk("hello"), key=KEY)
-
-    assert cached.payload is cached.payload
-    assert cached.json is cached.json
-    assert cached.feed_payload is cached.feed_payload
+    notice = pb.ServerMessage.FromString(notice_bytes(published)).agent_event
+    assert (notice.agent, notice.sender, notice.speaker, notice.kind) == ("crab", "user", "scout", kind)
+    assert (notice.seq, notice.run_id, notice.root_id) == (7, "run-1", "run-1")
+    assert notice.timestamp == "1970-01-01T00:00:00.250Z"
+    if notice.HasField("body"):
+        assert notice.body == message
+    assert json_format.Parse(notice_json(published), pb.ServerMessage()).agent_event == notice
 
 
-def test_followers_of_one_event_share_its_encodings() -> None:
-    encode = EncodeOnce()
-    event = TextChunk("hello")
+def test_an_event_is_encoded_once_per_format_for_all_readers() -> None:
+    published = event(TextChunk("hello"))
 
-    for_stream = encode(event)
-    for_subscriber = encode(event, key=KEY, speaker="crab", at=1.0)
+    assert stream_bytes(published) is stream_bytes(published)
+    assert stream_json(published) is stream_json(published)
+    assert notice_bytes(published) is notice_bytes(published)
+    assert notice_json(published) is notice_json(published)
 
-    assert for_stream is for_subscriber
-    assert pb.ServerMessage.FromString(for_subscriber.feed_payload).agent_event.sender == "user"
-    assert encode(TextChunk("hello")) is not for_stream
+
+def test_a_gap_names_the_first_and_the_last_event_that_is_missing() -> None:
+    notice = pb.ServerMessage.FromString(notice_bytes(Gap(3, 8))).agent_event
+
+    assert (notice.kind, notice.seq, notice.gap.first_seq, notice.gap.last_seq) == (pb.GAP, 8, 3, 8)
+    assert json_format.Parse(notice_json(Gap(3, 8)), pb.ServerMessage()).agent_event == notice
 
 
 def test_text_that_utf8_cannot_carry_is_replaced_and_never_stops_a_stream() -> None:
-    cached = CachedEvent(TextChunk("a\ud800b"))
+    published = event(TextChunk("a\ud800b"))
 
-    assert pb.ServerMessage.FromString(cached.payload).stream.chunk.content == "a\ufffdb"
+    assert pb.ServerMessage.FromString(stream_bytes(published)).stream.chunk.content == "a\ufffdb"
 
 
 def test_a_count_beyond_the_field_is_the_fields_greatest() -> None:
@@ -257,8 +282,7 @@ def test_a_whole_answer_says_who_spoke_and_how_it_ended() -> None:
 def test_what_a_teammate_asks_says_who_asks_in_the_stream_and_to_subscribers() -> None:
     by = Asker(agent="operator", run_id="arun-1", spawn_reason="it has\ud800 hands", task="work")
     said = pb.Asker(agent="operator", run_id="arun-1", spawn_reason="it has\ufffd hands", task="work")
-    for event in (AskOpened(ASK, by), ApprovalOpened(APPROVAL, by)):
-        streamed = stream_event(event)
-        told = streamed.ask_user if streamed.HasField("ask_user") else streamed.approval_opened
-        assert told.by == said
-        assert agent_event(event, key=ConversationKey("moot", "user"), speaker="moot", at=1.0).speaker == "operator"
+    for body in (AskOpened(ASK), ApprovalOpened(APPROVAL)):
+        streamed = pb.ServerMessage.FromString(stream_bytes(event(body, source=replace(SOURCE, asker=by)))).stream
+        shown = streamed.ask_user if streamed.HasField("ask_user") else streamed.approval_opened
+        assert shown.by == said

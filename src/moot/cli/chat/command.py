@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from moot.cli import daemon_process, output
-from moot.cli.connect import answers, daemon_client, paths, remote_address
-from moot.cli.options import conversation
+from moot.cli.connect import daemon_client, find_paths, is_answering, remote_address
+from moot.cli.options import conversation_arguments
 from moot.client.errors import Unreachable
 from moot.domain.errors import BadRequest, MootError
 from moot.wire import moot_pb2 as pb
@@ -21,7 +21,7 @@ _RETRY_SECONDS = 0.5
 
 
 @click.command()
-@conversation
+@conversation_arguments
 @click.option("--guest", default="", metavar="AGENT", help="An agent that answers as a guest unless @ names another.")
 @click.option("--cwd", default="", metavar="DIR", help="Working directory of the runs. Default: yours.")
 @click.option("-m", "--message", default="", metavar="TEXT", help="Send this first.")
@@ -75,12 +75,12 @@ async def _stay_connected(room: "Room", message: str) -> None:
             room.screen.quit()
             return
         room.leave()
-        await _until_back(room)
+        await _wait_until_reachable(room)
 
 
-async def _until_back(room: "Room") -> None:
+async def _wait_until_reachable(room: "Room") -> None:
     told = False
-    while not await _is_there():
+    while not await _is_reachable():
         if not told:
             room.tell("the daemon went away; waiting for it (a message or a decision starts it again)")
             told = True
@@ -90,9 +90,9 @@ async def _until_back(room: "Room") -> None:
     room.tell("connected again")
 
 
-async def _is_there() -> bool:
+async def _is_reachable() -> bool:
     if not remote_address():
-        return await answers(paths())
+        return await is_answering(find_paths())
     try:
         async with daemon_client(start=False):
             return True
@@ -102,6 +102,6 @@ async def _is_there() -> bool:
 
 async def _start_daemon(room: "Room") -> None:
     try:
-        room.tell(f"started the daemon (pid {await daemon_process.start(paths(), answers)})")
+        room.tell(f"started the daemon (pid {await daemon_process.start(find_paths(), is_answering)})")
     except MootError as error:
         room.give_up_sending(error)

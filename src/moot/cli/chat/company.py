@@ -70,7 +70,7 @@ class Company:
         self._news = asyncio.Event()
         self._archives: set[int] = set()
         self._compacted = False
-        self._cut_off: list[RunView] = []
+        self._handle_disconnect: list[RunView] = []
         # Something may have been asked before this chat was opened.
         self._asks_changed = True
         # This screen's own words that were in line when the connection broke.
@@ -91,7 +91,7 @@ class Company:
         """Tell what happened without a connection; what is about to be sent again tells its own story."""
         found = turns(history.messages)
         self.queued = list(history.queued)
-        lost, self._cut_off = {view.user_seq for view in self._cut_off}, []
+        lost, self._handle_disconnect = {view.user_seq for view in self._handle_disconnect}, []
         self._stranded = []
         for turn in found:
             question = turn[0]
@@ -111,7 +111,7 @@ class Company:
     def cut_off(self, view: RunView) -> None:
         """The connection broke under a run, or under a message in line."""
         if view.started:
-            self._cut_off.append(view)
+            self._handle_disconnect.append(view)
         elif view.echo:
             self._stranded.append(view.content)
 
@@ -120,7 +120,7 @@ class Company:
         if number in self._archives:
             return []
         self._archives.add(number)
-        return [lines.divider(f"compacted into archive {number}: {title}")]
+        return [lines.render_divider(f"compacted into archive {number}: {title}")]
 
     def run_ended(self) -> None:
         """Whatever was held back while a run was followed can be told; what its teammates ask stays open."""
@@ -156,7 +156,7 @@ class Company:
         return why
 
     def _hear(self, event: pb.AgentEventMsg) -> None:
-        if (event.agent, event.sender) != (self._room.agent, self._room.sender):
+        if (event.root_agent, event.root_sender) != (self._room.agent, self._room.sender):
             return
         if event.kind in _ASKS:
             self._asks_changed = True
@@ -165,7 +165,7 @@ class Company:
             # Made by hand; that of a run is told with the run.
             self._compacted = True
             self._news.set()
-        elif event.kind == pb.STARTED:
+        elif event.kind == pb.STARTED and not event.parent_id:
             del self.queued[:1]
             if not self._room.follows(event.user_seq):
                 self._want(event.user_seq)
@@ -231,7 +231,7 @@ class Company:
                 continue
             if question.seq == running:
                 self._told.add(question.seq)
-                self._room.screen.show([], *lines.asked(question, self._room.agent))
+                self._room.screen.show([], *lines.render_question(question, self._room.agent))
                 # What came after it is told after it.
                 break
             if question.outcome:
@@ -252,13 +252,13 @@ class Company:
 
     def _show(self, turn: Turn) -> None:
         self._told.add(turn[0].seq)
-        self._room.screen.show(*lines.history(turn, self._room.agent))
+        self._room.screen.show(*lines.render_history(turn, self._room.agent))
 
     def _show_rest(self, turn: Turn) -> None:
         """What became of a run whose beginning is on the screen."""
-        self._room.screen.show(*lines.history(turn[1:], self._room.agent))
+        self._room.screen.show(*lines.render_history(turn[1:], self._room.agent))
         if turn[0].outcome != "completed":
-            self._room.screen.show(lines.ending(turn[0].outcome, turn[0].error))
+            self._room.screen.show(lines.render_ending(turn[0].outcome, turn[0].error))
 
     async def _watch_queue(self) -> None:
         was_busy = False

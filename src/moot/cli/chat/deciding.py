@@ -19,7 +19,7 @@ Which = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class LineReading:
     """What became of a line: the decision that goes out, or nothing yet and why. Not `taken`, it is a message."""
 
     taken: bool
@@ -30,18 +30,18 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldDecision:
     """A decision, and the approval it was made on as it was shown."""
 
     message: pb.DecideAskMsg
     shown: pb.ApprovalEvent
 
-    def meant(self, approval: pb.ApprovalEvent) -> bool:
+    def is_same_approval(self, approval: pb.ApprovalEvent) -> bool:
         """Whether this is what was decided on, in everything a person sees of it."""
-        return _seen(approval) == _seen(self.shown)
+        return _visible_fields(approval) == _visible_fields(self.shown)
 
 
-def approval_of(info: pb.AskInfo) -> pb.ApprovalEvent:
+def approval_from_ask(info: pb.AskInfo) -> pb.ApprovalEvent:
     """What waits in the inbox, as a run would have told of it."""
     return pb.ApprovalEvent(
         ask_id=info.ask_id,
@@ -57,7 +57,7 @@ def approval_of(info: pb.AskInfo) -> pb.ApprovalEvent:
     )
 
 
-def question_of(info: pb.AskInfo) -> pb.AskUserEvent:
+def question_from_ask(info: pb.AskInfo) -> pb.AskUserEvent:
     """The same for a question."""
     by = info.by if info.HasField("by") else None
     return pb.AskUserEvent(questions=info.questions, ask_id=info.ask_id, by=by)
@@ -69,45 +69,47 @@ class Deciding:
     def __init__(self, waiting: Callable[[], Iterable[pb.ApprovalEvent]]) -> None:
         self._waiting = waiting
         self._decided: set[Which] = set()
-        self._drawn: Which | None = None
+        self._draw: Which | None = None
         self._begun: Which | None = None
         self._sure: Which | None = None
         self._above: tuple[Which, int] | None = None
 
     def current(self) -> pb.ApprovalEvent | None:
-        return next((approval for approval in self._waiting() if _which(approval) not in self._decided), None)
+        return next((approval for approval in self._waiting() if _approval_key(approval) not in self._decided), None)
 
     def begin(self) -> None:
         """The person begins a line: it can decide what is on the screen by now, and nothing that comes later."""
-        self._begun = self._drawn
+        self._begun = self._draw
 
-    def read(self, line: str) -> Reading:
+    def read(self, line: str) -> LineReading:
         """What the finished line decides."""
         begun, self._begun = self._begun, None
         sure, self._sure = self._sure, None
-        approval, decision = self.current(), approvals.decision(line)
+        approval, decision = self.current(), approvals.parse_decision(line)
         if not decision or (approval is None and begun is None):
-            return Reading(taken=False)
+            return LineReading(taken=False)
         if begun is None:
-            return Reading(taken=False, note="sent as a message: the line was begun before there was a call to approve")
-        if approval is None or begun != _which(approval):
-            return Reading(taken=True, note="nothing was decided: the call you meant does not wait any more")
+            return LineReading(
+                taken=False, note="sent as a message: the line was begun before there was a call to approve"
+            )
+        if approval is None or begun != _approval_key(approval):
+            return LineReading(taken=True, note="nothing was decided: the call you meant does not wait any more")
         if decision in ("run", "always") and not approval.rule:
-            return Reading(taken=True, note="nothing was decided: this call can only be allowed once, or denied")
+            return LineReading(taken=True, note="nothing was decided: this call can only be allowed once, or denied")
         if decision == "always" and sure != begun:
             self._sure = begun
-            return Reading(taken=True)
+            return LineReading(taken=True)
         self._decided.add(begun)
         message = pb.DecideAskMsg(ask_id=approval.ask_id, attempt=approval.attempt, decision=decision)
-        return Reading(taken=True, decision=message, shown=approval)
+        return LineReading(taken=True, decision=message, shown=approval)
 
     def undo(self, message: pb.DecideAskMsg) -> None:
         """The daemon did not take it: the approval is open as before."""
         self._decided.discard((message.ask_id, message.attempt))
 
-    def printed(self, approval: pb.ApprovalEvent, *, rows: int, at: int) -> None:
+    def record_printed(self, approval: pb.ApprovalEvent, *, rows: int, at: int) -> None:
         """All of it was printed in so many rows; `at` tells when, and moves on with whatever is printed after it."""
-        self._above = (_which(approval), at) if rows <= _BLOCK_ROWS else None
+        self._above = (_approval_key(approval), at) if rows <= _BLOCK_ROWS else None
 
     def rows(self, *, behind: bool = False, at: int = 0) -> list[Line]:
         """The approval and how to decide it, for the lines above the input. `behind` a question it has to wait.
@@ -115,18 +117,21 @@ class Deciding:
         What stands whole right above these rows is not said again.
         """
         approval = self.current()
-        self._drawn = None if approval is None or behind else _which(approval)
+        self._draw = None if approval is None or behind else _approval_key(approval)
         if approval is None:
             return []
         if behind:
             return [[("class:dim", f"  ({sanitize.exact_line(approval.tool)} waits for your approval after that)")]]
         question = ("class:question", f"allow {sanitize.exact_line(approval.tool)}?  ")
         keys, *more = self._choices(approval)
-        if self._above == (_which(approval), at):
+        if self._above == (_approval_key(approval), at):
             return [[question, ("class:keys", keys)], *more]
         head: list[Line] = [
             [question, ("class:call", sanitize.exact_line(approval.line, _LINE_COLUMNS))],
-            *([("class:notice", f"  {sanitize.fit(line, _REASON_COLUMNS)}")] for line in asker_lines.lines(approval)),
+            *(
+                [("class:notice", f"  {sanitize.fit(line, _REASON_COLUMNS)}")]
+                for line in asker_lines.render_asker(approval)
+            ),
             [("class:notice", f"  {sanitize.exact_line(approval.reason, _REASON_COLUMNS)}")],
         ]
         if len(sanitize.exact_line(approval.line)) > _LINE_COLUMNS:
@@ -138,21 +143,21 @@ class Deciding:
         rule = sanitize.exact_line(approval.rule)
         other = "anything else is a message and waits for its turn"
         if not rule:
-            why = "".join(f" ({line})" for line in approvals.once_only(approval))
-            return f"{approvals.keys(approval)} · d deny, then Enter", [("class:dim", f" {why} ({other})")]
-        if self._sure == _which(approval):
+            why = "".join(f" ({line})" for line in approvals.explain_once_only(approval))
+            return f"{approvals.render_keys(approval)} · d deny, then Enter", [("class:dim", f" {why} ({other})")]
+        if self._sure == _approval_key(approval):
             return f"a and Enter again writes the rule: {rule}", [("class:dim", f"  ({other})")]
-        keys = f"{approvals.keys(approval)} · r this again in this run · a always · d deny, then Enter"
+        keys = f"{approvals.render_keys(approval)} · r this again in this run · a always · d deny, then Enter"
         return keys, [("class:dim", f"  (always: {rule}) ({other})")]
 
 
-def _which(approval: pb.ApprovalEvent) -> Which:
+def _approval_key(approval: pb.ApprovalEvent) -> Which:
     return approval.ask_id, approval.attempt
 
 
-def _seen(approval: pb.ApprovalEvent) -> tuple[Which, str, str, str, str, str]:
+def _visible_fields(approval: pb.ApprovalEvent) -> tuple[Which, str, str, str, str, str]:
     return (
-        _which(approval),
+        _approval_key(approval),
         approval.tool,
         approval.line,
         approval.preview,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from moot.cli.chat import lines
-from moot.cli.chat.deciding import Deciding, Held, approval_of
+from moot.cli.chat.deciding import Deciding, HeldDecision, approval_from_ask
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.view import RunView
 from moot.client.errors import Unreachable
@@ -32,9 +32,9 @@ class Decisions:
     def __init__(self, room: Host, deciding: Deciding) -> None:
         self._room = room
         self._deciding = deciding
-        self.held: list[Held] = []
+        self.held: list[HeldDecision] = []
 
-    async def send(self, held: Held) -> None:
+    async def send(self, held: HeldDecision) -> None:
         message = held.message
         views = [view for view in self._room.views if message.ask_id in view.approvals]
         for view in views:
@@ -48,7 +48,7 @@ class Decisions:
             self._deciding.undo(message)
             for view in views:
                 view.decisions.pop(message.ask_id, None)
-            self._room.screen.show(*lines.trouble(error.message, error.fix))
+            self._room.screen.show(*lines.render_error(error.message, error.fix))
 
     def give_up(self) -> None:
         """There is no daemon to be had: nothing was decided."""
@@ -56,14 +56,14 @@ class Decisions:
         for each in held:
             self._deciding.undo(each.message)
 
-    async def send_again(self, held: Held) -> None:
+    async def send_again(self, held: HeldDecision) -> None:
         """Hand it on if what waits by now is what was decided on; else it is asked again."""
         try:
             found = await self._taken_up(held.message.ask_id)
         except Unreachable:
             self.held.append(held)
             return
-        if any(held.meant(approval) for approval in found):
+        if any(held.is_same_approval(approval) for approval in found):
             await self.send(held)
             return
         self._deciding.undo(held.message)
@@ -84,5 +84,5 @@ class Decisions:
         found: list[pb.ApprovalEvent] = []
         for asked in (pb.ListAsksMsg(), pb.ListAsksMsg(ask_id=ask_id)):
             infos = (await self._room.request(pb.ClientMessage(list_asks=asked))).ask_list.asks
-            found += [approval_of(info) for info in infos if info.ask_id == ask_id]
+            found += [approval_from_ask(info) for info in infos if info.ask_id == ask_id]
         return found

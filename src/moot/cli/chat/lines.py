@@ -21,19 +21,19 @@ _GUTTER = f"    {approvals.GUTTER}"
 
 
 def name_style(name: str, primary: str) -> str:
-    return "bold ansi" + colours.colour(name, primary).replace("_", "")
+    return "bold ansi" + colours.name_colour(name, primary).replace("_", "")
 
 
-def asked(entry: pb.HistoryMessage, primary: str) -> list[Line]:
+def render_question(entry: pb.HistoryMessage, primary: str) -> list[Line]:
     """What came in: the person's words, or those of a teammate that reports."""
-    return said(entry.agent or colours.USER, entry.content, primary, note=MATE_NOTE)
+    return render_speech(entry.agent or colours.USER, entry.content, primary, note=MATE_NOTE)
 
 
-def said(name: str, text: str, primary: str, *, note: str = "") -> list[Line]:
+def render_speech(name: str, text: str, primary: str, *, note: str = "") -> list[Line]:
     """Somebody's words: the name once, then the text as it is."""
     fence = Fence()
     first, *more = [(fence.style(line), line) for line in sanitize.clean(text).rstrip().split("\n")]
-    return [[*head(name, primary, note), first], *([line] for line in more)]
+    return [[*render_speaker(name, primary, note), first], *([line] for line in more)]
 
 
 class Fence:
@@ -54,7 +54,7 @@ class Fence:
         return CODE if self._inside or line.startswith(("    ", "\t", _FENCE)) else PROSE
 
 
-def head(name: str, primary: str, note: str = "") -> Line:
+def render_speaker(name: str, primary: str, note: str = "") -> Line:
     """Who speaks; whoever is neither the person nor the primary is a guest, unless the note says otherwise."""
     line: Line = [(name_style(name, primary), sanitize.line(name))]
     if name not in (colours.USER, primary):
@@ -66,22 +66,22 @@ def dim(text: str) -> Line:
     return [("class:dim", sanitize.line(text))]
 
 
-def notice(text: str) -> Line:
+def render_notice(text: str) -> Line:
     """Something Moot itself has to say."""
     return [("class:notice", f"· {sanitize.line(text)}")]
 
 
-def trouble(text: str, fix: str = "") -> list[Line]:
+def render_error(text: str, fix: str = "") -> list[Line]:
     lines: list[Line] = [[("class:error", f"✗ {part}")] for part in sanitize.clean(text).split("\n")]
     return lines + ([[("class:dim", f"  {sanitize.line(fix)}")]] if fix else [])
 
 
-def tool(call: pb.ToolCallInfo, result: pb.ToolResultEvent, columns: int = 2 * _TOOL_COLUMNS) -> Line:
+def render_tool_call(call: pb.ToolCallInfo, result: pb.ToolResultEvent, columns: int = 2 * _TOOL_COLUMNS) -> Line:
     """One tool call and what came of it, on one line of so many columns."""
     took = f"{result.duration_ms / 1000:.1f}s" if result.duration_ms >= 1000 else f"{result.duration_ms} ms"
     half = max(10, min(_TOOL_COLUMNS, columns - len(f"  ⚒  →  · {took}")) // 2)
-    made = calls.said(call, half)
-    failed, came = calls.came(result.output, half, is_error=result.is_error)
+    made = calls.render_call(call, half)
+    failed, came = calls.render_result(result.output, half, is_error=result.is_error)
     if result.is_error:
         return [("class:dim", f"  ⚒ {made} "), ("class:error", f"{failed} {came}"), ("class:dim", f" · {took}")]
     if failed:
@@ -90,60 +90,60 @@ def tool(call: pb.ToolCallInfo, result: pb.ToolResultEvent, columns: int = 2 * _
     return [("class:dim", f"  ⚒ {made} → {came} · {took}")]
 
 
-def result(entry: pb.HistoryMessage) -> Line:
+def render_result(entry: pb.HistoryMessage) -> Line:
     """What came of a call, in a history."""
-    failed, came = calls.came(entry.content, _TOOL_COLUMNS, is_error=entry.is_error)
+    failed, came = calls.render_result(entry.content, _TOOL_COLUMNS, is_error=entry.is_error)
     if failed:
         return [("class:error", f"  {failed} "), ("class:dim", came)]
     return [("class:dim", f"  → {came}")]
 
 
-def approval(event: pb.ApprovalEvent) -> list[Line]:
+def render_approval(event: pb.ApprovalEvent) -> list[Line]:
     """A call that waits for its owner, with what it would change."""
     shown: list[Line] = [
         [("class:notice", f"  ⚠ {sanitize.exact_line(event.tool)} waits for you: {sanitize.exact_line(event.reason)}")],
-        *([("class:notice", f"    {line}")] for line in asker_lines.lines(event)),
-        *([(HANG, _GUTTER), (CODE, line)] for line in approvals.call(event)),
+        *([("class:notice", f"    {line}")] for line in asker_lines.render_asker(event)),
+        *([(HANG, _GUTTER), (CODE, line)] for line in approvals.render_call(event)),
     ]
-    return shown + [[(HANG, _GUTTER), (_changed(row), row)] for row in approvals.preview(event)]
+    return shown + [[(HANG, _GUTTER), (_diff_style(row), row)] for row in approvals.render_preview(event)]
 
 
-def _changed(row: str) -> str:
+def _diff_style(row: str) -> str:
     """How a row of a preview is shown: in a diff, what comes and what goes."""
     if row.startswith(("+++", "---", "@@")):
         return "class:dim"
     return {"+": "class:added", "-": "class:removed"}.get(row[:1], CODE)
 
 
-def decided(event: pb.ApprovalEvent, state: str, here: str = "") -> Line:
+def render_decision(event: pb.ApprovalEvent, state: str, here: str = "") -> Line:
     """What became of an approval; `here` is what was decided on this screen."""
-    good = f"✓ {approvals.allowed(event.ask_id, here)}"
+    good = f"✓ {approvals.describe_allowed(event.ask_id, here)}"
     said = {"granted": good, "used": good, "denied": "✗ denied"}.get(state, f"✗ {sanitize.line(state)}")
     return [("class:dim", f"  {said}: {sanitize.line(event.line, _TOOL_COLUMNS)}")]
 
 
-def divider(text: str) -> Line:
+def render_divider(text: str) -> Line:
     return [("class:dim", f"── {sanitize.line(text)} ──")]
 
 
-def history(messages: Iterable[pb.HistoryMessage], primary: str) -> list[Line]:
+def render_history(messages: Iterable[pb.HistoryMessage], primary: str) -> list[Line]:
     """Messages that were said before, attributed; a turn that did not end well says how it ended."""
     shown: list[Line] = []
     for entry in messages:
         if entry.role == "user":
-            shown += [[], *asked(entry, primary)]
+            shown += [[], *render_question(entry, primary)]
         elif entry.role == "tool":
-            shown.append(result(entry))
+            shown.append(render_result(entry))
         elif entry.content:
-            shown += said(entry.agent or primary, entry.content, primary)
+            shown += render_speech(entry.agent or primary, entry.content, primary)
         for call in entry.tool_calls:
-            shown.append([("class:dim", f"  ⚒ {calls.said(call, _TOOL_COLUMNS)}")])
+            shown.append([("class:dim", f"  ⚒ {calls.render_call(call, _TOOL_COLUMNS)}")])
         if entry.outcome not in ("", "completed"):
-            shown.append(ending(entry.outcome, entry.error))
+            shown.append(render_ending(entry.outcome, entry.error))
     return shown
 
 
-def ending(outcome: str, error: str) -> Line:
+def render_ending(outcome: str, error: str) -> Line:
     text = f"{outcome.replace('_', ' ')}: {error}" if error else outcome.replace("_", " ")
     quiet = outcome in ("cancelled", "interrupted")
     return [("class:notice" if quiet else "class:error", f"  ({sanitize.line(text)})")]

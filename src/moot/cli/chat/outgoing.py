@@ -18,7 +18,7 @@ class Outgoing:
     id: str = field(default_factory=lambda: f"chat-{uuid4().hex}")
 
 
-def address(typed: str, *, primary: str, guest: str = "") -> Outgoing:
+def parse_outgoing(typed: str, *, primary: str, guest: str = "") -> Outgoing:
     """Read `@name words` as words for that agent; the primary's own name, or no name, is nobody's guest."""
     mention = _MENTION.fullmatch(typed.strip())
     if mention is None:

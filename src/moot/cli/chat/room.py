@@ -11,16 +11,16 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from moot.cli.chat import lines, toolbar
 from moot.cli.chat.answering import Answering
 from moot.cli.chat.company import Company, Introduce, turns
-from moot.cli.chat.deciding import Deciding, Held, approval_of, question_of
+from moot.cli.chat.deciding import Deciding, HeldDecision, approval_from_ask, question_from_ask
 from moot.cli.chat.decisions import Decisions
 from moot.cli.chat.lines import Line
-from moot.cli.chat.outgoing import Outgoing, address
+from moot.cli.chat.outgoing import Outgoing, parse_outgoing
 from moot.cli.chat.screen import Screen
-from moot.cli.chat.slash import Slash
+from moot.cli.chat.slash import SlashCommands
 from moot.cli.chat.view import RunView
-from moot.cli.chat.wrap import rows as broken
+from moot.cli.chat.wrap import wrap_line as broken
 from moot.cli.follow import tool_notices
-from moot.cli.render import asker_lines, colours, questions, sanitize
+from moot.cli.render import asker_lines, colours, numbers, questions, sanitize
 from moot.client.connection import Connection, Runnable
 from moot.client.errors import Unreachable
 from moot.domain.errors import MootError, NotFound
@@ -51,7 +51,7 @@ class Room:
         self._tokens, self._cost, self._model = 0, 0.0, ""
         self._entered = False
         self._running: set[asyncio.Task[None]] = set()
-        self._slash = Slash(self)
+        self._slash = SlashCommands(self)
         # What is asked here by runs that this screen may not follow: those of teammates.
         self._asks: dict[str, pb.AskInfo] = {}
         self._deciding = Deciding(self._approvals)
@@ -111,7 +111,7 @@ class Room:
     async def refresh_agents(self) -> list[pb.AgentInfo]:
         found = (await self.request(pb.ClientMessage(list_agents=pb.ListAgentsMsg()))).agent_list.agents
         self._agents = {info.name: info.description for info in found if info.status == "active"}
-        self._model = next((tool_notices.model(info) for info in found if info.name == self.agent), self._model)
+        self._model = next((tool_notices.model_name(info) for info in found if info.name == self.agent), self._model)
         return list(found)
 
     def guests(self) -> Mapping[str, str]:
@@ -156,7 +156,7 @@ class Room:
         waiting = [info for info in self._asks.values() if info.kind == "approval" and info.ask_id not in known]
         known |= {info.ask_id for info in waiting}
         stranded = [approval for approval in self._stranded.values() if approval.ask_id not in known]
-        return [*followed, *map(approval_of, waiting), *stranded]
+        return [*followed, *map(approval_from_ask, waiting), *stranded]
 
     # ---- runs ----
 
@@ -171,19 +171,19 @@ class Room:
             task.cancel()
 
     def tell(self, text: str) -> None:
-        self.screen.show(lines.notice(text))
+        self.screen.show(lines.render_notice(text))
 
     def give_up_sending(self, error: MootError) -> None:
         """The daemon cannot be started: say why, once, and hand the words back."""
         waiting, self._unsent = self._unsent, []
         self._decisions.give_up()
-        self.screen.show(*lines.trouble(error.message, error.fix))
+        self.screen.show(*lines.render_error(error.message, error.fix))
         self.screen.give_back("\n".join(outgoing.typed for outgoing in waiting))
 
     def complain(self, error: MootError) -> None:
         """Show an error; a lost connection is told of elsewhere."""
         if not isinstance(error, Unreachable):
-            self.screen.show(*lines.trouble(error.message, error.fix))
+            self.screen.show(*lines.render_error(error.message, error.fix))
 
     async def _converse(self, outgoing: Outgoing) -> None:
         view = RunView(self.agent, time.monotonic, echo=outgoing.typed, width=self.screen.columns)
@@ -200,7 +200,7 @@ class Room:
             else:
                 self._unsent.append(outgoing)
         except MootError as error:
-            self.screen.show(*view.take_echo(), *lines.trouble(error.message, error.fix))
+            self.screen.show(*view.take_echo(), *lines.render_error(error.message, error.fix))
             if not view.acknowledged:
                 self.screen.give_back(outgoing.typed)
 
@@ -228,7 +228,7 @@ class Room:
         if finished:
             self.screen.show(*finished)
         if event.HasField("approval_opened"):
-            self._deciding.printed(event.approval_opened, rows=len(finished), at=self.screen.shown)
+            self._deciding.record_printed(event.approval_opened, rows=len(finished), at=self.screen.shown)
         if event.HasField("start"):
             self._company.claim(view.user_seq)
         if view.end is not None:
@@ -270,7 +270,7 @@ class Room:
 
     def _say(self, text: str) -> None:
         self.screen.remember(text)
-        outgoing = address(text, primary=self.agent, guest=self._guest)
+        outgoing = parse_outgoing(text, primary=self.agent, guest=self._guest)
         if self._connection is None:
             self._unsent.append(outgoing)
         else:
@@ -280,7 +280,7 @@ class Room:
         try:
             self.screen.show(*await self._slash.run(typed))
         except MootError as error:
-            self.screen.show(*lines.trouble(error.message, error.fix))
+            self.screen.show(*lines.render_error(error.message, error.fix))
 
     @property
     def eager(self) -> bool:
@@ -303,15 +303,15 @@ class Room:
         # A run that is followed tells its own questions, once it has caught up with one that was begun to be answered.
         if waiting is None or (self.follows() and not self._answering.is_begun(waiting.ask_id)):
             return None
-        return question_of(waiting)
+        return question_from_ask(waiting)
 
     def _answer(self, asked: pb.AskUserEvent, typed: str) -> None:
         question = self._answering.part(asked)
-        given = questions.answer(question, typed)
-        shown: list[Line] = [[("class:dim", line)] for line in questions.asked(question)]
-        self.screen.show(*shown, *lines.said(colours.USER, given, self.agent))
+        given = questions.parse_answer(question, typed)
+        shown: list[Line] = [[("class:dim", line)] for line in questions.render_question(question)]
+        self.screen.show(*shown, *lines.render_speech(colours.USER, given, self.agent))
         if answers := self._answering.take(asked, given):
-            content = questions.reply(asked.questions, answers)
+            content = questions.build_reply(asked.questions, answers)
             self._asks.pop(asked.ask_id, None)
             for view in self._views:
                 # It is answered as far as this screen goes; the daemon's word comes as `ask_closed`.
@@ -323,7 +323,7 @@ class Room:
         try:
             await self.request(pb.ClientMessage(reply_to_ask=reply))
         except MootError as error:
-            self.screen.show(*lines.trouble(error.message, error.fix))
+            self.screen.show(*lines.render_error(error.message, error.fix))
 
     def begin(self) -> None:
         self._deciding.begin()
@@ -334,7 +334,7 @@ class Room:
         if reading.note:
             self.tell(reading.note)
         if reading.decision is not None:
-            self._start(self._decisions.send(Held(reading.decision, reading.shown)), "decision")
+            self._start(self._decisions.send(HeldDecision(reading.decision, reading.shown)), "decision")
         self.screen.changed()
         return reading.taken
 
@@ -348,8 +348,8 @@ class Room:
                 rows += [row for row in (view.tail, self._waiting_for(view)) if row]
         asked = self._asked()
         if asked is not None:
-            shown = questions.lines(self._answering.part(asked))
-            rows += [[("class:notice", line)] for line in asker_lines.lines(asked)]
+            shown = questions.render_prompt(self._answering.part(asked))
+            rows += [[("class:notice", line)] for line in asker_lines.render_asker(asked)]
             rows += [[("class:question", shown[0])], *([("", line)] for line in shown[1:])]
         rows += self._deciding.rows(behind=asked is not None, at=self.screen.shown)
         rows += [self._queued(view) for view in self._views if not view.started and view.echo]
@@ -383,8 +383,8 @@ class Room:
 
     def toolbar(self) -> StyleAndTextTuples:
         queued = sum(1 for view in self._views if view.position) + len(self._company.others_queued())
-        cost = colours.cost(self._cost) if self._cost else ""
-        tokens = f"{colours.count(self._tokens)} tokens" if self._tokens else ""
+        cost = numbers.format_cost(self._cost) if self._cost else ""
+        tokens = f"{numbers.format_count(self._tokens)} tokens" if self._tokens else ""
         model = sanitize.line(self._model)
         facts = [
             sanitize.line(self.agent),
@@ -396,4 +396,4 @@ class Room:
             "connecting" if self._connection is None else "",
         ]
         keys = ("/help", "Esc stops") if self._views else ("@ brings a guest", "/help", "Ctrl-D leaves")
-        return [("", toolbar.row(facts, keys, self.screen.columns(), spare=(cost, tokens, model)))]
+        return [("", toolbar.render_toolbar(facts, keys, self.screen.columns(), spare=(cost, tokens, model)))]

@@ -33,7 +33,7 @@ from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style
 
 from moot.cli.chat.lines import Line
-from moot.cli.chat.wrap import rows
+from moot.cli.chat.wrap import wrap_line
 
 _STYLE = Style.from_dict(
     {
@@ -55,7 +55,7 @@ _LIVE_ROWS = 16
 _TICK_SECONDS = 0.1
 
 
-class Player(Protocol):
+class ScreenController(Protocol):
     """Who is behind the screen: is told what the person does, and says what is to be seen."""
 
     @property
@@ -84,7 +84,7 @@ class Screen:
 
     def __init__(
         self,
-        player: Player,
+        player: ScreenController,
         completer: Completer,
         *,
         terminal_input: Input | None = None,
@@ -104,7 +104,7 @@ class Screen:
             accept_handler=self._accept,
         )
         self._blank = True
-        self._buffer.on_text_changed += self._changed_line
+        self._buffer.on_text_changed += self._on_line_changed
         self.app: Application[None] = Application(
             layout=Layout(self._container()),
             style=_STYLE,
@@ -202,7 +202,7 @@ class Screen:
         """
         waiting, self._pending = self._pending, []
         fragments: StyleAndTextTuples = [
-            fragment for line in waiting for row in rows(line, self.columns()) for fragment in (*row, ("", "\n"))
+            fragment for line in waiting for row in wrap_line(line, self.columns()) for fragment in (*row, ("", "\n"))
         ]
         if not fragments:
             return
@@ -218,7 +218,7 @@ class Screen:
 
     # ---- keys ----
 
-    def _changed_line(self, buffer: Buffer) -> None:
+    def _on_line_changed(self, buffer: Buffer) -> None:
         if self._blank and buffer.text:
             self._player.begin()
         self._blank = not buffer.text
@@ -232,7 +232,7 @@ class Screen:
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
         running = Condition(lambda: self._player.running)
-        chosen = has_completions & Condition(self._completion_chosen)
+        chosen = has_completions & Condition(self._is_completion_chosen)
         empty = Condition(lambda: not self._buffer.text)
         bindings: list[tuple[tuple[str, ...], FilterOrBool, Callable[[], None]]] = [
             (("enter",), ~chosen, self._enter),
@@ -247,7 +247,7 @@ class Screen:
             (("c-d",), empty, self.quit),
         ]
         for names, when, act in bindings:
-            keys.add(*names, filter=when)(_ignoring_event(act))
+            keys.add(*names, filter=when)(_without_event(act))
         return keys
 
     def _enter(self) -> None:
@@ -268,7 +268,7 @@ class Screen:
     def _take_completion(self) -> None:
         self._buffer.complete_state = None
 
-    def _completion_chosen(self) -> bool:
+    def _is_completion_chosen(self) -> bool:
         state = self._buffer.complete_state
         return state is not None and state.current_completion is not None
 
@@ -288,5 +288,5 @@ class Screen:
         self._about_to_quit = False
 
 
-def _ignoring_event(act: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
+def _without_event(act: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
     return lambda _event: act()

@@ -6,7 +6,7 @@ from typing import Protocol
 from moot.cli.chat import lines
 from moot.cli.chat.lines import Line
 from moot.cli.chat.screen import Screen
-from moot.cli.render import colours, sanitize
+from moot.cli.render import numbers, sanitize
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 
@@ -31,7 +31,7 @@ KEYS = (
 _RECENT = 20
 
 
-class Talking(Protocol):
+class ChatContext(Protocol):
     """What the commands need of the chat."""
 
     @property
@@ -47,8 +47,8 @@ class Talking(Protocol):
     async def refresh_agents(self) -> list[pb.AgentInfo]: ...
 
 
-class Slash:
-    def __init__(self, room: Talking) -> None:
+class SlashCommands:
+    def __init__(self, room: ChatContext) -> None:
         self._room = room
 
     async def run(self, typed: str) -> list[Line]:
@@ -69,11 +69,11 @@ class Slash:
         recent = messages[-_RECENT:]
         if len(recent) < len(messages):
             shown.append(
-                lines.divider(f"{len(messages) - len(recent)} earlier messages: moot history {self._room.agent}")
+                lines.render_divider(f"{len(messages) - len(recent)} earlier messages: moot history {self._room.agent}")
             )
         elif history.summary_title:
-            shown.append(lines.divider(f"archived: {history.summary_title}"))
-        return shown + lines.history(recent, self._room.agent)
+            shown.append(lines.render_divider(f"archived: {history.summary_title}"))
+        return shown + lines.render_history(recent, self._room.agent)
 
     async def _help(self, _: str) -> list[Line]:
         rows: list[Line] = [[(f"{lines.HANG} bold", f"/{name:<9}"), ("", text)] for name, text in COMMANDS.items()]
@@ -82,7 +82,9 @@ class Slash:
     async def _history(self, _: str) -> list[Line]:
         history = await self._room.history()
         shown = self.past(history, history.messages)
-        return [*shown, *(lines.dim(f"⋯ {text}") for text in history.queued)] or [lines.notice("nothing was said yet")]
+        return [*shown, *(lines.dim(f"⋯ {text}") for text in history.queued)] or [
+            lines.render_notice("nothing was said yet")
+        ]
 
     async def _archives(self, number: str) -> list[Line]:
         agent, sender = self._room.agent, self._room.sender
@@ -102,12 +104,17 @@ class Slash:
             ]
             for info in found
         ]
-        return rows or [lines.notice("no archive yet")]
+        return rows or [lines.render_notice("no archive yet")]
 
     def _archive(self, archive: pb.ArchiveInfo) -> list[Line]:
         summary: list[Line] = [[("class:dim", line)] for line in sanitize.clean(archive.summary).split("\n")]
-        head = lines.divider(f"archive {archive.number}: {archive.title}")
-        return [head, *summary, *lines.history(archive.messages, self._room.agent), lines.divider("end of archive")]
+        head = lines.render_divider(f"archive {archive.number}: {archive.title}")
+        return [
+            head,
+            *summary,
+            *lines.render_history(archive.messages, self._room.agent),
+            lines.render_divider("end of archive"),
+        ]
 
     async def _recall(self, query: str) -> list[Line]:
         if not query:
@@ -115,11 +122,11 @@ class Slash:
         request = pb.RecallMsg(agent=self._room.agent, sender=self._room.sender, query=query, limit=3)
         found = (await self._room.request(pb.ClientMessage(recall=request))).recalled.archives
         return [line for info in found for line in self._archive(info)] or [
-            lines.notice("nothing like it in the archives")
+            lines.render_notice("nothing like it in the archives")
         ]
 
     async def _compact(self, _: str) -> list[Line]:
-        self._room.screen.show(lines.notice("compacting, once the conversation is free"))
+        self._room.screen.show(lines.render_notice("compacting, once the conversation is free"))
         request = pb.CompactMsg(agent=self._room.agent, sender=self._room.sender)
         answer = (await self._room.request(pb.ClientMessage(compact=request))).compact
         return self._room.compacted(answer.number, answer.title)
@@ -133,7 +140,7 @@ class Slash:
         return (
             [[("bold", sanitize.line(title))]]
             if title
-            else [lines.notice("it has no title yet; the agent gives it one")]
+            else [lines.render_notice("it has no title yet; the agent gives it one")]
         )
 
     async def _usage(self, _: str) -> list[Line]:
@@ -142,19 +149,19 @@ class Slash:
         rows: list[Line] = [
             [
                 ("bold", sanitize.line(info.model) or "no model"),
-                ("", f"  {colours.plural(info.runs, 'run')}, {colours.count(info.prompt)} in, "),
-                ("", f"{colours.count(info.completion)} out, "),
-                ("", colours.cost(info.cost)),
+                ("", f"  {numbers.format_plural(info.runs, 'run')}, {numbers.format_count(info.prompt)} in, "),
+                ("", f"{numbers.format_count(info.completion)} out, "),
+                ("", numbers.format_cost(info.cost)),
             ]
             for info in found
         ]
-        return rows or [lines.notice("nothing used yet")]
+        return rows or [lines.render_notice("nothing used yet")]
 
     async def _agents(self, _: str) -> list[Line]:
         shown: list[Line] = []
         for info in await self._room.refresh_agents():
             if info.flaw:
-                shown += lines.trouble(info.flaw)
+                shown += lines.render_error(info.flaw)
             else:
                 name = sanitize.line(info.name)
                 shown.append(

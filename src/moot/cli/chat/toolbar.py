@@ -7,7 +7,7 @@ from moot.cli.render import sanitize
 _BETWEEN = "   "
 
 
-def row(facts: Sequence[str], keys: Sequence[str], width: int, *, spare: Sequence[str] = ()) -> str:
+def render_toolbar(facts: Sequence[str], keys: Sequence[str], width: int, *, spare: Sequence[str] = ()) -> str:
     """Facts and keys side by side.
 
     Where room is short the keys go first, all but the last; then the facts that are `spare`, in their order; the rest
@@ -16,16 +16,16 @@ def row(facts: Sequence[str], keys: Sequence[str], width: int, *, spare: Sequenc
     kept = [fact for fact in facts if fact]
     shown = list(keys)
     gone = [fact for fact in spare if fact]
-    while sanitize.columns(_text(kept, shown)) > width and (len(shown) > 1 or gone):
+    while sanitize.columns(_join_text(kept, shown)) > width and (len(shown) > 1 or gone):
         if len(shown) > 1:
             del shown[0]
         else:
             kept.remove(gone.pop(0))
-    if sanitize.columns(_text(kept, shown)) <= width:
-        return _text(kept, shown)
+    if sanitize.columns(_join_text(kept, shown)) <= width:
+        return _join_text(kept, shown)
     hint = _BETWEEN + " · ".join(shown)
     return sanitize.fit(" " + " · ".join(kept), max(1, width - sanitize.columns(hint))) + hint
 
 
-def _text(facts: Sequence[str], keys: Sequence[str]) -> str:
+def _join_text(facts: Sequence[str], keys: Sequence[str]) -> str:
     return " " + " · ".join(facts) + _BETWEEN + " · ".join(keys)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from moot.cli.chat import lines
 from moot.cli.chat.lines import CODE, PROSE, Fence, Line
-from moot.cli.chat.wrap import cut
+from moot.cli.chat.wrap import find_break
 from moot.cli.render import calls, colours, questions, sanitize
 from moot.cli.render.questions import ASK_TOOL
 from moot.wire import moot_pb2 as pb
@@ -58,7 +58,7 @@ class RunView:
     def tail(self) -> Line:
         """The line that still grows: words, or thoughts while there are no words yet."""
         if self._text:
-            return [*self._head(), (self._fence.peek(self._text), self._text.expandtabs(4))]
+            return [*self._render_speaker(), (self._fence.peek(self._text), self._text.expandtabs(4))]
         if self._thought:
             return [("class:dim", f"∴ {sanitize.line(self._thought[-_THOUGHT_COLUMNS:])}")]
         return []
@@ -74,7 +74,7 @@ class RunView:
     def _on_queued(self, event: pb.QueuedEvent) -> list[Line]:
         self.acknowledged = True
         self.position = event.position
-        self._do(f"queued, position {event.position}")
+        self._set_status(f"queued, position {event.position}")
         return []
 
     def _on_start(self, event: pb.StreamStart) -> list[Line]:
@@ -82,11 +82,11 @@ class RunView:
         self.position = 0
         self.speaker = event.agent or self._primary
         self.user_seq = event.user_seq
-        self._do("thinking")
+        self._set_status("thinking")
         return self.take_echo()
 
     def _on_thinking(self, event: pb.StreamThinking) -> list[Line]:
-        self._do("thinking")
+        self._set_status("thinking")
         self._thought += event.content
         return []
 
@@ -96,10 +96,10 @@ class RunView:
         return [[("class:dim", f"∴ thought for {seconds:.0f}s · {thought}")]] if thought else []
 
     def _on_chunk(self, event: pb.StreamChunk) -> list[Line]:
-        self._do("writing")
+        self._set_status("writing")
         self._text += sanitize.clean(event.content)
         *whole, self._text = self._text.split("\n")
-        finished = [self._headed(text) for text in whole if text or self._named]
+        finished = [self._with_speaker(text) for text in whole if text or self._named]
         return finished + self._full_rows()
 
     def _on_text_end(self, _: pb.TextEndEvent) -> list[Line]:
@@ -110,7 +110,7 @@ class RunView:
             self._calls[call.call_id] = call
         finished = self._flush()
         self._named = self._printed_text = False
-        self._do(self._at_work())
+        self._set_status(self._running_calls())
         return finished
 
     def _on_tool_result(self, event: pb.ToolResultEvent) -> list[Line]:
@@ -118,48 +118,48 @@ class RunView:
         if call.name == ASK_TOOL and not event.is_error:
             elsewhere, self._answered_elsewhere = self._answered_elsewhere, False
             # The question and its answer stand on the screen already, unless somebody else gave it.
-            return lines.said(colours.USER, event.output, self._primary) if elsewhere else []
+            return lines.render_speech(colours.USER, event.output, self._primary) if elsewhere else []
         if self._calls:
-            self.status = self._at_work()
-        return [lines.tool(call, event, self._width())]
+            self.status = self._running_calls()
+        return [lines.render_tool_call(call, event, self._width())]
 
     def _on_tools_complete(self, _: pb.ToolsCompleteEvent) -> list[Line]:
-        self._do("thinking")
+        self._set_status("thinking")
         return []
 
     def _on_ask_user(self, event: pb.AskUserEvent) -> list[Line]:
         self.asked = event
-        self._do("waiting for you")
+        self._set_status("waiting for you")
         return self._flush()
 
     def _on_ask_closed(self, _: pb.AskClosedEvent) -> list[Line]:
         asked, self.asked = self.asked, None
-        self._do("working")
+        self._set_status("working")
         if asked is None:
             return []
         # Not answered on this screen, which forgets a question once it has answered it.
         self._answered_elsewhere = True
-        return [[("class:dim", line)] for question in asked.questions for line in questions.asked(question)]
+        return [[("class:dim", line)] for question in asked.questions for line in questions.render_question(question)]
 
     def _on_approval_opened(self, event: pb.ApprovalEvent) -> list[Line]:
         self.approvals[event.ask_id] = event
-        self._do("waiting for you")
-        return [*self._flush(), *lines.approval(event)]
+        self._set_status("waiting for you")
+        return [*self._flush(), *lines.render_approval(event)]
 
     def _on_approval_closed(self, event: pb.ApprovalClosedEvent) -> list[Line]:
         approval = self.approvals.pop(event.ask_id, None)
         if not self.approvals:
-            self._do(self._at_work())
+            self._set_status(self._running_calls())
         here = self.decisions.pop(event.ask_id, "")
-        return [lines.decided(approval, event.state, here)] if approval is not None else []
+        return [lines.render_decision(approval, event.state, here)] if approval is not None else []
 
     def _on_retrying(self, event: pb.RetryingEvent) -> list[Line]:
-        self._do("waiting to try again")
+        self._set_status("waiting to try again")
         again = f"the model failed ({sanitize.line(event.reason, 80)}); again in {event.delay_ms / 1000:.1f}s"
-        return [lines.notice(again)]
+        return [lines.render_notice(again)]
 
     def _on_compacted(self, event: pb.CompactedEvent) -> list[Line]:
-        return [lines.divider(f"compacted into archive {event.number}: {event.title}")]
+        return [lines.render_divider(f"compacted into archive {event.number}: {event.title}")]
 
     def _on_discarded(self, _: pb.DiscardedEvent) -> list[Line]:
         self._text = self._thought = ""
@@ -173,7 +173,7 @@ class RunView:
         self.approvals = {}
         finished = self.take_echo() + self._flush()
         if event.outcome != "completed":
-            finished.append(lines.ending(event.outcome, event.error))
+            finished.append(lines.render_ending(event.outcome, event.error))
         return finished
 
     # ---- inside ----
@@ -181,41 +181,41 @@ class RunView:
     def take_echo(self) -> list[Line]:
         """The person's own words, once, when their turn has come."""
         echo, self._echo = self._echo, ""
-        return [[], *lines.said(colours.USER, echo, self._primary)] if echo else []
+        return [[], *lines.render_speech(colours.USER, echo, self._primary)] if echo else []
 
-    def _at_work(self) -> str:
+    def _running_calls(self) -> str:
         """The calls that have not come back, each as its tool says it."""
-        return " · ".join(calls.said(call, 0) for call in self._calls.values()) or "working"
+        return " · ".join(calls.render_call(call, 0) for call in self._calls.values()) or "working"
 
-    def _do(self, status: str) -> None:
+    def _set_status(self, status: str) -> None:
         if status != self.status:
             self.status, self.since = status, self._clock()
 
-    def _head(self) -> Line:
-        return [] if self._named else lines.head(self.speaker, self._primary)
+    def _render_speaker(self) -> Line:
+        return [] if self._named else lines.render_speaker(self.speaker, self._primary)
 
     def _full_rows(self) -> list[Line]:
         """Rows of the growing line that will not change any more: they need not wait for its end."""
         finished: list[Line] = []
         while self._fence.peek(self._text) == PROSE:
-            room = self._width() - sum(sanitize.columns(text) for _, text in self._head())
-            at = cut(self._text, room)
+            room = self._width() - sum(sanitize.columns(text) for _, text in self._render_speaker())
+            at = find_break(self._text, room)
             if not at:
                 break
-            finished.append([*self._head(), (PROSE, self._text[:at].rstrip(" "))])
+            finished.append([*self._render_speaker(), (PROSE, self._text[:at].rstrip(" "))])
             self._named = self._printed_text = True
             self._text = self._text[at:]
         if len(self._text) > _LIVE_COLUMNS:
-            finished.append([*self._head(), (CODE, self._text)])
+            finished.append([*self._render_speaker(), (CODE, self._text)])
             self._named = self._printed_text = True
             self._text = ""
         return finished
 
-    def _headed(self, text: str) -> Line:
-        line = [*self._head(), (self._fence.style(text), text)]
+    def _with_speaker(self, text: str) -> Line:
+        line = [*self._render_speaker(), (self._fence.style(text), text)]
         self._named = self._printed_text = True
         return line
 
     def _flush(self) -> list[Line]:
         text, self._text = self._text, ""
-        return [self._headed(text)] if text.strip() else []
+        return [self._with_speaker(text)] if text.strip() else []

@@ -4,7 +4,7 @@ from moot.cli.chat.lines import CODE, HANG, PROSE, Line
 from moot.cli.render import sanitize
 
 
-def cut(text: str, width: int) -> int:
+def find_break(text: str, width: int) -> int:
     """Where the first row of the text ends, or 0 while it fits or has no place to break yet."""
     if len(text) * 2 <= width or sanitize.columns(text) <= width:
         return 0
@@ -23,25 +23,25 @@ def cut(text: str, width: int) -> int:
     return 0
 
 
-def rows(line: Line, width: int) -> list[Line]:
+def wrap_line(line: Line, width: int) -> list[Line]:
     """One line as the rows it takes. Code keeps its lines as they are, unless its beginning hangs."""
     if not line:
         return [line]
     *head, (style, text) = line
     if head and HANG in head[0][0]:
-        return _broken(head, style, text, width, sum(sanitize.columns(part) for _, part in head))
+        return _break_text(head, style, text, width, sum(sanitize.columns(part) for _, part in head))
     if style == CODE:
         return [line]
     first = line[0][1]
     # Words go on at the edge; what Moot says itself goes on a little below its beginning.
     indent = 0 if style == PROSE else len(first) - len(first.lstrip(" ")) + 2
-    return _broken(head, style, text, width, indent)
+    return _break_text(head, style, text, width, indent)
 
 
-def _broken(head: Line, style: str, text: str, width: int, indent: int) -> list[Line]:
+def _break_text(head: Line, style: str, text: str, width: int, indent: int) -> list[Line]:
     room = width - sum(sanitize.columns(part) for _, part in head)
     wrapped: list[Line] = []
-    while at := cut(text, room):
+    while at := find_break(text, room):
         wrapped.append([*head, (style, text[:at].rstrip(" "))])
         head, text, room = [("", " " * indent)] if indent else [], text[at:], width - indent
     return [*wrapped, [*head, (style, text)]]

@@ -14,7 +14,7 @@ from moot.agents.agent_md import FILE_NAME, check_name, parse_agent, read_agent,
 from moot.agents.file_text import read_text
 from moot.agents.registry import Registry
 from moot.cli import exits, output
-from moot.cli.connect import paths
+from moot.cli.connect import find_paths
 from moot.cli.render import sanitize
 from moot.daemon.config.agent_keys import agents_folder, foreign_folders
 from moot.daemon.config.config_file import load_config
@@ -51,14 +51,14 @@ def new(name: str, description: str) -> None:
     if reason := check_name(name):
         raise BadRequest(reason, fix="`moot agent new NAME`, for instance `moot agent new code-critic`.")
     line = " ".join(description.split()) or f"Say in one line what {name} is for."
-    text = _TEMPLATE.format(name=name, description=_quoted(line))
-    embedded = _embedded()
+    text = _TEMPLATE.format(name=name, description=_quote_yaml(line))
+    embedded = _list_embedded()
     path = _write(name, text)
     output.emit(
         {"name": name, "path": str(path), "gone": embedded},
         render=lambda _: f"Made {sanitize.line(str(path))}. Fill it in, then `moot chat {name}`.",
     )
-    _tell_gone(embedded)
+    _note_hidden_agents(embedded)
 
 
 @click.command()
@@ -66,12 +66,12 @@ def new(name: str, description: str) -> None:
 @output.json_option
 def validate(path: tuple[str, ...]) -> int:
     """Check agent files: each PATH, which may be a folder or an agent's name, or all of yours. A bad one is exit 78."""
-    config = _config()
-    folder = agents_folder(config, paths())
-    found = [file for each in path for file in _files(each, folder)] or (
-        [] if path else _own_files(folder, foreign_folders(config))
+    config = _load_config()
+    folder = agents_folder(config, find_paths())
+    found = [file for each in path for file in _find_files(each, folder)] or (
+        [] if path else _list_agent_files(folder, foreign_folders(config))
     )
-    results = [_checked(file, config.models) for file in found]
+    results = [_check_file(file, config.models) for file in found]
     flaws = [each.flaw for each in results if each.flaw]
     shape = [
         {
@@ -90,7 +90,7 @@ def validate(path: tuple[str, ...]) -> int:
         return "\n".join(lines) or f"There are no agent files in {sanitize.line(str(folder))}."
 
     output.emit(shape, render=render, error=broken)
-    return int(exits.for_error(broken)) if broken else 0
+    return int(exits.exit_for_error(broken)) if broken else 0
 
 
 @click.command("import")
@@ -104,14 +104,14 @@ def import_(path: str, name: str) -> None:
     """
     file = Path(path).expanduser()
     try:
-        adopted = foreign.read_foreign(file, within=file.parent, models=_config().models)
+        adopted = foreign.read_foreign(file, within=file.parent, models=_load_config().models)
     except Broken as broken:
         fix = "Mend the file, or write an agent of your own with `moot agent new`."
         raise ConfigError(str(Flaw(path=path, line=broken.line, reason=broken.reason)), fix=fix) from broken
     agent = replace(adopted.agent, name=name or adopted.agent.name)
     if reason := check_name(agent.name):
         raise BadRequest(reason, fix="Give it another name with --name.")
-    embedded = _embedded()
+    embedded = _list_embedded()
     target = _write(agent.name, render_agent(agent))
     became = {name: list(tools) for name, tools in adopted.became}
     data = {
@@ -124,11 +124,11 @@ def import_(path: str, name: str) -> None:
         "left_out": list(adopted.left_out),
         "gone": embedded,
     }
-    output.emit(data, render=lambda _: _imported(data))
-    _tell_gone(embedded)
+    output.emit(data, render=lambda _: _render_imported(data))
+    _note_hidden_agents(embedded)
 
 
-def _imported(data: dict[str, Any]) -> str:
+def _render_imported(data: dict[str, Any]) -> str:
     lines = [f"Imported {data['name']} as {data['path']}."]
     if data["became"]:
         lines += [f"{name} became {', '.join(tools)}." for name, tools in data["became"].items()]
@@ -137,20 +137,20 @@ def _imported(data: dict[str, Any]) -> str:
     lines += [f"It may not use: {', '.join(data['denied'])}."] if data["denied"] else []
     lines += [f"Left out: {', '.join(data['left_out'])}."] if data["left_out"] else []
     first, *rest = map(sanitize.line, lines)
-    return "\n".join([first, *(output.folded(f"  {line}", sys.stdout, indent="    ") for line in rest)])
+    return "\n".join([first, *(output.wrap_prose(f"  {line}", sys.stdout, indent="    ") for line in rest)])
 
 
-def _embedded() -> list[str]:
+def _list_embedded() -> list[str]:
     """The agents that are there for as long as nobody has written one."""
-    config = _config()
-    registry = Registry(agents_folder(config, paths()), foreign_folders=foreign_folders(config))
+    config = _load_config()
+    registry = Registry(agents_folder(config, find_paths()), foreign_folders=foreign_folders(config))
     return [agent.name for agent in registry.all() if agent.source is AgentSource.EMBEDDED]
 
 
-def _tell_gone(names: Sequence[str]) -> None:
+def _note_hidden_agents(names: Sequence[str]) -> None:
     if names and not output.wants_json():
         told = f"You have an agent of your own now, so {', '.join(names)}, which come along without one, are gone."
-        output.note(output.folded(told))
+        output.print_note(output.wrap_prose(told))
 
 
 def _write(name: str, text: str) -> Path:
@@ -159,7 +159,7 @@ def _write(name: str, text: str) -> Path:
         parse_agent(text)
     except Broken as broken:
         raise BadRequest(broken.reason, fix="Write it without control characters.") from broken
-    path = agents_folder(_config(), paths()) / name / FILE_NAME
+    path = agents_folder(_load_config(), find_paths()) / name / FILE_NAME
     make_folder(path.parent)
     try:
         with open(path, "x", encoding="utf-8") as file:
@@ -169,16 +169,16 @@ def _write(name: str, text: str) -> Path:
     return path
 
 
-def _config() -> Config:
-    return load_config(paths().config)[0]
+def _load_config() -> Config:
+    return load_config(find_paths().config)[0]
 
 
-def _quoted(line: str) -> str:
+def _quote_yaml(line: str) -> str:
     """A line of text as YAML takes it, whatever is in it."""
     return "'" + line.replace("'", "''") + "'"
 
 
-def _files(written: str, folder: Path) -> list[Path]:
+def _find_files(written: str, folder: Path) -> list[Path]:
     path = Path(written).expanduser()
     if not path.exists() and os.sep not in written:
         path = folder / written
@@ -187,16 +187,16 @@ def _files(written: str, folder: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     own = path / FILE_NAME
-    return [own] if own.exists() else _own_files(path, [path])
+    return [own] if own.exists() else _list_agent_files(path, [path])
 
 
-def _own_files(folder: Path, others: Iterable[Path]) -> list[Path]:
+def _list_agent_files(folder: Path, others: Iterable[Path]) -> list[Path]:
     own = sorted(folder.glob(f"*/{FILE_NAME}"))
     return own + [file for other in others for file in sorted(other.glob(f"*{foreign.SUFFIX}"))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Checked:
+class _CheckedFile:
     """A file: the agent's name, or what is wrong, and what is doubtful."""
 
     path: str
@@ -210,7 +210,7 @@ class _Checked:
         return [first, *(f"warn  {sanitize.line(warning)}" for warning in self.warnings)]
 
 
-def _checked(path: Path, models: Collection[str]) -> _Checked:
+def _check_file(path: Path, models: Collection[str]) -> _CheckedFile:
     try:
         if path.name == FILE_NAME:
             agent = read_agent(path, within=path.parent)
@@ -221,5 +221,5 @@ def _checked(path: Path, models: Collection[str]) -> _Checked:
             raise Broken(line, f"there is no model {agent.model!r}; there are {', '.join(sorted(models))}")
     except Broken as broken:
         flaw = Flaw(path=str(path), line=broken.line, reason=broken.reason)
-        return _Checked(path=str(path), flaw=str(flaw))
-    return _Checked(path=str(path), name=agent.name, warnings=list(map(str, agent.warnings)))
+        return _CheckedFile(path=str(path), flaw=str(flaw))
+    return _CheckedFile(path=str(path), name=agent.name, warnings=list(map(str, agent.warnings)))

@@ -10,7 +10,7 @@ import click
 from moot.cli import exits, output
 from moot.cli.commands.agent_files import import_, new, validate
 from moot.cli.commands.hooks import hooks
-from moot.cli.connect import ask_daemon
+from moot.cli.connect import send_request
 from moot.cli.render import plain_data, sanitize
 from moot.domain.errors import ConfigError, NotFound
 from moot.wire import moot_pb2 as pb
@@ -32,7 +32,7 @@ def list_agents() -> int:
 
 
 def _list() -> int:
-    found = ask_daemon(pb.ClientMessage(list_agents=pb.ListAgentsMsg())).agent_list.agents
+    found = send_request(pb.ClientMessage(list_agents=pb.ListAgentsMsg())).agent_list.agents
 
     def render(_: Any) -> str:
         rows = [
@@ -40,11 +40,11 @@ def _list() -> int:
             for info in found
             if not info.flaw
         ]
-        return output.table(["NAME", "SOURCE", "STATUS", "MODEL", "DESCRIPTION"], rows)
+        return output.render_table(["NAME", "SOURCE", "STATUS", "MODEL", "DESCRIPTION"], rows)
 
     code = _emit([plain_data.agent(info) for info in found], render, [info.flaw for info in found if info.flaw])
     for warning in (each for info in found for each in info.warnings):
-        output.note(output.paint("warning: ", sys.stderr, fg="yellow") + sanitize.clean(warning))
+        output.print_note(output.paint("warning: ", sys.stderr, fg="yellow") + sanitize.clean(warning))
     return code
 
 
@@ -53,18 +53,18 @@ def _list() -> int:
 @output.json_option
 def show(name: str) -> None:
     """Show agent NAME with its instruction."""
-    info = ask_daemon(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=name))).agent_info
+    info = send_request(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=name))).agent_info
 
     def render(_: Any) -> str:
         lines = [output.paint(sanitize.line(info.name), bold=True) + f"  {sanitize.line(info.description)}"]
-        lines += [f"{key:12} {sanitize.line(value)}" for key, value in _facts(info) if value]
+        lines += [f"{key:12} {sanitize.line(value)}" for key, value in _agent_facts(info) if value]
         lines += ["", sanitize.clean(info.instruction)] if info.instruction else []
         return "\n".join(lines)
 
     output.emit(plain_data.agent(info), render=render)
 
 
-def _facts(info: pb.AgentInfo) -> list[tuple[str, str]]:
+def _agent_facts(info: pb.AgentInfo) -> list[tuple[str, str]]:
     return [
         ("model", info.model or "(default)"),
         ("source", info.source),
@@ -84,7 +84,7 @@ def _facts(info: pb.AgentInfo) -> list[tuple[str, str]]:
 @output.json_option
 def status() -> int:
     """Show how agents work here: mode, teammates, where they come from; a broken file is named (exit 78)."""
-    info = ask_daemon(pb.ClientMessage(get_agent_status=pb.GetAgentStatusMsg())).agent_status
+    info = send_request(pb.ClientMessage(get_agent_status=pb.GetAgentStatusMsg())).agent_status
 
     def render(_: Any) -> str:
         counted = ", ".join(f"{count} {source}" for source, count in sorted(info.sources.items()))
@@ -98,20 +98,20 @@ def status() -> int:
             ("folder", info.agents_dir),
             ("others", ", ".join(info.foreign_dirs)),
             ("memory", "on" if info.agent_memory else "off"),
-            ("run ledger", _ledger(info)),
+            ("run ledger", _render_ledger(info)),
             ("hooks", ", ".join(info.hooks)),
         ]
         return "\n".join(f"{key:11} {sanitize.line(value)}" for key, value in rows if value)
 
-    return _emit(_status_shape(info), render, info.flaws)
+    return _emit(_status_data(info), render, info.flaws)
 
 
-def _ledger(info: pb.AgentStatus) -> str:
+def _render_ledger(info: pb.AgentStatus) -> str:
     failed = f"; it could not be written {info.ledger_failures} times" if info.ledger_failures else ""
     return ("on" if info.run_ledger else "off") + failed
 
 
-def _status_shape(info: pb.AgentStatus) -> dict[str, Any]:
+def _status_data(info: pb.AgentStatus) -> dict[str, Any]:
     return {
         "mode": info.mode,
         "multi_agent": info.mode == "multi-agent",
@@ -135,22 +135,22 @@ def _status_shape(info: pb.AgentStatus) -> dict[str, Any]:
 @output.json_option
 def tools(name: str) -> None:
     """Show which tools belong to which agent as a teammate, or to NAME alone, and which to nobody."""
-    found = ask_daemon(pb.ClientMessage(list_agent_tools=pb.ListAgentToolsMsg())).agent_tool_list
+    found = send_request(pb.ClientMessage(list_agent_tools=pb.ListAgentToolsMsg())).agent_tool_list
     wanted = [info for info in found.agents if name in ("", info.agent)]
     if not wanted:
         raise NotFound(f"there is no agent {name!r} that could have tools", fix="See which there are: `moot agents`.")
 
     def render(_: Any) -> str:
-        parts = [_tools_table(wanted)]
+        parts = [_render_tools(wanted)]
         if not name:
             parts.append("Of every agent with tools: " + sanitize.line(", ".join(found.shared)))
-            parts.append("Of no agent: " + (", ".join(map(_unmatched, found.unmatched)) or "(none)"))
-        return "\n\n".join([parts[0], *(output.folded(part, sys.stdout) for part in parts[1:])])
+            parts.append("Of no agent: " + (", ".join(map(_render_unmatched, found.unmatched)) or "(none)"))
+        return "\n\n".join([parts[0], *(output.wrap_prose(part, sys.stdout) for part in parts[1:])])
 
-    output.emit(_tools_shape(found, wanted), render=render)
+    output.emit(_tools_data(found, wanted), render=render)
 
 
-def _tools_table(wanted: Sequence[pb.AgentTools]) -> str:
+def _render_tools(wanted: Sequence[pb.AgentTools]) -> str:
     """Every tool is shown: what does not fit beside an agent's name goes on below."""
     # The other two columns, the second of which is as wide as its head, and what stands between them.
     beside = max(len("AGENT"), *(sanitize.columns(sanitize.line(info.agent)) for info in wanted)) + len("  TEAMMATE  ")
@@ -161,14 +161,14 @@ def _tools_table(wanted: Sequence[pb.AgentTools]) -> str:
         first, *more = textwrap.wrap(tools, room, break_on_hyphens=False) if room else [tools]
         rows.append([info.agent, "yes" if info.teammate else "no", first])
         rows += [["", "", line] for line in more]
-    return output.table(["AGENT", "TEAMMATE", "TOOLS"], rows)
+    return output.render_table(["AGENT", "TEAMMATE", "TOOLS"], rows)
 
 
-def _unmatched(tool: pb.UnmatchedTool) -> str:
+def _render_unmatched(tool: pb.UnmatchedTool) -> str:
     return sanitize.line(f"{tool.name} (near {', '.join(tool.near)})" if tool.near else tool.name)
 
 
-def _tools_shape(found: pb.AgentToolList, wanted: Sequence[pb.AgentTools]) -> dict[str, Any]:
+def _tools_data(found: pb.AgentToolList, wanted: Sequence[pb.AgentTools]) -> dict[str, Any]:
     return {
         "agents": [
             {"agent": info.agent, "source": info.source, "teammate": info.teammate, "tools": list(info.tools)}
@@ -184,8 +184,8 @@ def _emit(data: Any, render: Any, flaws: Sequence[str]) -> int:
     broken = ConfigError("\n".join(flaws), fix="Mend the file; it holds from the next message on.") if flaws else None
     output.emit(data, render=render, error=broken)
     for flaw in flaws:
-        output.note(output.paint("flaw: ", sys.stderr, fg="red") + sanitize.clean(flaw))
-    return int(exits.for_error(broken)) if broken else 0
+        output.print_note(output.paint("flaw: ", sys.stderr, fg="red") + sanitize.clean(flaw))
+    return int(exits.exit_for_error(broken)) if broken else 0
 
 
 for command in (hooks, new, validate, import_):

@@ -9,34 +9,34 @@ from typing import Any
 import click
 
 from moot.cli import output
-from moot.cli.connect import remote_address, utf8
-from moot.cli.follow.follow_run import Following, Target
-from moot.cli.options import conversation
-from moot.cli.stdin import piped_text, stdin_text
+from moot.cli.connect import remote_address, require_utf8
+from moot.cli.follow.follow_run import RunFollower, Target
+from moot.cli.options import conversation_arguments
+from moot.cli.stdin import read_piped, read_stdin
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 
 
-def limit(flags: str, name: str, kind: Any, text: str) -> Callable[[Any], Any]:
+def limit_option(flags: str, name: str, kind: Any, text: str) -> Callable[[Any], Any]:
     """A limit on one run; of several flags any will do."""
     return click.option(*flags.split(), name, type=kind, default=None, help=text)
 
 
 @click.command()
-@conversation
+@conversation_arguments
 @click.argument("text", required=False)
 @click.option("--guest", default="", metavar="AGENT", help="The agent that speaks on this turn instead.")
 @click.option("--cwd", default="", metavar="DIR", help="Working directory of this run. Default: yours.")
 @click.option("--message-id", default="", metavar="ID", help="Makes a retry safe: the same ID is one turn.")
-@limit("--max-steps", "steps", click.IntRange(min=1), "Model calls this run may make.")
-@limit(
+@limit_option("--max-steps", "steps", click.IntRange(min=1), "Model calls this run may make.")
+@limit_option(
     "--max-seconds --timeout",
     "seconds",
     click.FloatRange(min=0, min_open=True),
     "Seconds this run may take, and may wait for its turn.",
 )
-@limit("--max-tokens", "tokens", click.IntRange(min=1), "Tokens this run may use.")
-@limit("--max-spend --budget", "spend", click.FloatRange(min=0), "US dollars this run may cost.")
+@limit_option("--max-tokens", "tokens", click.IntRange(min=1), "Tokens this run may use.")
+@limit_option("--max-spend --budget", "spend", click.FloatRange(min=0), "US dollars this run may cost.")
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
 @output.json_option
 def ask(agent: str, text: str | None, no_stream: bool, **options: Any) -> int:
@@ -49,21 +49,23 @@ def ask(agent: str, text: str | None, no_stream: bool, **options: Any) -> int:
     """
     if text is None and sys.stdin.isatty():
         raise click.UsageError("Missing argument 'TEXT'.")
-    content = stdin_text() if text in (None, "-") else with_piped(utf8(str(text)))
+    content = read_stdin() if text in (None, "-") else append_piped(require_utf8(str(text)))
     streaming = sys.stdout.isatty() and not no_stream and not output.wants_json()
-    message = request(agent, content, **options)
+    message = build_request(agent, content, **options)
     kill = pb.ClientMessage(kill=pb.KillMsg(agent=agent, sender=message.sender))
     speaker = "" if message.guest else agent
     target = Target(agent=agent, sender=message.sender, stop=kill, patience=options["seconds"], speaker=speaker)
-    return asyncio.run(Following(message, target, streaming=streaming).run())
+    return asyncio.run(RunFollower(message, target, streaming=streaming).run())
 
 
-def with_piped(text: str) -> str:
-    piped = piped_text()
+def append_piped(text: str) -> str:
+    piped = read_piped()
     return f"{text}\n\n{piped}" if piped.strip() else text
 
 
-def request(agent: str, content: str, *, sender: str, guest: str, cwd: str, message_id: str, **limits: Any) -> Any:
+def build_request(
+    agent: str, content: str, *, sender: str, guest: str, cwd: str, message_id: str, **limits: Any
+) -> Any:
     """The message to send, with the caller's own working directory unless another is given."""
     folder = working_folder(cwd)
     message = pb.StreamMsg(agent=agent, content=content)
@@ -78,13 +80,13 @@ def request(agent: str, content: str, *, sender: str, guest: str, cwd: str, mess
 
 def working_folder(cwd: str) -> str:
     """The folder that was named, or the caller's own."""
-    folder = os.path.abspath(os.path.expanduser(cwd)) if cwd else _own_folder()
+    folder = os.path.abspath(os.path.expanduser(cwd)) if cwd else _current_folder()
     if cwd and not os.path.isdir(folder):
         raise BadRequest(f"{cwd} is not a folder", fix="Give --cwd a folder that exists.")
     return folder
 
 
-def _own_folder() -> str:
+def _current_folder() -> str:
     """Where the command was typed; a daemon elsewhere has nothing there, and a deleted folder is none."""
     if remote_address():
         return ""

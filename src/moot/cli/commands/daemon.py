@@ -12,11 +12,11 @@ import click
 
 from moot.cli import daemon_process, output
 from moot.cli.commands import stop_daemon
-from moot.cli.commands.stop_daemon import Farewell
-from moot.cli.connect import answers, ask_daemon, call, daemon_client, paths, remote_address
+from moot.cli.commands.stop_daemon import Shutdown
+from moot.cli.connect import daemon_client, find_paths, is_answering, remote_address, run_connected, send_request
 from moot.cli.exits import Exit
 from moot.cli.follow import open_asks
-from moot.cli.render import colours, flow, job_lines, plain_data, run_lines, sanitize
+from moot.cli.render import colours, flow, job_lines, numbers, plain_data, run_lines, sanitize
 from moot.client.connection import Connection
 from moot.domain.errors import ConfigError
 from moot.wire import moot_pb2 as pb
@@ -27,14 +27,14 @@ def serve() -> int:
     """Run the daemon in the foreground. SIGTERM drains and stops it, a second one stops it at once."""
     from moot.daemon.app import serve as run_daemon  # noqa: PLC0415 - the whole daemon, needed by this command alone
 
-    return int(run_daemon(paths()) or 0)
+    return int(run_daemon(find_paths()) or 0)
 
 
 @click.command()
 @output.json_option
 def up() -> None:
     """Start the daemon in the background and wait until it answers."""
-    home = paths()
+    home = find_paths()
     already = asyncio.run(_up(home))
     pid = daemon_process.running_pid(home)
     data = {"pid": pid, "started": not already, "socket": str(home.socket)}
@@ -44,10 +44,10 @@ def up() -> None:
 
 
 async def _up(home: Any) -> bool:
-    if await answers(home):
+    if await is_answering(home):
         return True
     with output.progress("Starting the daemon"):
-        await daemon_process.start(home, answers)
+        await daemon_process.start(home, is_answering)
     return False
 
 
@@ -62,14 +62,14 @@ def down(now: bool, timeout: float) -> None:
 
     Says what it waits for, and afterwards what was interrupted.
     """
-    home = paths()
-    farewell = Farewell(stopped=False)
+    home = find_paths()
+    farewell = Shutdown(stopped=False)
     if daemon_process.is_locked(home.lock):
         farewell = asyncio.run(stop_daemon.stop(home, now=now, seconds=timeout))
     output.emit(
-        stop_daemon.shape(farewell),
+        stop_daemon.shutdown_data(farewell),
         render=lambda _: (
-            output.folded(stop_daemon.text(farewell), sys.stdout, indent="  ")
+            output.wrap_prose(stop_daemon.render_shutdown(farewell), sys.stdout, indent="  ")
             if farewell.stopped
             else "The daemon is not running."
         ),
@@ -80,8 +80,8 @@ def down(now: bool, timeout: float) -> None:
 @output.json_option
 def status() -> int:
     """Show what the daemon is doing. Does not start it."""
-    stats, active, agents, asks, jobs = call(_look, start=False)
-    flaws = [info.flaw for info in agents if info.flaw] + _config_flaws() + _skill_flaws()
+    stats, active, agents, asks, jobs = run_connected(_fetch_status, start=False)
+    flaws = [info.flaw for info in agents if info.flaw] + _find_config_flaws() + _find_skill_flaws()
     data = {
         "version": stats.version,
         "pid": stats.pid,
@@ -95,16 +95,18 @@ def status() -> int:
         "tcp": stats.tcp,
         "active": [plain_data.active(info) for info in active],
         "commands": [plain_data.job(info) for info in jobs],
-        "asks": [plain_data.ask(info) | {"reply": open_asks.command(info)} for info in asks],
+        "asks": [plain_data.ask(info) | {"reply": open_asks.answer_command(info)} for info in asks],
         "flaws": flaws,
     }
-    error = _broken(flaws, "Correct the file; until then its last good version holds.") if flaws else None
-    output.emit(data, render=lambda _: "\n".join([_status_text(stats, active, jobs), *_asks_text(asks)]), error=error)
+    error = _config_error(flaws, "Correct the file; until then its last good version holds.") if flaws else None
+    output.emit(
+        data, render=lambda _: "\n".join([_render_status(stats, active, jobs), *_render_asks(asks)]), error=error
+    )
     _note_flaws(flaws)
     return int(Exit.BAD_CONFIG if flaws else Exit.OK)
 
 
-async def _look(
+async def _fetch_status(
     connection: Connection,
 ) -> tuple[pb.DaemonStats, list[pb.ActiveConversationInfo], list[pb.AgentInfo], list[pb.AskInfo], list[pb.JobInfo]]:
     stats = await connection.request(pb.ClientMessage(get_stats=pb.GetStats()))
@@ -121,84 +123,84 @@ async def _look(
     )
 
 
-def _asks_text(asks: list[pb.AskInfo]) -> list[str]:
+def _render_asks(asks: list[pb.AskInfo]) -> list[str]:
     """Each open question with its options and each approval with its reason, and how to settle it."""
     told: list[str] = []
-    width = output.columns(sys.stdout)
+    width = output.row_width(sys.stdout)
     # In a pipe ids are whole; a person may have to type one.
     names = run_lines.short_ids([info.ask_id for info in asks]) if width else {}
     for info in asks:
         verb = "waits for an approval by" if info.kind == "approval" else "asks"
         head = f"{sanitize.line(info.agent)} {verb} {sanitize.line(info.sender)}:"
-        told += ["", output.paint(flow.wrapped(head, width, indent="  "), bold=True)]
-        told += [flow.wrapped(f"  {line}", width, indent="    ") for line in open_asks.lines(info)]
-        advice = open_asks.advice(info, names.get(info.ask_id, ""))
-        told.append(output.paint(flow.wrapped(f"  {advice}", width, indent="    "), dim=True))
+        told += ["", output.paint(flow.wrap_text(head, width, indent="  "), bold=True)]
+        told += [flow.wrap_text(f"  {line}", width, indent="    ") for line in open_asks.render_ask(info)]
+        advice = open_asks.render_advice(info, names.get(info.ask_id, ""))
+        told.append(output.paint(flow.wrap_text(f"  {advice}", width, indent="    "), dim=True))
     return told
 
 
-def _broken(flaws: Sequence[str], fix: str) -> ConfigError:
+def _config_error(flaws: Sequence[str], fix: str) -> ConfigError:
     return ConfigError("\n".join(flaws), fix=fix)
 
 
 def _note_flaws(flaws: Sequence[str]) -> None:
     for flaw in flaws:
-        output.note(output.paint("flaw: ", sys.stderr, fg="red") + sanitize.clean(flaw))
+        output.print_note(output.paint("flaw: ", sys.stderr, fg="red") + sanitize.clean(flaw))
 
 
-def _config_flaws() -> list[str]:
+def _find_config_flaws() -> list[str]:
     """What is wrong in the owner's own configuration; another machine's is not ours to read."""
     from moot.daemon.config.config_file import BrokenConfig, load_config  # noqa: PLC0415 - only this command reads the file
 
     if remote_address():
         return []
     try:
-        load_config(paths().config)
+        load_config(find_paths().config)
     except BrokenConfig as broken:
         return [str(flaw) for flaw in broken.flaws]
     return []
 
 
-def _skill_flaws() -> list[str]:
+def _find_skill_flaws() -> list[str]:
     """What is wrong in the skills of the owner's own home."""
     from moot.tools.skills.library import Skills  # noqa: PLC0415 - only this command reads them
 
-    return [] if remote_address() else [str(flaw) for flaw in Skills(paths().skills).flaws]
+    return [] if remote_address() else [str(flaw) for flaw in Skills(find_paths().skills).flaws]
 
 
-def _ignored() -> list[str]:
+def _find_ignored_keys() -> list[str]:
     """What the configuration says that means nothing; the rest of it holds all the same."""
     from moot.daemon.config.config_file import BrokenConfig, load_config  # noqa: PLC0415 - only this command reads the file
 
     try:
-        return [str(flaw) for flaw in load_config(paths().config)[1]]
+        return [str(flaw) for flaw in load_config(find_paths().config)[1]]
     except BrokenConfig:
         return []
 
 
-def _status_text(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo], jobs: list[pb.JobInfo]) -> str:
+def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo], jobs: list[pb.JobInfo]) -> str:
     doors = "".join(f", {name} {sanitize.line(at)}" for name, at in (("http", stats.http), ("tcp", stats.tcp)) if at)
     lines = [
         f"Moot {sanitize.line(stats.version)} (pid {stats.pid}), up {timedelta(seconds=stats.uptime_secs)}{doors}",
-        f"{colours.plural(stats.registered_agents, 'agent')}, default model"
+        f"{numbers.format_plural(stats.registered_agents, 'agent')}, default model"
         f" {sanitize.line(stats.active_model) or 'none'},"
-        f" {colours.plural(stats.connections, 'connection')}, {stats.rss_bytes // 1_048_576} MB",
+        f" {numbers.format_plural(stats.connections, 'connection')}, {stats.rss_bytes // 1_048_576} MB",
     ]
     rows = [
         [
             info.agent,
             info.sender,
             info.speaker,
-            "waits for you" if info.waiting else colours.span(info.alive_secs),
+            "waits for you" if info.waiting else numbers.format_span(info.alive_secs),
             str(info.queued),
-            f"{info.last_action} ({colours.span(info.idle_secs)} ago)" if info.last_action else "",
+            f"{info.last_action} ({numbers.format_span(info.idle_secs)} ago)" if info.last_action else "",
         ]
         for info in active
     ]
-    table = output.table(["AGENT", "SENDER", "SPEAKER", "RUNNING", "QUEUED", "LAST ACTION"], rows)
+    table = output.render_table(["AGENT", "SENDER", "SPEAKER", "RUNNING", "QUEUED", "LAST ACTION"], rows)
     if table or not jobs:
         lines.append(table or "Nothing is running.")
-    return "\n".join([*lines, *job_lines.lines(jobs, output.terminal_width())])
+    return "\n".join([*lines, *job_lines.render_jobs(jobs, output.terminal_width())])
 
 
 @click.command()
@@ -208,37 +210,37 @@ def reload() -> int:
 
     What has changed and is read at a start alone is named.
     """
-    answer = ask_daemon(pb.ClientMessage(reload=pb.ReloadMsg())).reloaded
+    answer = send_request(pb.ClientMessage(reload=pb.ReloadMsg())).reloaded
     data = {"agents": answer.agents, "flaws": list(answer.flaws), "restart": list(answer.restart)}
     data |= {"changed": list(answer.changed), "changed_agents": list(answer.changed_agents)}
-    ignored = set(map(sanitize.clean, _ignored()))
+    ignored = set(map(sanitize.clean, _find_ignored_keys()))
     broken = [flaw for flaw in answer.flaws if sanitize.clean(flaw) not in ignored]
     stays = ""
-    if _config_flaws():
+    if _find_config_flaws():
         stays = "The configuration is broken: the last good one stays in force."
     elif broken:
         stays = "A file that is broken keeps its last good version."
     elif answer.flaws:
         stays = "The rest of the configuration is in force."
-    error = _broken(broken, f"{stays} Correct it, then reload again.") if broken else None
-    output.emit(data, render=lambda _: _reloaded_text(answer), error=error)
+    error = _config_error(broken, f"{stays} Correct it, then reload again.") if broken else None
+    output.emit(data, render=lambda _: _render_reload(answer), error=error)
     if answer.flaws and not output.wants_json():
         _note_flaws(answer.flaws)
-        output.note(stays)
+        output.print_note(stays)
     if answer.restart and not output.wants_json():
         keys = ", ".join(map(sanitize.line, answer.restart))
-        output.note(output.folded(f"From the next start on (moot down, moot up): {keys}."))
+        output.print_note(output.wrap_prose(f"From the next start on (moot down, moot up): {keys}."))
     return int(Exit.BAD_CONFIG if broken else Exit.OK)
 
 
-def _reloaded_text(answer: pb.Reloaded) -> str:
-    told = [f"{colours.plural(answer.agents, 'agent')} loaded."]
+def _render_reload(answer: pb.Reloaded) -> str:
+    told = [f"{numbers.format_plural(answer.agents, 'agent')} loaded."]
     for what, found in (("Configuration", answer.changed), ("Agents", answer.changed_agents)):
         if found:
             told.append(f"{what} changed: {', '.join(map(sanitize.line, found))}.")
     if len(told) == 1 and not answer.flaws:
         told[0] += " Configuration and agents are as they were."
-    return output.folded("\n".join(told), sys.stdout, indent="  ")
+    return output.wrap_prose("\n".join(told), sys.stdout, indent="  ")
 
 
 @click.command()
@@ -258,7 +260,7 @@ def events(count: int | None, ndjson: bool) -> None:
 async def _follow(limit: int | None, *, ndjson: bool) -> None:
     collected: list[dict[str, Any]] = []
     async with daemon_client() as connection, aclosing(await connection.subscribe()) as feed:
-        output.note("Following. Ctrl-C stops.")
+        output.print_note("Following. Ctrl-C stops.")
         seen = 0
         async for event in feed:
             seen += 1
@@ -276,7 +278,9 @@ async def _follow(limit: int | None, *, ndjson: bool) -> None:
 
 def _event_line(event: pb.AgentEventMsg) -> str:
     kind = pb.AgentEventKind.Name(event.kind).lower()
-    who = output.paint(sanitize.line(event.speaker or event.agent), fg=colours.colour(event.speaker or event.agent))
+    who = output.paint(
+        sanitize.line(event.speaker or event.agent), fg=colours.name_colour(event.speaker or event.agent)
+    )
     what = event.content or event.tool_output or " ".join(call.name for call in event.tool_calls)
     where = output.paint(f"{sanitize.line(event.agent)} ⇄ {sanitize.line(event.sender)}", dim=True)
     return f"{sanitize.line(event.timestamp)}  {where}  {who}  {kind}  {sanitize.line(what, 100)}".rstrip()

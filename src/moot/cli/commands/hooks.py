@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from moot.cli import output
-from moot.cli.connect import ask_daemon
+from moot.cli.connect import send_request
 from moot.cli.render import plain_data
 from moot.wire import moot_pb2 as pb
 
@@ -14,17 +14,17 @@ from moot.wire import moot_pb2 as pb
 @output.json_option
 def hooks() -> None:
     """Show the hooks that every tool call passes, in order, with counts since the daemon started."""
-    found = ask_daemon(pb.ClientMessage(list_hooks=pb.ListHooksMsg())).hook_list.hooks
+    found = send_request(pb.ClientMessage(list_hooks=pb.ListHooksMsg())).hook_list.hooks
 
     def render(_: Any) -> str:
         rows = [
-            [str(number), info.name, info.phase, "on" if info.enabled else "off", _counted(info)]
+            [str(number), info.name, info.phase, "on" if info.enabled else "off", _render_counts(info)]
             for number, info in enumerate(found, 1)
         ]
-        return output.table(["", "HOOK", "PHASE", "STATE", "SO FAR"], rows) or "No hook is on."
+        return output.render_table(["", "HOOK", "PHASE", "STATE", "SO FAR"], rows) or "No hook is on."
 
     output.emit([plain_data.hook(info) for info in found], render=render)
 
 
-def _counted(info: pb.HookInfo) -> str:
+def _render_counts(info: pb.HookInfo) -> str:
     return ", ".join(f"{count} {what}" for what, count in sorted(info.counts.items())) or "nothing"

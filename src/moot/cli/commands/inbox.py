@@ -6,12 +6,12 @@ from typing import Any
 import click
 
 from moot.cli import output
-from moot.cli.commands.memory import when
-from moot.cli.connect import ask_daemon, utf8
+from moot.cli.commands.memory import format_time
+from moot.cli.connect import require_utf8, send_request
 from moot.cli.exits import Exit
 from moot.cli.follow import ask_numbers, open_asks
 from moot.cli.render import approvals, asker_lines, flow, plain_data, questions, sanitize
-from moot.cli.stdin import stdin_text
+from moot.cli.stdin import read_stdin
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.wire import moot_pb2 as pb
 
@@ -37,37 +37,48 @@ def list_inbox() -> None:
 
 
 def _list() -> None:
-    found = _waiting()
+    found = _fetch_open_asks()
 
     def render(_: Any) -> str:
         if found and sys.stdout.isatty():
-            ask_numbers.keep(found)
-            return "\n".join(_numbered(found))
+            ask_numbers.remember_list(found)
+            return "\n".join(_render_numbered(found))
         rows = [
-            [info.ask_id, info.kind, _by(info), info.agent, info.sender, when(info.expires_at), _what(info)]
+            [
+                info.ask_id,
+                info.kind,
+                _render_asker(info),
+                info.agent,
+                info.sender,
+                format_time(info.expires_at),
+                _render_subject(info),
+            ]
             for info in found
         ]
-        table = output.table(["ID", "KIND", "BY", "AGENT", "SENDER", "UNTIL", "WHAT"], rows)
-        return "\n".join([table, *_reasons(found)]) if table else "Nothing waits for you."
+        table = output.render_table(["ID", "KIND", "BY", "AGENT", "SENDER", "UNTIL", "WHAT"], rows)
+        return "\n".join([table, *_render_reasons(found)]) if table else "Nothing waits for you."
 
     output.emit([plain_data.ask(info) for info in found], render=render)
 
 
-def _numbered(found: list[pb.AskInfo]) -> list[str]:
+def _render_numbered(found: list[pb.AskInfo]) -> list[str]:
     """For a person at a terminal: what fits there, each with a number to name it by."""
-    width = output.columns(sys.stdout)
-    folders = _folders()
+    width = output.row_width(sys.stdout)
+    folders = _fetch_folders()
     told = [
         line
         for number, info in enumerate(found, 1)
-        for line in (*open_asks.block(info, number, width, folders.get(info.run_id, "")), "")
+        for line in (*open_asks.render_entry(info, number, width, folders.get(info.run_id, "")), "")
     ]
-    return told + [output.paint(flow.wrapped(line, width, indent="  "), dim=True) for line in open_asks.how(found)]
+    return told + [
+        output.paint(flow.wrap_text(line, width, indent="  "), dim=True)
+        for line in open_asks.render_instructions(found)
+    ]
 
 
-def _folders() -> dict[str, str]:
+def _fetch_folders() -> dict[str, str]:
     """The working directories of the runs that go on, by their ids."""
-    found = ask_daemon(pb.ClientMessage(list_runs=pb.ListRunsMsg())).run_list.runs
+    found = send_request(pb.ClientMessage(list_runs=pb.ListRunsMsg())).run_list.runs
     return {info.run_id: info.cwd for info in found}
 
 
@@ -76,8 +87,8 @@ def _folders() -> dict[str, str]:
 @output.json_option
 def show(ask_id: str) -> None:
     """Show all of what ID asks: the call, its arguments, the whole preview, and the rules that could be written."""
-    info = _whole(_find(ask_id))
-    output.emit(plain_data.ask(info), render=lambda _: "\n".join(_shown(info)))
+    info = _fetch_full(_find_ask(ask_id))
+    output.emit(plain_data.ask(info), render=lambda _: "\n".join(_render_ask(info)))
 
 
 @inbox.command()
@@ -99,9 +110,9 @@ def approve(ask_id: str, *, whole: bool, yes: bool, attempt: int | None, **chose
         raise click.UsageError("Choose one of --once, --run and --always.")
     if whole and wanted == ["once"]:
         raise click.UsageError("--any goes with --run or --always.")
-    info = _approval(ask_id)
+    info = _find_approval(ask_id)
     if not output.wants_json():
-        output.note("\n".join(approvals.lines(info, width=output.columns(sys.stderr))))
+        output.print_note("\n".join(approvals.render_approval(info, width=output.row_width(sys.stderr))))
     rule = info.whole_rule if whole else info.rule
     # Where none can be made there is nothing to agree to, and the daemon says why.
     if rule and (whole or wanted == ["always"]) and not yes:
@@ -115,7 +126,7 @@ def approve(ask_id: str, *, whole: bool, yes: bool, attempt: int | None, **chose
 @output.json_option
 def deny(ask_id: str, attempt: int | None) -> int:
     """Refuse the call that ID asks for; the agent is told and may go on without."""
-    return _decide(_approval(ask_id), attempt, "deny")
+    return _decide(_find_approval(ask_id), attempt, "deny")
 
 
 @inbox.command()
@@ -124,48 +135,48 @@ def deny(ask_id: str, attempt: int | None) -> int:
 @output.json_option
 def reply(ask_id: str, text: str) -> None:
     """Answer the question ID with TEXT, which may be a number of an option, or - for stdin."""
-    info = _find(ask_id)
+    info = _find_ask(ask_id)
     if info.kind == "approval":
         raise BadRequest(
             "it is an approval, and words never approve anything",
             fix=f"Decide with: moot inbox approve {info.ask_id}, or deny.",
         )
-    oldest = next(each for each in _waiting() if _same_conversation(each, info))
+    oldest = next(each for each in _fetch_open_asks() if _is_same_conversation(each, info))
     if oldest.ask_id != info.ask_id:
         raise Conflict("the conversation asked something else before", fix=f"Answer {oldest.ask_id} first.")
-    content = stdin_text() if text == "-" else utf8(text)
+    content = read_stdin() if text == "-" else require_utf8(text)
     if len(info.questions) == 1:
-        content = questions.answer(info.questions[0], content)
+        content = questions.parse_answer(info.questions[0], content)
     answer = pb.ReplyToAsk(agent=info.agent, sender=info.sender, content=content)
-    ask_daemon(pb.ClientMessage(reply_to_ask=answer))
+    send_request(pb.ClientMessage(reply_to_ask=answer))
     output.emit({"ask_id": info.ask_id, "answered": True}, render=lambda _: "Answered; the run goes on.")
 
 
 # ---- inside ----
 
 
-def _waiting() -> list[pb.AskInfo]:
-    found = ask_daemon(pb.ClientMessage(list_asks=pb.ListAsksMsg())).ask_list.asks
+def _fetch_open_asks() -> list[pb.AskInfo]:
+    found = send_request(pb.ClientMessage(list_asks=pb.ListAsksMsg())).ask_list.asks
     return sorted(found, key=lambda info: info.opened_at)
 
 
-def _whole(info: pb.AskInfo) -> pb.AskInfo:
+def _fetch_full(info: pb.AskInfo) -> pb.AskInfo:
     """All of it: a list leaves out what is too long."""
     named = pb.ListAsksMsg(ask_id=info.ask_id)
-    found = ask_daemon(pb.ClientMessage(list_asks=named)).ask_list.asks
+    found = send_request(pb.ClientMessage(list_asks=named)).ask_list.asks
     return next((each for each in found if each.ask_id == info.ask_id), info)
 
 
-def _same_conversation(one: pb.AskInfo, other: pb.AskInfo) -> bool:
+def _is_same_conversation(one: pb.AskInfo, other: pb.AskInfo) -> bool:
     return one.kind == other.kind and (one.agent, one.sender) == (other.agent, other.sender)
 
 
-def _find(ask_id: str) -> pb.AskInfo:
-    open_now = _waiting()
+def _find_ask(ask_id: str) -> pb.AskInfo:
+    open_now = _fetch_open_asks()
     exact = [info for info in open_now if info.ask_id == ask_id]
     found = exact or [info for info in open_now if ask_id and info.ask_id.startswith(ask_id)]
     if len(ask_id) < 5 and ask_id.isascii() and ask_id.isdecimal() and not exact:
-        found.append(ask_numbers.find(int(ask_id), open_now))
+        found.append(ask_numbers.find_by_number(int(ask_id), open_now))
     if not found:
         raise NotFound(f"nothing with the id {ask_id!r} waits", fix="`moot inbox` lists what does.")
     if len({info.ask_id for info in found}) > 1:
@@ -174,8 +185,8 @@ def _find(ask_id: str) -> pb.AskInfo:
     return found[0]
 
 
-def _approval(ask_id: str) -> pb.AskInfo:
-    info = _find(ask_id)
+def _find_approval(ask_id: str) -> pb.AskInfo:
+    info = _find_ask(ask_id)
     if info.kind != "approval":
         raise BadRequest("it is a question", fix=f'Answer with: moot inbox reply {info.ask_id} "TEXT"')
     return info
@@ -184,7 +195,7 @@ def _approval(ask_id: str) -> pb.AskInfo:
 def _confirm(rule: str, *, only_now: bool) -> None:
     """Nobody writes a rule without having seen it."""
     shown = sanitize.exact_line(rule) + (" (for this run alone)" if only_now else "")
-    output.note(output.folded(f"This writes the rule: {shown}", indent="  "))
+    output.print_note(output.wrap_prose(f"This writes the rule: {shown}", indent="  "))
     if output.wants_json() or not sys.stdin.isatty():
         raise BadRequest(
             f"nothing was decided: there is nobody to ask about the rule: {shown}", fix="Add --yes to write it."
@@ -194,49 +205,57 @@ def _confirm(rule: str, *, only_now: bool) -> None:
 
 def _decide(info: pb.AskInfo, attempt: int | None, decision: str, *, whole: bool = False) -> int:
     message = pb.DecideAskMsg(ask_id=info.ask_id, attempt=attempt or info.attempt, decision=decision, whole_tool=whole)
-    decided = ask_daemon(pb.ClientMessage(decide_ask=message)).ask_decided
+    decided = send_request(pb.ClientMessage(decide_ask=message)).ask_decided
     data = {"ask_id": info.ask_id, "decision": decision, "state": decided.state, "rule": decided.rule}
     refused = decision != "deny" and decided.state == "denied"
-    said = "It was denied already." if refused else _said(info, decision)
+    said = "It was denied already." if refused else _render_decided(info, decision)
     rule = f"\nThe rule: {sanitize.exact_line(decided.rule)}" if decided.rule else ""
-    output.emit(data, render=lambda _: output.folded(said + rule, sys.stdout, indent="  "))
+    output.emit(data, render=lambda _: output.wrap_prose(said + rule, sys.stdout, indent="  "))
     return int(Exit.DENIED if refused else Exit.OK)
 
 
-def _said(info: pb.AskInfo, decision: str) -> str:
+def _render_decided(info: pb.AskInfo, decision: str) -> str:
     if decision == "deny":
         return "Denied; the agent is told."
-    return f"{approvals.allowed(info.ask_id, decision).capitalize()}; the run goes on."
+    return f"{approvals.describe_allowed(info.ask_id, decision).capitalize()}; the run goes on."
 
 
-def _reasons(found: list[pb.AskInfo]) -> list[str]:
+def _render_reasons(found: list[pb.AskInfo]) -> list[str]:
     """Who asks and what for, and why it is asked; where strangers' words are the reason, it names the strangers."""
     told = {
-        info.ask_id: [*asker_lines.lines(info), *([sanitize.exact_line(info.reason)] if info.reason else [])]
+        info.ask_id: [*asker_lines.render_asker(info), *([sanitize.exact_line(info.reason)] if info.reason else [])]
         for info in found
     }
     return [f"{sanitize.line(ask_id)}: {line}" for ask_id, lines in told.items() for line in lines]
 
 
-def _by(info: pb.AskInfo) -> str:
-    return asker_lines.name(info) or info.speaker or info.agent
+def _render_asker(info: pb.AskInfo) -> str:
+    return asker_lines.asker_name(info) or info.speaker or info.agent
 
 
-def _what(info: pb.AskInfo) -> str:
+def _render_subject(info: pb.AskInfo) -> str:
     if info.kind == "approval":
         return sanitize.exact_line(info.line)
     return " / ".join(question.question for question in info.questions)
 
 
-def _shown(info: pb.AskInfo) -> list[str]:
-    width = output.columns(sys.stdout)
-    where = f"{asker_lines.conversation(info)}, until {when(info.expires_at)}: {sanitize.line(info.ask_id)}"
+def _render_ask(info: pb.AskInfo) -> list[str]:
+    width = output.row_width(sys.stdout)
+    where = (
+        f"{asker_lines.render_conversation(info)}, until {format_time(info.expires_at)}: {sanitize.line(info.ask_id)}"
+    )
     if info.kind != "approval":
-        asked = (line for question in info.questions for line in questions.lines(question))
-        return [flow.wrapped(line, width, indent="  ") for line in (where, *asker_lines.lines(info), *asked)]
-    shown = [flow.wrapped(where, width, indent="  "), *approvals.lines(info, rows=0, width=width), "  arguments:"]
-    shown += [flow.wrapped(f"    {line}", width, indent="      ") for line in approvals.arguments(info.arguments)]
+        asked = (line for question in info.questions for line in questions.render_prompt(question))
+        return [flow.wrap_text(line, width, indent="  ") for line in (where, *asker_lines.render_asker(info), *asked)]
+    shown = [
+        flow.wrap_text(where, width, indent="  "),
+        *approvals.render_approval(info, rows=0, width=width),
+        "  arguments:",
+    ]
+    shown += [
+        flow.wrap_text(f"    {line}", width, indent="      ") for line in approvals.render_arguments(info.arguments)
+    ]
     rules = (("--always", info.rule), ("--always --any", info.whole_rule))
     told = [f"  {flags} would write: {sanitize.exact_line(rule)}" for flags, rule in rules if rule]
-    told += [f"  {line}" for line in approvals.once_only(info)]
-    return shown + [flow.wrapped(line, width, indent="    ") for line in told]
+    told += [f"  {line}" for line in approvals.explain_once_only(info)]
+    return shown + [flow.wrap_text(line, width, indent="    ") for line in told]

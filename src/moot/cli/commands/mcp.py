@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from moot.cli import exits, output
-from moot.cli.connect import ask_daemon, paths
+from moot.cli.connect import find_paths, send_request
 from moot.cli.render import sanitize
 from moot.cli.setup import mcp_edit, mcp_paths
 from moot.cli.setup.config_edit import write_config
@@ -50,38 +50,38 @@ def add(name: str, command: tuple[str, ...], **options: Any) -> int:
     sandbox, without a network and with a folder of its own, unless you say otherwise. The folder of a script among its
     words is lent to it to read. Exits with 69 when it was added and cannot be used yet.
     """
-    text = mcp_edit.read(paths().config)
-    table, lent = mcp_paths.with_scripts(_table(command, options), _surroundings(text))
-    _demand_good(name, table)
-    if options["replace"] and mcp_edit.table(text, name):
-        text = mcp_edit.without_server(text, name)
-    write_config(paths().config, mcp_edit.with_server(text, name, table))
+    text = mcp_edit.read_config(find_paths().config)
+    table, lent = mcp_paths.add_script_folders(_build_table(command, options), _read_surroundings(text))
+    _require_valid(name, table)
+    if options["replace"] and mcp_edit.find_server(text, name):
+        text = mcp_edit.remove_server(text, name)
+    write_config(find_paths().config, mcp_edit.add_server(text, name, table))
     told = _reload()
-    info, problem = (None, None) if options["no_test"] else _tried(name)
-    said = [f"Added {name} to {paths().config}."]
+    info, problem = (None, None) if options["no_test"] else _try_server(name)
+    said = [f"Added {name} to {find_paths().config}."]
     said += [
         f"readable: {sanitize.line(folder)} (the folder of {sanitize.line(script)})" for folder, script in lent.items()
     ]
-    said += [_offered(info)] if info is not None and problem is None else []
+    said += [_render_offer(info)] if info is not None and problem is None else []
     said += [f"`moot mcp test {name}` shows its tools."] if options["no_test"] else []
-    data = {"name": name, "config": str(paths().config), "reloaded": told, "readable": table.get("readable", [])}
-    data |= {"server": _shape(info) if info is not None else None}
+    data = {"name": name, "config": str(find_paths().config), "reloaded": told, "readable": table.get("readable", [])}
+    data |= {"server": _server_data(info) if info is not None else None}
     output.emit(data, render=lambda _: "\n".join(said), error=problem)
     if problem is not None and not output.wants_json():
-        output.complain(problem)
-    return int(exits.for_error(problem) if problem is not None else exits.Exit.OK)
+        output.print_error(problem)
+    return int(exits.exit_for_error(problem) if problem is not None else exits.Exit.OK)
 
 
-def _table(command: tuple[str, ...], options: dict[str, Any]) -> dict[str, Any]:
+def _build_table(command: tuple[str, ...], options: dict[str, Any]) -> dict[str, Any]:
     table: dict[str, Any] = {"command": command[0], "args": list(command[1:])} if command else {}
     table |= {key: value for key, value in options.items() if key in ("url", "cwd", "safety") and value}
     table |= {"network": True} if options["network"] else {}
     table |= {"sandbox": "off"} if options["no_sandbox"] else {}
     table |= {"readable": list(options["readable"])} if options["readable"] else {}
-    return table | {key: _pairs(options[key]) for key in ("env", "headers") if options[key]}
+    return table | {key: _parse_pairs(options[key]) for key in ("env", "headers") if options[key]}
 
 
-def _demand_good(name: str, table: dict[str, Any]) -> None:
+def _require_valid(name: str, table: dict[str, Any]) -> None:
     plain = {
         key: tuple(value) if isinstance(value, list) else value
         for key, value in table.items()
@@ -92,33 +92,35 @@ def _demand_good(name: str, table: dict[str, Any]) -> None:
         raise BadRequest("; ".join(reason for _, reason in problems), fix="`moot mcp add --help` shows how it is done.")
 
 
-def _surroundings(text: str) -> mcp_paths.Surroundings:
-    sandbox = mcp_edit.parsed(text).get("sandbox", {})
-    return mcp_paths.Surroundings(sandbox=sandbox if isinstance(sandbox, dict) else {}, own=paths().own)
+def _read_surroundings(text: str) -> mcp_paths.Surroundings:
+    sandbox = mcp_edit.parse_config(text).get("sandbox", {})
+    return mcp_paths.Surroundings(sandbox=sandbox if isinstance(sandbox, dict) else {}, own=find_paths().own)
 
 
-def _tried(name: str) -> tuple[pb.McpServerInfo | None, MootError | None]:
+def _try_server(name: str) -> tuple[pb.McpServerInfo | None, MootError | None]:
     """What a server offers, and why it cannot be used."""
     try:
         with output.progress(f"Asking {sanitize.line(name)}"):
-            (info,) = _ask(pb.ListMcpMsg(name=name, connect=True))
+            (info,) = _send_request(pb.ListMcpMsg(name=name, connect=True))
     except MootError as error:
         return None, error
-    return info, unusable(info) if info.problem else None
+    return info, unusable_error(info) if info.problem else None
 
 
-def unusable(info: pb.McpServerInfo) -> Unavailable:
+def unusable_error(info: pb.McpServerInfo) -> Unavailable:
     """Why a server cannot be used, with the way out."""
-    return Unavailable(f"{info.name} cannot be used: {info.problem}", fix=mending(info))
+    return Unavailable(f"{info.name} cannot be used: {info.problem}", fix=suggest_fix(info))
 
 
-def mending(info: pb.McpServerInfo) -> str:
+def suggest_fix(info: pb.McpServerInfo) -> str:
     """What to do about a server that cannot be used, as its table is written now."""
-    text = mcp_edit.read(paths().config)
-    return mcp_paths.mending(info.name, mcp_edit.table(text, info.name), info.problem, _surroundings(text))
+    text = mcp_edit.read_config(find_paths().config)
+    return mcp_paths.suggest_fix(
+        info.name, mcp_edit.find_server(text, info.name), info.problem, _read_surroundings(text)
+    )
 
 
-def _offered(info: pb.McpServerInfo) -> str:
+def _render_offer(info: pb.McpServerInfo) -> str:
     names = [tool.name for tool in info.tools if tool.state == "ready"]
     waiting = len(info.tools) - len(names)
     said = (
@@ -133,16 +135,19 @@ def _offered(info: pb.McpServerInfo) -> str:
 @output.json_option
 def list_servers() -> None:
     """List the servers and how many tools of each can be used."""
-    found = _ask(pb.ListMcpMsg())
+    found = _send_request(pb.ListMcpMsg())
 
     def render(_: Any) -> str:
-        rows = [[info.name, _state(info), _count(info), info.sandbox or "remote", info.target] for info in found]
+        rows = [
+            [info.name, _render_state(info), _render_count(info), info.sandbox or "remote", info.target]
+            for info in found
+        ]
         return (
-            output.table(["NAME", "STATE", "TOOLS", "HELD BY", "TARGET"], rows)
+            output.render_table(["NAME", "STATE", "TOOLS", "HELD BY", "TARGET"], rows)
             or "No MCP server yet; see `moot mcp add`."
         )
 
-    output.emit([_shape(info) for info in found], render=render)
+    output.emit([_server_data(info) for info in found], render=render)
 
 
 @mcp.command()
@@ -150,7 +155,7 @@ def list_servers() -> None:
 @output.json_option
 def rm(name: str) -> None:
     """Take the server NAME out of the configuration and stop it."""
-    write_config(paths().config, mcp_edit.without_server(mcp_edit.read(paths().config), name))
+    write_config(find_paths().config, mcp_edit.remove_server(mcp_edit.read_config(find_paths().config), name))
     told = _reload()
     output.emit({"name": name, "removed": True, "reloaded": told}, render=lambda _: f"Removed {sanitize.line(name)}.")
 
@@ -160,15 +165,18 @@ def rm(name: str) -> None:
 @output.json_option
 def test(name: str) -> None:
     """Connect to the server NAME now and show its tools, changed ones too."""
-    info, problem = _tried(name)
+    info, problem = _try_server(name)
     if info is None or problem is not None:
         raise problem or Unavailable(f"{name} did not answer")
 
     def render(_: Any) -> str:
-        rows = [[tool.name, tool.state, tool.safety, _what(tool)] for tool in info.tools]
-        return output.table(["TOOL", "STATE", "SAFETY", "WHAT"], rows) or f"{sanitize.line(info.name)} offers no tools."
+        rows = [[tool.name, tool.state, tool.safety, _render_tool(tool)] for tool in info.tools]
+        return (
+            output.render_table(["TOOL", "STATE", "SAFETY", "WHAT"], rows)
+            or f"{sanitize.line(info.name)} offers no tools."
+        )
 
-    output.emit(_shape(info), render=render)
+    output.emit(_server_data(info), render=render)
 
 
 @mcp.command()
@@ -178,26 +186,26 @@ def test(name: str) -> None:
 def approve(name: str, tool: str) -> None:
     """Agree to what changed in the tools of NAME, or in TOOL alone. Look at it first with `moot mcp test`."""
     request = pb.ApproveMcpMsg(name=name, tool=tool)
-    agreed = list(ask_daemon(pb.ClientMessage(approve_mcp=request)).mcp_approved.tools)
+    agreed = list(send_request(pb.ClientMessage(approve_mcp=request)).mcp_approved.tools)
     output.emit(
         {"name": name, "approved": agreed},
         render=lambda _: f"Approved: {sanitize.line(', '.join(agreed))}." if agreed else "Nothing has changed.",
     )
 
 
-def _ask(request: pb.ListMcpMsg) -> list[pb.McpServerInfo]:
-    return list(ask_daemon(pb.ClientMessage(list_mcp=request)).mcp_list.servers)
+def _send_request(request: pb.ListMcpMsg) -> list[pb.McpServerInfo]:
+    return list(send_request(pb.ClientMessage(list_mcp=request)).mcp_list.servers)
 
 
 def _reload() -> bool:
     """Let a daemon that runs know; one that does not reads the file when it starts."""
     with suppress(Unreachable):
-        ask_daemon(pb.ClientMessage(reload=pb.ReloadMsg()), start=False)
+        send_request(pb.ClientMessage(reload=pb.ReloadMsg()), start=False)
         return True
     return False
 
 
-def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
+def _parse_pairs(texts: tuple[str, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -213,23 +221,23 @@ def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _state(info: pb.McpServerInfo) -> str:
+def _render_state(info: pb.McpServerInfo) -> str:
     if not info.enabled:
         return "off"
     changed = any(tool.state == "changed" for tool in info.tools)
     return info.problem or ("changed, see `moot mcp test`" if changed else "ready" if info.tools else "not asked yet")
 
 
-def _what(tool: pb.McpToolInfo) -> str:
+def _render_tool(tool: pb.McpToolInfo) -> str:
     """What a tool says of itself is what there is to agree to, so it is shown beside why it is off."""
     return f"({tool.reason}) {tool.description}" if tool.reason else tool.description
 
 
-def _count(info: pb.McpServerInfo) -> str:
+def _render_count(info: pb.McpServerInfo) -> str:
     return f"{sum(tool.state == 'ready' for tool in info.tools)} of {len(info.tools)}"
 
 
-def _shape(info: pb.McpServerInfo) -> dict[str, Any]:
+def _server_data(info: pb.McpServerInfo) -> dict[str, Any]:
     return {
         "name": info.name,
         "target": info.target,

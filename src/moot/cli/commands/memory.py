@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from moot.cli import output
-from moot.cli.connect import ask_daemon, call, utf8
-from moot.cli.options import conversation, sender_option
-from moot.cli.render import calls, colours, group_background, plain_data, sanitize
+from moot.cli.connect import require_utf8, run_connected, send_request
+from moot.cli.options import conversation_arguments, sender_option
+from moot.cli.render import calls, colours, group_background, numbers, plain_data, sanitize
 from moot.client.connection import Connection
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
@@ -23,21 +23,21 @@ _PAGE = 1_000
 _Listed = dict[tuple[str, str], pb.ConversationInfo]
 
 
-def when(timestamp: float) -> str:
+def format_time(timestamp: float) -> str:
     return datetime.fromtimestamp(timestamp).astimezone().strftime("%Y-%m-%d %H:%M") if timestamp else ""
 
 
-def speaker(entry: pb.HistoryMessage, primary: str, asker: str = colours.USER) -> str:
+def speaker_name(entry: pb.HistoryMessage, primary: str, asker: str = colours.USER) -> str:
     """Who said it; what came in is the asker's, unless an agent wrote it."""
     return entry.agent or (asker if entry.role == "user" else primary)
 
 
-def transcript(messages: Sequence[pb.HistoryMessage], primary: str, *, asker: str = colours.USER) -> str:
+def render_transcript(messages: Sequence[pb.HistoryMessage], primary: str, *, asker: str = colours.USER) -> str:
     """Messages for a person to read: who said what, tools on one line each, how a turn ended if not well."""
     blocks: list[str] = []
     for entry in messages:
         if entry.role == "tool":
-            failed, came = calls.came(entry.content, _TOOL_COLUMNS, is_error=entry.is_error)
+            failed, came = calls.render_result(entry.content, _TOOL_COLUMNS, is_error=entry.is_error)
             whose = f" (words from {sanitize.line(entry.taint)})" if entry.taint else ""
             mark = output.paint(failed, fg="red") if failed else output.paint("→", dim=True)
             blocks.append(f"  {mark} {output.paint(f'{came}{whose}', dim=True)}")
@@ -45,12 +45,12 @@ def transcript(messages: Sequence[pb.HistoryMessage], primary: str, *, asker: st
         if entry.role == "user" and blocks:
             blocks.append("")
         if entry.content or entry.role == "user":
-            name = speaker(entry, primary, asker)
+            name = speaker_name(entry, primary, asker)
             is_guest = entry.role != "user" and entry.agent not in ("", primary)
             guest = output.paint(" (guest)", dim=True) if is_guest else ""
-            head = output.paint(sanitize.line(name), fg=colours.colour(name, primary), bold=True) + guest
+            head = output.paint(sanitize.line(name), fg=colours.name_colour(name, primary), bold=True) + guest
             blocks.append(f"{head} › {sanitize.clean(entry.content).rstrip()}")
-        blocks += [output.paint(f"  ⚒ {calls.said(call, _TOOL_COLUMNS)}", dim=True) for call in entry.tool_calls]
+        blocks += [output.paint(f"  ⚒ {calls.render_call(call, _TOOL_COLUMNS)}", dim=True) for call in entry.tool_calls]
         if entry.outcome not in ("", "completed"):
             note = f"{entry.outcome}: {entry.error}" if entry.error else entry.outcome
             blocks.append(output.paint(f"  ({sanitize.line(note)})", fg="red"))
@@ -58,25 +58,25 @@ def transcript(messages: Sequence[pb.HistoryMessage], primary: str, *, asker: st
 
 
 @click.command()
-@conversation
+@conversation_arguments
 @click.option("--all", "everything", is_flag=True, help="Also what has been archived.")
 @click.option("-n", "last", type=click.IntRange(min=1), help="Only the last N messages.")
 @output.json_option
 def history(agent: str, sender: str, everything: bool, last: int | None) -> None:
     """Show the conversation with AGENT."""
     request = pb.GetHistoryMsg(agent=agent, sender=sender, all=everything, newest=last or 0)
-    answer = ask_daemon(pb.ClientMessage(get_history=request)).history
+    answer = send_request(pb.ClientMessage(get_history=request)).history
     messages = list(answer.messages)
     while answer.next_seq:
         request.first_seq = answer.next_seq
-        answer = ask_daemon(pb.ClientMessage(get_history=request)).history
+        answer = send_request(pb.ClientMessage(get_history=request)).history
         messages.extend(answer.messages)
 
     def render(_: Any) -> str:
         parts = [output.paint(sanitize.line(answer.title), bold=True)] if answer.title else []
         if answer.summary and not everything:
             parts.append(output.paint(f"── archived: {sanitize.line(answer.summary_title)} ──", dim=True))
-        parts.append(transcript(messages, agent))
+        parts.append(render_transcript(messages, agent))
         parts += [output.paint(f"(waiting) {sanitize.line(text)}", dim=True) for text in answer.queued]
         return "\n".join(part for part in parts if part) or "Nothing has been said yet."
 
@@ -115,7 +115,7 @@ def list_conversations(agent: str, sender: str, everything: bool) -> None:
 
 def _list_conversations(agent: str, sender: str, everything: bool) -> None:
     request = pb.ListConversationsMsg(agent=agent, sender=sender, all=everything, limit=_PAGE)
-    listed = call(lambda connection: _every_conversation(connection, request))
+    listed = run_connected(lambda connection: _fetch_all_conversations(connection, request))
     found = sorted(listed, key=lambda info: info.updated_at, reverse=True)
 
     def render(_: Any) -> str:
@@ -125,26 +125,28 @@ def _list_conversations(agent: str, sender: str, everything: bool) -> None:
                 info.sender,
                 str(info.message_count),
                 str(info.archives),
-                "running" if info.running else when(info.updated_at),
+                "running" if info.running else format_time(info.updated_at),
                 info.taint,
                 info.title,
             ]
-            for info in (found if everything else group_background.conversations(found))
+            for info in (found if everything else group_background.group_conversations(found))
         ]
         headers = ["AGENT", "SENDER", "MESSAGES", "ARCHIVES", "LAST", "OUTSIDE", "TITLE"]
-        return output.table(headers, rows) or 'No conversation yet. Start one: moot ask moot "Hello"'
+        return output.render_table(headers, rows) or 'No conversation yet. Start one: moot ask moot "Hello"'
 
     output.emit([plain_data.conversation(info) for info in found], render=render)
 
 
-async def _every_conversation(connection: Connection, request: pb.ListConversationsMsg) -> list[pb.ConversationInfo]:
+async def _fetch_all_conversations(
+    connection: Connection, request: pb.ListConversationsMsg
+) -> list[pb.ConversationInfo]:
     """All pages of the list. What is used while they are read moves to the front, which is looked at again."""
     found: _Listed = {}
-    async with aclosing(_pages(connection, request)) as pages:
+    async with aclosing(_fetch_pages(connection, request)) as pages:
         async for page in pages:
             found |= page
     if len(found) > request.limit:
-        async with aclosing(_pages(connection, request)) as pages:
+        async with aclosing(_fetch_pages(connection, request)) as pages:
             async for page in pages:
                 if all(found.get(key) == info for key, info in page.items()):
                     break
@@ -152,7 +154,7 @@ async def _every_conversation(connection: Connection, request: pb.ListConversati
     return list(found.values())
 
 
-async def _pages(connection: Connection, request: pb.ListConversationsMsg) -> AsyncGenerator[_Listed, None]:
+async def _fetch_pages(connection: Connection, request: pb.ListConversationsMsg) -> AsyncGenerator[_Listed, None]:
     asked = pb.ClientMessage(list_conversations=request)
     while True:
         answer = (await connection.request(asked)).conversation_list
@@ -163,7 +165,7 @@ async def _pages(connection: Connection, request: pb.ListConversationsMsg) -> As
 
 
 @click.command()
-@conversation
+@conversation_arguments
 @click.argument("number", type=click.IntRange(min=1), required=False)
 @output.json_option
 def archives(agent: str, sender: str, number: int | None) -> None:
@@ -172,48 +174,48 @@ def archives(agent: str, sender: str, number: int | None) -> None:
         _show_archive(agent, sender, number)
         return
     request = pb.ListArchivesMsg(agent=agent, sender=sender)
-    found = ask_daemon(pb.ClientMessage(list_archives=request)).archive_list.archives
+    found = send_request(pb.ClientMessage(list_archives=request)).archive_list.archives
 
     def render(_: Any) -> str:
         rows = [
-            [str(info.number), when(info.archived_at), f"{info.first_seq}–{info.last_seq}", info.title]
+            [str(info.number), format_time(info.archived_at), f"{info.first_seq}–{info.last_seq}", info.title]
             for info in found
         ]
-        return output.table(["NUMBER", "ARCHIVED", "MESSAGES", "TITLE"], rows) or "No archive yet."
+        return output.render_table(["NUMBER", "ARCHIVED", "MESSAGES", "TITLE"], rows) or "No archive yet."
 
     output.emit([plain_data.archive(info) for info in found], render=render)
 
 
 def _show_archive(agent: str, sender: str, number: int) -> None:
     request = pb.GetArchiveMsg(agent=agent, sender=sender, number=number)
-    info = ask_daemon(pb.ClientMessage(get_archive=request)).archive
+    info = send_request(pb.ClientMessage(get_archive=request)).archive
     while info.next_seq:
         request.first_seq = info.next_seq
-        more = ask_daemon(pb.ClientMessage(get_archive=request)).archive
+        more = send_request(pb.ClientMessage(get_archive=request)).archive
         info.messages.extend(more.messages)
         info.next_seq = more.next_seq
-    output.emit(plain_data.archive(info), render=lambda _: _archive_text(info, agent))
+    output.emit(plain_data.archive(info), render=lambda _: _render_archive(info, agent))
 
 
-def _archive_text(info: pb.ArchiveInfo, agent: str) -> str:
+def _render_archive(info: pb.ArchiveInfo, agent: str) -> str:
     head = output.paint(f"Archive {info.number}: {sanitize.line(info.title)}", bold=True)
     summary = output.paint(sanitize.clean(info.summary), dim=True)
-    return "\n".join(part for part in (head, summary, transcript(info.messages, agent)) if part)
+    return "\n".join(part for part in (head, summary, render_transcript(info.messages, agent)) if part)
 
 
 @click.command()
-@conversation
+@conversation_arguments
 @click.argument("query")
 @click.option("-n", "limit", type=click.IntRange(1, 100), default=5, show_default=True, help="At most N archives.")
 @output.json_option
 def recall(agent: str, sender: str, query: str, limit: int) -> None:
     """Search the archives of the conversation with AGENT for QUERY."""
-    request = pb.RecallMsg(agent=agent, sender=sender, query=utf8(query), limit=limit)
-    found = ask_daemon(pb.ClientMessage(recall=request)).recalled.archives
+    request = pb.RecallMsg(agent=agent, sender=sender, query=require_utf8(query), limit=limit)
+    found = send_request(pb.ClientMessage(recall=request)).recalled.archives
     output.emit(
         [plain_data.archive(info) for info in found],
         render=lambda _: (
-            "\n\n".join(_archive_text(info, agent) for info in found) or "Nothing like it in the archives."
+            "\n\n".join(_render_archive(info, agent) for info in found) or "Nothing like it in the archives."
         ),
     )
 
@@ -229,34 +231,34 @@ def usage(agent: str, sender: str, everything: bool) -> None:
     What teammates used stands below the conversation they worked for, and what background runs used on one line for
     each agent. With --json each stands by itself.
     """
-    found = ask_daemon(pb.ClientMessage(get_usage=pb.GetUsageMsg(agent=agent, sender=sender))).usage.usage
+    found = send_request(pb.ClientMessage(get_usage=pb.GetUsageMsg(agent=agent, sender=sender))).usage.usage
     if agent and not found:
-        _demand_conversation(agent, sender)
+        _require_conversation(agent, sender)
 
     def render(_: Any) -> str:
-        shown = found if everything else group_background.usage(found)
+        shown = found if everything else group_background.group_usage(found)
         rows = [
             [
                 f"└ {info.agent}" if info.root_agent else info.agent,
                 info.sender,
                 info.model or "no model",
                 str(info.runs),
-                colours.count(info.prompt),
-                colours.count(info.completion),
-                colours.cost(info.cost),
+                numbers.format_count(info.prompt),
+                numbers.format_count(info.completion),
+                numbers.format_cost(info.cost),
             ]
             for info in sorted(shown, key=lambda each: (each.root_agent or each.agent, each.sender, each.root_agent))
         ]
         headers = ["AGENT", "SENDER", "MODEL", "RUNS", "PROMPT", "COMPLETION", "COST"]
-        return output.table(headers, rows) or "Nothing has been used yet."
+        return output.render_table(headers, rows) or "Nothing has been used yet."
 
     output.emit([plain_data.spend(info) for info in found], render=render)
 
 
-def _demand_conversation(agent: str, sender: str) -> None:
+def _require_conversation(agent: str, sender: str) -> None:
     """Raise unless there is a conversation with the agent; one that has used nothing yet is fine."""
     request = pb.ListConversationsMsg(agent=agent, sender=sender, limit=1)
-    if not ask_daemon(pb.ClientMessage(list_conversations=request)).conversation_list.conversations:
+    if not send_request(pb.ClientMessage(list_conversations=request)).conversation_list.conversations:
         raise NotFound(
             f"there is no conversation with {sanitize.line(agent)}"
             + (f" as {sanitize.line(sender)}" if sender else ""),

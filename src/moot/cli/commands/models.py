@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from moot.cli import output
-from moot.cli.connect import ask_daemon, paths
+from moot.cli.connect import find_paths, send_request
 from moot.cli.follow import tool_notices
 from moot.cli.render import plain_data, sanitize
 from moot.daemon.paths import make_folder
@@ -32,7 +32,7 @@ def list_models() -> None:
 
 
 def _list() -> None:
-    found = ask_daemon(pb.ClientMessage(list_models=pb.ListModelsMsg())).model_list.models
+    found = send_request(pb.ClientMessage(list_models=pb.ListModelsMsg())).model_list.models
 
     def render(_: Any) -> str:
         rows = [
@@ -46,15 +46,19 @@ def _list() -> None:
             ]
             for info in found
         ]
-        return output.table(["NAME", "PROVIDER", "MODEL", "WINDOW", "TOOLS", "STATE"], rows)
+        return output.render_table(["NAME", "PROVIDER", "MODEL", "WINDOW", "TOOLS", "STATE"], rows)
 
-    output.emit([_shape(info) for info in found], render=render)
+    output.emit([_model_data(info) for info in found], render=render)
     if not output.wants_json():
-        for info in filter(tool_notices.left_out, found):
-            output.note(output.folded(f"{tool_notices.left_out(info)} {tool_notices.wider(info)}"))
+        for info in filter(tool_notices.render_left_out_tools, found):
+            output.print_note(
+                output.wrap_prose(
+                    f"{tool_notices.render_left_out_tools(info)} {tool_notices.render_wider_window(info)}"
+                )
+            )
 
 
-def _shape(info: pb.ModelInfo) -> dict[str, Any]:
+def _model_data(info: pb.ModelInfo) -> dict[str, Any]:
     return {
         "name": info.name,
         "provider": info.provider,
@@ -80,16 +84,15 @@ def pull(name: str | None) -> None:
     if name is None:
         name = next(iter(MODELS))
         others = ", ".join(f"`moot models pull {other}`" for other in MODELS if other != name)
-        output.note(f"No model was named: pulling {name}. There is also {others}.")
-    file = fetch(name, paths().models)
+        output.print_note(f"No model was named: pulling {name}. There is also {others}.")
+    file = pull_model(name, find_paths().models)
     data = {"name": name, "path": str(file), "bytes": file.stat().st_size}
     output.emit(data, render=lambda _: f"{MODELS[name].title} is at {file}.")
 
 
-def fetch(name: str, folder: Path) -> Path:
+def pull_model(name: str, folder: Path) -> Path:
     """Pull a model with its progress on stderr."""
-    from moot.models.pull import PullProgress  # noqa: PLC0415 - zip, hash and subprocess, for this command alone
-    from moot.models.pull import pull as pull_model  # noqa: PLC0415
+    from moot.models.pull import PullProgress, pull  # noqa: PLC0415 - zip, hash and subprocess, for this command alone
 
     make_folder(folder)
     with output.progress(f"Looking for {MODELS[name].title}") as bar:
@@ -99,7 +102,7 @@ def fetch(name: str, folder: Path) -> Path:
             verb = "Checking" if step.stage == "check" else "Pulling"
             bar.update(f"{verb} {MODELS[name].title}: {percent} % of {step.total_bytes // 1_000_000} MB")
 
-        return pull_model(name, folder, show)
+        return pull(name, folder, show)
 
 
 @models.command()
@@ -108,7 +111,7 @@ def fetch(name: str, folder: Path) -> Path:
 def test(name: str) -> None:
     """Make one real completion with model NAME, or with the default one."""
     with output.progress(f"Asking {sanitize.line(name) or 'the default model'}"):
-        tested = ask_daemon(pb.ClientMessage(test_model=pb.TestModelMsg(name=name))).model_tested
+        tested = send_request(pb.ClientMessage(test_model=pb.TestModelMsg(name=name))).model_tested
     data = {
         "name": tested.name,
         "content": tested.content,

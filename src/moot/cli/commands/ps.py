@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from moot.cli import output
-from moot.cli.connect import call, daemon_client
+from moot.cli.connect import daemon_client, run_connected
 from moot.cli.render import job_lines, plain_data, run_lines
 from moot.client.connection import Connection
 from moot.domain.errors import BadRequest
@@ -43,36 +43,38 @@ def ps(everything: bool, last: int | None, tree: bool, watch: bool) -> None:
     """
     message = pb.ListRunsMsg(all=everything or last is not None, limit=last or 0)
     if watch:
-        if output.wants_json() or not output.interactive(sys.stdout):
+        if output.wants_json() or not output.is_interactive(sys.stdout):
             raise BadRequest("--watch draws on a terminal", fix="Leave it out; `moot events` tells what happens.")
         asyncio.run(_watch(message))
         return
-    answer, jobs = call(lambda connection: _look(connection, message))
+    answer, jobs = run_connected(lambda connection: _fetch_runs(connection, message))
     infos = list(answer.runs)
-    data = _nested(infos) if tree else [plain_data.run(info) for info in infos]
-    output.emit([*data, *map(plain_data.job, jobs)], render=lambda _: _picture(infos, jobs, nested=tree))
+    data = _build_trees(infos) if tree else [plain_data.run(info) for info in infos]
+    output.emit([*data, *map(plain_data.job, jobs)], render=lambda _: _render_runs(infos, jobs, nested=tree))
     if answer.more and not output.wants_json():
-        output.note("Older ones are not shown; --limit N shows more of them.")
+        output.print_note("Older ones are not shown; --limit N shows more of them.")
 
 
-async def _look(connection: Connection, message: pb.ListRunsMsg) -> tuple[pb.RunList, list[pb.JobInfo]]:
+async def _fetch_runs(connection: Connection, message: pb.ListRunsMsg) -> tuple[pb.RunList, list[pb.JobInfo]]:
     runs = (await connection.request(pb.ClientMessage(list_runs=message))).run_list
     jobs = (await connection.request(pb.ClientMessage(list_jobs=pb.ListJobsMsg()))).job_list.jobs
     return runs, list(jobs)
 
 
-def _picture(infos: list[pb.RunInfo], jobs: list[pb.JobInfo], *, nested: bool) -> str:
+def _render_runs(infos: list[pb.RunInfo], jobs: list[pb.JobInfo], *, nested: bool) -> str:
     width = output.terminal_width()
     if not infos and not jobs:
         return 'Nothing is running. Start something: moot run --bg "TASK"'
     if not width:
-        return run_lines.table(infos, list(map(job_lines.row, jobs)))
-    rows = [*run_lines.Tree(infos, width, nested=nested).rows(), "", run_lines.summary(infos)] if infos else []
-    beside = job_lines.lines(jobs, width)
+        return run_lines.render_table(infos, list(map(job_lines.job_row, jobs)))
+    rows = (
+        [*run_lines.RunTree(infos, width, nested=nested).rows(), "", run_lines.render_summary(infos)] if infos else []
+    )
+    beside = job_lines.render_jobs(jobs, width)
     return "\n".join([*rows, *([""] if rows and beside else []), *beside])
 
 
-def _nested(infos: list[pb.RunInfo]) -> list[dict[str, Any]]:
+def _build_trees(infos: list[pb.RunInfo]) -> list[dict[str, Any]]:
     """The runs as a document of trees: those a run spawned are its `children`."""
     found = {info.run_id: plain_data.run(info) | {"children": []} for info in infos}
     tops: list[dict[str, Any]] = []
@@ -87,20 +89,20 @@ async def _watch(message: pb.ListRunsMsg) -> None:
         output.write(_ENTER)
         try:
             while True:
-                output.write(await _screen(connection, message))
+                output.write(await _render_screen(connection, message))
                 await asyncio.sleep(_REDRAW_SECONDS)
         finally:
             output.write(_LEAVE)
 
 
-async def _screen(connection: Connection, message: pb.ListRunsMsg) -> str:
-    answer, jobs = await _look(connection, message)
+async def _render_screen(connection: Connection, message: pb.ListRunsMsg) -> str:
+    answer, jobs = await _fetch_runs(connection, message)
     infos = list(answer.runs)
     columns, lines = os.get_terminal_size(sys.stdout.fileno())
-    rows = run_lines.Tree(infos, columns, nested=True).rows()
-    beside = [row for line in job_lines.lines(jobs, columns) for row in line.split("\n")]
+    rows = run_lines.RunTree(infos, columns, nested=True).rows()
+    beside = [row for line in job_lines.render_jobs(jobs, columns) for row in line.split("\n")]
     rows = [*rows, *([""] if rows and beside else []), *beside] or ["Nothing is running."]
-    head = [run_lines.summary(infos) or " ", ""]
+    head = [run_lines.render_summary(infos) or " ", ""]
     room = max(1, lines - len(head) - 1)
     if len(rows) > room:
         rows = [*rows[: room - 1], output.paint(f"… {len(rows) - room + 1} more rows", dim=True)]

@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from moot.cli import output
-from moot.cli.commands.memory import when
-from moot.cli.connect import ask_daemon
+from moot.cli.commands.memory import format_time
+from moot.cli.connect import send_request
 from moot.cli.render import flow, plain_data, sanitize
 from moot.wire import moot_pb2 as pb
 
@@ -29,30 +29,33 @@ def list_rules() -> None:
 
 
 def _list() -> None:
-    found = ask_daemon(pb.ClientMessage(list_rules=pb.ListRulesMsg())).rule_list.rules
+    found = send_request(pb.ClientMessage(list_rules=pb.ListRulesMsg())).rule_list.rules
 
     def render(_: Any) -> str:
-        if found and (width := output.columns(sys.stdout)):
-            return "\n".join(row for info in found for row in _rows(info, width))
+        if found and (width := output.row_width(sys.stdout)):
+            return "\n".join(row for info in found for row in _render_rule(info, width))
         rows = [
-            [str(info.number), when(info.created_at), info.created_by, sanitize.exact_line(info.text)] for info in found
+            [str(info.number), format_time(info.created_at), info.created_by, sanitize.exact_line(info.text)]
+            for info in found
         ]
-        return output.table(["NUMBER", "MADE", "BY", "RULE"], rows) or "No rule yet: every approval is asked for."
+        return (
+            output.render_table(["NUMBER", "MADE", "BY", "RULE"], rows) or "No rule yet: every approval is asked for."
+        )
 
     output.emit([plain_data.rule(info) for info in found], render=render)
 
 
-def _rows(info: pb.RuleInfo, width: int) -> list[str]:
+def _render_rule(info: pb.RuleInfo, width: int) -> list[str]:
     """A rule at a terminal: all of it, however long, whose it is, and when it was made."""
     head = f"{info.number:>2}  "
     whose = f"{sanitize.line(info.agent)} with {sanitize.line(info.sender)}"
     alone = " in this run alone" if info.run else ""
-    made = f"for {whose}{alone} · made {when(info.created_at)} by {sanitize.line(info.created_by)}"
+    made = f"for {whose}{alone} · made {format_time(info.created_at)} by {sanitize.line(info.created_by)}"
     under = " " * len(head)
     # Whose it is stands below, also for one that only names a run.
     text = sanitize.exact_line(info.text).removesuffix(f" for {whose}")
-    text = flow.wrapped(head + text, width, indent=under)
-    return [text, output.paint(flow.wrapped(under + made, width, indent=under), dim=True)]
+    text = flow.wrap_text(head + text, width, indent=under)
+    return [text, output.paint(flow.wrap_text(under + made, width, indent=under), dim=True)]
 
 
 @rules.command("rm")
@@ -60,5 +63,5 @@ def _rows(info: pb.RuleInfo, width: int) -> list[str]:
 @output.json_option
 def remove(number: int) -> None:
     """Take back rule NUMBER; from the next call on it is asked again."""
-    ask_daemon(pb.ClientMessage(delete_rule=pb.DeleteRuleMsg(number=number)))
+    send_request(pb.ClientMessage(delete_rule=pb.DeleteRuleMsg(number=number)))
     output.emit({"number": number, "removed": True}, render=lambda _: f"Rule {number} is gone.")

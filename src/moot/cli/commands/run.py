@@ -10,14 +10,14 @@ from uuid import uuid4
 import click
 
 from moot.cli import output
-from moot.cli.commands.ask import limit, with_piped, working_folder
-from moot.cli.connect import daemon_client, utf8
+from moot.cli.commands.ask import append_piped, limit_option, working_folder
+from moot.cli.connect import daemon_client, require_utf8
 from moot.cli.exits import Exit
 from moot.cli.follow import tool_notices
-from moot.cli.follow.follow_run import Following, Target
+from moot.cli.follow.follow_run import RunFollower, Target
 from moot.cli.options import sender_option
 from moot.cli.render import plain_data, sanitize
-from moot.cli.stdin import stdin_text
+from moot.cli.stdin import read_stdin
 from moot.client.connection import Connection
 from moot.client.errors import Unreachable
 from moot.wire import moot_pb2 as pb
@@ -36,15 +36,15 @@ from moot.wire import moot_pb2 as pb
 )
 @click.option("--cwd", default="", metavar="DIR", help="Working directory of the run. Default: yours.")
 @click.option("--message-id", default="", metavar="ID", help="Makes a retry safe: the same ID is one run.")
-@limit("--max-steps", "steps", click.IntRange(min=1), "Model calls it may make.")
-@limit(
+@limit_option("--max-steps", "steps", click.IntRange(min=1), "Model calls it may make.")
+@limit_option(
     "--max-seconds --timeout",
     "seconds",
     click.FloatRange(min=0, min_open=True),
     "Seconds it may work; waiting for you is free.",
 )
-@limit("--max-tokens", "tokens", click.IntRange(min=1), "Tokens it may use.")
-@limit("--max-spend --budget", "spend", click.FloatRange(min=0), "US dollars it may cost.")
+@limit_option("--max-tokens", "tokens", click.IntRange(min=1), "Tokens it may use.")
+@limit_option("--max-spend --budget", "spend", click.FloatRange(min=0), "US dollars it may cost.")
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
 @output.json_option
 def run(text: str | None, background: bool, no_stream: bool, **options: Any) -> int:
@@ -60,13 +60,13 @@ def run(text: str | None, background: bool, no_stream: bool, **options: Any) -> 
     """
     if text is None and sys.stdin.isatty():
         raise click.UsageError("Missing argument 'TEXT'.")
-    content = stdin_text() if text in (None, "-") else with_piped(utf8(str(text)))
-    message = _request(content, **options)
+    content = read_stdin() if text in (None, "-") else append_piped(require_utf8(str(text)))
+    message = _build_request(content, **options)
     streaming = sys.stdout.isatty() and not no_stream and not output.wants_json()
     return asyncio.run(_run(message, background=background, streaming=streaming))
 
 
-def _request(
+def _build_request(
     content: str, *, agent: str, sender: str, tools: Sequence[str], cwd: str, message_id: str, **limits: Any
 ) -> pb.StartRunMsg:
     named = [each.strip() for given in tools for each in given.split(",") if each.strip()]
@@ -82,10 +82,12 @@ async def _run(message: pb.StartRunMsg, *, background: bool, streaming: bool) ->
     async with AsyncExitStack() as connections:
         connection, info = await _start(message, connections)
         if background:
-            without = {"no_tools": True} if await tool_notices.told(connection, info.agent) else {}
+            without = {"no_tools": True} if await tool_notices.warn_missing_tools(connection, info.agent) else {}
             output.emit(plain_data.run(info) | without, render=lambda _: sanitize.line(info.run_id))
             return int(Exit.OK)
-        output.note(output.paint(f"{sanitize.line(info.agent)} works on it as {info.run_id}", sys.stderr, dim=True))
+        output.print_note(
+            output.paint(f"{sanitize.line(info.agent)} works on it as {info.run_id}", sys.stderr, dim=True)
+        )
         target = Target(
             agent=info.root_agent,
             sender=info.root_sender,
@@ -94,7 +96,7 @@ async def _run(message: pb.StartRunMsg, *, background: bool, streaming: bool) ->
             speaker=info.agent,
             shape={"run_id": info.run_id},
         )
-        return await Following(pb.AttachRunMsg(run_id=info.run_id), target, streaming=streaming).on(connection)
+        return await RunFollower(pb.AttachRunMsg(run_id=info.run_id), target, streaming=streaming).on(connection)
 
 
 async def _start(message: pb.StartRunMsg, connections: AsyncExitStack) -> tuple[Connection, pb.RunInfo]:

@@ -10,14 +10,14 @@ from typing import Any
 import click
 
 from moot.cli import exits, output
-from moot.cli.commands.memory import transcript, when
-from moot.cli.connect import ask_daemon, daemon_client
+from moot.cli.commands.memory import format_time, render_transcript
+from moot.cli.connect import daemon_client, send_request
 from moot.cli.exits import Exit
 from moot.cli.follow import open_asks
-from moot.cli.follow.follow_run import Following, RunFailed, Target, Waiting
+from moot.cli.follow.follow_run import RunFailed, RunFollower, Target, WaitingForPerson
 from moot.cli.options import sender_option
-from moot.cli.render import colours, job_lines, plain_data, sanitize
-from moot.cli.render.run_lines import duration, result_went, state, waits_for
+from moot.cli.render import colours, job_lines, numbers, plain_data, sanitize
+from moot.cli.render.run_lines import describe_delivery, describe_state, describe_wait, format_duration
 from moot.cli.render.spinner import Spinner
 from moot.client.connection import Connection, Runnable
 from moot.client.errors import TimedOut
@@ -45,55 +45,57 @@ def is_run(name: str) -> bool:
 @output.json_option
 def show(run_id: str) -> None:
     """Show all that is known of RUN: what it was asked, how it stands, what it used, and what came of it."""
-    info, later = asyncio.run(_found(run_id))
+    info, later = asyncio.run(_fetch_run(run_id))
     extra = {"later": [plain_data.message(entry) for entry in later]} if later else {}
-    output.emit(plain_data.run(info) | extra, render=lambda _: _shown(info, later))
+    output.emit(plain_data.run(info) | extra, render=lambda _: _render_run(info, later))
 
 
-async def _found(run_id: str) -> tuple[pb.RunInfo, list[pb.HistoryMessage]]:
+async def _fetch_run(run_id: str) -> tuple[pb.RunInfo, list[pb.HistoryMessage]]:
     """The run, and what came in after the end of one in the background: reports of those it left at work."""
     async with daemon_client() as connection:
         info = (await connection.request(pb.ClientMessage(get_run=pb.GetRunMsg(run_id=run_id)))).run
         if info.kind != "background" or not info.outcome:
             return info, []
-        messages = await _Logs(info.run_id, "", 0).new(connection)
+        messages = await _LogPrinter(info.run_id, "", 0).new(connection)
         asked = [place for place, entry in enumerate(messages) if entry.role == "user"]
         return info, messages[asked[1] :] if len(asked) > 1 else []
 
 
-def _shown(info: pb.RunInfo, later: Sequence[pb.HistoryMessage]) -> str:
-    told, colour = state(info)
+def _render_run(info: pb.RunInfo, later: Sequence[pb.HistoryMessage]) -> str:
+    told, colour = describe_state(info)
     tools = ", ".join((*info.allowed_tools, *(f"{tool} (granted)" for tool in info.granted_tools)))
     limits = ", ".join(f"{field.name} {value}" for field, value in info.limits.ListFields())
     rows = [
         ("run", f"{info.run_id} ({info.kind})"),
         ("agent", " → ".join((*info.chain, info.agent))),
-        ("for", _for_whom(info)),
+        ("for", _render_conversation(info)),
         ("state", output.paint(told, fg=colour)),
-        ("waits for", waits_for(info)),
-        ("last action", f"{info.last_action}, {duration(info.idle_seconds)} ago" if info.last_action else ""),
-        ("time", duration(info.seconds)),
-        (
-            "used",
-            f"{colours.plural(info.steps, 'step')}, {colours.count(info.tokens)} tokens, {colours.cost(info.cost)}",
-        ),
+        ("waits for", describe_wait(info)),
+        ("last action", f"{info.last_action}, {format_duration(info.idle_seconds)} ago" if info.last_action else ""),
+        ("time", format_duration(info.seconds)),
+        ("used", _render_used(info)),
         ("spawned by", " · ".join(filter(None, (info.parent, info.spawn_reason)))),
         ("tools", tools),
         ("limits", limits),
         ("folder", info.cwd),
-        ("began", when(info.started_at)),
-        ("ended", when(info.ended_at)),
-        ("result", result_went(info)),
+        ("began", format_time(info.started_at)),
+        ("ended", format_time(info.ended_at)),
+        ("result", describe_delivery(info)),
         ("error", info.error),
     ]
     head = [f"{key:12}{value if key == 'state' else sanitize.line(value)}" for key, value in rows if value]
     task = ["", output.paint("task", bold=True), sanitize.clean(info.instruction).rstrip()]
     result = ["", output.paint("result", bold=True), sanitize.clean(info.result).rstrip()] if info.result else []
-    after = ["", output.paint("afterwards", bold=True), transcript(later, info.agent)] if later else []
+    after = ["", output.paint("afterwards", bold=True), render_transcript(later, info.agent)] if later else []
     return "\n".join([*head, *task, *result, *after])
 
 
-def _for_whom(info: pb.RunInfo) -> str:
+def _render_used(info: pb.RunInfo) -> str:
+    steps, tokens = numbers.format_plural(info.steps, "step"), numbers.format_count(info.tokens)
+    return f"{steps}, {tokens} tokens, {numbers.format_cost(info.cost)}"
+
+
+def _render_conversation(info: pb.RunInfo) -> str:
     """The conversation a person is in; that of work in the background is a name nobody needs."""
     if not info.root_sender.startswith(BACKGROUND_SENDER):
         return f"{info.root_agent} ⇄ {info.root_sender}"
@@ -120,11 +122,11 @@ def attach(run: str, sender: str, no_stream: bool) -> int:
 
 async def _attach(name: str, sender: str, *, streaming: bool) -> int:
     async with daemon_client() as connection:
-        message, target = await _joined(connection, name, sender)
-        return await Following(message, target, streaming=streaming).on(connection)
+        message, target = await _join_run(connection, name, sender)
+        return await RunFollower(message, target, streaming=streaming).on(connection)
 
 
-async def _joined(connection: Connection, name: str, sender: str) -> tuple[Runnable, Target]:
+async def _join_run(connection: Connection, name: str, sender: str) -> tuple[Runnable, Target]:
     if not is_run(name):
         return pb.AttachMsg(agent=name, sender=sender), Target(agent=name, sender=sender, stop=None)
     info = (await connection.request(pb.ClientMessage(get_run=pb.GetRunMsg(run_id=name)))).run
@@ -146,10 +148,10 @@ def logs(run: str, sender: str, follow: bool, last: int | None) -> None:
 
     RUN is the id of a run, or the name of an AGENT for your conversation with it.
     """
-    asyncio.run(_Logs(run, sender, last or 0).show(follow=follow))
+    asyncio.run(_LogPrinter(run, sender, last or 0).show(follow=follow))
 
 
-class _Logs:
+class _LogPrinter:
     """Prints the messages of a run as they are written. Events only say that there may be more."""
 
     def __init__(self, name: str, sender: str, newest: int) -> None:
@@ -173,7 +175,7 @@ class _Logs:
 
     async def _follow(self, connection: Connection, agent: str, asker: str) -> None:
         try:
-            message, _ = await _joined(connection, self._name, self._sender)
+            message, _ = await _join_run(connection, self._name, self._sender)
             async with aclosing(connection.stream(message)) as events:
                 async for event in events:
                     if event.WhichOneof("event") in ("start", "tool_start", "tool_result", "tools_complete", "end"):
@@ -185,7 +187,7 @@ class _Logs:
     async def _print(self, connection: Connection, agent: str, asker: str) -> None:
         for entry in await self.new(connection):
             if not output.wants_json():
-                output.write(transcript([entry], agent, asker=asker) + "\n")
+                output.write(render_transcript([entry], agent, asker=asker) + "\n")
             self._shown.append(entry)
 
     async def new(self, connection: Connection) -> list[pb.HistoryMessage]:
@@ -224,9 +226,9 @@ def wait(runs: tuple[str, ...], any_of_them: bool, timeout: float | None) -> int
     say so on: answer it with `moot inbox`, then wait again.
     """
     message = pb.WaitRunsMsg(run_ids=runs, any=any_of_them, until_asked=not _is_watched())
-    with output.progress(f"Waiting for {colours.plural(len(runs), 'run')}") as bar:
+    with output.progress(f"Waiting for {numbers.format_plural(len(runs), 'run')}") as bar:
         found, askers = asyncio.run(_wait(message, timeout, bar))
-    return _tell(list(found.runs), askers, timed_out=found.timed_out, any_of_them=any_of_them)
+    return _print_results(list(found.runs), askers, timed_out=found.timed_out, any_of_them=any_of_them)
 
 
 def _is_watched() -> bool:
@@ -244,47 +246,51 @@ async def _wait(
             left = max(0.0, deadline - time.monotonic())
             message.seconds = min(left, _LOOK_SECONDS if _is_watched() else _LONG_SECONDS)
             found = (await connection.request(pb.ClientMessage(wait_runs=message))).run_list
-            askers = await open_asks.askers(connection, [info.run_id for info in found.runs if not info.outcome])
+            askers = await open_asks.list_asking_runs(
+                connection, [info.run_id for info in found.runs if not info.outcome]
+            )
             if not found.timed_out or time.monotonic() >= deadline:
                 return found, askers
             for info in askers if _is_watched() else ():
                 if info.ask_id not in said:
-                    bar.say(sanitize.line(f"{_asker(info)} waits for you: {waits_for(info)}"))
+                    bar.say(sanitize.line(f"{_render_asker(info)} waits for you: {describe_wait(info)}"))
                     said.add(info.ask_id)
             first = [*askers, *(info for info in found.runs if not info.outcome)][0]
-            bar.update(sanitize.line(f"{first.agent}: {waits_for(first) or first.last_action}", _LINE_COLUMNS))
+            bar.update(sanitize.line(f"{first.agent}: {describe_wait(first) or first.last_action}", _LINE_COLUMNS))
 
 
-def _asker(info: pb.RunInfo) -> str:
+def _render_asker(info: pb.RunInfo) -> str:
     return sanitize.line(f"{info.agent} ({info.run_id})")
 
 
-def _tell(infos: list[pb.RunInfo], askers: Sequence[pb.RunInfo], *, timed_out: bool, any_of_them: bool) -> int:
+def _print_results(infos: list[pb.RunInfo], askers: Sequence[pb.RunInfo], *, timed_out: bool, any_of_them: bool) -> int:
     left = [info for info in infos if not info.outcome]
-    code, error = _judged(infos)
+    code, error = _judge(infos)
     if timed_out:
-        names = ", ".join(f"{info.run_id} ({state(info)[0]})" for info in left)
+        names = ", ".join(f"{info.run_id} ({describe_state(info)[0]})" for info in left)
         code, error = Exit.TIMED_OUT, TimedOut(f"the time is up and it still goes on: {names}", fix="Wait again.")
     elif left and not (any_of_them and len(left) < len(infos)):
-        code, error = Exit.WAITING, _waiting(left, askers)
+        code, error = Exit.WAITING, _waiting_error(left, askers)
     data = {"runs": [plain_data.run(info) for info in infos], "timed_out": timed_out}
-    output.emit(data, render=lambda _: _results(infos), error=error)
+    output.emit(data, render=lambda _: _render_results(infos), error=error)
     if error is not None and not output.wants_json():
-        output.complain(error)
+        output.print_error(error)
     return int(code)
 
 
-def _waiting(left: Sequence[pb.RunInfo], askers: Sequence[pb.RunInfo]) -> Waiting:
+def _waiting_error(left: Sequence[pb.RunInfo], askers: Sequence[pb.RunInfo]) -> WaitingForPerson:
     """What is asked, by whom, and how to answer it; what was asked a moment ago may have been settled since."""
     first = next(info for info in left if info.needs_person)
-    told = [f"{'' if info.run_id == first.run_id else f'{_asker(info)}: '}{waits_for(info)}" for info in askers]
-    return Waiting(
-        f"{first.run_id} waits for you: " + ("\n".join(told) or waits_for(first)),
+    told = [
+        f"{'' if info.run_id == first.run_id else f'{_render_asker(info)}: '}{describe_wait(info)}" for info in askers
+    ]
+    return WaitingForPerson(
+        f"{first.run_id} waits for you: " + ("\n".join(told) or describe_wait(first)),
         fix="Answer with `moot inbox`, then wait again.",
     )
 
 
-def _judged(infos: Sequence[pb.RunInfo]) -> tuple[Exit, MootError | None]:
+def _judge(infos: Sequence[pb.RunInfo]) -> tuple[Exit, MootError | None]:
     for info in infos:
         if info.outcome and info.outcome != "completed":
             error = RunFailed(
@@ -292,17 +298,19 @@ def _judged(infos: Sequence[pb.RunInfo]) -> tuple[Exit, MootError | None]:
                 fix=f"See what it did with `moot logs {info.run_id}`.",
             )
             error.type = info.outcome
-            return exits.for_outcome(info.outcome, info.limit), error
+            return exits.exit_for_outcome(info.outcome, info.limit), error
     return Exit.OK, None
 
 
-def _results(infos: Sequence[pb.RunInfo]) -> str:
+def _render_results(infos: Sequence[pb.RunInfo]) -> str:
     """The result itself where one run was waited for, so that it can go into a file; a line each for several."""
     if len(infos) == 1:
         result = infos[0].result
         return sanitize.clean(result) if sys.stdout.isatty() else result
-    rows = [[info.run_id, info.agent, state(info)[0], sanitize.line(info.result or info.error)] for info in infos]
-    return output.table(["RUN", "AGENT", "STATE", "RESULT"], rows)
+    rows = [
+        [info.run_id, info.agent, describe_state(info)[0], sanitize.line(info.result or info.error)] for info in infos
+    ]
+    return output.render_table(["RUN", "AGENT", "STATE", "RESULT"], rows)
 
 
 # ---- stop ---------------------------------------------------------------------------------------
@@ -322,7 +330,7 @@ def stop(run_id: str, only: bool) -> None:
         return
     with output.progress("Stopping"):
         message = pb.StopRunMsg(run_id=run_id, only=only)
-        stopped = ask_daemon(pb.ClientMessage(stop_run=message)).run_list.runs
+        stopped = send_request(pb.ClientMessage(stop_run=message)).run_list.runs
 
     def render(_: Any) -> str:
         lines = [
@@ -337,6 +345,6 @@ def stop(run_id: str, only: bool) -> None:
 def _stop_job(job_id: str) -> None:
     with output.progress("Stopping"):
         message = pb.ClientMessage(stop_job=pb.StopJobMsg(job_id=job_id))
-        stopped = ask_daemon(message).job_list.jobs
-    told = [f"Stopped {job_lines.line(info)} ({job_lines.who(info)})" for info in stopped]
+        stopped = send_request(message).job_list.jobs
+    told = [f"Stopped {job_lines.render_command(info)} ({job_lines.render_owner(info)})" for info in stopped]
     output.emit([plain_data.job(info) for info in stopped], render=lambda _: "\n".join(told))

@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from moot.cli import output, prompts
-from moot.cli.commands.memory import when
-from moot.cli.connect import ask_daemon, utf8
+from moot.cli.commands.memory import format_time
+from moot.cli.connect import require_utf8, send_request
 from moot.cli.render import sanitize
-from moot.cli.stdin import stdin_text
+from moot.cli.stdin import read_stdin
 from moot.domain.errors import BadRequest, NotFound
 from moot.wire import moot_pb2 as pb
 
@@ -33,8 +33,8 @@ def set_secret(name: str, value: tuple[str, ...], variable: str | None) -> None:
             "a secret is never given on the command line: it would stay in the shell's history",
             fix="Leave the value away and type it when asked, pipe it in, or use --from-env VAR.",
         )
-    asked = pb.SetSecretMsg(name=name, value=_from_environment(variable) if variable else _typed_or_piped(name))
-    done = ask_daemon(pb.ClientMessage(set_secret=asked)).secret_set
+    asked = pb.SetSecretMsg(name=name, value=_read_environment(variable) if variable else _read_value(name))
+    done = send_request(pb.ClientMessage(set_secret=asked)).secret_set
     verb = "Replaced" if done.replaced else "Stored"
     output.emit(
         {"name": done.name, "replaced": done.replaced},
@@ -48,14 +48,20 @@ def set_secret(name: str, value: tuple[str, ...], variable: str | None) -> None:
 @output.json_option
 def list_secrets() -> None:
     """List the names, never the values."""
-    answer = ask_daemon(pb.ClientMessage(list_secrets=pb.ListSecretsMsg())).secret_list
+    answer = send_request(pb.ClientMessage(list_secrets=pb.ListSecretsMsg())).secret_list
 
     def render(_: Any) -> str:
         rows = [
-            [info.name, when(info.created_at), when(info.updated_at), str(info.uses), when(info.used_at) or "never"]
+            [
+                info.name,
+                format_time(info.created_at),
+                format_time(info.updated_at),
+                str(info.uses),
+                format_time(info.used_at) or "never",
+            ]
             for info in answer.secrets
         ]
-        return output.table(["NAME", "MADE", "CHANGED", "USES", "USED"], rows) or "No secret yet."
+        return output.render_table(["NAME", "MADE", "CHANGED", "USES", "USED"], rows) or "No secret yet."
 
     data = {
         "key": answer.key,
@@ -80,12 +86,12 @@ def list_secrets() -> None:
 def remove(name: str, yes: bool) -> None:
     """Delete the secret NAME for good. Asks first."""
     if not yes:
-        _demand_secret(name)
+        _require_secret(name)
         if output.wants_json() or not sys.stdin.isatty():
             raise BadRequest("nothing was removed: there is no terminal to ask on", fix="Add --yes.")
-        output.note(f"This deletes the secret {sanitize.line(name)}. There is no way back.")
-        prompts.demand("Delete it?")
-    ask_daemon(pb.ClientMessage(remove_secret=pb.RemoveSecretMsg(name=name)))
+        output.print_note(f"This deletes the secret {sanitize.line(name)}. There is no way back.")
+        prompts.require_confirmation("Delete it?")
+    send_request(pb.ClientMessage(remove_secret=pb.RemoveSecretMsg(name=name)))
     output.emit({"name": name, "removed": True}, render=lambda _: f"Removed {sanitize.line(name)}.")
 
 
@@ -96,27 +102,27 @@ def remove(name: str, yes: bool) -> None:
 def audit(name: str, limit: int) -> None:
     """Show who used which secret, the newest first; with NAME, only that one."""
     request = pb.AuditSecretsMsg(name=name, limit=limit)
-    uses = ask_daemon(pb.ClientMessage(audit_secrets=request)).secret_audit.uses
+    uses = send_request(pb.ClientMessage(audit_secrets=request)).secret_audit.uses
     if name and not uses:
-        _demand_secret(name)
+        _require_secret(name)
 
     def render(_: Any) -> str:
         rows = [
-            [when(use.at), use.name, use.action, use.agent or "you", use.sender, use.tool or "-", use.run or "-"]
+            [format_time(use.at), use.name, use.action, use.agent or "you", use.sender, use.tool or "-", use.run or "-"]
             for use in uses
         ]
-        return output.table(["AT", "NAME", "ACTION", "AGENT", "SENDER", "TOOL", "RUN"], rows) or "Nothing yet."
+        return output.render_table(["AT", "NAME", "ACTION", "AGENT", "SENDER", "TOOL", "RUN"], rows) or "Nothing yet."
 
-    output.emit([_use(use) for use in uses], render=render)
+    output.emit([_use_data(use) for use in uses], render=render)
 
 
-def _demand_secret(name: str) -> None:
-    known = ask_daemon(pb.ClientMessage(list_secrets=pb.ListSecretsMsg())).secret_list.secrets
+def _require_secret(name: str) -> None:
+    known = send_request(pb.ClientMessage(list_secrets=pb.ListSecretsMsg())).secret_list.secrets
     if name not in {info.name for info in known}:
         raise NotFound(f"there is no secret {name!r}", fix="See which there are with `moot secrets list`.")
 
 
-def _use(use: pb.SecretUseInfo) -> dict[str, Any]:
+def _use_data(use: pb.SecretUseInfo) -> dict[str, Any]:
     return {
         "at": use.at,
         "name": use.name,
@@ -128,15 +134,15 @@ def _use(use: pb.SecretUseInfo) -> dict[str, Any]:
     }
 
 
-def _from_environment(variable: str) -> str:
+def _read_environment(variable: str) -> str:
     value = os.environ.get(variable)
     if not value:
         raise BadRequest(f"the environment variable {variable} is not set", fix=f"Run: export {variable}=…")
-    return utf8(value)
+    return require_utf8(value)
 
 
-def _typed_or_piped(name: str) -> str:
+def _read_value(name: str) -> str:
     if sys.stdin.isatty():
         return str(click.prompt(f"Value of {sanitize.line(name)} (not shown)", hide_input=True, err=True))
     # The line break that `echo` and editors put behind a value is not part of it; any other is.
-    return stdin_text().removesuffix("\n").removesuffix("\r")
+    return read_stdin().removesuffix("\n").removesuffix("\r")

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from moot.cli import output, prompts
-from moot.cli.connect import paths
+from moot.cli.connect import find_paths
 from moot.cli.exits import Exit
 from moot.cli.render import sanitize
-from moot.cli.stdin import stdin_text
+from moot.cli.stdin import read_stdin
 from moot.domain.agent import Flaw
 from moot.domain.errors import BadRequest, ConfigError, NotFound
 from moot.domain.front_matter import Broken
@@ -49,15 +49,18 @@ def list_skills() -> None:
 
 
 def _list() -> None:
-    shelf = _shelf()
-    found = [_shape(skill) for skill in shelf.all()] + [_broken(flaw) for flaw in shelf.flaws]
+    shelf = _open_library()
+    found = [_skill_data(skill) for skill in shelf.all()] + [_broken_data(flaw) for flaw in shelf.flaws]
 
     def render(_: Any) -> str:
-        rows = [[skill.name, skill.type.value, _origin(skill), skill.description] for skill in shelf.all()]
-        return output.table(["NAME", "TYPE", "SOURCE", "DESCRIPTION"], rows) or "No skill yet; see `moot skills new`."
+        rows = [[skill.name, skill.type.value, _render_origin(skill), skill.description] for skill in shelf.all()]
+        return (
+            output.render_table(["NAME", "TYPE", "SOURCE", "DESCRIPTION"], rows)
+            or "No skill yet; see `moot skills new`."
+        )
 
     output.emit(found, render=render)
-    _complain(shelf.flaws, [flaw for skill in shelf.all() for flaw in _unwritten(shelf.folder, skill.name)])
+    _print_flaws(shelf.flaws, [flaw for skill in shelf.all() for flaw in _find_unfinished(shelf.folder, skill.name)])
 
 
 @skills.command()
@@ -68,7 +71,7 @@ def show(name: str) -> None:
 
     Exits with 6 when there is none of that name, and with 78 when its file is broken.
     """
-    shelf = _shelf()
+    shelf = _open_library()
     skill = shelf.get(name)
     if skill is None:
         flaw = next((flaw for flaw in shelf.flaws if Path(flaw.path).parent.name == name), None)
@@ -78,13 +81,13 @@ def show(name: str) -> None:
     files = shelf.files(skill)
 
     def render(_: Any) -> str:
-        facts = [("type", skill.type.value), ("source", _origin(skill)), ("tool", tool_name(skill.name))]
+        facts = [("type", skill.type.value), ("source", _render_origin(skill)), ("tool", tool_name(skill.name))]
         facts += [("folder", skill.folder), ("files", ", ".join(files))]
         lines = [output.paint(sanitize.line(skill.name), bold=True) + f"  {sanitize.line(skill.description)}"]
         lines += [f"{key:7} {sanitize.line(value)}" for key, value in facts if value]
         return "\n".join([*lines, "", sanitize.clean(skill.body)])
 
-    output.emit({**_shape(skill), "body": skill.body, "files": files}, render=render)
+    output.emit({**_skill_data(skill), "body": skill.body, "files": files}, render=render)
 
 
 @skills.command()
@@ -105,9 +108,9 @@ def new(name: str, description: str, kind: str, source: Path | None) -> None:
 
     Exits with 1 when there is one of that name, and with 2 when the name or the text will not do.
     """
-    definition = _BEGUN[SkillType(kind)] if source is None else _read(source)
+    definition = _BEGUN[SkillType(kind)] if source is None else _read_source(source)
     members = drafted({"name": name, "description": description or UNWRITTEN, "type": kind, "definition": definition})
-    skill = _shelf().add(members, source=SkillSource.PERSON)
+    skill = _open_library().add(members, source=SkillSource.PERSON)
     path = f"{skill.folder}/{SKILL_FILE}"
 
     def render(_: Any) -> str:
@@ -115,7 +118,7 @@ def new(name: str, description: str, kind: str, source: Path | None) -> None:
             return f"Made {path}. Say there what it does and when to use it; agents are not offered it before."
         return f"Made {path}. Edit it; agents can use {tool_name(skill.name)} from their next turn on."
 
-    output.emit({**_shape(skill), "path": path}, render=render)
+    output.emit({**_skill_data(skill), "path": path}, render=render)
 
 
 @skills.command()
@@ -127,9 +130,13 @@ def validate(path: Path | None) -> int:
     A description that nobody has written yet is a warning. Exits with 78 when one is broken, and with 6 when there is
     none at PATH.
     """
-    places = [(paths().skills, name) for name in _shelf().names()] if path is None else _places(path.resolve())
-    flaws = [flaw for shelf, name in places for flaw in _flaws(shelf, name)]
-    warnings = [flaw for shelf, name in places for flaw in _unwritten(shelf, name)]
+    places = (
+        [(find_paths().skills, name) for name in _open_library().names()]
+        if path is None
+        else _find_skill_folders(path.resolve())
+    )
+    flaws = [flaw for shelf, name in places for flaw in _find_flaws(shelf, name)]
+    warnings = [flaw for shelf, name in places for flaw in _find_unfinished(shelf, name)]
     error = ConfigError("\n".join(map(str, flaws)), fix=_FIX) if flaws else None
     data = {
         "valid": not flaws,
@@ -140,7 +147,7 @@ def validate(path: Path | None) -> int:
     seen = f", {len(warnings)} to look at" if warnings else ""
     output.emit(data, render=lambda _: f"{len(places)} checked, {len(flaws)} to mend{seen}.", error=error)
     if not output.wants_json():
-        _complain(flaws, warnings)
+        _print_flaws(flaws, warnings)
     return int(Exit.BAD_CONFIG if flaws else Exit.OK)
 
 
@@ -153,13 +160,13 @@ def remove(name: str, yes: bool) -> None:
 
     Exits with 6 when there is none of that name.
     """
-    shelf = _shelf()
+    shelf = _open_library()
     if name not in shelf.names():
         raise NotFound(f"there is no skill {name!r}", fix="`moot skills` shows those there are.")
     if not yes:
         if output.wants_json() or not sys.stdin.isatty():
             raise BadRequest("nothing was removed: there is no terminal to ask on", fix="Add --yes.")
-        prompts.demand(f"Remove the skill {sanitize.line(name)}?")
+        prompts.require_confirmation(f"Remove the skill {sanitize.line(name)}?")
     shelf.remove(name)
     output.emit(
         {"name": name, "removed": True},
@@ -175,7 +182,7 @@ def restore(name: str) -> None:
 
     Exits with 6 when nothing of that name was removed, and with 1 when there is a skill of that name again.
     """
-    _shelf().restore(name)
+    _open_library().restore(name)
     output.emit({"name": name, "restored": True}, render=lambda _: f"{sanitize.line(name)} is back.")
 
 
@@ -188,39 +195,41 @@ def trust(name: str, yes: bool) -> None:
 
     It is shown first. Exits with 6 when there is none of that name.
     """
-    shelf = _shelf()
+    shelf = _open_library()
     skill = shelf.get(name)
     if skill is None:
         raise NotFound(f"there is no skill {name!r}", fix="`moot skills` shows those there are.")
     if not yes:
         if output.wants_json() or not sys.stdin.isatty():
             raise BadRequest("nothing was agreed to: there is no terminal to ask on", fix="Add --yes.")
-        output.note("\n".join([sanitize.exact(skill.description), "", sanitize.exact(skill.body), *shelf.files(skill)]))
-        prompts.demand(f"Let agents be told of the skill {sanitize.line(name)}?")
+        output.print_note(
+            "\n".join([sanitize.exact(skill.description), "", sanitize.exact(skill.body), *shelf.files(skill)])
+        )
+        prompts.require_confirmation(f"Let agents be told of the skill {sanitize.line(name)}?")
     agreed = shelf.trust(name)
-    output.emit({**_shape(agreed), "trusted": True}, render=lambda _: f"{sanitize.line(name)} is agreed to.")
+    output.emit({**_skill_data(agreed), "trusted": True}, render=lambda _: f"{sanitize.line(name)} is agreed to.")
 
 
-def _complain(flaws: Iterable[Flaw], warnings: Iterable[Flaw]) -> None:
+def _print_flaws(flaws: Iterable[Flaw], warnings: Iterable[Flaw]) -> None:
     for word, colour, told in (("flaw: ", "red", flaws), ("warning: ", "yellow", warnings)):
         for flaw in told:
-            output.note(output.paint(word, sys.stderr, fg=colour) + sanitize.clean(str(flaw)))
+            output.print_note(output.paint(word, sys.stderr, fg=colour) + sanitize.clean(str(flaw)))
 
 
-def _shelf() -> Skills:
-    return Skills(paths().skills)
+def _open_library() -> Skills:
+    return Skills(find_paths().skills)
 
 
-def _read(source: Path) -> str:
+def _read_source(source: Path) -> str:
     if str(source) == "-":
-        return stdin_text()
+        return read_stdin()
     try:
         return source.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadRequest(f"{source} cannot be read: {error}", fix="Give a file of UTF-8 text.") from error
 
 
-def _places(path: Path) -> list[tuple[Path, str]]:
+def _find_skill_folders(path: Path) -> list[tuple[Path, str]]:
     """The skills at a path, each by the folder it stands in and its own."""
     if path.name == SKILL_FILE:
         path = path.parent
@@ -232,7 +241,7 @@ def _places(path: Path) -> list[tuple[Path, str]]:
     return found
 
 
-def _flaws(shelf: Path, name: str) -> Iterator[Flaw]:
+def _find_flaws(shelf: Path, name: str) -> Iterator[Flaw]:
     try:
         skill = read_skill(shelf, name)
     except Broken as broken:
@@ -245,7 +254,7 @@ def _flaws(shelf: Path, name: str) -> Iterator[Flaw]:
             yield Flaw(path=str(path), line=1, reason=f"it would be refused: {verdict.reason}")
 
 
-def _unwritten(shelf: Path, name: str) -> Iterator[Flaw]:
+def _find_unfinished(shelf: Path, name: str) -> Iterator[Flaw]:
     """What keeps a skill that is not broken from being offered."""
     try:
         skill = read_skill(shelf, name)
@@ -258,7 +267,7 @@ def _unwritten(shelf: Path, name: str) -> Iterator[Flaw]:
         yield Flaw(path=str(path), line=line, reason=_NOT_OFFERED)
 
 
-def _origin(skill: Skill) -> str:
+def _render_origin(skill: Skill) -> str:
     """Where it comes from, for a person."""
     if skill.taint == {"skill"}:
         return "an agent, and you have not agreed to it (moot skills trust)"
@@ -267,7 +276,7 @@ def _origin(skill: Skill) -> str:
     return "an agent" if skill.source is SkillSource.AGENT else "you"
 
 
-def _shape(skill: Skill) -> dict[str, Any]:
+def _skill_data(skill: Skill) -> dict[str, Any]:
     return {
         "name": skill.name,
         "description": skill.description,
@@ -280,7 +289,7 @@ def _shape(skill: Skill) -> dict[str, Any]:
     }
 
 
-def _broken(flaw: Flaw) -> dict[str, Any]:
+def _broken_data(flaw: Flaw) -> dict[str, Any]:
     folder = Path(flaw.path).parent
     return {
         "name": folder.name,

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field
 
 from moot.cli import daemon_process, output
-from moot.cli.render import colours, job_lines, plain_data, run_lines, sanitize
+from moot.cli.render import job_lines, numbers, plain_data, run_lines, sanitize
 from moot.cli.render.spinner import Spinner
 from moot.client.connection import Connection, connect
 from moot.daemon.paths import Paths
@@ -19,7 +19,7 @@ _NAMED = 5
 
 
 @dataclass(slots=True, kw_only=True)
-class Farewell:
+class Shutdown:
     """What was at work when the daemon was told to stop, and how the turns among it ended, by (agent, sender)."""
 
     stopped: bool = True
@@ -48,36 +48,36 @@ class Farewell:
         return self.ends.get((info.root_agent if info.kind == "turn" else info.agent, info.sender), "")
 
 
-async def stop(home: Paths, *, now: bool, seconds: float) -> Farewell:
+async def stop(home: Paths, *, now: bool, seconds: float) -> Shutdown:
     """Tell the daemon to stop and wait until it is gone, saying what for."""
     with output.progress("Stopping the daemon") as bar:
         async with AsyncExitStack() as stack:
-            farewell, feed = Farewell(), None
+            farewell, feed = Shutdown(), None
             # One that does not say what it is doing is told to stop all the same.
             with suppress(MootError, TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):
                     connection = await stack.enter_async_context(connect(home.socket))
-                    farewell, feed = await _look(connection)
+                    farewell, feed = await _fetch_live_runs(connection)
             if not now:
-                _say(farewell, bar)
-            return await _followed(home, farewell, feed, now=now, seconds=seconds)
+                _show_waiting(farewell, bar)
+            return await _wait_until_stopped(home, farewell, feed, now=now, seconds=seconds)
 
 
-async def _look(connection: Connection) -> tuple[Farewell, AsyncGenerator[pb.AgentEventMsg, None]]:
+async def _fetch_live_runs(connection: Connection) -> tuple[Shutdown, AsyncGenerator[pb.AgentEventMsg, None]]:
     # Before the runs are listed, so that no end falls between the two.
     feed = await connection.subscribe()
     stats = (await connection.request(pb.ClientMessage(get_stats=pb.GetStats()))).stats
     runs = (await connection.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
     jobs = (await connection.request(pb.ClientMessage(list_jobs=pb.ListJobsMsg()))).job_list.jobs
-    return Farewell(grace=stats.drain_seconds, runs=list(runs), jobs=list(jobs)), feed
+    return Shutdown(grace=stats.drain_seconds, runs=list(runs), jobs=list(jobs)), feed
 
 
-async def _followed(
-    home: Paths, farewell: Farewell, feed: AsyncGenerator[pb.AgentEventMsg, None] | None, *, now: bool, seconds: float
-) -> Farewell:
+async def _wait_until_stopped(
+    home: Paths, farewell: Shutdown, feed: AsyncGenerator[pb.AgentEventMsg, None] | None, *, now: bool, seconds: float
+) -> Shutdown:
     problem: MootError | None = None
     async with asyncio.TaskGroup() as beside:
-        listening = beside.create_task(_listen(feed, farewell)) if feed is not None else None
+        listening = beside.create_task(_record_ends(feed, farewell)) if feed is not None else None
         try:
             farewell.stopped = await asyncio.to_thread(daemon_process.stop, home, now=now, seconds=seconds)
         except MootError as error:
@@ -90,7 +90,7 @@ async def _followed(
     return farewell
 
 
-async def _listen(feed: AsyncGenerator[pb.AgentEventMsg, None], farewell: Farewell) -> None:
+async def _record_ends(feed: AsyncGenerator[pb.AgentEventMsg, None], farewell: Shutdown) -> None:
     """Note how turns end until the daemon is gone."""
     try:
         async with aclosing(feed) as events:
@@ -101,29 +101,32 @@ async def _listen(feed: AsyncGenerator[pb.AgentEventMsg, None], farewell: Farewe
         return
 
 
-def _say(farewell: Farewell, bar: Spinner) -> None:
+def _show_waiting(farewell: Shutdown, bar: Spinner) -> None:
     waited = farewell.waited()
     if not waited:
         return
-    what = f"{colours.plural(len(waited), 'run')} to finish: {_named(waited)}"
+    what = f"{numbers.format_plural(len(waited), 'run')} to finish: {_render_names(waited)}"
     told = f"Waiting up to {farewell.grace:g} s for {what}. `moot down --now` does not wait."
-    bar.say(output.folded(told, indent="  "))
+    bar.say(output.wrap_prose(told, indent="  "))
 
 
-def text(farewell: Farewell) -> str:
+def render_shutdown(farewell: Shutdown) -> str:
     """What to say once it is gone."""
     told = ["Stopped."]
     if cut_off := farewell.cut_off():
-        told.append(f"Interrupted: {_named(cut_off)}. What was done is kept; say it again to go on.")
+        told.append(f"Interrupted: {_render_names(cut_off)}. What was done is kept; say it again to go on.")
     if goes_on := farewell.goes_on():
-        told.append(f"Goes on at the next start: {_named(goes_on)}.")
+        told.append(f"Goes on at the next start: {_render_names(goes_on)}.")
     if farewell.jobs:
-        named = [f"{sanitize.words(job_lines.line(info), 60)} ({job_lines.who(info)})" for info in farewell.jobs]
-        told.append(f"Ended with it: {_first(named)}.")
+        named = [
+            f"{sanitize.cut_at_word(job_lines.render_command(info), 60)} ({job_lines.render_owner(info)})"
+            for info in farewell.jobs
+        ]
+        told.append(f"Ended with it: {_render_first(named)}.")
     return "\n".join(told)
 
 
-def shape(farewell: Farewell) -> dict[str, object]:
+def shutdown_data(farewell: Shutdown) -> dict[str, object]:
     """The same for --json; what there is nothing of is left out."""
     beside = {
         "interrupted": [plain_data.run(info) for info in farewell.cut_off()],
@@ -133,15 +136,15 @@ def shape(farewell: Farewell) -> dict[str, object]:
     return {"stopped": farewell.stopped} | {name: found for name, found in beside.items() if found}
 
 
-def _named(infos: list[pb.RunInfo]) -> str:
-    return _first([_run(info) for info in infos])
+def _render_names(infos: list[pb.RunInfo]) -> str:
+    return _render_first([_render_run(info) for info in infos])
 
 
-def _run(info: pb.RunInfo) -> str:
+def _render_run(info: pb.RunInfo) -> str:
     doing = f" ({sanitize.line(info.last_action, 60)})" if info.last_action else ""
-    return f"{sanitize.line(run_lines.who(info))}{doing}"
+    return f"{sanitize.line(run_lines.render_owner(info))}{doing}"
 
 
-def _first(named: list[str]) -> str:
+def _render_first(named: list[str]) -> str:
     more = len(named) - _NAMED
     return ", ".join(named[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -3,19 +3,19 @@
 import click
 
 from moot.cli import output
-from moot.cli.connect import ask_daemon, call, utf8
+from moot.cli.connect import require_utf8, run_connected, send_request
 from moot.cli.follow import open_asks
-from moot.cli.options import conversation
+from moot.cli.options import conversation_arguments
 from moot.cli.render import questions, sanitize
 from moot.cli.render.spinner import Spinner
-from moot.cli.stdin import stdin_text
+from moot.cli.stdin import read_stdin
 from moot.client.connection import Connection
 from moot.domain.errors import Conflict
 from moot.wire import moot_pb2 as pb
 
 
 @click.command()
-@conversation
+@conversation_arguments
 @click.argument("text")
 @click.option("--literal", is_flag=True, help="Send TEXT as it is, also where it is the number of an option.")
 @output.json_option
@@ -25,54 +25,55 @@ def reply(agent: str, sender: str, text: str, literal: bool) -> None:
     Where the question has options a number chooses one (several such as 1,3 where more than one may be chosen);
     anything else is your own words. `moot status` shows the questions.
     """
-    typed = stdin_text() if text == "-" else utf8(text)
-    content = call(lambda connection: _reply(connection, agent, sender, typed, literal=literal))
+    typed = read_stdin() if text == "-" else require_utf8(text)
+    content = run_connected(lambda connection: _reply(connection, agent, sender, typed, literal=literal))
     chosen = f" with {sanitize.line(content, 60)}" if content != typed else ""
     data = {"agent": agent, "answered": True, "content": content}
     output.emit(data, render=lambda _: f"Answered{chosen}; the run goes on.")
 
 
 async def _reply(connection: Connection, agent: str, sender: str, typed: str, *, literal: bool) -> str:
-    open_here = await open_asks.of_conversation(connection, agent, sender)
+    open_here = await open_asks.list_open_asks(connection, agent, sender)
     asked = [info for info in open_here if info.kind != "approval"]
     if open_here and not asked:
         raise Conflict(
-            "it waits for an approval, and words never approve anything:\n" + "\n".join(open_asks.lines(open_here[0])),
-            fix=open_asks.advice(open_here[0]),
+            "it waits for an approval, and words never approve anything:\n"
+            + "\n".join(open_asks.render_ask(open_here[0])),
+            fix=open_asks.render_advice(open_here[0]),
         )
-    content = typed if literal or not asked else _chosen(asked[0], typed)
+    content = typed if literal or not asked else _resolve_option(asked[0], typed)
     answer = pb.ReplyToAsk(agent=agent, sender=sender, content=content)
     await connection.request(pb.ClientMessage(reply_to_ask=answer))
     return content
 
 
-def _chosen(oldest: pb.AskInfo, typed: str) -> str:
+def _resolve_option(oldest: pb.AskInfo, typed: str) -> str:
     """The label behind a number, where the oldest question is a single one with options."""
     if len(oldest.questions) != 1:
         return typed
-    chosen = questions.answer(oldest.questions[0], typed)
+    chosen = questions.parse_answer(oldest.questions[0], typed)
     return typed if chosen == typed.strip() else chosen
 
 
 @click.command()
-@conversation
+@conversation_arguments
 @output.json_option
 def kill(agent: str, sender: str) -> None:
     """Stop the run in flight, if there is one. Messages that wait stay."""
-    stopped = ask_daemon(pb.ClientMessage(kill=pb.KillMsg(agent=agent, sender=sender))).pong.stopped
+    stopped = send_request(pb.ClientMessage(kill=pb.KillMsg(agent=agent, sender=sender))).pong.stopped
     name = sanitize.line(agent)
     said = f"Stopped {name}. What you said is kept." if stopped else f"{name} was not doing anything here."
     output.emit({"agent": agent, "killed": stopped}, render=lambda _: said)
 
 
 @click.command()
-@conversation
+@conversation_arguments
 @output.json_option
 def compact(agent: str, sender: str) -> None:
     """Turn the history into an archive, once the conversation is free. Interrupted before that, nothing happens."""
     message = pb.ClientMessage(compact=pb.CompactMsg(agent=agent, sender=sender, tell_queued=True))
     with output.progress("Compacting") as bar:
-        answer = call(lambda connection: connection.request(message, _Line(bar))).compact
+        answer = run_connected(lambda connection: connection.request(message, _CompactionProgress(bar))).compact
     data = {"number": answer.number, "title": answer.title, "summary": answer.summary}
     output.emit(
         data,
@@ -80,7 +81,7 @@ def compact(agent: str, sender: str) -> None:
     )
 
 
-class _Line:
+class _CompactionProgress:
     """Says what a compaction waits for: what is in front of it, and where that waits for a person, for what."""
 
     def __init__(self, bar: Spinner) -> None:

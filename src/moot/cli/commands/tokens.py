@@ -5,8 +5,8 @@ from typing import Any
 import click
 
 from moot.cli import output
-from moot.cli.commands.memory import when
-from moot.cli.connect import ask_daemon
+from moot.cli.commands.memory import format_time
+from moot.cli.connect import send_request
 from moot.cli.render import plain_data, sanitize
 from moot.wire import moot_pb2 as pb
 
@@ -25,8 +25,8 @@ def tokens() -> None:
 def new(name: str, senders: tuple[str, ...]) -> None:
     """Make a token for NAME. It is shown this once."""
     request = pb.NewTokenMsg(name=name, senders=senders)
-    made = ask_daemon(pb.ClientMessage(new_token=request)).token_created
-    output.note("Keep it now; only a digest of it is stored.")
+    made = send_request(pb.ClientMessage(new_token=request)).token_created
+    output.print_note("Keep it now; only a digest of it is stored.")
     output.emit({"name": made.name, "token": made.token}, render=lambda _: sanitize.line(made.token))
 
 
@@ -34,20 +34,20 @@ def new(name: str, senders: tuple[str, ...]) -> None:
 @output.json_option
 def list_tokens() -> None:
     """List the tokens, without their secrets."""
-    found = ask_daemon(pb.ClientMessage(list_tokens=pb.ListTokensMsg())).token_list.tokens
+    found = send_request(pb.ClientMessage(list_tokens=pb.ListTokensMsg())).token_list.tokens
 
     def render(_: Any) -> str:
         rows = [
             [
                 info.name,
-                when(info.created_at),
-                when(info.last_used_at) or "never",
+                format_time(info.created_at),
+                format_time(info.last_used_at) or "never",
                 "revoked" if info.revoked_at else "good",
                 " ".join(info.senders),
             ]
             for info in found
         ]
-        return output.table(["NAME", "MADE", "USED", "STATE", "SENDERS"], rows) or "No token yet."
+        return output.render_table(["NAME", "MADE", "USED", "STATE", "SENDERS"], rows) or "No token yet."
 
     output.emit([plain_data.token(info) for info in found], render=render)
 
@@ -57,5 +57,5 @@ def list_tokens() -> None:
 @output.json_option
 def revoke(name: str) -> None:
     """Revoke the token of NAME, at once."""
-    ask_daemon(pb.ClientMessage(revoke_token=pb.RevokeTokenMsg(name=name)))
+    send_request(pb.ClientMessage(revoke_token=pb.RevokeTokenMsg(name=name)))
     output.emit({"name": name, "revoked": True}, render=lambda _: f"Revoked {sanitize.line(name)}.")

@@ -6,9 +6,9 @@ from datetime import datetime
 import click
 
 from moot.cli import output
-from moot.cli.commands.memory import when
-from moot.cli.connect import ask_daemon, utf8
-from moot.cli.render import colours, plain_data, run_lines, sanitize, trace_lines
+from moot.cli.commands.memory import format_time
+from moot.cli.connect import require_utf8, send_request
+from moot.cli.render import numbers, plain_data, run_lines, sanitize, trace_lines
 from moot.wire import moot_pb2 as pb
 
 _LIST = "list"
@@ -31,52 +31,52 @@ def trace(run: str, *, failed: bool, tree: bool, limit: int) -> None:
     """
     if run == _LIST:
         message = pb.ClientMessage(list_traces=pb.ListTracesMsg(limit=limit, failed=failed))
-        traces = list(ask_daemon(message).trace_list.traces)
-        output.emit([plain_data.trace(info) for info in traces], render=lambda _: _listed(traces, tree=tree))
+        traces = list(send_request(message).trace_list.traces)
+        output.emit([plain_data.trace(info) for info in traces], render=lambda _: _render_list(traces, tree=tree))
     else:
-        info = ask_daemon(pb.ClientMessage(get_trace=pb.GetTraceMsg(run_id=utf8(run)))).trace
+        info = send_request(pb.ClientMessage(get_trace=pb.GetTraceMsg(run_id=require_utf8(run)))).trace
         width = output.terminal_width()
-        output.emit(plain_data.trace(info), render=lambda _: "\n".join(trace_lines.lines(info, width)))
+        output.emit(plain_data.trace(info), render=lambda _: "\n".join(trace_lines.render_trace(info, width)))
 
 
-def _listed(traces: list[pb.TraceInfo], *, tree: bool) -> str:
+def _render_list(traces: list[pb.TraceInfo], *, tree: bool) -> str:
     width = output.terminal_width()
     if not traces:
         return "There are no turns yet, or none that failed."
-    return "\n".join(rows(traces, width, tree=tree)) if width else _table(traces, tree=tree)
+    return "\n".join(render_rows(traces, width, tree=tree)) if width else _render_table(traces, tree=tree)
 
 
-def rows(traces: list[pb.TraceInfo], width: int, *, tree: bool) -> list[str]:
+def render_rows(traces: list[pb.TraceInfo], width: int, *, tree: bool) -> list[str]:
     """Turns in the columns there are: a row for each, what was asked below it, and what went wrong."""
-    shown = [(info, depth) for top in traces for info, depth in _below(top, 0, tree=tree)]
+    shown = [(info, depth) for top in traces for info, depth in _walk_children(top, 0, tree=tree)]
     ids = run_lines.short_ids([info.run_id for info, _ in shown])
-    cells = [_cells(info, ids[info.run_id], depth) for info, depth in shown]
+    cells = [_trace_cells(info, ids[info.run_id], depth) for info, depth in shown]
     widths = [max(map(sanitize.columns, column)) for column in zip(_HEADERS, *cells, strict=True)]
     widths[0] = min(widths[0], max(_WHO, width - sum(widths[1:]) - 2 * (len(widths) - 1)))
-    told = [output.paint(_aligned(_HEADERS, widths), bold=True)]
+    told = [output.paint(_align(_HEADERS, widths), bold=True)]
     for row, (info, depth) in zip(cells, shown, strict=True):
-        told.append(_aligned(row, widths, _colour(info)))
+        told.append(_align(row, widths, _outcome_colour(info)))
         under = "   " * (depth + 1)
         room = width - len(under)
-        told.append(output.paint(under + sanitize.fit(_asked(info), room), dim=True))
-        if _went_wrong(info):
+        told.append(output.paint(under + sanitize.fit(_render_request(info), room), dim=True))
+        if _has_failed(info):
             told.append(under + output.paint(sanitize.line(info.error, room), fg="red"))
     return told
 
 
-def _cells(info: pb.TraceInfo, run_id: str, depth: int) -> list[str]:
+def _trace_cells(info: pb.TraceInfo, run_id: str, depth: int) -> list[str]:
     began = datetime.fromtimestamp(info.started_at).astimezone().strftime("%d %b %H:%M") if info.started_at else ""
     return [
-        ("   " * (depth - 1) + "└─ " if depth else "") + trace_lines.who(info),
+        ("   " * (depth - 1) + "└─ " if depth else "") + trace_lines.render_owner(info),
         sanitize.line(run_id),
         began,
-        _outcome(info),
-        run_lines.duration(info.seconds) if info.seconds >= 10 else f"{info.seconds:.1f}s",
-        _spent(info),
+        _render_outcome(info),
+        run_lines.format_duration(info.seconds) if info.seconds >= 10 else f"{info.seconds:.1f}s",
+        _render_usage(info),
     ]
 
 
-def _aligned(row: Sequence[str], widths: Sequence[int], colour: str = "") -> str:
+def _align(row: Sequence[str], widths: Sequence[int], colour: str = "") -> str:
     """A row; numbers stand to the right, and the outcome has a colour."""
     shown: list[str] = []
     for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
@@ -87,60 +87,60 @@ def _aligned(row: Sequence[str], widths: Sequence[int], colour: str = "") -> str
     return "  ".join(shown).rstrip()
 
 
-def _below(info: pb.TraceInfo, depth: int, *, tree: bool) -> Iterator[tuple[pb.TraceInfo, int]]:
+def _walk_children(info: pb.TraceInfo, depth: int, *, tree: bool) -> Iterator[tuple[pb.TraceInfo, int]]:
     yield info, depth
     for child in info.children if tree else ():
-        yield from _below(child, depth + 1, tree=tree)
+        yield from _walk_children(child, depth + 1, tree=tree)
 
 
-def _asked(info: pb.TraceInfo) -> str:
-    team = _team(info)
+def _render_request(info: pb.TraceInfo) -> str:
+    team = _count_teammates(info)
     return (
         f"“{sanitize.line(info.request)}”"
         if not team
-        else f"{colours.plural(team, 'teammate')} · “{sanitize.line(info.request)}”"
+        else f"{numbers.format_plural(team, 'teammate')} · “{sanitize.line(info.request)}”"
     )
 
 
-def _outcome(info: pb.TraceInfo) -> str:
+def _render_outcome(info: pb.TraceInfo) -> str:
     outcome = sanitize.line((info.outcome or "running").replace("_", " "))
     return f"{outcome} ({sanitize.line(info.limit)})" if info.limit else outcome
 
 
-def _colour(info: pb.TraceInfo) -> str:
+def _outcome_colour(info: pb.TraceInfo) -> str:
     if not info.outcome:
         return "cyan"
     return _PLAIN.get(info.outcome, "red")
 
 
-def _went_wrong(info: pb.TraceInfo) -> bool:
+def _has_failed(info: pb.TraceInfo) -> bool:
     return bool(info.error) and bool(info.outcome) and info.outcome not in _PLAIN
 
 
-def _spent(info: pb.TraceInfo) -> str:
-    return colours.cost(info.tree_cost) if info.tree_cost else f"{colours.count(info.tree_tokens)} tokens"
+def _render_usage(info: pb.TraceInfo) -> str:
+    return numbers.format_cost(info.tree_cost) if info.tree_cost else f"{numbers.format_count(info.tree_tokens)} tokens"
 
 
-def _table(traces: list[pb.TraceInfo], *, tree: bool) -> str:
+def _render_table(traces: list[pb.TraceInfo], *, tree: bool) -> str:
     """One row a run, whole ids, for a pipe or a file."""
     headers = ["RUN", "AGENT", "WHEN", "OUTCOME", "SECONDS", "COST", "TEAM", "REQUEST", "ERROR"]
     found = [
         [
             f"{'└─' * depth} {info.run_id}".strip(),
             info.agent,
-            when(info.started_at),
+            format_time(info.started_at),
             f"{info.outcome} ({info.limit})" if info.limit else info.outcome or "running",
             f"{info.seconds:.1f}",
-            _spent(info),
-            str(_team(info)) if info.children else "-",
+            _render_usage(info),
+            str(_count_teammates(info)) if info.children else "-",
             info.request or "-",
-            info.error if _went_wrong(info) else "-",
+            info.error if _has_failed(info) else "-",
         ]
         for top in traces
-        for info, depth in _below(top, 0, tree=tree)
+        for info, depth in _walk_children(top, 0, tree=tree)
     ]
-    return output.table(headers, found)
+    return output.render_table(headers, found)
 
 
-def _team(info: pb.TraceInfo) -> int:
-    return len(info.children) + sum(map(_team, info.children))
+def _count_teammates(info: pb.TraceInfo) -> int:
+    return len(info.children) + sum(map(_count_teammates, info.children))

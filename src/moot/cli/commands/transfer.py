@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from moot.cli import daemon_process, output, prompts
-from moot.cli.connect import ask_daemon, paths
-from moot.cli.options import conversation, sender_option
+from moot.cli.connect import find_paths, send_request
+from moot.cli.options import conversation_arguments, sender_option
 from moot.cli.render import sanitize
-from moot.cli.render.colours import plural
-from moot.cli.stdin import stdin_text
+from moot.cli.render.numbers import format_plural
+from moot.cli.stdin import read_stdin
 from moot.daemon.lock import held
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.wire import moot_pb2 as pb
@@ -21,29 +21,29 @@ _LONGEST_TEXT = 8 * 1024 * 1024
 
 
 @click.command()
-@conversation
+@conversation_arguments
 @click.option("-o", "--output", "target", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
 @click.option("--force", is_flag=True, help="Replace the file when it exists.")
 @output.json_option
 def export(agent: str, sender: str, target: Path | None, force: bool) -> None:
     """Write the conversation with AGENT as JSONL, archives and attribution included."""
-    jsonl, count = _exported(agent, sender)
+    jsonl, count = _fetch_export(agent, sender)
     if target is not None:
         _write_file(target, jsonl, replace=force)
         data = {"path": str(target), "messages": count}
-        output.emit(data, render=lambda _: f"Wrote {plural(count, 'message')} to {target}.")
+        output.emit(data, render=lambda _: f"Wrote {format_plural(count, 'message')} to {target}.")
         return
     data = {"jsonl": jsonl, "messages": count}
     output.emit(data, render=lambda _: sanitize.clean(jsonl) if sys.stdout.isatty() else jsonl)
 
 
-def _exported(agent: str, sender: str) -> tuple[str, int]:
+def _fetch_export(agent: str, sender: str) -> tuple[str, int]:
     """The whole text; a long conversation comes in parts."""
     request = pb.ExportMsg(agent=agent, sender=sender)
     parts: list[str] = []
     count = 0
     while True:
-        answer = ask_daemon(pb.ClientMessage(export=request)).exported
+        answer = send_request(pb.ClientMessage(export=request)).exported
         parts.append(answer.jsonl)
         count += answer.messages
         if not answer.next_seq:
@@ -76,10 +76,10 @@ def _write_file(target: Path, text: str, *, replace: bool) -> None:
 @output.json_option
 def import_(file: str, agent: str, sender: str, trust: bool) -> None:
     """Make a conversation from the JSONL in FILE, or from stdin when FILE is -."""
-    text = stdin_text() if file == "-" else _read_file(Path(file))
-    answer = _imported(pb.ImportMsg(agent=agent, sender=sender, jsonl=text, trust=trust))
+    text = read_stdin() if file == "-" else _read_file(Path(file))
+    answer = _send_import(pb.ImportMsg(agent=agent, sender=sender, jsonl=text, trust=trust))
     for reason in answer.skipped:
-        output.note(f"skipped: {sanitize.line(reason)}")
+        output.print_note(f"skipped: {sanitize.line(reason)}")
     data = {
         "agent": answer.agent,
         "sender": answer.sender,
@@ -90,13 +90,13 @@ def import_(file: str, agent: str, sender: str, trust: bool) -> None:
     output.emit(
         data,
         render=lambda _: (
-            f"Imported {plural(answer.messages, 'message')} and {plural(answer.archives, 'archive')}"
+            f"Imported {format_plural(answer.messages, 'message')} and {format_plural(answer.archives, 'archive')}"
             f" into {sanitize.line(answer.agent)} ⇄ {sanitize.line(answer.sender)}."
         ),
     )
 
 
-def _imported(asked: pb.ImportMsg) -> pb.Imported:
+def _send_import(asked: pb.ImportMsg) -> pb.Imported:
     """Send the text, or, where no frame can carry it, where it lies: the daemon is on this machine."""
     message = pb.ClientMessage()
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="", suffix=".jsonl") as file:
@@ -106,7 +106,7 @@ def _imported(asked: pb.ImportMsg) -> pb.Imported:
             asked.path, asked.jsonl = file.name, ""
         # `import` is a word of Python's own, so the field can only be reached by its name as text.
         getattr(message, "import").CopyFrom(asked)
-        return ask_daemon(message).imported
+        return send_request(message).imported
 
 
 def _read_file(path: Path) -> str:
@@ -121,24 +121,26 @@ def _read_file(path: Path) -> str:
 
 
 @click.command()
-@conversation
+@conversation_arguments
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @output.json_option
 def delete(agent: str, sender: str, yes: bool) -> None:
     """Delete the conversation with AGENT and all it left behind. Shows what would go, and asks first."""
-    doomed = ask_daemon(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender))).deleted
-    what = _listed(doomed)
+    doomed = send_request(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender))).deleted
+    what = _render_deletion(doomed)
     if not yes and output.wants_json():
-        output.emit(_deleted(doomed))
+        output.emit(_deletion_data(doomed))
         return
     if not yes:
         whose = f"{sanitize.line(agent)} with {sanitize.line(sender) or 'you'}"
-        output.note(output.folded(f"This deletes {what} of {whose}. There is no way back; `moot export` keeps a copy."))
+        output.print_note(
+            output.wrap_prose(f"This deletes {what} of {whose}. There is no way back; `moot export` keeps a copy.")
+        )
         if not sys.stdin.isatty():
             raise BadRequest("nothing was deleted: there is no terminal to ask on", fix="Add --yes.")
-        prompts.demand("Delete them?")
-    done = ask_daemon(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender, confirm=True))).deleted
-    output.emit(_deleted(done), render=lambda _: f"Deleted {what}.")
+        prompts.require_confirmation("Delete them?")
+    done = send_request(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender, confirm=True))).deleted
+    output.emit(_deletion_data(done), render=lambda _: f"Deleted {what}.")
 
 
 _ALWAYS_TOLD = ("messages", "archives", "runs")
@@ -155,15 +157,15 @@ _TOLD_WHERE_THERE = {
 }
 
 
-def _listed(doomed: pb.Deleted) -> str:
-    parts = [plural(getattr(doomed, name), name[:-1]) for name in _ALWAYS_TOLD]
+def _render_deletion(doomed: pb.Deleted) -> str:
+    parts = [format_plural(getattr(doomed, name), name[:-1]) for name in _ALWAYS_TOLD]
     for name, (one, many) in _TOLD_WHERE_THERE.items():
         count = getattr(doomed, name)
         parts += [f"{count} {one if count == 1 else many}"] if count else []
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def _deleted(answer: pb.Deleted) -> dict[str, object]:
+def _deletion_data(answer: pb.Deleted) -> dict[str, object]:
     return {name: getattr(answer, name) for name in (*_ALWAYS_TOLD, *_TOLD_WHERE_THERE, "deleted")}
 
 
@@ -175,7 +177,7 @@ def backup(path: Path) -> None:
     # The daemon has a working directory of its own.
     target = path.expanduser().absolute()
     with output.progress("Backing up"):
-        answer = ask_daemon(pb.ClientMessage(backup=pb.BackupMsg(path=str(target)))).backed_up
+        answer = send_request(pb.ClientMessage(backup=pb.BackupMsg(path=str(target)))).backed_up
     data = {"path": answer.path, "bytes": answer.bytes}
     output.emit(data, render=lambda _: f"Wrote {answer.bytes} bytes to {sanitize.line(answer.path)}.")
 
@@ -191,7 +193,7 @@ def restore(path: Path, yes: bool) -> None:
     """
     from moot.store.backup import restore_backup  # noqa: PLC0415 - the store is heavy, and only this command needs it
 
-    home = paths()
+    home = find_paths()
     if daemon_process.running_pid(home):
         raise Conflict("the daemon is running", fix="Stop it first: moot down.")
     source = path.expanduser().absolute()
@@ -214,8 +216,10 @@ def _may_restore(source: Path, store: Path) -> bool:
         output.emit(data)
         return False
     kept = "The store that is there now is kept beside it." if store.exists() else "There is no store yet."
-    output.note(output.folded(f"This puts {source} ({source.stat().st_size} bytes) in the place of {store}. {kept}"))
+    output.print_note(
+        output.wrap_prose(f"This puts {source} ({source.stat().st_size} bytes) in the place of {store}. {kept}")
+    )
     if not sys.stdin.isatty():
         raise BadRequest("nothing was restored: there is no terminal to ask on", fix="Add --yes.")
-    prompts.demand("Restore it?")
+    prompts.require_confirmation("Restore it?")
     return True

@@ -3,21 +3,21 @@
 import click
 
 from moot.cli import output
-from moot.cli.connect import ask_daemon
-from moot.cli.options import conversation
+from moot.cli.connect import send_request
+from moot.cli.options import conversation_arguments
 from moot.cli.render import sanitize
 from moot.wire import moot_pb2 as pb
 
 
 @click.command()
-@conversation
+@conversation_arguments
 @output.json_option
 def trust(agent: str, sender: str) -> None:
     """Trust what the web, MCP servers and others said in the conversation with AGENT so far.
 
     Their words no longer make calls ask that would not ask without them. What comes later counts again.
     """
-    taint = ask_daemon(pb.ClientMessage(trust=pb.TrustMsg(agent=agent, sender=sender))).trusted.taint
+    taint = send_request(pb.ClientMessage(trust=pb.TrustMsg(agent=agent, sender=sender))).trusted.taint
     whose = (
         f"words from outside ({sanitize.line(taint.replace(',', ', '))}) included" if taint else "no words from outside"
     )

@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from moot.cli import daemon_process, output
-from moot.cli.connect import answers
+from moot.cli.connect import is_answering
 from moot.cli.demo import demo_home
 from moot.cli.demo.tour import SENDER, NoAnswer, Tour
-from moot.cli.options import program
+from moot.cli.options import program_name
 from moot.cli.render import sanitize
 from moot.client.connection import connect
 from moot.daemon.paths import Paths, make_folder
@@ -32,9 +32,9 @@ def demo() -> None:
     """
     began = time.monotonic()
     environ = dict(os.environ)
-    home = demo_home.demo_home(environ)
+    home = demo_home.find_demo_home(environ)
     make_folder(home.config.parent)
-    demo_home.take_models_from(home, environ)
+    demo_home.share_models(home, environ)
     # The daemon is a process of its own and finds its home by this.
     os.environ["MOOT_HOME"] = str(home.config.parent)
     document = asyncio.run(_demo(home))
@@ -43,7 +43,7 @@ def demo() -> None:
 
 
 async def _demo(home: Paths) -> dict[str, Any]:
-    was_running = await answers(home)
+    was_running = await is_answering(home)
     reason = await asyncio.to_thread(_prepare, home)
     try:
         tour, reason = await _tour(home, reason)
@@ -63,20 +63,20 @@ async def _demo(home: Paths) -> dict[str, Any]:
 async def _tour(home: Paths, reason: str) -> tuple[Tour, str]:
     """The tour, and why it fell back; a model that is here but does not run is a reason too."""
     demo_home.write_agents(home, demo_home.SCRIPTED if reason else demo_home.EMBEDDED)
-    if await answers(home):
+    if await is_answering(home):
         async with connect(home.socket) as connection:
             await connection.request(pb.ClientMessage(reload=pb.ReloadMsg()))
     else:
         with output.progress("Starting the daemon"):
-            await daemon_process.start(home, answers)
+            await daemon_process.start(home, is_answering)
     tour = Tour(home)
     try:
         await tour.run()
     except NoAnswer as error:
         if reason:
             raise
-        reason = demo_home.reason_of(error)
-        _announce_fall(reason)
+        reason = demo_home.first_line(error)
+        _announce_fallback(reason)
         return await _tour(home, reason)
     return tour, reason
 
@@ -84,26 +84,26 @@ async def _tour(home: Paths, reason: str) -> tuple[Tour, str]:
 def _prepare(home: Paths) -> str:
     """Get the embedded model; the reason why not, when it cannot be had."""
     try:
-        demo_home.get_model(home)
+        demo_home.ensure_model(home)
     except MootError as error:
-        reason = demo_home.reason_of(error)
-        _announce_fall(reason)
+        reason = demo_home.first_line(error)
+        _announce_fallback(reason)
         return reason
     if not output.wants_json():
         title = MODELS[demo_home.EMBEDDED].title
         said = f"{title} answers, on this machine and without a key. It is very small: fluent, and often wrong."
-        output.write(output.folded(said, sys.stdout) + "\n")
+        output.write(output.wrap_prose(said, sys.stdout) + "\n")
     return ""
 
 
-def _announce_fall(reason: str) -> None:
+def _announce_fallback(reason: str) -> None:
     warning = "FALLING BACK to scripted answers: the embedded model cannot be used."
-    output.note(output.paint(warning, sys.stderr, fg="yellow", bold=True))
-    output.note(output.folded(sanitize.clean(reason)))
+    output.print_note(output.paint(warning, sys.stderr, fg="yellow", bold=True))
+    output.print_note(output.wrap_prose(sanitize.clean(reason)))
 
 
 def _next_steps(data: dict[str, Any], *, prefixed: bool) -> str:
-    moot = program()
+    moot = program_name()
     prefix = f"MOOT_HOME={shlex.quote(data['home'])} " if prefixed else ""
     rows = [
         (f"{moot} init", "use your own model: a key, Ollama or LM Studio"),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from moot.agents.registry import DEMO
-from moot.cli.commands.models import fetch
+from moot.cli.commands.models import pull_model
 from moot.cli.setup.config_edit import write_config
 from moot.daemon.paths import Paths, make_folder
 from moot.domain.config import ModelConfig
@@ -57,13 +57,13 @@ token_seconds = 0.02
 """
 
 
-def demo_home(environ: Mapping[str, str]) -> Paths:
+def find_demo_home(environ: Mapping[str, str]) -> Paths:
     """MOOT_HOME where it is set, else a folder of the demo's own beside the real data."""
     found = Paths.find(environ)
     return found if environ.get("MOOT_HOME") else Paths.under(found.data / "demo")
 
 
-def take_models_from(home: Paths, environ: Mapping[str, str]) -> None:
+def share_models(home: Paths, environ: Mapping[str, str]) -> None:
     """Share the folder of pulled models with the real home, so that nothing is pulled twice."""
     models = Paths.find(environ).models
     if models != home.models and not os.path.lexists(home.models):
@@ -72,11 +72,11 @@ def take_models_from(home: Paths, environ: Mapping[str, str]) -> None:
         home.models.symlink_to(models)
 
 
-def get_model(home: Paths) -> None:
+def ensure_model(home: Paths) -> None:
     """Have the embedded model ready to start, pulling it when it is not there. Raises MootError."""
     config = ModelConfig(name=EMBEDDED, provider="local", model=EMBEDDED)
     if not is_pulled(EMBEDDED, home.models):
-        fetch(EMBEDDED, home.models)
+        pull_model(EMBEDDED, home.models)
     if reason := problem(config, home.data):
         raise Unavailable(reason)
 
@@ -110,5 +110,5 @@ def _script(home: Paths) -> Path:
     return home.config.parent / "demo.toml"
 
 
-def reason_of(error: MootError) -> str:
+def first_line(error: MootError) -> str:
     return f"{error.message} {error.fix}".strip()

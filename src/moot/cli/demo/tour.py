@@ -7,8 +7,8 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from moot.cli import daemon_process, output
-from moot.cli.connect import answers
-from moot.cli.follow.answer import Answer
+from moot.cli.connect import is_answering
+from moot.cli.follow.answer import RunResult
 from moot.cli.render import colours, plain_data, sanitize
 from moot.cli.render.flow import Flow
 from moot.client.connection import Connection, connect
@@ -38,21 +38,21 @@ class Tour:
 
     async def run(self) -> None:
         async with connect(self._home.socket) as connection:
-            await self._forget_last_time(connection)
+            await self._delete_previous(connection)
             await self._question(connection)
             await self._guest(connection)
             await self._kill(connection)
             await self._compact(connection)
             await self._recall(connection)
-            before = await self._read(connection)
+            before = await self._fetch_history(connection)
         await self._restart()
         async with connect(self._home.socket) as connection:
-            self.history = await self._read(connection)
+            self.history = await self._fetch_history(connection)
         self._show_history()
         if self.history != before:
             raise MootError("the history changed over the restart", fix="This is a bug in Moot; please report it.")
 
-    async def _forget_last_time(self, connection: Connection) -> None:
+    async def _delete_previous(self, connection: Connection) -> None:
         delete = pb.DeleteMsg(agent="writer", sender=SENDER, confirm=True)
         with suppress(NotFound):
             await connection.request(pb.ClientMessage(delete=delete))
@@ -62,11 +62,11 @@ class Tour:
         answer = await self._turn(connection, "Write one sentence about the sea.")
         if answer.outcome == "model_error":
             raise NoAnswer(answer.error)
-        self._keep("question", answer)
+        self._record("question", answer)
 
     async def _guest(self, connection: Connection) -> None:
         self._heading("You bring a second agent into the conversation.", "moot ask writer … --guest critic")
-        self._keep("guest", await self._turn(connection, "What do you think of that sentence?", guest="critic"))
+        self._record("guest", await self._turn(connection, "What do you think of that sentence?", guest="critic"))
 
     async def _kill(self, connection: Connection) -> None:
         self._heading("You stop an answer you do not want.", "moot kill writer, or Ctrl-C")
@@ -76,7 +76,7 @@ class Tour:
         self._say(
             "Killed. What you said is kept, the half answer is not." if killed else "It was done before the kill."
         )
-        self._keep("kill", answer)
+        self._record("kill", answer)
 
     async def _compact(self, connection: Connection) -> None:
         self._heading("You put the past into an archive.", "moot compact writer")
@@ -109,7 +109,7 @@ class Tour:
         self._heading("The daemon restarts.", "moot down; moot up")
         began = time.monotonic()
         stopped = await asyncio.to_thread(daemon_process.stop, self._home, now=False)
-        pid = await daemon_process.start(self._home, answers)
+        pid = await daemon_process.start(self._home, is_answering)
         seconds = time.monotonic() - began
         self._say(f"Back after {seconds:.1f} seconds, as pid {pid}.")
         self.steps.append({"step": "restart", "stopped": stopped, "pid": pid, "seconds": round(seconds, 3)})
@@ -120,20 +120,20 @@ class Tour:
             note = " (killed)" if entry.get("outcome") == "cancelled" else ""
             self._line(self._speaker(entry), entry["content"] + note)
 
-    async def _read(self, connection: Connection) -> list[dict[str, Any]]:
+    async def _fetch_history(self, connection: Connection) -> list[dict[str, Any]]:
         message = pb.GetHistoryMsg(agent="writer", sender=SENDER, all=True)
         history = await connection.request(pb.ClientMessage(get_history=message))
         return [plain_data.message(entry) for entry in history.history.messages]
 
     # ---- one turn ------------------------------------------------------------------------------
 
-    async def _turn(self, connection: Connection, content: str, *, guest: str = "", kill_after: int = 0) -> Answer:
+    async def _turn(self, connection: Connection, content: str, *, guest: str = "", kill_after: int = 0) -> RunResult:
         self._line(colours.USER, content)
         message = pb.StreamMsg(agent="writer", content=content, sender=SENDER)
         message.limits.seconds = _TURN_SECONDS
         if guest:
             message.guest = guest
-        answer, chunks = Answer(), 0
+        answer, chunks = RunResult(), 0
         speaker = guest or "writer"
         flow = self._flow(speaker)
         with output.progress(f"{speaker} is thinking") as bar:
@@ -143,7 +143,8 @@ class Tour:
                     if event.HasField("chunk"):
                         bar.hide()
                         self._write(
-                            (self._name(speaker) if not chunks else "") + flow.feed(sanitize.clean(event.chunk.content))
+                            (self._render_name(speaker) if not chunks else "")
+                            + flow.feed(sanitize.clean(event.chunk.content))
                         )
                         chunks += 1
                         if chunks == kill_after:
@@ -153,7 +154,7 @@ class Tour:
             self._say(sanitize.clean(answer.error))
         return answer
 
-    def _keep(self, step: str, answer: Answer) -> None:
+    def _record(self, step: str, answer: RunResult) -> None:
         self.steps.append({"step": step, "agent": answer.agent, "content": answer.content, "outcome": answer.outcome})
 
     # ---- showing -------------------------------------------------------------------------------
@@ -170,8 +171,8 @@ class Tour:
             return colours.USER
         return str(entry["agent"]) or "writer"
 
-    def _name(self, name: str) -> str:
-        return output.paint(f"   {sanitize.line(name)}: ", fg=colours.colour(name, "writer"))
+    def _render_name(self, name: str) -> str:
+        return output.paint(f"   {sanitize.line(name)}: ", fg=colours.name_colour(name, "writer"))
 
     def _flow(self, name: str) -> Flow:
         """Text that follows a name, indented below it."""
@@ -179,10 +180,10 @@ class Tour:
 
     def _line(self, name: str, text: str) -> None:
         flow = self._flow(name)
-        self._write(f"{self._name(name)}{flow.feed(sanitize.words(text, 160))}{flow.end()}\n")
+        self._write(f"{self._render_name(name)}{flow.feed(sanitize.cut_at_word(text, 160))}{flow.end()}\n")
 
     def _say(self, text: str) -> None:
-        self._write(output.paint(output.folded(_INDENT + text, sys.stdout, indent=_INDENT), dim=True) + "\n")
+        self._write(output.paint(output.wrap_prose(_INDENT + text, sys.stdout, indent=_INDENT), dim=True) + "\n")
 
     def _write(self, text: str) -> None:
         if not output.wants_json():

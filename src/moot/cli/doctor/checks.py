@@ -47,7 +47,7 @@ def error(check: str, message: str, fix: str) -> Finding:
     return Finding(level=ERROR, check=check, message=message, fix=fix)
 
 
-def guarded(check: str, look: Callable[[], Iterator[Finding]]) -> list[Finding]:
+def run_check(check: str, look: Callable[[], Iterator[Finding]]) -> list[Finding]:
     """Run one check; whatever it trips over becomes a finding, so that the others still run."""
     found: list[Finding] = []
     try:
@@ -89,7 +89,7 @@ def permissions(home: Paths) -> Iterator[Finding]:
     folders = {home.config.parent, home.agents, home.run, home.data, home.logs}
     clean = True
     for path in sorted(path for path in (*folders, home.config, home.store) if os.path.lexists(path)):
-        for finding in _access(path, is_folder=path in folders):
+        for finding in _check_access(path, is_folder=path in folders):
             clean = False
             yield finding
     missing = next((each for each in (home.data, *home.data.parents) if each.exists()), Path("/"))
@@ -100,7 +100,7 @@ def permissions(home: Paths) -> Iterator[Finding]:
         yield ok("permissions", "Files and folders are yours alone.")
 
 
-def _access(path: Path, *, is_folder: bool) -> Iterator[Finding]:
+def _check_access(path: Path, *, is_folder: bool) -> Iterator[Finding]:
     status = path.stat()
     if is_folder != stat.S_ISDIR(status.st_mode):
         kind = "a folder" if is_folder else "a file"
@@ -138,7 +138,7 @@ def agents(home: Paths) -> Iterator[Finding]:
     from moot.agents.registry import Registry  # noqa: PLC0415
     from moot.daemon.config.agent_keys import agents_folder, foreign_folders  # noqa: PLC0415
 
-    config = good_config(home)
+    config = load_valid_config(home)
     folder = agents_folder(config, home) if config else home.agents
     others = foreign_folders(config) if config else []
     models = config.models if config else {}
@@ -179,16 +179,16 @@ def sandbox(home: Paths) -> Iterator[Finding]:
     """What would hold commands in, found by trying. For when no daemon says it."""
     from moot.tools.sandbox.sandbox import Sandbox  # noqa: PLC0415
 
-    config = good_config(home)
+    config = load_valid_config(home)
     if config is None:
-        yield not_checked("sandbox")
+        yield skipped("sandbox")
         return
     report = Sandbox(config.hands.sandbox, protected=home.own, workspaces=home.workspaces).describe()
     level = OK if report.confined else WARNING if report.usable else ERROR
     yield Finding(level=level, check="sandbox", message=report.sentence(), fix=report.fix)
 
 
-def good_config(home: Paths) -> Config | None:
+def load_valid_config(home: Paths) -> Config | None:
     """The configuration, or None when it is broken, which is a finding of its own."""
     from moot.daemon.config.config_file import BrokenConfig, load_config  # noqa: PLC0415
 
@@ -198,16 +198,16 @@ def good_config(home: Paths) -> Config | None:
         return None
 
 
-def not_checked(check: str) -> Finding:
+def skipped(check: str) -> Finding:
     return warning(check, "Not checked: the configuration is broken.", "Correct it, then `moot doctor` again.")
 
 
 def models(home: Paths) -> Iterator[Finding]:
     from moot.models.catalog import Catalog  # noqa: PLC0415
 
-    config = good_config(home)
+    config = load_valid_config(home)
     if config is None:
-        yield not_checked("models")
+        yield skipped("models")
         return
     catalog = Catalog(config, data_dir=home.data)
     for name in catalog.names:
@@ -229,7 +229,7 @@ def models(home: Paths) -> Iterator[Finding]:
 # ---- the daemon's leavings and the store --------------------------------------------------------
 
 
-def leavings(home: Paths) -> Iterator[Finding]:
+def leftovers(home: Paths) -> Iterator[Finding]:
     """What a home without a daemon that answers looks like."""
     if daemon_process.is_locked(home.lock):
         pid = daemon_process.running_pid(home) or "unknown"

@@ -12,9 +12,9 @@ import click
 
 from moot import __version__
 from moot.cli import daemon_process, output
-from moot.cli.connect import answers
+from moot.cli.connect import is_answering
 from moot.cli.doctor import checks, mcp_checks, trace_checks
-from moot.cli.doctor.checks import ERROR, NOTE, OK, WARNING, Finding, guarded
+from moot.cli.doctor.checks import ERROR, NOTE, OK, WARNING, Finding, run_check
 from moot.cli.exits import Exit
 from moot.cli.follow import tool_notices
 from moot.cli.render import sanitize
@@ -46,67 +46,67 @@ def doctor() -> int:
     """
     traces: list[pb.TraceHealth] = []
     with output.progress("Examining"):
-        findings = examine(traces)
+        findings = run_checks(traces)
     data = {
         "healthy": all(finding.level != ERROR for finding in findings),
         "findings": [asdict(finding) for finding in findings],
-        "traces": trace_checks.shape(traces[0]) if traces else None,
+        "traces": trace_checks.trace_health_data(traces[0]) if traces else None,
     }
-    output.emit(data, render=_render, error=None if data["healthy"] else _unhealthy(findings))
+    output.emit(data, render=_render_findings, error=None if data["healthy"] else _unhealthy_error(findings))
     return int(Exit.OK if data["healthy"] else Exit.RUN_FAILED)
 
 
-def _unhealthy(findings: list[Finding]) -> MootError:
+def _unhealthy_error(findings: list[Finding]) -> MootError:
     wrong = [finding for finding in findings if finding.level == ERROR]
     return Unhealthy("\n".join(f"{finding.check}: {finding.message}" for finding in wrong), fix=wrong[0].fix)
 
 
-def examine(traces: list[pb.TraceHealth]) -> list[Finding]:
+def run_checks(traces: list[pb.TraceHealth]) -> list[Finding]:
     """Everything there is to find; what traces say is put into `traces` as well, where they can be read."""
-    findings = guarded("versions", checks.versions)
+    findings = run_check("versions", checks.versions)
     try:
         home = Paths.find(os.environ)
     except RuntimeError as problem:
         return [*findings, checks.error("paths", str(problem), "Set HOME, or MOOT_HOME to a folder of your own.")]
-    findings += guarded("disk", lambda: checks.disk(home))
-    findings += guarded("permissions", lambda: checks.permissions(home))
-    findings += guarded("config", lambda: checks.configuration(home))
-    findings += guarded("agents", lambda: checks.agents(home))
-    findings += guarded("skills", lambda: checks.skills(home))
-    findings += guarded("models", lambda: checks.models(home))
-    findings += guarded("daemon", lambda: _daemon_and_store(home, traces))
+    findings += run_check("disk", lambda: checks.disk(home))
+    findings += run_check("permissions", lambda: checks.permissions(home))
+    findings += run_check("config", lambda: checks.configuration(home))
+    findings += run_check("agents", lambda: checks.agents(home))
+    findings += run_check("skills", lambda: checks.skills(home))
+    findings += run_check("models", lambda: checks.models(home))
+    findings += run_check("daemon", lambda: _check_daemon_and_store(home, traces))
     return findings
 
 
-def _daemon_and_store(home: Paths, traces: list[pb.TraceHealth]) -> Iterator[Finding]:
-    answer = asyncio.run(_ask(home))
+def _check_daemon_and_store(home: Paths, traces: list[pb.TraceHealth]) -> Iterator[Finding]:
+    answer = asyncio.run(_fetch_report(home))
     if answer is not None:
-        yield from _living(home, *answer)
-        yield from guarded("mcp", lambda: mcp_checks.told(asyncio.run(_ask_mcp(home))))
-        yield from guarded("traces", lambda: _traces(asyncio.run(_ask_traces(home)), traces))
+        yield from _check_daemon(home, *answer)
+        yield from run_check("mcp", lambda: mcp_checks.check_servers(asyncio.run(_fetch_mcp_servers(home))))
+        yield from run_check("traces", lambda: _check_traces(asyncio.run(_fetch_trace_health(home)), traces))
         return
-    yield from checks.leavings(home)
-    yield from guarded("sandbox", lambda: checks.sandbox(home))
-    yield from guarded("mcp", lambda: mcp_checks.configured(home))
+    yield from checks.leftovers(home)
+    yield from run_check("sandbox", lambda: checks.sandbox(home))
+    yield from run_check("mcp", lambda: mcp_checks.check_configuration(home))
     # A daemon that holds the store but is silent may be writing to it; then it is left alone.
     if not daemon_process.is_locked(home.lock):
-        yield from guarded("store", lambda: checks.store(home))
-        yield from guarded("traces", lambda: _traces(trace_checks.health(home), traces))
+        yield from run_check("store", lambda: checks.store(home))
+        yield from run_check("traces", lambda: _check_traces(trace_checks.read_health(home), traces))
 
 
-def _traces(told: pb.TraceHealth | None, traces: list[pb.TraceHealth]) -> Iterator[Finding]:
+def _check_traces(told: pb.TraceHealth | None, traces: list[pb.TraceHealth]) -> Iterator[Finding]:
     if told is not None:
         traces.append(told)
-        yield from trace_checks.findings(told)
+        yield from trace_checks.check_traces(told)
 
 
-async def _ask_traces(home: Paths) -> pb.TraceHealth:
+async def _fetch_trace_health(home: Paths) -> pb.TraceHealth:
     async with asyncio.timeout(_DAEMON_SECONDS), connect(home.socket) as connection:
         answer = await connection.request(pb.ClientMessage(get_trace_health=pb.GetTraceHealthMsg()))
     return answer.trace_health
 
 
-async def _ask_mcp(home: Paths) -> list[pb.McpServerInfo]:
+async def _fetch_mcp_servers(home: Paths) -> list[pb.McpServerInfo]:
     """Every server as it is now, or as it was last seen where that takes too long."""
     for seconds, now in ((_SERVER_SECONDS, True), (_DAEMON_SECONDS, False)):
         with suppress(TimeoutError):
@@ -116,9 +116,9 @@ async def _ask_mcp(home: Paths) -> list[pb.McpServerInfo]:
     raise MootError("the daemon did not say how its MCP servers are")
 
 
-async def _ask(home: Paths) -> tuple[pb.DaemonStats, list[pb.Finding], list[pb.ModelInfo]] | None:
+async def _fetch_report(home: Paths) -> tuple[pb.DaemonStats, list[pb.Finding], list[pb.ModelInfo]] | None:
     """The daemon's own account, or None when none answers."""
-    if not await answers(home):
+    if not await is_answering(home):
         return None
     try:
         async with asyncio.timeout(_DAEMON_SECONDS), connect(home.socket) as connection:
@@ -130,7 +130,7 @@ async def _ask(home: Paths) -> tuple[pb.DaemonStats, list[pb.Finding], list[pb.M
     return stats.stats, list(checked.checked.findings), list(models.model_list.models)
 
 
-def _living(
+def _check_daemon(
     home: Paths, stats: pb.DaemonStats, told: list[pb.Finding], models: list[pb.ModelInfo]
 ) -> Iterator[Finding]:
     yield checks.ok("daemon", f"Running (pid {stats.pid}), up {stats.uptime_secs} s, at {home.socket}.")
@@ -150,18 +150,18 @@ def _living(
             level = finding.level if finding.level in _MARKS else ERROR
             yield Finding(level=level, check=finding.check, message=finding.message, fix=finding.fix)
     for model in models:
-        if model.is_default and (few := tool_notices.left_out(model)):
-            yield Finding(level=OK, check="models", message=few, fix=tool_notices.wider(model))
+        if model.is_default and (few := tool_notices.render_left_out_tools(model)):
+            yield Finding(level=OK, check="models", message=few, fix=tool_notices.render_wider_window(model))
 
 
-def _render(data: dict[str, Any]) -> str:
+def _render_findings(data: dict[str, Any]) -> str:
     lines = []
     for finding in data["findings"]:
         mark, colour = _MARKS[finding["level"]]
-        told = _hung(f"  {finding['check']:<12} ", sanitize.line(finding["message"]))
+        told = _render_hanging(f"  {finding['check']:<12} ", sanitize.line(finding["message"]))
         lines.append(output.paint(mark, fg=colour) + told[1:])
         if finding["fix"]:
-            told = _hung(f"{_UNDER}fix: ", sanitize.line(finding["fix"]))
+            told = _render_hanging(f"{_UNDER}fix: ", sanitize.line(finding["fix"]))
             lines.append(told.replace("fix:", output.paint("fix:", fg="green"), 1))
     errors, warnings = (sum(each["level"] == level for each in data["findings"]) for level in (ERROR, WARNING))
     looked_at = f"{warnings} to look at" if warnings else ""
@@ -172,6 +172,6 @@ def _render(data: dict[str, Any]) -> str:
     return "\n".join([*lines, "", f"{summary}."])
 
 
-def _hung(head: str, text: str) -> str:
+def _render_hanging(head: str, text: str) -> str:
     """The text beside its head, and below it where the terminal ends."""
-    return output.folded(head + text, sys.stdout, indent=" " * len(head))
+    return output.wrap_prose(head + text, sys.stdout, indent=" " * len(head))

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Iterable, Iterator
 
-from moot.cli.commands.mcp import mending
+from moot.cli.commands.mcp import suggest_fix
 from moot.cli.doctor import checks
 from moot.cli.doctor.checks import Finding
 from moot.daemon.paths import Paths
@@ -13,40 +13,42 @@ from moot.wire import moot_pb2 as pb
 _CHECK = "mcp"
 
 
-def told(servers: Iterable[pb.McpServerInfo]) -> Iterator[Finding]:
+def check_servers(servers: Iterable[pb.McpServerInfo]) -> Iterator[Finding]:
     """What a running daemon says of its servers."""
     for info in servers:
         if not info.enabled:
             yield checks.note(_CHECK, f"{info.name} is switched off.")
         elif info.problem:
-            yield checks.error(_CHECK, f"{info.name} cannot be used: {info.problem}", mending(info))
+            yield checks.error(_CHECK, f"{info.name} cannot be used: {info.problem}", suggest_fix(info))
         else:
-            yield from _offered(info)
+            yield from _check_offer(info)
 
 
-def _offered(info: pb.McpServerInfo) -> Iterator[Finding]:
+def _check_offer(info: pb.McpServerInfo) -> Iterator[Finding]:
     ready, changed, refused = (
         [tool for tool in info.tools if tool.state == state] for state in ("ready", "changed", "refused")
     )
     unfit = f", {len(refused)} more are not fit to be used (moot mcp test {info.name})" if refused else ""
-    yield checks.ok(_CHECK, f"{info.name} is ready: {_tools(len(ready))}{unfit}.")
+    yield checks.ok(_CHECK, f"{info.name} is ready: {_count_tools(len(ready))}{unfit}.")
     if changed:
         names = ", ".join(tool.tool for tool in changed)
         fix = f"Look at them with `moot mcp test {info.name}`, then agree with `moot mcp approve {info.name}`."
-        yield checks.warning(_CHECK, f"{info.name}: {_tools(len(changed))} new or changed, and off: {names}.", fix)
+        yield checks.warning(
+            _CHECK, f"{info.name}: {_count_tools(len(changed))} new or changed, and off: {names}.", fix
+        )
 
 
-def configured(home: Paths) -> Iterator[Finding]:
+def check_configuration(home: Paths) -> Iterator[Finding]:
     """What the configuration says by itself. For when no daemon says more."""
-    config = checks.good_config(home)
+    config = checks.load_valid_config(home)
     if config is None:
-        yield checks.not_checked(_CHECK)
+        yield checks.skipped(_CHECK)
         return
     for server in config.hands.mcp.values():
-        yield _configured(server)
+        yield _check_server_config(server)
 
 
-def _configured(server: McpConfig) -> Finding:
+def _check_server_config(server: McpConfig) -> Finding:
     if not server.enabled:
         return checks.note(_CHECK, f"{server.name} is switched off.")
     if server.command and shutil.which(server.command) is None:
@@ -57,5 +59,5 @@ def _configured(server: McpConfig) -> Finding:
     )
 
 
-def _tools(count: int) -> str:
+def _count_tools(count: int) -> str:
     return f"{count} tool{'' if count == 1 else 's'}"

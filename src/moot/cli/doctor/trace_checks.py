@@ -13,7 +13,7 @@ from moot.wire import moot_pb2 as pb
 _CHECK = "traces"
 
 
-def health(home: Paths) -> pb.TraceHealth | None:
+def read_health(home: Paths) -> pb.TraceHealth | None:
     """The same as a daemon would say, read from the store. Only for when no daemon has it open."""
     from moot.store import migrate, traces  # noqa: PLC0415 - a broken installation of SQLite is something to find
     from moot.store.connection import Tuning, connect_reader  # noqa: PLC0415
@@ -40,29 +40,29 @@ def health(home: Paths) -> pb.TraceHealth | None:
     return pb.TraceHealth(failed=failed, loops=found.loops, timeouts=found.timeouts, leaks=found.leaks)
 
 
-def findings(told: pb.TraceHealth) -> Iterator[Finding]:
+def check_traces(told: pb.TraceHealth) -> Iterator[Finding]:
     for info in told.failed:
         why = f": {info.error}" if info.error else ""
         said = f"{info.run_id} of {info.agent} ended {info.outcome}{why}"
         yield checks.warning(_CHECK, said, f"See what happened: moot trace {info.run_id}")
     if told.loops:
-        said = f"{_times(told.loops)} within a day an agent made the same call over and over and was stopped."
+        said = f"{_render_count(told.loops)} within a day an agent made the same call over and over and was stopped."
         yield checks.warning(_CHECK, said, "See where: moot trace --failed. A larger model, or a clearer task, helps.")
     if told.timeouts:
-        said = f"{_times(told.timeouts)} within a day a run took longer than it may."
+        said = f"{_render_count(told.timeouts)} within a day a run took longer than it may."
         fix = "See where: moot trace --failed. Raise `seconds` in [limits], or give the run longer."
         yield checks.warning(_CHECK, said, fix)
     for leak in told.leaks:
         fix = "Report this, with the trace; `moot delete` removes the conversation."
         yield checks.error("isolation", f"Something crossed between conversations: {leak}.", fix)
     if told.ledger_failures:
-        said = f"The run ledger could not be written {_times(told.ledger_failures).lower()}."
+        said = f"The run ledger could not be written {_render_count(told.ledger_failures).lower()}."
         yield checks.warning("run ledger", said, "See the log; free disk space if there is none.")
     if not (told.failed or told.leaks):
         yield checks.ok(_CHECK, "No agent is left with a failed turn of the last day.")
 
 
-def shape(told: pb.TraceHealth) -> dict[str, Any]:
+def trace_health_data(told: pb.TraceHealth) -> dict[str, Any]:
     return {
         "failed": [plain_data.trace(info) for info in told.failed],
         "loops": told.loops,
@@ -72,5 +72,5 @@ def shape(told: pb.TraceHealth) -> dict[str, Any]:
     }
 
 
-def _times(count: int) -> str:
+def _render_count(count: int) -> str:
     return "Once" if count == 1 else f"{count} times"

@@ -17,7 +17,7 @@ _FIXES = {
 }
 
 
-class Answer:
+class RunResult:
     """Takes the events of one run. The reply is the text of the last step; steps before it led to tools."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Answer:
             self.error = event.end.error
             self.limit = event.end.limit
 
-    def fix(self) -> str:
+    def suggest_fix(self) -> str:
         if self.limit in _FLAGS:
             return f"Allow more with {_FLAGS[self.limit]}, up to what [limits] and [budget] of the configuration allow."
         if self.limit:

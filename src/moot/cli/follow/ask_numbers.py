@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from moot.cli.connect import paths, remote_address
+from moot.cli.connect import find_paths, remote_address
 from moot.daemon.paths import make_folder
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.wire import moot_pb2 as pb
@@ -16,18 +16,18 @@ from moot.wire import moot_pb2 as pb
 _AGAIN = "`moot inbox` lists what waits, and counts it anew."
 
 
-def keep(found: list[pb.AskInfo]) -> None:
+def remember_list(found: list[pb.AskInfo]) -> None:
     """Remember what was listed just now; without a place to do so only ids name things."""
-    listed = {"where": _where(), "asks": [[info.ask_id, info.attempt] for info in found]}
+    listed = {"where": _list_key(), "asks": [[info.ask_id, info.attempt] for info in found]}
     with suppress(OSError):
-        path = _file()
+        path = _list_file()
         make_folder(path.parent)
         path.write_text(json.dumps(listed), encoding="utf-8")
 
 
-def find(number: int, waiting: list[pb.AskInfo]) -> pb.AskInfo:
+def find_by_number(number: int, waiting: list[pb.AskInfo]) -> pb.AskInfo:
     """What stood under the number, if it still waits as it was shown."""
-    listed = _listed()
+    listed = _read_list()
     if not listed:
         raise BadRequest(f"nothing was listed in this terminal, so {number} names nothing", fix=_AGAIN)
     if not 1 <= number <= len(listed):
@@ -41,20 +41,20 @@ def find(number: int, waiting: list[pb.AskInfo]) -> pb.AskInfo:
     return info
 
 
-def _listed() -> list[tuple[str, int]]:
+def _read_list() -> list[tuple[str, int]]:
     try:
-        kept = json.loads(_file().read_text(encoding="utf-8"))
-        if kept["where"] == _where():
+        kept = json.loads(_list_file().read_text(encoding="utf-8"))
+        if kept["where"] == _list_key():
             return [(str(ask_id), int(attempt)) for ask_id, attempt in kept["asks"]]
     except (OSError, ValueError, TypeError, KeyError):
         return []
     return []
 
 
-def _file() -> Path:
-    return paths().run / "inbox.json"
+def _list_file() -> Path:
+    return find_paths().run / "inbox.json"
 
 
-def _where() -> list[str]:
+def _list_key() -> list[str]:
     """The daemon that was asked, and the terminal that asked."""
     return [remote_address(), str(os.getsid(0))]

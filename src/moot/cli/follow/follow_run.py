@@ -12,8 +12,8 @@ from moot.cli import exits, output
 from moot.cli.connect import daemon_client, remote_address
 from moot.cli.exits import Exit
 from moot.cli.follow import open_asks, tool_notices
-from moot.cli.follow.answer import Answer
-from moot.cli.follow.prompter import Asked, Prompter
+from moot.cli.follow.answer import RunResult
+from moot.cli.follow.prompter import OpenedAsk, Prompter
 from moot.cli.render import approvals, asker_lines, calls, plain_data, questions, sanitize
 from moot.cli.render.questions import ASK_TOOL
 from moot.cli.render.spinner import Spinner
@@ -26,7 +26,7 @@ _COLUMNS = 75
 _LONG_SECONDS = 3600.0
 
 
-class Waiting(MootError):
+class WaitingForPerson(MootError):
     """The run asks a person, and there is no terminal to ask on."""
 
     type = "waiting"
@@ -53,19 +53,19 @@ class Target:
     shape: dict[str, Any] = field(default_factory=dict)
 
 
-class Following:
+class RunFollower:
     """One run on one terminal, or in one script."""
 
     def __init__(self, message: Runnable, target: Target, *, streaming: bool) -> None:
         self._message = message
         self._target = target
         self._streaming = streaming
-        self._answer = Answer()
+        self._answer = RunResult()
         self._at_line_start = True
         self._interrupts = 0
-        self._left: Asked | None = None
+        self._left: OpenedAsk | None = None
         # What is open where nobody is there to be asked, and the look at whether anything but a person helps.
-        self._open: dict[str, Asked] = {}
+        self._open: dict[str, OpenedAsk] = {}
         self._look: asyncio.Task[None] | None = None
         # While it stands in line: its place, until when it waits there, and what the runs in front wait for.
         self._position = 0
@@ -80,7 +80,7 @@ class Following:
 
     async def on(self, connection: Connection) -> int:
         """Follow on a connection that is there already."""
-        if self._target.speaker and await tool_notices.told(connection, self._target.speaker):
+        if self._target.speaker and await tool_notices.warn_missing_tools(connection, self._target.speaker):
             self._target = replace(self._target, shape=self._target.shape | {"no_tools": True})
         with output.progress("") as bar:
             bar.hide()
@@ -114,72 +114,72 @@ class Following:
             async with self._patience, aclosing(connection.stream(self._message)) as events:
                 async for event in events:
                     asked = self._take(event, prompter, bar)
-                    if asked is not None and not self._put(asked, prompter, bar):
-                        self._keep_open(asked, connection, bar, beside)
+                    if asked is not None and not self._ask_person(asked, prompter, bar):
+                        self._leave_open(asked, connection, bar, beside)
                     if event.HasField("queued"):
-                        self._stand_in_line(event.queued.position, bar)
-                        beside.create_task(self._look_ahead(connection, bar))
+                        self._show_position(event.queued.position, bar)
+                        beside.create_task(self._check_run_ahead(connection, bar))
         except TimeoutError:
-            return self._leave_the_line(bar)
+            return self._leave_queue(bar)
         except MootError as error:
-            return self._cut_off(error, bar)
+            return self._handle_disconnect(error, bar)
         finally:
             if self._look is not None:
                 self._look.cancel()
         return None
 
-    def _cut_off(self, error: MootError, bar: Spinner) -> int | MootError:
+    def _handle_disconnect(self, error: MootError, bar: Spinner) -> int | MootError:
         """The stream broke off: because we left, or because something is wrong."""
         if not isinstance(error, Unreachable):
             return error
         if self._left is not None:
             return self._leave_waiting(self._left)
         if self._in_vain:
-            return self._leave_the_line(bar)
+            return self._leave_queue(bar)
         if self._interrupts:
             raise KeyboardInterrupt from None
         return error
 
     # ---- while it stands in line ----
 
-    def _stand_in_line(self, position: int, bar: Spinner) -> None:
+    def _show_position(self, position: int, bar: Spinner) -> None:
         if not self._position and self._target.patience is not None:
             self._patience.reschedule(asyncio.get_running_loop().time() + self._target.patience)
         if position != self._position:
             bar.hide()
-            self._aside(bar, f"Waiting for its turn: position {position}")
+            self._print_aside(bar, f"Waiting for its turn: position {position}")
             bar.update("Waiting")
         self._position = position
 
-    async def _look_ahead(self, connection: Connection, bar: Spinner) -> None:
+    async def _check_run_ahead(self, connection: Connection, bar: Spinner) -> None:
         """Say what the run in front waits for. Where nobody is there to do something about it, leave."""
         with suppress(MootError):
-            front = await open_asks.of_conversation(connection, self._target.agent, self._target.sender)
+            front = await open_asks.list_open_asks(connection, self._target.agent, self._target.sender)
             known = {info.ask_id for info in self._front}
             # Meanwhile it may have begun, and then what waits is its own and asked for in its own way.
             fresh = [] if self._answer.agent else [info for info in front if info.ask_id not in known]
             self._front = front
-            if fresh and _nobody_here():
+            if fresh and _is_unattended():
                 self._in_vain = True
                 connection.close()
                 return
             for info in fresh:
                 bar.hide()
-                for line in ("The run in front waits:", *open_asks.lines(info), open_asks.advice(info)):
-                    self._aside(bar, line)
+                for line in ("The run in front waits:", *open_asks.render_ask(info), open_asks.render_advice(info)):
+                    self._print_aside(bar, line)
 
-    def _leave_the_line(self, bar: Spinner) -> int:
+    def _leave_queue(self, bar: Spinner) -> int:
         bar.hide()
         whose = f" --as {shlex.quote(self._target.sender)}" if self._target.sender else ""
         history = sanitize.line(f"moot history {self._target.agent}{whose}")
         fix = f"The message stays in line; `{history}` shows when it is answered."
         told = "the run in front still goes on"
         if self._front:
-            fix = f"{open_asks.advice(self._front[0])} {fix}"
-            shown = [line for info in self._front for line in open_asks.lines(info)]
+            fix = f"{open_asks.render_advice(self._front[0])} {fix}"
+            shown = [line for info in self._front for line in open_asks.render_ask(info)]
             told = "\n".join(["the run in front waits for a person:", *shown])
         error: MootError = (
-            Waiting(told, fix=fix) if self._in_vain else TimedOut(f"its turn has not come: {told}", fix=fix)
+            WaitingForPerson(told, fix=fix) if self._in_vain else TimedOut(f"its turn has not come: {told}", fix=fix)
         )
         if output.wants_json():
             waits = {
@@ -189,12 +189,12 @@ class Following:
             }
             output.emit(self._target.shape | self._answer.data() | waits, error=error)
         else:
-            output.complain(error)
+            output.print_error(error)
         return int(Exit.WAITING if self._in_vain else Exit.TIMED_OUT)
 
     # ---- while it runs ----
 
-    def _take(self, event: pb.StreamEvent, prompter: Prompter, bar: Spinner) -> Asked | None:
+    def _take(self, event: pb.StreamEvent, prompter: Prompter, bar: Spinner) -> OpenedAsk | None:
         """Show an event; what the run now waits for, if it says so."""
         self._answer.take(event)
         if self._answer.agent and self._patience.when() is not None:
@@ -204,7 +204,7 @@ class Following:
             closed = event.ask_closed.ask_id or event.approval_closed.ask_id
             prompter.closed(closed)
             self._open.pop(closed, None)
-        return _asked(event)
+        return _opened_ask(event)
 
     def _show(self, event: pb.StreamEvent, bar: Spinner) -> None:
         kind = event.WhichOneof("event")
@@ -213,16 +213,16 @@ class Following:
         elif kind == "discarded":
             bar.hide()
             self._end_line()
-            self._aside(bar, "(that text was taken back)")
+            self._print_aside(bar, "(that text was taken back)")
         elif kind == "thinking_start":
             bar.update("Thinking")
         elif kind in ("tools_complete", "start", "ask_closed", "approval_closed"):
             bar.update("Working")
         else:
-            for line in _asides(event):
+            for line in _render_asides(event):
                 bar.hide()
                 self._end_line()
-                self._aside(bar, line)
+                self._print_aside(bar, line)
                 bar.update(line.strip())
 
     def _show_text(self, content: str, bar: Spinner) -> None:
@@ -233,7 +233,7 @@ class Following:
         elif not self._streaming:
             bar.update("Writing")
 
-    def _aside(self, bar: Spinner, line: str) -> None:
+    def _print_aside(self, bar: Spinner, line: str) -> None:
         bar.say(output.paint(line, sys.stderr, **({"fg": "red"} if line.startswith("  ✗") else {"dim": True})))
 
     def _end_line(self) -> None:
@@ -241,32 +241,32 @@ class Following:
             output.write("\n")
             self._at_line_start = True
 
-    def _put(self, asked: Asked, prompter: Prompter, bar: Spinner) -> bool:
+    def _ask_person(self, asked: OpenedAsk, prompter: Prompter, bar: Spinner) -> bool:
         """Ask in place; False when there is nobody to ask. Only the owner decides, on their own machine."""
         bar.hide()
         self._end_line()
-        if _nobody_here():
+        if _is_unattended():
             return False
         if isinstance(asked, pb.ApprovalEvent) and remote_address():
             return False
         prompter.open(asked)
         return True
 
-    def _keep_open(self, asked: Asked, connection: Connection, bar: Spinner, beside: asyncio.TaskGroup) -> None:
+    def _leave_open(self, asked: OpenedAsk, connection: Connection, bar: Spinner, beside: asyncio.TaskGroup) -> None:
         """Nobody is here to be asked. That is said; the run is left only once nothing else brings it further."""
         self._open[asked.ask_id] = asked
         if self._look is None or self._look.done():
-            self._look = beside.create_task(self._leave_when_stuck(asked, connection, bar))
+            self._look = beside.create_task(self._leave_when_blocked(asked, connection, bar))
         else:
-            self._say_open(asked, bar)
+            self._show_open_ask(asked, bar)
 
-    def _say_open(self, asked: Asked, bar: Spinner) -> None:
+    def _show_open_ask(self, asked: OpenedAsk, bar: Spinner) -> None:
         what = "An approval" if isinstance(asked, pb.ApprovalEvent) else "A question"
-        self._aside(bar, f"{what} waits, and others still work: moot inbox show {asked.ask_id}")
+        self._print_aside(bar, f"{what} waits, and others still work: moot inbox show {asked.ask_id}")
 
-    async def _leave_when_stuck(self, asked: Asked, connection: Connection, bar: Spinner) -> None:
+    async def _leave_when_blocked(self, asked: OpenedAsk, connection: Connection, bar: Spinner) -> None:
         try:
-            askers = await self._stuck(asked, connection, bar)
+            askers = await self._wait_until_blocked(asked, connection, bar)
         except MootError:
             # Nobody says whether others still work; better to be gone than to wait for nothing.
             askers = [asked.ask_id]
@@ -275,17 +275,17 @@ class Following:
         if stuck is not None:
             self._leave(connection, stuck)
 
-    async def _stuck(self, asked: Asked, connection: Connection, bar: Spinner) -> list[str]:
+    async def _wait_until_blocked(self, asked: OpenedAsk, connection: Connection, bar: Spinner) -> list[str]:
         """Wait until only a person can bring the run further; what it is asked then. Nothing where the run is over."""
         run_id = str(self._target.shape.get("run_id", ""))
-        run_id = run_id or await open_asks.run_of(connection, self._target.agent, self._target.sender)
+        run_id = run_id or await open_asks.find_active_run(connection, self._target.agent, self._target.sender)
         message = pb.WaitRunsMsg(run_ids=[run_id], until_asked=True)
         while run_id:
             (info,) = (await connection.request(pb.ClientMessage(wait_runs=message))).run_list.runs
             if info.outcome or info.needs_person:
-                return [each.ask_id for each in await open_asks.askers(connection, [run_id])]
+                return [each.ask_id for each in await open_asks.list_asking_runs(connection, [run_id])]
             if not message.seconds:
-                self._say_open(asked, bar)
+                self._show_open_ask(asked, bar)
             message.seconds = _LONG_SECONDS
         return []
 
@@ -297,7 +297,7 @@ class Following:
         message = pb.DecideAskMsg(ask_id=asked.ask_id, attempt=asked.attempt, decision=decision)
         connection.post(pb.ClientMessage(decide_ask=message))
 
-    def _leave(self, connection: Connection, asked: Asked) -> None:
+    def _leave(self, connection: Connection, asked: OpenedAsk) -> None:
         """The input ended where an answer was wanted. Hanging up does not stop the run."""
         self._left = asked
         connection.close()
@@ -309,29 +309,31 @@ class Following:
         # What is said now would stand behind the moving line, and the line would stay.
         bar.hide()
         if self._target.stop is None:
-            output.note("Left. The run goes on.")
+            output.print_note("Left. The run goes on.")
             connection.close()
         elif self._answer.agent or self._target.stops_in_line:
             connection.post(self._target.stop)
         else:
-            output.note("Left. The message stays in the queue and is answered in its turn.")
+            output.print_note("Left. The message stays in the queue and is answered in its turn.")
             connection.close()
 
     # ---- at the end ----
 
-    def _leave_waiting(self, asked: Asked) -> int:
-        error, waits = self._approval(asked) if isinstance(asked, pb.ApprovalEvent) else self._questions(asked)
+    def _leave_waiting(self, asked: OpenedAsk) -> int:
+        error, waits = (
+            self._approval_error(asked) if isinstance(asked, pb.ApprovalEvent) else self._questions_error(asked)
+        )
         if output.wants_json():
             output.emit(self._target.shape | self._answer.data() | {"outcome": "waiting"} | waits, error=error)
         else:
-            output.complain(error)
+            output.print_error(error)
         return int(Exit.WAITING)
 
-    def _questions(self, asked: pb.AskUserEvent) -> tuple[Waiting, dict[str, Any]]:
-        told = (line for question in asked.questions for line in questions.lines(question))
-        shown = "\n".join([*asker_lines.lines(asked), *told])
+    def _questions_error(self, asked: pb.AskUserEvent) -> tuple[WaitingForPerson, dict[str, Any]]:
+        told = (line for question in asked.questions for line in questions.render_prompt(question))
+        shown = "\n".join([*asker_lines.render_asker(asked), *told])
         sender = f" --as {self._target.sender}" if self._target.sender else ""
-        error = Waiting(
+        error = WaitingForPerson(
             f"the run waits for an answer:\n{shown}",
             fix=f'Answer with: moot reply {self._target.agent}{sender} "TEXT"; the run then goes on.',
         )
@@ -339,11 +341,11 @@ class Following:
             asked
         )
 
-    def _approval(self, asked: pb.ApprovalEvent) -> tuple[Waiting, dict[str, Any]]:
-        shown = "\n".join(approvals.lines(asked))
-        error = Waiting(
+    def _approval_error(self, asked: pb.ApprovalEvent) -> tuple[WaitingForPerson, dict[str, Any]]:
+        shown = "\n".join(approvals.render_approval(asked))
+        error = WaitingForPerson(
             f"the run waits for an approval:\n{shown}",
-            fix=f"{open_asks.deciding()}: moot inbox approve {asked.ask_id}, or deny; the run then goes on.",
+            fix=f"{open_asks.decide_with()}: moot inbox approve {asked.ask_id}, or deny; the run then goes on.",
         )
         return error, {"approvals": [plain_data.approval(asked)]}
 
@@ -352,35 +354,37 @@ class Following:
         answer = self._answer
         error = None
         if answer.outcome != "completed":
-            error = RunFailed(answer.error or f"the run ended: {answer.outcome}", fix=answer.fix())
+            error = RunFailed(answer.error or f"the run ended: {answer.outcome}", fix=answer.suggest_fix())
             error.type = answer.outcome
         shown = "" if self._streaming else sanitize.clean(answer.content) if sys.stdout.isatty() else answer.content
         output.emit(self._target.shape | answer.data(), render=lambda _: shown, error=error)
         if self._interrupts and not output.wants_json():
-            output.note("Stopped. What you said is kept.")
+            output.print_note("Stopped. What you said is kept.")
         elif error is not None and not output.wants_json():
-            output.complain(error)
-        return int(Exit.INTERRUPTED if self._interrupts else exits.for_outcome(answer.outcome, answer.limit))
+            output.print_error(error)
+        elif answer.error and not output.wants_json():
+            output.print_note(output.paint(sanitize.clean(answer.error), sys.stderr, dim=True))
+        return int(Exit.INTERRUPTED if self._interrupts else exits.exit_for_outcome(answer.outcome, answer.limit))
 
 
-def _nobody_here() -> bool:
+def _is_unattended() -> bool:
     return output.wants_json() or not (sys.stdin.isatty() and sys.stderr.isatty())
 
 
-def _asked(event: pb.StreamEvent) -> Asked | None:
+def _opened_ask(event: pb.StreamEvent) -> OpenedAsk | None:
     """What the run now waits for, if this event says so."""
     if event.HasField("ask_user"):
         return event.ask_user
     return event.approval_opened if event.HasField("approval_opened") else None
 
 
-def _asides(event: pb.StreamEvent) -> list[str]:
+def _render_asides(event: pb.StreamEvent) -> list[str]:
     """What is worth a line of its own on stderr, beside the text."""
     if event.HasField("tool_start"):
         made = [call for call in event.tool_start.calls if call.name != ASK_TOOL]
-        return [f"⚒ {calls.said(call, _COLUMNS)}" for call in made]
+        return [f"⚒ {calls.render_call(call, _COLUMNS)}" for call in made]
     if event.HasField("tool_result"):
-        failed, came = calls.came(event.tool_result.output, _COLUMNS, is_error=event.tool_result.is_error)
+        failed, came = calls.render_result(event.tool_result.output, _COLUMNS, is_error=event.tool_result.is_error)
         return [f"  {failed} {came}".rstrip()] if failed else []
     if event.HasField("retrying"):
         seconds = event.retrying.delay_ms / 1000

@@ -16,7 +16,7 @@ _OWN_SENDER = "user"
 _WHAT_ROWS = 3
 
 
-async def of_conversation(connection: Connection, agent: str, sender: str) -> list[pb.AskInfo]:
+async def list_open_asks(connection: Connection, agent: str, sender: str) -> list[pb.AskInfo]:
     """What the runs of a conversation wait for, the oldest first; an empty sender is the connection's own."""
     own = sender or await _own_sender(connection)
     found = (await connection.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))).ask_list.asks
@@ -24,7 +24,7 @@ async def of_conversation(connection: Connection, agent: str, sender: str) -> li
     return sorted(here, key=lambda info: info.opened_at)
 
 
-async def run_of(connection: Connection, agent: str, sender: str) -> str:
+async def find_active_run(connection: Connection, agent: str, sender: str) -> str:
     """The run in flight in a conversation, or nothing; an empty sender is the connection's own."""
     own = sender or await _own_sender(connection)
     found = (await connection.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
@@ -32,7 +32,7 @@ async def run_of(connection: Connection, agent: str, sender: str) -> str:
     return next((info.run_id for info in here if not info.position), "")
 
 
-async def askers(connection: Connection, run_ids: Sequence[str]) -> list[pb.RunInfo]:
+async def list_asking_runs(connection: Connection, run_ids: Sequence[str]) -> list[pb.RunInfo]:
     """Those among runs, and all they wait for, that ask a person something."""
     listed = (await connection.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
     infos = {info.run_id: info for info in listed}
@@ -42,7 +42,7 @@ async def askers(connection: Connection, run_ids: Sequence[str]) -> list[pb.RunI
     return [infos[run_id] for run_id in found if run_id in infos and infos[run_id].ask_id]
 
 
-def command(info: pb.AskInfo, name: str = "") -> str:
+def answer_command(info: pb.AskInfo, name: str = "") -> str:
     """What to type to settle it; `name` is a beginning of its id that means no other."""
     if info.kind == "approval":
         return f"moot inbox approve {shlex.quote(name or info.ask_id)}"
@@ -51,27 +51,30 @@ def command(info: pb.AskInfo, name: str = "") -> str:
     return f"moot reply {shlex.quote(info.agent)}{sender} {'NUMBER-OR-TEXT' if options else 'TEXT'}"
 
 
-def advice(info: pb.AskInfo, name: str = "") -> str:
+def render_advice(info: pb.AskInfo, name: str = "") -> str:
     """A sentence that says who can settle it, and how."""
-    typed = sanitize.line(command(info, name))
+    typed = sanitize.line(answer_command(info, name))
     if info.kind != "approval":
         return f"Answer with: {typed}"
-    return f"{deciding()}: {typed}, or deny."
+    return f"{decide_with()}: {typed}, or deny."
 
 
-def deciding() -> str:
+def decide_with() -> str:
     """Who decides about an approval; a token never does."""
     return "The owner decides, on the machine of the daemon, with" if remote_address() else "Decide with"
 
 
-def lines(info: pb.AskInfo) -> list[str]:
+def render_ask(info: pb.AskInfo) -> list[str]:
     """What is asked, and by whom, in a few lines, clean."""
     if info.kind == "approval":
-        return [*_told(info), *asker_lines.lines(info)]
-    return [*asker_lines.lines(info), *(line for question in info.questions for line in questions.asked(question))]
+        return [*_render_approval(info), *asker_lines.render_asker(info)]
+    return [
+        *asker_lines.render_asker(info),
+        *(line for question in info.questions for line in questions.render_question(question)),
+    ]
 
 
-def _told(info: pb.AskInfo) -> list[str]:
+def _render_approval(info: pb.AskInfo) -> list[str]:
     return [sanitize.exact_line(info.line), f"why: {sanitize.exact_line(info.reason)}"]
 
 
@@ -80,28 +83,31 @@ async def _own_sender(connection: Connection) -> str:
     return str((await connection.request(hello)).welcome.default_sender)
 
 
-def block(info: pb.AskInfo, number: int, width: int, folder: str = "") -> list[str]:
+def render_entry(info: pb.AskInfo, number: int, width: int, folder: str = "") -> list[str]:
     """One entry of the list of what waits, clean; what is cut says how much is missing."""
-    what, *more = _told(info) if info.kind == "approval" else [_question(info)]
+    what, *more = _render_approval(info) if info.kind == "approval" else [_render_questions(info)]
     until = datetime.fromtimestamp(info.expires_at).astimezone().strftime("%a %d %b %H:%M")
-    whose = f"{asker_lines.conversation(info)}, until {until}"
+    whose = f"{asker_lines.render_conversation(info)}, until {until}"
     where = [f"in {sanitize.exact_line(folder)}"] if folder and info.kind == "approval" else []
     head = f"{number:>2}  "
     under = " " * len(head)
     room = (width - len(head)) * _WHAT_ROWS
-    rows = [head + _ends(what, room), *(under + line for line in (*where, *asker_lines.lines(info), *more, whose))]
-    return [flow.wrapped(row, width, indent=under) for row in rows]
+    rows = [
+        head + _shorten_middle(what, room),
+        *(under + line for line in (*where, *asker_lines.render_asker(info), *more, whose)),
+    ]
+    return [flow.wrap_text(row, width, indent=under) for row in rows]
 
 
-def _ends(text: str, room: int) -> str:
+def _shorten_middle(text: str, room: int) -> str:
     """The text, or its beginning and its end with how much is missing between: two that differ look different."""
     if sanitize.columns(text) <= room:
         return text
     end = text[-room // 4 :]
-    return f"{sanitize.counted(text[: -len(end)], room - sanitize.columns(end) - 1)} … {end}"
+    return f"{sanitize.cut_with_count(text[: -len(end)], room - sanitize.columns(end) - 1)} … {end}"
 
 
-def _question(info: pb.AskInfo) -> str:
+def _render_questions(info: pb.AskInfo) -> str:
     """The questions on one line, with what can be chosen."""
     told: list[str] = []
     for question in info.questions:
@@ -110,7 +116,7 @@ def _question(info: pb.AskInfo) -> str:
     return " · ".join(told)
 
 
-def how(found: list[pb.AskInfo]) -> list[str]:
+def render_instructions(found: list[pb.AskInfo]) -> list[str]:
     """How to see and settle what a list shows by its numbers, for the kinds that are in it."""
     kinds = {info.kind for info in found}
     told = ["See all of one with: moot inbox show N"]

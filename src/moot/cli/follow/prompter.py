@@ -8,7 +8,7 @@ from moot.cli import output
 from moot.cli.render import approvals, asker_lines, questions
 from moot.wire import moot_pb2 as pb
 
-Asked = pb.AskUserEvent | pb.ApprovalEvent
+OpenedAsk = pb.AskUserEvent | pb.ApprovalEvent
 
 
 class Prompter:
@@ -23,15 +23,15 @@ class Prompter:
         *,
         send: Callable[[str], None],
         decide: Callable[[pb.ApprovalEvent, str], None],
-        leave: Callable[[Asked], None],
+        leave: Callable[[OpenedAsk], None],
     ) -> None:
         self._send = send
         self._decide = decide
         self._leave = leave
-        self._open: list[Asked] = []
+        self._open: list[OpenedAsk] = []
         self._given: list[str] = []
 
-    def open(self, asked: Asked) -> None:
+    def open(self, asked: OpenedAsk) -> None:
         self._open.append(asked)
         if len(self._open) == 1:
             asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._take_line)
@@ -60,11 +60,17 @@ class Prompter:
     def _show(self) -> None:
         asked = self._open[0]
         if isinstance(asked, pb.AskUserEvent):
-            output.note("\n".join([*asker_lines.lines(asked), *questions.lines(asked.questions[len(self._given)])]))
+            output.print_note(
+                "\n".join(
+                    [*asker_lines.render_asker(asked), *questions.render_prompt(asked.questions[len(self._given)])]
+                )
+            )
             self._prompt("answer › ")
         else:
-            width = output.columns(sys.stderr)
-            output.note("\n".join([*approvals.lines(asked, width=width), *approvals.choices(asked, width)]))
+            width = output.row_width(sys.stderr)
+            output.print_note(
+                "\n".join([*approvals.render_approval(asked, width=width), *approvals.render_choices(asked, width)])
+            )
             self._prompt("o/r/a/d › " if asked.rule else "o/d › ")
 
     def _prompt(self, text: str) -> None:
@@ -85,17 +91,17 @@ class Prompter:
             self._take_decision(asked, line)
 
     def _take_answer(self, asked: pb.AskUserEvent, line: str) -> None:
-        self._given.append(questions.answer(asked.questions[len(self._given)], line))
+        self._given.append(questions.parse_answer(asked.questions[len(self._given)], line))
         if len(self._given) < len(asked.questions):
             self._show()
             return
         given = self._given
         self._open.pop(0)
         self._next()
-        self._send(questions.reply(asked.questions, given))
+        self._send(questions.build_reply(asked.questions, given))
 
     def _take_decision(self, asked: pb.ApprovalEvent, line: str) -> None:
-        decision = approvals.decision(line)
+        decision = approvals.parse_decision(line)
         if not decision or (decision in ("run", "always") and not asked.rule):
             # Anything else decides nothing, least of all by accident.
             self._prompt("o, r, a or d › " if asked.rule else "o or d › ")

@@ -18,12 +18,12 @@ def _has_none(info: pb.AgentInfo) -> bool:
     return info.model_tools == "none" and (info.all_tools or bool(info.prefixes))
 
 
-def model(info: pb.AgentInfo) -> str:
+def model_name(info: pb.AgentInfo) -> str:
     """The agent's model as it stands in a line of facts."""
     return f"{info.model} · no tools" if _has_none(info) else info.model
 
 
-async def told(connection: Connection, agent: str) -> bool:
+async def warn_missing_tools(connection: Connection, agent: str) -> bool:
     """Say on stderr where an agent has tools and its model cannot use them; whether it is so. JSON has a field."""
     try:
         info = (await connection.request(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=agent)))).agent_info
@@ -35,11 +35,11 @@ async def told(connection: Connection, agent: str) -> bool:
     if not output.wants_json():
         agent, model = sanitize.line(info.name), sanitize.line(info.model)
         said = f"{model} cannot use tools: {agent} looks at no file and no page here. For tools: {FIX}."
-        output.note(output.paint(said, sys.stderr, dim=True))
+        output.print_note(output.paint(said, sys.stderr, dim=True))
     return True
 
 
-def left_out(info: pb.ModelInfo) -> str:
+def render_left_out_tools(info: pb.ModelInfo) -> str:
     """How many tools a model is offered where that is not all of them, and why; else nothing."""
     # What a scripted model calls is in its script, whatever it is offered.
     if not info.left_out or info.tools == "none" or info.provider == "scripted":
@@ -51,7 +51,7 @@ def left_out(info: pb.ModelInfo) -> str:
     return sanitize.line(f"{info.name}: {counted} are offered, because {why}; without {named}.")
 
 
-def wider(info: pb.ModelInfo) -> str:
+def render_wider_window(info: pb.ModelInfo) -> str:
     """What can be done about that."""
     name = sanitize.line(info.name)
     first = "Name those an agent needs in its file (prefixes)"

@@ -21,57 +21,58 @@ _ALLOWED = {"once": "allowed once", "run": "allowed in this run", "always": "all
 Shown = pb.ApprovalEvent | pb.AskInfo
 
 
-def lines(approval: Shown, *, rows: int = PREVIEW_ROWS, width: int = 0) -> list[str]:
+def render_approval(approval: Shown, *, rows: int = PREVIEW_ROWS, width: int = 0) -> list[str]:
     """What would be done, why it is asked, and the preview; all clean.
 
     On a terminal of so many columns rows are broken between words. There every row of the call and of its preview has
     a mark before it, so that where a row is broken cannot be taken for where it ends.
     """
     head = f"{sanitize.exact_line(approval.tool)} waits for your approval: {sanitize.exact_line(approval.reason)}"
-    told = [head, *(f"  {line}" for line in asker_lines.lines(approval))]
+    told = [head, *(f"  {line}" for line in asker_lines.render_asker(approval))]
     mark = f"  {GUTTER}" if width else "  "
-    told = [flow.wrapped(line, width, indent="  ") for line in told]
+    told = [flow.wrap_text(line, width, indent="  ") for line in told]
     return told + [
-        flow.wrapped(mark + row, width, indent="    ") for row in (*call(approval), *preview(approval, rows))
+        flow.wrap_text(mark + row, width, indent="    ")
+        for row in (*render_call(approval), *render_preview(approval, rows))
     ]
 
 
-def call(approval: Shown) -> list[str]:
+def render_call(approval: Shown) -> list[str]:
     """The call on its line, unless the preview begins with just that."""
     line = sanitize.exact_line(approval.line)
     first = sanitize.exact(approval.preview).split("\n")[0]
     return [] if first and first == line.removeprefix("$ ") else [line]
 
 
-def preview(approval: Shown, rows: int = PREVIEW_ROWS) -> list[str]:
+def render_preview(approval: Shown, rows: int = PREVIEW_ROWS) -> list[str]:
     """The preview, row by row and clean; where it is cut, it says how to see the rest."""
     if not approval.preview.strip():
         return []
     found = sanitize.exact(approval.preview).rstrip("\n").split("\n")
-    if found[1:2] == [""] and not call(approval):
+    if found[1:2] == [""] and not render_call(approval):
         # One line says the call, what follows is about it.
         del found[1]
     if not rows:
         return found
     where = f"moot inbox show {sanitize.line(approval.ask_id)}"
-    kept = [_fitting(row, where) for row in found[:rows]]
+    kept = [_fit_row(row, where) for row in found[:rows]]
     return [*kept, f"… {len(found) - rows} more lines: {where}"] if len(found) > rows else kept
 
 
-def _fitting(row: str, where: str) -> str:
+def _fit_row(row: str, where: str) -> str:
     more = len(row) - _COLUMNS
     return row if more <= 0 else f"{row[:_COLUMNS]} … {more} more characters: {where}"
 
 
-def arguments(written: str) -> list[str]:
+def render_arguments(written: str) -> list[str]:
     """The arguments of a call, each on its own line and whole; a text of several lines keeps them."""
-    read = parsed(written)
+    read = parse_arguments(written)
     if not isinstance(read, dict):
         return [sanitize.exact(written)]
-    return [line for name, value in read.items() for line in _argument(name, value)]
+    return [line for name, value in read.items() for line in _render_argument(name, value)]
 
 
-def parsed(written: str) -> Any:
+def parse_arguments(written: str) -> Any:
     """The arguments as they are meant; the text itself where it is not JSON, as when it was cut."""
     try:
         return json.loads(written)
@@ -79,7 +80,7 @@ def parsed(written: str) -> Any:
         return written
 
 
-def _argument(name: str, value: Any) -> Iterator[str]:
+def _render_argument(name: str, value: Any) -> Iterator[str]:
     shown = sanitize.exact_line(name)
     if not isinstance(value, str) or "\n" not in value:
         yield f"{shown}: {sanitize.exact_line(json.dumps(value, ensure_ascii=False))}"
@@ -88,15 +89,15 @@ def _argument(name: str, value: Any) -> Iterator[str]:
     yield from (f"  │ {row}" for row in sanitize.exact(value).split("\n"))
 
 
-def choices(approval: Shown, width: int = 0) -> list[str]:
+def render_choices(approval: Shown, width: int = 0) -> list[str]:
     """The four decisions; the rule stands there before anybody can write it."""
-    return [flow.wrapped(line, width, indent="    ") for line in _choices(approval)]
+    return [flow.wrap_text(line, width, indent="    ") for line in _list_choices(approval)]
 
 
-def _choices(approval: Shown) -> list[str]:
-    once = keys(approval)
+def _list_choices(approval: Shown) -> list[str]:
+    once = render_keys(approval)
     if not approval.rule:
-        return [f"  {once} · d deny", *(f"  ({line})" for line in once_only(approval))]
+        return [f"  {once} · d deny", *(f"  ({line})" for line in explain_once_only(approval))]
     return [
         f"  {once} · r this again in this run · a always · d deny",
         f"  (always writes the rule: {sanitize.exact_line(approval.rule)})",
@@ -104,26 +105,26 @@ def _choices(approval: Shown) -> list[str]:
     ]
 
 
-def once_only(approval: Shown) -> list[str]:
+def explain_once_only(approval: Shown) -> list[str]:
     """Why there is no rule to choose, where there is none of any kind."""
     if approval.rule or approval.whole_rule:
         return []
     return ["once or not at all: with strangers' words in sight no rule counts; `moot trust` lifts that"]
 
 
-def keys(approval: Shown) -> str:
+def render_keys(approval: Shown) -> str:
     """The key that says yes, and to what: a grant is for the tool, as long as the run lives."""
     return "o yes, in this run" if is_grant(approval.ask_id) else "o once"
 
 
-def allowed(ask_id: str, decision: str) -> str:
+def describe_allowed(ask_id: str, decision: str) -> str:
     """What a decision has allowed, in a word or two."""
     if decision == "once" and is_grant(ask_id):
         return "allowed in this run"
     return _ALLOWED.get(decision, "allowed")
 
 
-def decision(typed: str) -> str:
+def parse_decision(typed: str) -> str:
     """The decision that a letter or a word names, or nothing."""
     word = typed.strip().lower()
     return DECISIONS.get(word, word if word in DECISIONS.values() else "")

@@ -11,24 +11,24 @@ _TASK_COLUMNS = 60
 Asking = pb.AskUserEvent | pb.ApprovalEvent | pb.AskInfo
 
 
-def name(asked: Asking) -> str:
+def asker_name(asked: Asking) -> str:
     """The agent and the beginning of its run's id; nothing where a turn of the person's own asks."""
     if not asked.HasField("by"):
         return ""
     return f"{sanitize.line(asked.by.agent)} ({sanitize.line(asked.by.run_id)[:_SHORT]})"
 
 
-def lines(asked: Asking) -> list[str]:
+def render_asker(asked: Asking) -> list[str]:
     """A line that says who asks and what for, where that does not go without saying."""
-    who = name(asked)
+    who = asker_name(asked)
     if not who:
         return []
-    task = sanitize.words(asked.by.task, _TASK_COLUMNS)
+    task = sanitize.cut_at_word(asked.by.task, _TASK_COLUMNS)
     why = sanitize.exact_line(asked.by.spawn_reason) or (f"“{task}”" if task else "")
     return [f"asked by {who}" + (f": {why}" if why else "")]
 
 
-def conversation(info: pb.AskInfo) -> str:
+def render_conversation(info: pb.AskInfo) -> str:
     """The conversation a person finds it in; work in the background has one to itself."""
     beside = " in the background" if info.sender.startswith(BACKGROUND_SENDER) else ""
     return f"{sanitize.line(info.agent)} with {sanitize.line(owner_of(info.sender))}{beside}"

@@ -9,17 +9,17 @@ from moot.wire import moot_pb2 as pb
 _FAILED = re.compile(r"Command failed with exit code (-?\d+)\s*(?:Output:\s*)?")
 
 
-def said(call: pb.ToolCallInfo, width: int) -> str:
+def render_call(call: pb.ToolCallInfo, width: int) -> str:
     return sanitize.line(call.line or f"{call.name} {call.arguments}", width)
 
 
-def came(output: str, width: int, *, is_error: bool) -> tuple[str, str]:
+def render_result(output: str, width: int, *, is_error: bool) -> tuple[str, str]:
     """How a call failed, never cut, and what it brought in so many columns with that; the first is empty if it did not.
 
     A command that ends with another number than 0 has brought something, and has failed all the same.
     """
     failed = _FAILED.match(output)
     if is_error or failed is None:
-        return ("✗" if is_error else ""), teammate_lines.result(output, max(1, width - 2) if is_error else width)
+        return ("✗" if is_error else ""), teammate_lines.render_result(output, max(1, width - 2) if is_error else width)
     mark = f"✗ exit {failed[1]}"
-    return mark, teammate_lines.result(output[failed.end() :], max(1, width - len(mark) - 3))
+    return mark, teammate_lines.render_result(output[failed.end() :], max(1, width - len(mark) - 3))

@@ -7,12 +7,12 @@ from moot.cli.render import sanitize
 _PIECES = re.compile(r"\n|[^\S\n]+|\S+")
 
 
-def wrapped(text: str, width: int, *, indent: str = "") -> str:
+def wrap_text(text: str, width: int, *, indent: str = "") -> str:
     """A text broken between words at `width` columns, each row after the first of a line begun with `indent`."""
-    return "\n".join(_line(line, width, indent) for line in text.split("\n"))
+    return "\n".join(_wrap_line(line, width, indent) for line in text.split("\n"))
 
 
-def _line(line: str, width: int, indent: str) -> str:
+def _wrap_line(line: str, width: int, indent: str) -> str:
     flow = Flow(width, indent=indent)
     return flow.feed(line) + flow.end()
 

@@ -2,19 +2,19 @@
 
 from collections.abc import Iterable
 
-from moot.cli.render import colours
+from moot.cli.render import numbers
 from moot.domain.senders import BACKGROUND_SENDER, owner_of
 from moot.wire import moot_pb2 as pb
 
 _BESIDE = " (background)"
 
 
-def conversations(found: Iterable[pb.ConversationInfo]) -> list[pb.ConversationInfo]:
+def group_conversations(found: Iterable[pb.ConversationInfo]) -> list[pb.ConversationInfo]:
     """The conversations, where they are of background runs one for each agent and owner, as new as its newest."""
     folded: dict[tuple[str, str], pb.ConversationInfo] = {}
     counts: dict[tuple[str, str], int] = {}
     for info in found:
-        key = info.agent, _whose(info.sender)
+        key = info.agent, _group_key(info.sender)
         counts[key] = counts.get(key, 0) + 1
         if key not in folded:
             folded[key] = pb.ConversationInfo()
@@ -26,18 +26,18 @@ def conversations(found: Iterable[pb.ConversationInfo]) -> list[pb.ConversationI
         into.archives += info.archives
         into.running = into.running or info.running
         into.updated_at = max(into.updated_at, info.updated_at)
-        into.taint = ", ".join(sorted({*_words(into.taint), *_words(info.taint)}))
+        into.taint = ", ".join(sorted({*_taint_reasons(into.taint), *_taint_reasons(info.taint)}))
     for (_, sender), info in folded.items():
         if sender.endswith(_BESIDE):
-            info.title = colours.plural(counts[info.agent, sender], "run")
+            info.title = numbers.format_plural(counts[info.agent, sender], "run")
     return list(folded.values())
 
 
-def usage(found: Iterable[pb.UsageInfo]) -> list[pb.UsageInfo]:
+def group_usage(found: Iterable[pb.UsageInfo]) -> list[pb.UsageInfo]:
     """What was used, where it was used in background runs one sum for each agent, owner and model."""
     folded: dict[tuple[str, str, str, str], pb.UsageInfo] = {}
     for info in found:
-        key = info.agent, info.root_agent, _whose(info.sender), info.model
+        key = info.agent, info.root_agent, _group_key(info.sender), info.model
         if key not in folded:
             folded[key] = pb.UsageInfo(agent=info.agent, root_agent=info.root_agent, sender=key[2], model=info.model)
         into = folded[key]
@@ -46,9 +46,9 @@ def usage(found: Iterable[pb.UsageInfo]) -> list[pb.UsageInfo]:
     return list(folded.values())
 
 
-def _whose(sender: str) -> str:
+def _group_key(sender: str) -> str:
     return f"{owner_of(sender)}{_BESIDE}" if sender.startswith(BACKGROUND_SENDER) else sender
 
 
-def _words(taint: str) -> list[str]:
+def _taint_reasons(taint: str) -> list[str]:
     return [each for each in taint.split(", ") if each]

@@ -13,25 +13,25 @@ PREFIX = "bg-"
 _DAY = 86_400
 
 
-def lines(jobs: Sequence[pb.JobInfo], width: int) -> list[str]:
+def render_jobs(jobs: Sequence[pb.JobInfo], width: int) -> list[str]:
     """A heading and two rows for each; where `width` cuts a command, it says how much is missing."""
     if not jobs:
         return []
     ids = run_lines.short_ids([info.job_id for info in jobs])
     rows = [output.paint("In the background:", bold=True)]
     for info in jobs:
-        rows.append("  " + sanitize.counted(line(info), max(20, width - 2) if width else 0))
-        told = [who(info), since(info), f"moot stop {ids[info.job_id]}"]
-        rows.append(output.paint(flow.wrapped(f"    {' · '.join(told)}", width, indent="    "), dim=True))
+        rows.append("  " + sanitize.cut_with_count(render_command(info), max(20, width - 2) if width else 0))
+        told = [render_owner(info), render_since(info), f"moot stop {ids[info.job_id]}"]
+        rows.append(output.paint(flow.wrap_text(f"    {' · '.join(told)}", width, indent="    "), dim=True))
     return rows
 
 
-def line(info: pb.JobInfo) -> str:
+def render_command(info: pb.JobInfo) -> str:
     """The command on one line."""
     return sanitize.exact_line(f"$ {info.command} &")
 
 
-def who(info: pb.JobInfo) -> str:
+def render_owner(info: pb.JobInfo) -> str:
     """The agent and the conversation a person finds it in."""
     agent, sender = sanitize.line(info.root_agent), sanitize.line(owner_of(info.root_sender))
     beside = "&" if info.root_sender.startswith(BACKGROUND_SENDER) else "⇄"
@@ -39,14 +39,24 @@ def who(info: pb.JobInfo) -> str:
     return f"{by}{agent} {beside} {sender}"
 
 
-def since(info: pb.JobInfo) -> str:
+def render_since(info: pb.JobInfo) -> str:
     """When it was started, and how long ago that is."""
     began = datetime.fromtimestamp(info.started_at).astimezone()
     form = "%H:%M:%S" if info.seconds < _DAY else "%a %d %b %H:%M"
-    return f"since {began.strftime(form)} ({run_lines.duration(info.seconds)})"
+    return f"since {began.strftime(form)} ({run_lines.format_duration(info.seconds)})"
 
 
-def row(info: pb.JobInfo) -> list[str]:
+def job_row(info: pb.JobInfo) -> list[str]:
     """For a pipe or a file, in the columns of the runs."""
     blank = ["-"] * 3
-    return [info.job_id, "-", info.agent, "command", line(info), "-", run_lines.duration(info.seconds), *blank, "-"]
+    return [
+        info.job_id,
+        "-",
+        info.agent,
+        "command",
+        render_command(info),
+        "-",
+        run_lines.format_duration(info.seconds),
+        *blank,
+        "-",
+    ]

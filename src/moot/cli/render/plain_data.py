@@ -175,7 +175,12 @@ def ask(info: pb.AskInfo) -> dict[str, Any]:
         "opened_at": info.opened_at,
     }
     if info.kind == "approval":
-        return shape | {"speaker": info.speaker} | approval(info) | {"arguments": approvals.parsed(info.arguments)}
+        return (
+            shape
+            | {"speaker": info.speaker}
+            | approval(info)
+            | {"arguments": approvals.parse_arguments(info.arguments)}
+        )
     asked = [question(each) for each in info.questions]
     return shape | {"ask_id": info.ask_id, "expires_at": info.expires_at, "questions": asked} | asker(info)
 

@@ -10,16 +10,16 @@ from moot.wire import moot_pb2 as pb
 ASK_TOOL = "ask_user"
 
 
-def lines(question: pb.AskQuestion) -> list[str]:
+def render_prompt(question: pb.AskQuestion) -> list[str]:
     """The question, its numbered options, and how to choose; all clean."""
-    shown = asked(question)
+    shown = render_question(question)
     if question.options:
         several = "Numbers such as 1,3" if question.multi_select else "A number"
         shown.append(f"  {several}, or your own words.")
     return shown
 
 
-def asked(question: pb.AskQuestion) -> list[str]:
+def render_question(question: pb.AskQuestion) -> list[str]:
     """The question and its numbered options, clean."""
     head = f"{sanitize.line(question.header)}: " if question.header else ""
     shown = [head + sanitize.clean(question.question).strip()]
@@ -29,7 +29,7 @@ def asked(question: pb.AskQuestion) -> list[str]:
     return shown
 
 
-def answer(question: pb.AskQuestion, typed: str) -> str:
+def parse_answer(question: pb.AskQuestion, typed: str) -> str:
     """What was typed, with numbers of options turned into their labels; anything else is the person's own words."""
     words = typed.strip()
     picks = words.replace(",", " ").split()
@@ -42,7 +42,7 @@ def answer(question: pb.AskQuestion, typed: str) -> str:
     return ", ".join(question.options[number - 1].label for number in dict.fromkeys(numbers))
 
 
-def reply(questions: Sequence[pb.AskQuestion], answers: Sequence[str]) -> str:
+def build_reply(questions: Sequence[pb.AskQuestion], answers: Sequence[str]) -> str:
     """The reply to an ask: the answer itself, or with several questions a JSON object from question to answer."""
     if len(questions) == 1:
         return answers[0]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from moot.cli import output
-from moot.cli.render import colours, sanitize
+from moot.cli.render import colours, numbers, sanitize
 from moot.domain.senders import owner_of
 from moot.wire import moot_pb2 as pb
 
@@ -23,7 +23,7 @@ _WENT = {
 }
 
 
-def state(info: pb.RunInfo) -> tuple[str, str]:
+def describe_state(info: pb.RunInfo) -> tuple[str, str]:
     """How a run stands, in a few words, and a colour for it."""
     if info.outcome:
         limit = f" ({info.limit})" if info.limit else ""
@@ -37,7 +37,7 @@ def state(info: pb.RunInfo) -> tuple[str, str]:
     return _CONDITIONS.get(info.condition, ("working", "green"))
 
 
-def waits_for(info: pb.RunInfo) -> str:
+def describe_wait(info: pb.RunInfo) -> str:
     """What holds it up, with the command that helps where a person must."""
     if info.ask_id:
         how = "approve" if info.condition == "blocked_waiting_approval" else "reply"
@@ -49,12 +49,12 @@ def waits_for(info: pb.RunInfo) -> str:
     return ""
 
 
-def result_went(info: pb.RunInfo) -> str:
+def describe_delivery(info: pb.RunInfo) -> str:
     """Where the result of a run that has ended went; nothing where nobody spawned it."""
     return _WENT.get(info.delivery, "") if info.outcome and info.kind == "teammate" else ""
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A time as short as it can be said: 8s, 2m05s, 3h10m, 2d04h."""
     whole = int(seconds)
     if whole < 60:
@@ -66,7 +66,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 86_400}d{whole % 86_400 // 3600:02}h"
 
 
-def summary(infos: Sequence[pb.RunInfo]) -> str:
+def render_summary(infos: Sequence[pb.RunInfo]) -> str:
     """How many there are of each kind, what needs a person first."""
     live = [info for info in infos if not info.outcome]
     asking = sum(bool(info.ask_id) for info in live)
@@ -83,7 +83,7 @@ def summary(infos: Sequence[pb.RunInfo]) -> str:
     return " · ".join(output.paint(f"{count} {what}", fg=colour) for count, what, colour in counted if count)
 
 
-def table(infos: Sequence[pb.RunInfo], beside: Sequence[Sequence[str]] = ()) -> str:
+def render_table(infos: Sequence[pb.RunInfo], beside: Sequence[Sequence[str]] = ()) -> str:
     """One row a run, whole ids, for a pipe or a file; `beside` are rows of what is none."""
     headers = ["RUN", "PARENT", "AGENT", "STATE", "LAST", "SINCE", "TIME", "STEPS", "TOKENS", "COST", "WAITS FOR"]
     rows = [
@@ -91,21 +91,21 @@ def table(infos: Sequence[pb.RunInfo], beside: Sequence[Sequence[str]] = ()) -> 
             info.run_id,
             info.parent or "-",
             info.agent,
-            state(info)[0],
+            describe_state(info)[0],
             info.last_action or "-",
-            duration(info.idle_seconds) if not info.outcome else "-",
-            duration(info.seconds),
+            format_duration(info.idle_seconds) if not info.outcome else "-",
+            format_duration(info.seconds),
             str(info.steps),
             str(info.tokens),
-            colours.cost(info.cost),
-            waits_for(info) or result_went(info) or "-",
+            numbers.format_cost(info.cost),
+            describe_wait(info) or describe_delivery(info) or "-",
         ]
         for info in infos
     ]
-    return output.table(headers, [*rows, *beside])
+    return output.render_table(headers, [*rows, *beside])
 
 
-class Tree:
+class RunTree:
     """Draws runs on a terminal of so many columns: a row for each, and what there is to say of it below, dim."""
 
     def __init__(self, infos: Sequence[pb.RunInfo], width: int, *, nested: bool) -> None:
@@ -117,31 +117,36 @@ class Tree:
         for info in infos:
             self._below.setdefault(info.parent if nested and info.parent in known else "", []).append(info)
         # A step of the tree takes three columns.
-        self._widest = max((sanitize.columns(who(info)) + 3 * len(info.chain) for info in infos), default=0)
+        self._widest = max((sanitize.columns(render_owner(info)) + 3 * len(info.chain) for info in infos), default=0)
 
     def rows(self) -> list[str]:
         if not self._infos:
             return []
         rows = [output.paint(self._columns("WHO", "RUN", "STATE", ("TIME", "STEPS", "TOKENS", "COST")), bold=True)]
         for info in self._below.get("", []):
-            rows += self._drawn(info, "", "")
+            rows += self._draw(info, "", "")
         return rows
 
-    def _drawn(self, info: pb.RunInfo, lead: str, under: str) -> list[str]:
+    def _draw(self, info: pb.RunInfo, lead: str, under: str) -> list[str]:
         """The run with `lead` before it, and what is below it with `under`."""
         below = self._below.get(info.run_id, [])
-        rows = [self._row(info, lead)]
-        rows += self._notes(info, f"{under}{'│' if below else ' '} ")
+        rows = [self._render_row(info, lead)]
+        rows += self._render_notes(info, f"{under}{'│' if below else ' '} ")
         for number, child in enumerate(below):
             last = number == len(below) - 1
-            rows += self._drawn(child, f"{under}{'└' if last else '├'}─ ", f"{under}{'   ' if last else '│  '}")
+            rows += self._draw(child, f"{under}{'└' if last else '├'}─ ", f"{under}{'   ' if last else '│  '}")
         return rows
 
-    def _row(self, info: pb.RunInfo, lead: str) -> str:
-        told, colour = state(info)
-        numbers = (duration(info.seconds), str(info.steps), colours.count(info.tokens), colours.cost(info.cost))
+    def _render_row(self, info: pb.RunInfo, lead: str) -> str:
+        told, colour = describe_state(info)
+        cells = (
+            format_duration(info.seconds),
+            str(info.steps),
+            numbers.format_count(info.tokens),
+            numbers.format_cost(info.cost),
+        )
         return self._columns(
-            f"{lead}{who(info)}", self._ids[info.run_id], told, numbers, colour=colour, name=(lead, info.agent)
+            f"{lead}{render_owner(info)}", self._ids[info.run_id], told, cells, colour=colour, name=(lead, info.agent)
         )
 
     def _columns(
@@ -149,30 +154,32 @@ class Tree:
         first: str,
         run_id: str,
         told: str,
-        numbers: Sequence[str],
+        cells: Sequence[str],
         *,
         colour: str = "",
         name: tuple[str, str] = ("", ""),
     ) -> str:
-        right = "".join(f"{number:>{width}}" for number, width in zip(numbers, (7, 6, 7, 9), strict=True))
+        right = "".join(f"{cell:>{width}}" for cell, width in zip(cells, (7, 6, 7, 9), strict=True))
         id_width = max(map(len, self._ids.values()))
-        state_width = max(8, *(len(state(info)[0]) for info in self._infos))
+        state_width = max(8, *(len(describe_state(info)[0]) for info in self._infos))
         room = max(12, self._width - id_width - state_width - len(right) - 4)
-        shown = _filled(_kept(first, room), min(room, self._widest))
+        shown = _pad(_cut_line(first, room), min(room, self._widest))
         if name[1]:
-            shown = shown.replace(name[1], output.paint(name[1], fg=colours.colour(name[1]), bold=True), 1)
-        told = _filled(sanitize.line(told), state_width)
-        return f"{shown}  {_filled(run_id, id_width)}  {output.paint(told, fg=colour) if colour else told}{right}"
+            shown = shown.replace(name[1], output.paint(name[1], fg=colours.name_colour(name[1]), bold=True), 1)
+        told = _pad(sanitize.line(told), state_width)
+        return f"{shown}  {_pad(run_id, id_width)}  {output.paint(told, fg=colour) if colour else told}{right}"
 
-    def _notes(self, info: pb.RunInfo, under: str) -> list[str]:
+    def _render_notes(self, info: pb.RunInfo, under: str) -> list[str]:
         room = self._width - sanitize.columns(under) - 1
-        rows = [output.paint(f"{under} {sanitize.line(_note(info), room)}", dim=True)] if _note(info) else []
+        rows = (
+            [output.paint(f"{under} {sanitize.line(_render_note(info), room)}", dim=True)] if _render_note(info) else []
+        )
         if info.ask_id:
-            rows.append(f"{under} {output.paint(sanitize.line(_answer(info), room), fg='yellow')}")
+            rows.append(f"{under} {output.paint(sanitize.line(_render_answer(info), room), fg='yellow')}")
         return rows
 
 
-def who(info: pb.RunInfo) -> str:
+def render_owner(info: pb.RunInfo) -> str:
     """Who works; for a turn and for work in the background also for whom."""
     if info.kind == "teammate":
         return info.agent
@@ -189,29 +196,29 @@ def short_ids(run_ids: Sequence[str]) -> Mapping[str, str]:
     return {run_id: run_id[:length] for run_id in run_ids}
 
 
-def _note(info: pb.RunInfo) -> str:
+def _render_note(info: pb.RunInfo) -> str:
     """What it did last or what came of it, and what it is for."""
     parts: list[str] = []
     if info.outcome:
-        parts += [info.error, f"result {result_went(info)}" if result_went(info) else ""]
+        parts += [info.error, f"result {describe_delivery(info)}" if describe_delivery(info) else ""]
     elif info.last_action:
-        parts.append(f"{info.last_action}, {duration(info.idle_seconds)} ago")
+        parts.append(f"{info.last_action}, {format_duration(info.idle_seconds)} ago")
     if info.waiting_on and not info.outcome:
         parts.append(f"waits for {', '.join(run_id[:_SHORT] for run_id in info.waiting_on)}")
-    parts.append(info.spawn_reason or f"“{sanitize.words(info.instruction, 60)}”")
+    parts.append(info.spawn_reason or f"“{sanitize.cut_at_word(info.instruction, 60)}”")
     return " · ".join(part for part in parts if part)
 
 
-def _answer(info: pb.RunInfo) -> str:
+def _render_answer(info: pb.RunInfo) -> str:
     how = "approve" if info.condition == "blocked_waiting_approval" else "reply"
     return f"moot inbox {how} {info.ask_id}"
 
 
-def _kept(text: str, width: int) -> str:
+def _cut_line(text: str, width: int) -> str:
     """On one line and cut, with the spaces of the tree left as they are."""
     return sanitize.fit(sanitize.clean(text).replace("\n", " "), width)
 
 
-def _filled(text: str, width: int) -> str:
+def _pad(text: str, width: int) -> str:
     text = sanitize.fit(text, width)
     return text + " " * (width - sanitize.columns(text))

@@ -20,7 +20,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def clean(text: str) -> str:
     """The text with control characters shown as pictures instead of obeyed; works on any piece of a stream."""
     text = text.replace("\r\n", "\n")
-    text = _CONTROL.sub(_picture, text)
+    text = _CONTROL.sub(_control_picture, text)
     text = _BIDI.sub(_code_point, text)
     text = _SEPARATOR.sub("\n", text)
     return _SURROGATE.sub("\ufffd", text)
@@ -50,28 +50,28 @@ def fit(text: str, width: int) -> str:
     kept: list[str] = []
     used = 0
     for character in text:
-        used += _columns_of(character)
+        used += _character_columns(character)
         if used > width - 1:
             break
         kept.append(character)
     return "".join(kept) + "…"
 
 
-def counted(text: str, width: int) -> str:
+def cut_with_count(text: str, width: int) -> str:
     """Clean text on one line; where it is longer than `width` columns it is cut and says how much is missing."""
     if not width or columns(text) <= width:
         return text
     kept = fit(text, width)[:-1]
-    while kept and columns(kept) + len(_missing(text, kept)) > width:
+    while kept and columns(kept) + len(_render_missing(text, kept)) > width:
         kept = kept[:-1]
-    return kept + _missing(text, kept)
+    return kept + _render_missing(text, kept)
 
 
-def _missing(text: str, kept: str) -> str:
+def _render_missing(text: str, kept: str) -> str:
     return f" … {len(text) - len(kept)} more"
 
 
-def words(text: str, width: int) -> str:
+def cut_at_word(text: str, width: int) -> str:
     """The text on one line, cut between two words where it is longer than `width` columns."""
     flat = line(text)
     if columns(flat) <= width:
@@ -83,16 +83,16 @@ def words(text: str, width: int) -> str:
 
 def columns(text: str) -> int:
     """How many columns the text takes on a terminal."""
-    return len(text) if text.isascii() else sum(map(_columns_of, text))
+    return len(text) if text.isascii() else sum(map(_character_columns, text))
 
 
-def _columns_of(character: str) -> int:
+def _character_columns(character: str) -> int:
     if unicodedata.combining(character) or character in "\u200b\u200c\u200d\ufe0e\ufe0f":
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def _picture(match: re.Match[str]) -> str:
+def _control_picture(match: re.Match[str]) -> str:
     value = ord(match[0])
     if value < 0x20:
         return chr(0x2400 + value)

@@ -11,12 +11,12 @@ _SHORT = 13
 _STATES = frozenset({"spawned", "running", "completed", "failed", "cancelled"})
 
 
-def result(output: str, width: int = 0) -> str:
+def render_result(output: str, width: int = 0) -> str:
     """A tool's result on one line, clean; one that tells of teammates says who, and what came of it."""
-    return sanitize.line(said(output) or output, width)
+    return sanitize.line(describe_teammates(output) or output, width)
 
 
-def said(output: str) -> str:
+def describe_teammates(output: str) -> str:
     """What a result tells of teammates, in words; nothing where it tells of none."""
     if not output.startswith("{"):
         return ""
@@ -27,14 +27,14 @@ def said(output: str) -> str:
     views = told.get("runs", [told]) if isinstance(told, dict) else []
     if not isinstance(views, list) or not views or not all(map(_is_view, views)):
         return ""
-    return " · ".join(map(_view, views))
+    return " · ".join(map(_describe_view, views))
 
 
 def _is_view(view: Any) -> bool:
     return isinstance(view, dict) and isinstance(view.get("agent_id"), str) and view.get("status") in _STATES
 
 
-def _view(view: Mapping[str, Any]) -> str:
+def _describe_view(view: Mapping[str, Any]) -> str:
     agent, run_id = str(view.get("agent") or view.get("requested_agent") or ""), str(view["agent_id"])[:_SHORT]
     who = f"{agent} ({run_id})" if agent else run_id
     if view["status"] == "spawned" and "requested_agent" in view:

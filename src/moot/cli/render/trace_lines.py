@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from moot.cli import output
-from moot.cli.commands.memory import when
-from moot.cli.render import colours, sanitize, teammate_lines
+from moot.cli.commands.memory import format_time
+from moot.cli.render import numbers, sanitize, teammate_lines
 from moot.domain.senders import BACKGROUND_SENDER, owner_of
 from moot.wire import moot_pb2 as pb
 
@@ -22,7 +22,7 @@ _WENT = {"waited": ", waited for", "sent": ", told in a message", "owed": ", not
 
 
 @dataclass(frozen=True, slots=True)
-class _Happened:
+class _Entry:
     at: float
     kind: str
     # The event itself, and what else there is to say of it.
@@ -31,44 +31,42 @@ class _Happened:
     run_id: str = ""
 
 
-def lines(info: pb.TraceInfo, width: int) -> list[str]:
+def render_trace(info: pb.TraceInfo, width: int) -> list[str]:
     """The trace, teammates indented where they were set to work; broken between words where the terminal ends."""
-    return list(_Told(width, info.started_at).run(info, ""))
+    return list(_TraceRenderer(width, info.started_at).run(info, ""))
 
 
-class _Told:
+class _TraceRenderer:
     def __init__(self, width: int, start: float) -> None:
         self._width = width
         self._start = start
 
     def run(self, info: pb.TraceInfo, indent: str) -> Iterator[str]:
-        yield from (output.paint(line, bold=True) for line in self._wrapped(indent, indent + "  ", head(info)))
-        yield from self._wrapped(
-            f"{indent}  ", f"{indent}  ", f"“{sanitize.line(info.request)}”" if info.request else ""
-        )
+        yield from (output.paint(line, bold=True) for line in self._wrap(indent, indent + "  ", render_head(info)))
+        yield from self._wrap(f"{indent}  ", f"{indent}  ", f"“{sanitize.line(info.request)}”" if info.request else "")
         if info.left_out:
             yield f"{indent}  … the first {info.left_out} events are left out"
         below = {child.run_id: child for child in info.children}
-        for happened in _in_order(info):
-            yield from self._event(happened, indent)
+        for happened in _merge_entries(info):
+            yield from self._render_event(happened, indent)
             child = below.pop(happened.run_id, None) if happened.kind == "delegation" else None
             if child is not None:
                 yield from self.run(child, indent + _STEP)
         for child in below.values():
             yield from self.run(child, indent + _STEP)
 
-    def _event(self, happened: _Happened, indent: str) -> Iterator[str]:
-        first = f"{indent}{self._offset(happened.at):>{_OFFSET}}  {happened.kind:{_KIND}} "
+    def _render_event(self, happened: _Entry, indent: str) -> Iterator[str]:
+        first = f"{indent}{self._format_offset(happened.at):>{_OFFSET}}  {happened.kind:{_KIND}} "
         hang = " " * len(first)
         colour = _COLOURS.get(happened.kind)
-        for line in self._wrapped(first, hang, happened.what) or [first.rstrip()]:
+        for line in self._wrap(first, hang, happened.what) or [first.rstrip()]:
             yield line.replace(happened.kind, output.paint(happened.kind, fg=colour), 1) if colour else line
             # The kind stands on the first line alone.
             colour = None
         for detail in happened.more:
-            yield from (output.paint(line, dim=True) for line in self._wrapped(hang, hang + "  ", detail))
+            yield from (output.paint(line, dim=True) for line in self._wrap(hang, hang + "  ", detail))
 
-    def _offset(self, at: float) -> str:
+    def _format_offset(self, at: float) -> str:
         """How long after the beginning of the trace it was."""
         if not at or not self._start:
             return ""
@@ -79,16 +77,16 @@ class _Told:
         sign = "-" if seconds < 0 else "+"
         return f"{sign}{minutes}m{left:02}s" if minutes < 60 else f"{sign}{minutes // 60}h{minutes % 60:02}m"
 
-    def _wrapped(self, first: str, hang: str, text: str) -> list[str]:
+    def _wrap(self, first: str, hang: str, text: str) -> list[str]:
         if not text:
             return []
         if self._width - len(hang) < _NARROWEST:
             return [first + text]
-        rows = _rows(text, self._width - max(len(first), len(hang)))
+        rows = _wrap_rows(text, self._width - max(len(first), len(hang)))
         return [f"{hang if number else first}{row}" for number, row in enumerate(rows)]
 
 
-def _rows(text: str, room: int) -> list[str]:
+def _wrap_rows(text: str, room: int) -> list[str]:
     """The text in rows of so many columns, broken between words; a word that is longer than a row inside it."""
     rows, row = [], ""
     for word in text.split(" "):
@@ -104,14 +102,23 @@ def _rows(text: str, room: int) -> list[str]:
     return [*rows, row] if row else rows
 
 
-def head(info: pb.TraceInfo) -> str:
-    told = [f"{info.run_id}  {who(info)}", when(info.started_at), info.outcome or "running", f"{info.seconds:.1f} s"]
-    told += [colours.plural(info.steps, "step"), f"{colours.count(info.tokens)} tokens"] if info.outcome else []
-    told += [colours.cost(info.cost)] if info.cost else []
+def render_head(info: pb.TraceInfo) -> str:
+    told = [
+        f"{info.run_id}  {render_owner(info)}",
+        format_time(info.started_at),
+        info.outcome or "running",
+        f"{info.seconds:.1f} s",
+    ]
+    told += (
+        [numbers.format_plural(info.steps, "step"), f"{numbers.format_count(info.tokens)} tokens"]
+        if info.outcome
+        else []
+    )
+    told += [numbers.format_cost(info.cost)] if info.cost else []
     return sanitize.line(" · ".join(told))
 
 
-def who(info: pb.TraceInfo) -> str:
+def render_owner(info: pb.TraceInfo) -> str:
     """Who works, and for whom: said as in the list of runs."""
     if info.parent:
         return sanitize.line(info.agent)
@@ -120,54 +127,54 @@ def who(info: pb.TraceInfo) -> str:
     return sanitize.line(f"{info.agent}{guest} {mark} {owner_of(info.sender)}")
 
 
-def _in_order(info: pb.TraceInfo) -> list[_Happened]:
+def _merge_entries(info: pb.TraceInfo) -> list[_Entry]:
     """The events as they are, with the entries of the ledger in between; none of those comes after the end."""
-    told = [_happened(event) for event in info.events]
+    told = [_event_entry(event) for event in info.events]
     for entry in info.ledger:
         later = (n for n, each in enumerate(told) if each.kind in _ENDS or each.at > entry.at)
-        told.insert(next(later, len(told)), _ledger(entry))
+        told.insert(next(later, len(told)), _ledger_entry(entry))
     return told
 
 
-def _ledger(entry: pb.LedgerEntryInfo) -> _Happened:
+def _ledger_entry(entry: pb.LedgerEntryInfo) -> _Entry:
     payload = json.loads(entry.payload)
     reason = payload.pop("blocked_reason", "")
     what = sanitize.line(f"{entry.type}: {reason}" if reason else entry.type)
-    return _Happened(entry.at, _LEDGER, what, tuple(map(sanitize.line, _facts(payload))))
+    return _Entry(entry.at, _LEDGER, what, tuple(map(sanitize.line, _render_facts(payload))))
 
 
-def _happened(event: pb.TraceEventInfo) -> _Happened:
+def _event_entry(event: pb.TraceEventInfo) -> _Entry:
     payload: dict[str, Any] = json.loads(event.payload)
-    what, more = _SAID.get(event.kind, _plainly)(payload)
+    what, more = _SAID.get(event.kind, _plain_payload)(payload)
     cut = " …" if event.truncated else ""
-    return _Happened(event.at, event.kind, sanitize.line(what) + cut, tuple(map(sanitize.line, more)), event.run_id)
+    return _Entry(event.at, event.kind, sanitize.line(what) + cut, tuple(map(sanitize.line, more)), event.run_id)
 
 
 # ---- what each kind of event says, and what more there is to it ---------------------------------
 
-_Said = tuple[str, tuple[str, ...]]
+_Text = tuple[str, tuple[str, ...]]
 
 
-def _text(payload: dict[str, Any]) -> _Said:
+def _text(payload: dict[str, Any]) -> _Text:
     return str(payload.get("text", "")), ()
 
 
-def _tool_call(payload: dict[str, Any]) -> _Said:
+def _tool_call(payload: dict[str, Any]) -> _Text:
     tool, written = str(payload.get("tool", "")), payload.get("arguments", "")
     try:
         given = json.loads(written) if isinstance(written, str) else written
     except ValueError:
         given = None
-    return (tool, _facts(given)) if isinstance(given, dict) else (f"{tool} {written}", ())
+    return (tool, _render_facts(given)) if isinstance(given, dict) else (f"{tool} {written}", ())
 
 
-def _tool_result(payload: dict[str, Any]) -> _Said:
+def _tool_result(payload: dict[str, Any]) -> _Text:
     failed = "✗ " if payload.get("is_error") else ""
     came = str(payload.get("response", ""))
-    return f"{payload.get('tool', '')}: {failed}{teammate_lines.said(came) or _spaced(came)}", ()
+    return f"{payload.get('tool', '')}: {failed}{teammate_lines.describe_teammates(came) or _space_json(came)}", ()
 
 
-def _spaced(text: str) -> str:
+def _space_json(text: str) -> str:
     """JSON with room between its parts, so that it can be broken there."""
     try:
         return json.dumps(json.loads(text), ensure_ascii=False) if text[:1] in ("{", "[") else text
@@ -175,52 +182,52 @@ def _spaced(text: str) -> str:
         return text
 
 
-def _delegation(payload: dict[str, Any]) -> _Said:
+def _delegation(payload: dict[str, Any]) -> _Text:
     said = f"{payload.pop('to', '')} ({payload.pop('run_id', '')})"
     reason = payload.pop("reason", "")
-    return (f"{said}: {reason}" if reason else said), _facts(payload)
+    return (f"{said}: {reason}" if reason else said), _render_facts(payload)
 
 
-def _delegation_return(payload: dict[str, Any]) -> _Said:
+def _delegation_return(payload: dict[str, Any]) -> _Text:
     said = f"{payload.pop('from', '')} ({payload.pop('run_id', '')}): {payload.pop('outcome', '')}"
     went = _WENT.get(str(payload.pop("delivery", "")), "")
-    return f"{said} after {float(payload.pop('seconds', 0)):.1f} s{went}", _facts(payload)
+    return f"{said} after {float(payload.pop('seconds', 0)):.1f} s{went}", _render_facts(payload)
 
 
-def _routing(payload: dict[str, Any]) -> _Said:
+def _routing(payload: dict[str, Any]) -> _Text:
     to = payload.get("agent") or "a direct answer"
     steps = payload.get("steps") or ()
     return f"{to}: {payload.get('summary', '')}", tuple(map(str, steps if isinstance(steps, list) else ()))
 
 
-def _policy_decision(payload: dict[str, Any]) -> _Said:
+def _policy_decision(payload: dict[str, Any]) -> _Text:
     said = f"{payload.pop('about', '')} of {payload.pop('tool', '')}: {payload.pop('state', '')}"
     reason = payload.pop("reason", "")
-    return (f"{said}: {reason}" if reason else said), _facts(payload)
+    return (f"{said}: {reason}" if reason else said), _render_facts(payload)
 
 
-def _ended(payload: dict[str, Any]) -> _Said:
+def _run_ended(payload: dict[str, Any]) -> _Text:
     said = str(payload.pop("outcome", "")) + (f" ({payload.pop('limit')})" if payload.get("limit") else "")
     error = payload.pop("error", "")
     seconds = float(payload.get("elapsed_ms", 0)) / 1000
-    used = f"{colours.plural(int(payload.get('steps', 0)), 'step')}, {payload.get('tokens', 0)} tokens"
-    used += f", {colours.cost(float(payload['cost']))}" if payload.get("cost") else ""
+    used = f"{numbers.format_plural(int(payload.get('steps', 0)), 'step')}, {payload.get('tokens', 0)} tokens"
+    used += f", {numbers.format_cost(float(payload['cost']))}" if payload.get("cost") else ""
     return (f"{said}: {error}" if error else f"{said}: {used}, {seconds:.1f} s"), (
         (f"{used}, {seconds:.1f} s",) if error else ()
     )
 
 
-def _plainly(payload: dict[str, Any]) -> _Said:
-    return "".join(_facts(payload)), ()
+def _plain_payload(payload: dict[str, Any]) -> _Text:
+    return "".join(_render_facts(payload)), ()
 
 
-def _facts(payload: dict[str, Any]) -> tuple[str, ...]:
+def _render_facts(payload: dict[str, Any]) -> tuple[str, ...]:
     """What else there is, on one line."""
     told = {key: value for key, value in payload.items() if value not in ("", None, [], {})}
-    return (" · ".join(f"{key}: {_plain(value)}" for key, value in told.items()),) if told else ()
+    return (" · ".join(f"{key}: {_plain_value(value)}" for key, value in told.items()),) if told else ()
 
 
-def _plain(value: Any) -> str:
+def _plain_value(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return ", ".join(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -234,6 +241,6 @@ _SAID = {
     "delegation_return": _delegation_return,
     "routing": _routing,
     "policy_decision": _policy_decision,
-    "outcome": _ended,
-    "terminal_error": _ended,
+    "outcome": _run_ended,
+    "terminal_error": _run_ended,
 }

@@ -15,7 +15,7 @@ from moot.domain.errors import ConfigError, StoreError
 _WRITTEN = ("provider", "base_url", "model", "api_key", "window")
 
 
-def with_default_model(text: str, model: ModelConfig) -> str:
+def set_default_model(text: str, model: ModelConfig) -> str:
     """The text of a configuration in which `model` is the default; everything else in it is kept."""
     import tomlkit  # noqa: PLC0415 - only for a file that is really changed
 
@@ -30,21 +30,21 @@ def with_default_model(text: str, model: ModelConfig) -> str:
             else:
                 table.pop(key, None)
 
-    changed = _changed(text, change)
-    _prove(changed, model)
+    changed = _apply(text, change)
+    _verify(changed, model)
     return changed
 
 
-def with_default_name(text: str, name: str) -> str:
+def set_default_name(text: str, name: str) -> str:
     """The text of a configuration in which a model that it has already is the default."""
 
     def change(document: Any) -> None:
         document["default_model"] = name
 
-    return _changed(text, change)
+    return _apply(text, change)
 
 
-def _changed(text: str, change: Callable[[Any], None]) -> str:
+def _apply(text: str, change: Callable[[Any], None]) -> str:
     import tomlkit  # noqa: PLC0415 - only for a file that is really changed
     import tomlkit.exceptions  # noqa: PLC0415
 
@@ -58,10 +58,10 @@ def _changed(text: str, change: Callable[[Any], None]) -> str:
         ) from error
 
 
-def repaired(path: Path, model: ModelConfig) -> Config | None:
+def try_repair(path: Path, model: ModelConfig) -> Config | None:
     """What the file would say with another default model, or None when more than that is wrong with it."""
     try:
-        changed = with_default_model(path.read_text(encoding="utf-8-sig"), model)
+        changed = set_default_model(path.read_text(encoding="utf-8-sig"), model)
         # Beside the real one, because a configuration may name files relative to itself.
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix=".config-", dir=path.parent) as file:
             file.write(changed)
@@ -93,7 +93,7 @@ def write_config(path: Path, text: str) -> None:
         ) from error
 
 
-def set_aside(path: Path) -> Path:
+def move_aside(path: Path) -> Path:
     """Move a file that is beyond repair out of the way, under a name that is not taken."""
     for number in range(1, 1000):
         kept = path.with_name(f"{path.name}.broken" + (f"-{number}" if number > 1 else ""))
@@ -111,7 +111,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _prove(text: str, model: ModelConfig) -> None:
+def _verify(text: str, model: ModelConfig) -> None:
     """Nothing is written that does not read back as meant."""
     document: dict[str, Any] = tomllib.loads(text)
     table = document["models"][model.name]

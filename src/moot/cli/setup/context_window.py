@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from moot.cli.setup.providers import BY_KEY, Candidate, ask_server
+from moot.cli.setup.providers import BY_KEY, Candidate, query_server
 from moot.domain.config import ModelConfig
 
 # What is said beyond these is no window.
@@ -13,33 +13,33 @@ _LEAST, _MOST = 256, 100_000_000
 _SECONDS = 5.0
 
 
-def is_asked_for(model: ModelConfig) -> bool:
+def is_queried(model: ModelConfig) -> bool:
     """Whether its server is somebody's own: of the known providers it is known well enough."""
     known = {each.base_url for each in BY_KEY}
     return model.provider == "openai" and model.base_url not in known
 
 
-async def window_of(candidate: Candidate, environ: Mapping[str, str]) -> int:
+async def query_window(candidate: Candidate, environ: Mapping[str, str]) -> int:
     """The tokens its model can see as it runs now; 0 where its server does not say.
 
     What a model was trained for is not asked: servers are set to less, and cut off what is beyond without a word.
     """
-    ask = partial(ask_server, candidate, environ, seconds=_SECONDS)
-    row = _row(await ask("models"), "data", candidate.model)
-    told = _window(row.get("max_model_len"))
+    ask = partial(query_server, candidate, environ, seconds=_SECONDS)
+    row = _find_model_row(await ask("models"), "data", candidate.model)
+    told = _parse_window(row.get("max_model_len"))
     if told:
         return told
     if row.get("owned_by") == "llamacpp":
         settings = (await ask("/props")).get("default_generation_settings")
-        return _window(settings.get("n_ctx")) if isinstance(settings, dict) else 0
+        return _parse_window(settings.get("n_ctx")) if isinstance(settings, dict) else 0
     running = await ask("/api/ps")
     if isinstance(running.get("models"), list):
-        return _window(_row(running, "models", candidate.model).get("context_length"))
-    loaded = _row(await ask("/api/v0/models"), "data", candidate.model)
-    return _window(loaded.get("loaded_context_length"))
+        return _parse_window(_find_model_row(running, "models", candidate.model).get("context_length"))
+    loaded = _find_model_row(await ask("/api/v0/models"), "data", candidate.model)
+    return _parse_window(loaded.get("loaded_context_length"))
 
 
-def _row(answer: Mapping[str, Any], key: str, model: str) -> Mapping[str, Any]:
+def _find_model_row(answer: Mapping[str, Any], key: str, model: str) -> Mapping[str, Any]:
     """What a list of models says of this one; where it has only one, of that."""
     listed = answer.get(key)
     rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
@@ -48,5 +48,5 @@ def _row(answer: Mapping[str, Any], key: str, model: str) -> Mapping[str, Any]:
     return next(iter(named or (rows if len(rows) == 1 else [])), {})
 
 
-def _window(said: object) -> int:
+def _parse_window(said: object) -> int:
     return said if isinstance(said, int) and not isinstance(said, bool) and _LEAST <= said <= _MOST else 0

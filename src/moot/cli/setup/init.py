@@ -11,12 +11,12 @@ from typing import Any
 import click
 
 from moot.cli import output, prompts
-from moot.cli.commands.models import fetch
-from moot.cli.connect import answers, paths
-from moot.cli.options import program
+from moot.cli.commands.models import pull_model
+from moot.cli.connect import find_paths, is_answering
+from moot.cli.options import program_name
 from moot.cli.render import sanitize
 from moot.cli.setup import context_window, providers
-from moot.cli.setup.config_edit import repaired, set_aside, with_default_model, with_default_name, write_config
+from moot.cli.setup.config_edit import move_aside, set_default_model, set_default_name, try_repair, write_config
 from moot.cli.setup.providers import BY_KEY, EMBEDDED, WITH_HANDS, Candidate
 from moot.client.connection import connect
 from moot.daemon.config.config_file import BrokenConfig, load_config
@@ -31,7 +31,7 @@ _NAMES = sorted({*PROVIDERS, "ollama", "lmstudio", *(each.name for each in BY_KE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class InitOptions:
     """What the command line asks for."""
 
     provider: str
@@ -60,7 +60,7 @@ def init(provider: str | None, model: str, base_url: str, api_key_env: str, yes:
     Looks for keys in the environment and for Ollama and LM Studio on this machine, makes one real completion, and
     only then writes config.toml. Running it again verifies what is there and repairs it.
     """
-    wishes = Wishes(
+    wishes = InitOptions(
         provider=provider or "",
         model=model,
         base_url=base_url,
@@ -68,46 +68,46 @@ def init(provider: str | None, model: str, base_url: str, api_key_env: str, yes:
         may_ask=not (yes or no_input or output.wants_json()) and sys.stdin.isatty(),
         yes=yes,
     )
-    output.emit(_init(paths(), wishes), render=_render)
+    output.emit(_init(find_paths(), wishes), render=_render_result)
 
 
-def _init(home: Paths, wishes: Wishes) -> dict[str, Any]:
+def _init(home: Paths, wishes: InitOptions) -> dict[str, Any]:
     """Not a coroutine: a prompt inside a running loop would not end at the first Ctrl-C."""
-    config, replacing = _read(home.config, wishes)
+    config, replacing = _read_config(home.config, wishes)
     if not replacing and not wishes.are_explicit and home.config.exists():
-        found = _use_what_is_there(home, config, wishes)
+        found = _use_existing(home, config, wishes)
         if found is not None:
             return found
-    candidate = asyncio.run(providers.complete(_choose(wishes), os.environ))
-    model = _over(config.models.get(candidate.name), candidate.config())
-    tested = _test(home, config, model)
+    candidate = asyncio.run(providers.choose_model(_choose_candidate(wishes), os.environ))
+    model = _merge_table(config.models.get(candidate.name), candidate.config())
+    tested = _complete_once(home, config, model)
     # Asked after it has spoken, since some servers know only of a model that runs.
     model = _with_window(config.models.get(candidate.name), model, candidate)
     if replacing:
-        output.note(f"The old file is kept as {set_aside(home.config)}.")
-    write_config(home.config, with_default_model(_text(home.config), model))
-    return _document(home, model, tested, written=True) | {"reloaded": asyncio.run(_tell_daemon(home))}
+        output.print_note(f"The old file is kept as {move_aside(home.config)}.")
+    write_config(home.config, set_default_model(_read_text(home.config), model))
+    return _init_data(home, model, tested, written=True) | {"reloaded": asyncio.run(_reload_daemon(home))}
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     return path.read_text(encoding="utf-8-sig", errors="replace") if path.exists() else ""
 
 
-def _read(path: Path, wishes: Wishes) -> tuple[Config, bool]:
+def _read_config(path: Path, wishes: InitOptions) -> tuple[Config, bool]:
     """The configuration to go on from, and whether a new file takes the place of one that is beyond repair."""
     try:
         return load_config(path)[0], False
     except BrokenConfig as broken:
-        output.note(output.paint("The configuration is broken:", sys.stderr, fg="yellow"))
-        output.note(sanitize.clean(broken.message))
-        mended = repaired(path, EMBEDDED.config())
+        output.print_note(output.paint("The configuration is broken:", sys.stderr, fg="yellow"))
+        output.print_note(sanitize.clean(broken.message))
+        mended = try_repair(path, EMBEDDED.config())
         if mended is not None:
             return mended, False
-        _demand_replacement(path, broken, wishes)
+        _require_replacement(path, broken, wishes)
         return default_config(), True
 
 
-def _demand_replacement(path: Path, broken: BrokenConfig, wishes: Wishes) -> None:
+def _require_replacement(path: Path, broken: BrokenConfig, wishes: InitOptions) -> None:
     """A new file takes the place of a broken one only with somebody's word for it."""
     kept = f"{path.name}.broken"
     if wishes.yes:
@@ -121,57 +121,57 @@ def _demand_replacement(path: Path, broken: BrokenConfig, wishes: Wishes) -> Non
         raise ConfigError(broken.message, fix=f"Nothing was written. Correct {path}, then run `moot init` again.")
 
 
-def _use_what_is_there(home: Paths, config: Config, wishes: Wishes) -> dict[str, Any] | None:
+def _use_existing(home: Paths, config: Config, wishes: InitOptions) -> dict[str, Any] | None:
     """The default model if it works, else another of the file's own; None when there is none that does."""
-    text = _text(home.config)
+    text = _read_text(home.config)
     document = tomllib.loads(text)
     own = [config.models[name] for name in document.get("models", {}) if name in config.models]
     default = document.get("default_model", "" if own else config.default_model)
     if isinstance(default, str) and default in config.models:
-        tested = _works(home, config, config.models[default])
+        tested = _try_model(home, config, config.models[default])
         if tested is not None:
-            return _document(home, config.models[default], tested, written=False) | {"reloaded": False}
-        output.note(f"The default model {sanitize.line(default)} does not work; looking for another.")
+            return _init_data(home, config.models[default], tested, written=False) | {"reloaded": False}
+        output.print_note(f"The default model {sanitize.line(default)} does not work; looking for another.")
     for model in own:
-        tested = _works(home, config, model) if model.name != default and _is_here(home, model) else None
+        tested = _try_model(home, config, model) if model.name != default and _is_available(home, model) else None
         if tested is not None and _may_use(model, wishes):
-            write_config(home.config, with_default_name(text, model.name))
-            return _document(home, model, tested, written=True) | {"reloaded": asyncio.run(_tell_daemon(home))}
+            write_config(home.config, set_default_name(text, model.name))
+            return _init_data(home, model, tested, written=True) | {"reloaded": asyncio.run(_reload_daemon(home))}
     return None
 
 
-def _is_here(home: Paths, model: ModelConfig) -> bool:
+def _is_available(home: Paths, model: ModelConfig) -> bool:
     """Trying a model out is no reason to pull it."""
     return model.provider != "local" or model.model not in MODELS or is_pulled(model.model, home.models)
 
 
-def _may_use(model: ModelConfig, wishes: Wishes) -> bool:
+def _may_use(model: ModelConfig, wishes: InitOptions) -> bool:
     said = f"{sanitize.line(model.name)}, which the configuration has already, works."
     if wishes.may_ask:
         return prompts.confirm(f"{said} Make it the default?", default=True)
-    output.note(f"{said} It becomes the default.")
+    output.print_note(f"{said} It becomes the default.")
     return True
 
 
-def _works(home: Paths, config: Config, model: ModelConfig) -> dict[str, Any] | None:
+def _try_model(home: Paths, config: Config, model: ModelConfig) -> dict[str, Any] | None:
     """What it said; None, with the reason on stderr, when it does not work."""
     try:
-        return _test(home, config, model)
+        return _complete_once(home, config, model)
     except MootError as error:
-        output.complain(error)
+        output.print_error(error)
         return None
 
 
 # ---- choosing -----------------------------------------------------------------------------------
 
 
-def _choose(wishes: Wishes) -> Candidate:
+def _choose_candidate(wishes: InitOptions) -> Candidate:
     if wishes.are_explicit:
-        return _explicit(wishes)
+        return _explicit_candidate(wishes)
     with output.progress("Looking for keys in the environment and model servers on this machine"):
         found = asyncio.run(providers.detect(os.environ))
     if wishes.may_ask:
-        return _ask(found)
+        return _ask_candidate(found)
     if not wishes.yes:
         names = ", ".join(each.name for each in found)
         raise BadRequest(
@@ -181,9 +181,11 @@ def _choose(wishes: Wishes) -> Candidate:
     return found[0]
 
 
-def _explicit(wishes: Wishes) -> Candidate:
+def _explicit_candidate(wishes: InitOptions) -> Candidate:
     """The candidate the options describe; what they leave out comes from what is known of the provider."""
-    known = {each.name: each for each in (*providers.servers(os.environ), *BY_KEY, *providers.with_keys(os.environ))}
+    known = {
+        each.name: each for each in (*providers.list_servers(os.environ), *BY_KEY, *providers.list_keyed(os.environ))
+    }
     name = wishes.provider or "openai"
     candidate = EMBEDDED if name == "local" else known[name]
     if wishes.base_url and name == "openai":
@@ -199,22 +201,22 @@ def _explicit(wishes: Wishes) -> Candidate:
     )
 
 
-def _ask(detected: list[Candidate]) -> Candidate:
+def _ask_candidate(detected: list[Candidate]) -> Candidate:
     found = [*detected, WITH_HANDS]
     for number, each in enumerate(found, 1):
         source = f" ({each.variable} is set)" if each.variable else ""
         model = f", {sanitize.line(each.model)}" if each.model and each.provider != "local" else ""
-        output.note(f"  {number}. {each.title}{source}{model}")
+        output.print_note(f"  {number}. {each.title}{source}{model}")
     if not any(each.variable for each in found):
         keys = ", ".join(f"{each.title} ({each.variable})" for each in BY_KEY)
-        output.note(output.folded(f"With a key in the environment there would also be: {keys}."))
-    chosen = found[prompts.number("Which one", default=1, most=len(found)) - 1]
+        output.print_note(output.wrap_prose(f"With a key in the environment there would also be: {keys}."))
+    chosen = found[prompts.ask_number("Which one", default=1, most=len(found)) - 1]
     if chosen.provider == "local":
         return chosen
-    return replace(chosen, model=prompts.line("Model (empty lets Moot choose)", default=chosen.model))
+    return replace(chosen, model=prompts.ask_line("Model (empty lets Moot choose)", default=chosen.model))
 
 
-def _over(existing: ModelConfig | None, model: ModelConfig) -> ModelConfig:
+def _merge_table(existing: ModelConfig | None, model: ModelConfig) -> ModelConfig:
     """The new table over an existing one of that name: prices, window and the like stay."""
     if existing is None or existing.provider != model.provider:
         return model
@@ -223,22 +225,22 @@ def _over(existing: ModelConfig | None, model: ModelConfig) -> ModelConfig:
 
 def _with_window(existing: ModelConfig | None, model: ModelConfig, candidate: Candidate) -> ModelConfig:
     """The model with what its server says it can see; a window that somebody wrote for this model stays."""
-    if not context_window.is_asked_for(model) or (
+    if not context_window.is_queried(model) or (
         model.window and existing is not None and existing.model == model.model
     ):
         return model
     with output.progress("Asking how much it can see"):
-        told = asyncio.run(context_window.window_of(candidate, os.environ))
+        told = asyncio.run(context_window.query_window(candidate, os.environ))
     return replace(model, window=told or model.window)
 
 
 # ---- testing and writing ------------------------------------------------------------------------
 
 
-def _test(home: Paths, config: Config, model: ModelConfig) -> dict[str, Any]:
+def _complete_once(home: Paths, config: Config, model: ModelConfig) -> dict[str, Any]:
     """One real completion. Raises ModelError, and then nothing has been written."""
-    if not _is_here(home, model):
-        fetch(model.model, home.models)
+    if not _is_available(home, model):
+        pull_model(model.model, home.models)
     only = replace(config, models={model.name: model}, default_model=model.name)
     try:
         with output.progress(f"Asking {sanitize.line(model.model or model.name)} to say hello"):
@@ -260,16 +262,16 @@ async def _probe(home: Paths, config: Config) -> dict[str, Any]:
     return {"content": probed.content, "seconds": round(probed.seconds, 3)}
 
 
-async def _tell_daemon(home: Paths) -> bool:
+async def _reload_daemon(home: Paths) -> bool:
     """Let a running daemon read the new configuration; none running is fine too."""
-    if not await answers(home):
+    if not await is_answering(home):
         return False
     async with connect(home.socket) as connection:
         await connection.request(pb.ClientMessage(reload=pb.ReloadMsg()))
     return True
 
 
-def _document(home: Paths, model: ModelConfig, tested: dict[str, Any], *, written: bool) -> dict[str, Any]:
+def _init_data(home: Paths, model: ModelConfig, tested: dict[str, Any], *, written: bool) -> dict[str, Any]:
     return {
         "name": model.name,
         "provider": model.provider,
@@ -283,25 +285,25 @@ def _document(home: Paths, model: ModelConfig, tested: dict[str, Any], *, writte
     }
 
 
-def _render(data: dict[str, Any]) -> str:
+def _render_result(data: dict[str, Any]) -> str:
     said = sanitize.line(data["tested"]["content"], 100)
     state = f"Wrote {data['config']}." if data["written"] else f"{data['config']} is good as it is."
     lines = [f"{sanitize.line(data['name'])} answered: {said}", state]
     if data["written"] and data["api_key"]:
         variable = data["api_key"].removeprefix("env:")
         lines.append(f"The key stays in {variable}; the daemon must be started with it set.")
-    if data["written"] and (said := _seen(data)):
+    if data["written"] and (said := _render_window(data)):
         lines.append(said)
-    lines.append(f"Next: {program()} chat moot")
+    lines.append(f"Next: {program_name()} chat moot")
     return "\n".join(lines)
 
 
-def _seen(data: dict[str, Any]) -> str:
+def _render_window(data: dict[str, Any]) -> str:
     """How much the model can see, where its server was asked for it."""
     from moot.models.catalog import assumed_window  # noqa: PLC0415 - the adapters, after they were used
 
     name = sanitize.line(data["name"])
-    if not context_window.is_asked_for(ModelConfig(name=name, provider=data["provider"], base_url=data["base_url"])):
+    if not context_window.is_queried(ModelConfig(name=name, provider=data["provider"], base_url=data["base_url"])):
         return ""
     if data["window"]:
         return f"It can see {data['window']} tokens (`window` in [models.{name}])."

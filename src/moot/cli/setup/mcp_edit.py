@@ -9,7 +9,7 @@ from moot.domain.errors import ConfigError, Conflict, NotFound, StoreError
 _BY_HAND = "Correct it by hand; `moot doctor` says where."
 
 
-def read(path: Path) -> str:
+def read_config(path: Path) -> str:
     """The text of the configuration; a file that is not there is an empty one."""
     try:
         return path.read_text(encoding="utf-8")
@@ -19,17 +19,17 @@ def read(path: Path) -> str:
         raise StoreError(f"{path} cannot be read: {error}", fix="Mend its permissions or its encoding.") from error
 
 
-def table(text: str, name: str) -> dict[str, Any]:
+def find_server(text: str, name: str) -> dict[str, Any]:
     """The table of one server; empty where there is none."""
-    servers = parsed(text).get("mcp", {})
+    servers = parse_config(text).get("mcp", {})
     found = servers.get(name, {}) if isinstance(servers, dict) else {}
     return found if isinstance(found, dict) else {}
 
 
-def with_server(text: str, name: str, table: dict[str, Any]) -> str:
+def add_server(text: str, name: str, table: dict[str, Any]) -> str:
     import tomlkit  # noqa: PLC0415 - only for a file that is really changed
 
-    before = parsed(text)
+    before = parse_config(text)
     servers = before.get("mcp", {})
     if not isinstance(servers, dict):
         raise ConfigError("`mcp` in the configuration is not a table", fix=_BY_HAND)
@@ -38,13 +38,13 @@ def with_server(text: str, name: str, table: dict[str, Any]) -> str:
     document = tomlkit.parse(text)
     tables: Any = document.setdefault("mcp", tomlkit.table(is_super_table=True))
     tables[name] = table
-    return _proven(tomlkit.dumps(document), {**before, "mcp": {**servers, name: table}})
+    return _verify(tomlkit.dumps(document), {**before, "mcp": {**servers, name: table}})
 
 
-def without_server(text: str, name: str) -> str:
+def remove_server(text: str, name: str) -> str:
     import tomlkit  # noqa: PLC0415 - only for a file that is really changed
 
-    before = parsed(text)
+    before = parse_config(text)
     servers = before.get("mcp", {})
     if not isinstance(servers, dict) or name not in servers:
         raise NotFound(f"there is no MCP server {name!r} in the configuration", fix="`moot mcp list` shows them.")
@@ -55,10 +55,10 @@ def without_server(text: str, name: str) -> str:
     if not left:
         del document["mcp"]
     meant = {key: value for key, value in before.items() if key != "mcp"} | ({"mcp": left} if left else {})
-    return _proven(tomlkit.dumps(document), meant)
+    return _verify(tomlkit.dumps(document), meant)
 
 
-def parsed(text: str) -> dict[str, Any]:
+def parse_config(text: str) -> dict[str, Any]:
     """The tables of a configuration."""
     try:
         return tomllib.loads(text)
@@ -66,8 +66,8 @@ def parsed(text: str) -> dict[str, Any]:
         raise ConfigError(f"the configuration cannot be changed: {error}", fix=_BY_HAND) from error
 
 
-def _proven(text: str, meant: dict[str, Any]) -> str:
+def _verify(text: str, meant: dict[str, Any]) -> str:
     """Nothing is written that does not read back as meant."""
-    if parsed(text) != meant:
+    if parse_config(text) != meant:
         raise ConfigError("the configuration cannot be changed safely", fix="Change it by hand.")
     return text

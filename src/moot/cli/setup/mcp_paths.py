@@ -30,18 +30,18 @@ class Surroundings:
     def sees(self, table: Mapping[str, Any], path: str) -> bool:
         """Whether a server of this table sees what lies there."""
         lent = [*self.sandbox.get("readable", ()), *table.get("readable", ()), table.get("cwd", "")]
-        return is_shown(path) or any(beneath(path, _real(folder)) for folder in lent if folder)
+        return is_shown(path) or any(beneath(path, _real_path(folder)) for folder in lent if folder)
 
     def unfit(self, folder: str) -> str:
         """Why a folder is not lent unasked; empty where it can be."""
         if is_crossroads(folder):
             return "which holds far more than the server"
-        if any(beneath(folder, _real(place)) for place in private_places()):
+        if any(beneath(folder, _real_path(place)) for place in private_places()):
             return "which is yours alone"
-        return "which belongs to Moot itself" if any(beneath(folder, _real(place)) for place in self.own) else ""
+        return "which belongs to Moot itself" if any(beneath(folder, _real_path(place)) for place in self.own) else ""
 
 
-def with_scripts(table: dict[str, Any], around: Surroundings) -> tuple[dict[str, Any], dict[str, str]]:
+def add_script_folders(table: dict[str, Any], around: Surroundings) -> tuple[dict[str, Any], dict[str, str]]:
     """The table with the folders of its scripts in `readable` and their names whole, and what each folder is there for.
 
     A path is written as it is after links: folders are lent by their real names alone.
@@ -51,7 +51,7 @@ def with_scripts(table: dict[str, Any], around: Surroundings) -> tuple[dict[str,
     found: dict[str, str] = {}
     words: list[str] = []
     for word in table["args"]:
-        script = _script(word, table.get("cwd", ""))
+        script = _find_script(word, table.get("cwd", ""))
         words.append(script or word)
         folder, _, name = script.rpartition("/")
         if not script or around.sees(table, folder) or folder in found:
@@ -67,29 +67,29 @@ def with_scripts(table: dict[str, Any], around: Surroundings) -> tuple[dict[str,
     return made | ({"readable": [*table.get("readable", ()), *found]} if found else {}), found
 
 
-def mending(name: str, table: Mapping[str, Any], problem: str, around: Surroundings) -> str:
+def suggest_fix(name: str, table: Mapping[str, Any], problem: str, around: Surroundings) -> str:
     """What to do about a server that cannot be used; the command itself where it is known."""
     by_hand = f"Mend [mcp.{name}] in config.toml, then `moot reload` and `moot mcp test {name}`."
     # Only the owner's own words name a folder here: what a server says of what it lacks may be a lure.
     if not around.boxed(table) or "It said: " not in problem:
         return by_hand
-    folders = _unseen(table, around)
+    folders = _find_unseen(table, around)
     if not set(table) <= _WRITTEN:
         lacking = ", ".join(f'"{folder}"' for folder in folders) or '"DIR"'
         return f"Lend it the folder it lacks: `readable = [{lacking}]` under [mcp.{name}] in config.toml. {by_hand}"
     if folders:
-        return f"It does not see {', '.join(folders)}. Lend it: {_again(name, table, folders)}"
-    return f"If it lacks a folder, lend it, and --network where it needs one: {_again(name, table, ['DIR'])}"
+        return f"It does not see {', '.join(folders)}. Lend it: {_render_command(name, table, folders)}"
+    return f"If it lacks a folder, lend it, and --network where it needs one: {_render_command(name, table, ['DIR'])}"
 
 
-def _unseen(table: Mapping[str, Any], around: Surroundings) -> list[str]:
+def _find_unseen(table: Mapping[str, Any], around: Surroundings) -> list[str]:
     """Folders that are named in the arguments, or hold what is, and that the server does not see."""
     named = [os.path.realpath(word) for word in table.get("args", ()) if os.path.isabs(word) and os.path.exists(word)]
     folders = [path if os.path.isdir(path) else os.path.dirname(path) for path in named]
     return list(dict.fromkeys(path for path in folders if not around.sees(table, path) and not around.unfit(path)))
 
 
-def _again(name: str, table: Mapping[str, Any], more: Iterable[str]) -> str:
+def _render_command(name: str, table: Mapping[str, Any], more: Iterable[str]) -> str:
     words = ["moot", "mcp", "add", name, "--replace"]
     for key, option in _OPTIONS.items():
         words += [option, table[key]] if key in table else []
@@ -102,17 +102,17 @@ def _again(name: str, table: Mapping[str, Any], more: Iterable[str]) -> str:
     return shlex.join([*words, "--", table["command"], *table.get("args", ())])
 
 
-def _script(word: str, cwd: str) -> str:
+def _find_script(word: str, cwd: str) -> str:
     """Where the script is that an argument names, after links; empty where it names none."""
-    path = os.path.join(_real(cwd), word) if cwd and os.path.isfile(os.path.join(_real(cwd), word)) else word
+    path = os.path.join(_real_path(cwd), word) if cwd and os.path.isfile(os.path.join(_real_path(cwd), word)) else word
     if not os.path.isfile(path):
         return ""
-    if not word.lower().endswith(_SCRIPTS) and not ("/" in word and _is_run(path)):
+    if not word.lower().endswith(_SCRIPTS) and not ("/" in word and _is_script(path)):
         return ""
     return os.path.realpath(path)
 
 
-def _is_run(path: str) -> bool:
+def _is_script(path: str) -> bool:
     try:
         with open(path, "rb") as file:
             return file.read(2) == b"#!"
@@ -120,5 +120,5 @@ def _is_run(path: str) -> bool:
         return False
 
 
-def _real(folder: str | Path) -> str:
+def _real_path(folder: str | Path) -> str:
     return os.path.realpath(os.path.expanduser(folder))

@@ -93,14 +93,14 @@ WITH_HANDS = Candidate(
 )
 
 
-def with_keys(environ: Mapping[str, str]) -> list[Candidate]:
+def list_keyed(environ: Mapping[str, str]) -> list[Candidate]:
     """Providers whose key is in the environment. The key itself is not looked at."""
     found = [candidate for candidate in BY_KEY if environ.get(candidate.variable, "").strip()]
     own_url = environ.get("OPENAI_BASE_URL", "").strip()
     return [replace(each, base_url=own_url) if each.name == "openai" and own_url else each for each in found]
 
 
-def servers(environ: Mapping[str, str]) -> list[Candidate]:
+def list_servers(environ: Mapping[str, str]) -> list[Candidate]:
     """Model servers that people run on their own machine, at the addresses those use by default."""
     ollama = _ollama_host(environ.get("OLLAMA_HOST", ""))
     return [
@@ -119,8 +119,8 @@ def _ollama_host(value: str) -> str:
 
 async def detect(environ: Mapping[str, str]) -> list[Candidate]:
     """What could be set up here, best first: keys, then servers that answer with a model, then the embedded model."""
-    found = with_keys(environ)
-    asked = servers(environ)
+    found = list_keyed(environ)
+    asked = list_servers(environ)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(list_models(server, environ)) for server in asked]
     for server, task in zip(asked, tasks, strict=True):
@@ -129,7 +129,7 @@ async def detect(environ: Mapping[str, str]) -> list[Candidate]:
     return [*found, EMBEDDED]
 
 
-async def complete(candidate: Candidate, environ: Mapping[str, str]) -> Candidate:
+async def choose_model(candidate: Candidate, environ: Mapping[str, str]) -> Candidate:
     """The candidate with a model, chosen from what its server offers when none was named."""
     if candidate.variable and not environ.get(candidate.variable, "").strip():
         raise BadRequest(
@@ -138,7 +138,7 @@ async def complete(candidate: Candidate, environ: Mapping[str, str]) -> Candidat
         )
     if candidate.model:
         return candidate
-    chosen = choose(await list_models(candidate, environ), candidate.prefer)
+    chosen = pick_name(await list_models(candidate, environ), candidate.prefer)
     if not chosen:
         where = f" at {candidate.base_url}" if candidate.base_url else ""
         raise BadRequest(
@@ -148,7 +148,7 @@ async def complete(candidate: Candidate, environ: Mapping[str, str]) -> Candidat
     return replace(candidate, model=chosen)
 
 
-def choose(names: Sequence[str], prefer: Sequence[str]) -> str:
+def pick_name(names: Sequence[str], prefer: Sequence[str]) -> str:
     """The first name that fits the best pattern that any name fits, else the first name."""
     for pattern in prefer:
         for name in names:
@@ -160,10 +160,10 @@ def choose(names: Sequence[str], prefer: Sequence[str]) -> str:
 async def list_models(candidate: Candidate, environ: Mapping[str, str]) -> list[str]:
     """The names of the models a server offers, newest first where it says; none when it does not answer well."""
     seconds = PROBE_SECONDS if not candidate.variable else 10.0
-    return _names(await ask_server(candidate, environ, "models", seconds=seconds))
+    return _model_names(await query_server(candidate, environ, "models", seconds=seconds))
 
 
-async def ask_server(
+async def query_server(
     candidate: Candidate, environ: Mapping[str, str], path: str, *, seconds: float
 ) -> Mapping[str, Any]:
     """What a server says at a path of its API, or, after a slash, beside it; nothing when it does not answer well."""
@@ -182,7 +182,7 @@ async def ask_server(
         async with (
             asyncio.timeout(seconds),
             open_http() as http,
-            http.get(url, headers=_headers(candidate, environ), allow_redirects=False) as response,
+            http.get(url, headers=_request_headers(candidate, environ), allow_redirects=False) as response,
         ):
             answer = msgspec.json.decode(await response.read()) if response.status == 200 else {}
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
@@ -190,7 +190,7 @@ async def ask_server(
     return answer if isinstance(answer, dict) else {}
 
 
-def _headers(candidate: Candidate, environ: Mapping[str, str]) -> dict[str, str]:
+def _request_headers(candidate: Candidate, environ: Mapping[str, str]) -> dict[str, str]:
     key = environ.get(candidate.variable, "").strip() if candidate.variable else ""
     if not key:
         return {}
@@ -199,7 +199,7 @@ def _headers(candidate: Candidate, environ: Mapping[str, str]) -> dict[str, str]
     return {"Authorization": f"Bearer {key}"}
 
 
-def _names(answer: Mapping[str, Any]) -> list[str]:
+def _model_names(answer: Mapping[str, Any]) -> list[str]:
     listed = answer.get("data")
     rows = listed if isinstance(listed, list) else []
     entries = [row for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]

@@ -7,6 +7,8 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import GREETING_BYTES, TOKEN_FIX, Exchange, LiveReply, Serving
 from moot.domain.errors import MootError, Unauthorized
 from moot.domain.events import (
+    Event,
+    Gap,
     RunStarted,
     TextEnded,
     TextStarted,
@@ -19,7 +21,7 @@ from moot.domain.events import (
 )
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import MAX_FRAME, FrameDecoder, decode_client, encode_frame, join_frame, truncated
-from moot.wire.events import CachedEvent, error_message
+from moot.wire.events import error_message, notice_bytes, stream_bytes
 
 _LINGER_SECONDS = 5.0
 _GREETING_SECONDS = 30.0
@@ -57,6 +59,8 @@ class Connection(asyncio.Protocol):
         # When what was collected leaves: with this turn of the event loop, or at the latest then.
         self._leaving = False
         self._parting: asyncio.TimerHandle | None = None
+        # Whether something found no room: who sent it is told when there is some.
+        self._is_full = False
 
     # ---- asyncio.Protocol
 
@@ -112,6 +116,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         if self._transport is not None and self._greeting is None:
             self._transport.resume_reading()
+        self._tell_drained()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -129,16 +134,20 @@ class Connection(asyncio.Protocol):
             answer = pb.ServerMessage(request_id=message.request_id, error=error_message(error))
             self._write(encode_frame(answer))
 
-    def put_event(self, event: CachedEvent, reply: LiveReply) -> bool:
-        return self._push(event.payload, reply.suffix, can_wait=type(event.event) in _CAN_WAIT)
+    def put_event(self, event: Event, reply: LiveReply) -> bool:
+        return self._push(stream_bytes(event), reply.suffix, can_wait=type(event.body) in _CAN_WAIT)
 
-    def put_feed(self, event: CachedEvent, reply: LiveReply) -> bool:
-        return self._push(event.feed_payload, reply.suffix)
+    def put_notice(self, item: Event | Gap, reply: LiveReply) -> bool:
+        can_wait = isinstance(item, Event) and type(item.body) in _CAN_WAIT
+        return self._push(notice_bytes(item), reply.suffix, can_wait=can_wait)
 
     def _push(self, payload: bytes, suffix: bytes, *, can_wait: bool = False) -> bool:
         transport = self._transport
         # Between closing and the news of it a transport may refuse to be written to.
-        if transport is None or transport.is_closing() or self._unsent(transport) > self._max_unsent:
+        if transport is None or transport.is_closing():
+            return False
+        if self._unsent(transport) > self._max_unsent:
+            self._is_full = True
             return False
         self._collect(join_frame(payload, suffix), can_wait=can_wait)
         return True
@@ -175,6 +184,14 @@ class Connection(asyncio.Protocol):
         frames, self._collected, self._collected_bytes = self._collected, [], 0
         if frames and self._transport is not None and not self._transport.is_closing():
             self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+            # Where the socket took it all at once, nobody says later that there is room.
+            if self._is_full and self._unsent(self._transport) <= self._max_unsent:
+                self._tell_drained()
+
+    def _tell_drained(self) -> None:
+        if self._is_full:
+            self._is_full = False
+            self._exchange.drained()
 
     # ---- ends
 

@@ -32,6 +32,7 @@ from moot.domain.events import (
     ApprovalOpened,
     AskClosed,
     AskOpened,
+    Event,
     EventBody,
     RunEnded,
     RunQueued,
@@ -188,10 +189,10 @@ class Turn:
             item = await gathered.take()
             if isinstance(item, pb.ServerMessage):
                 raise error_from(item.error)
-            if isinstance(item, AskClosed) and item.ask_id == self._answers:
+            if isinstance(item.body, AskClosed) and item.body.ask_id == self._answers:
                 return
-            if isinstance(item, RunEnded):
-                finish_reason(item.end)
+            if isinstance(item.body, RunEnded):
+                finish_reason(item.body.end)
                 return
 
 
@@ -235,11 +236,11 @@ async def _pieces(gathered: GatheringReply) -> AsyncGenerator[Piece, None]:
             yield piece
             if isinstance(piece, Over):
                 return
-        spoke = spoke or isinstance(item, TextChunk)
+        spoke = spoke or isinstance(item.body, TextChunk)
 
 
-def _told(event: EventBody, *, spoke: bool) -> tuple[Piece, ...]:
-    match event:
+def _told(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
+    match event.body:
         case TextChunk(content):
             return (Said(text=content),)
         case ThinkingChunk(content):
@@ -248,19 +249,19 @@ def _told(event: EventBody, *, spoke: bool) -> tuple[Piece, ...]:
             return (Segment(),) if spoke else ()
         case TextDiscarded():
             return (TakenBack(),)
-        case AskOpened(ask, by):
-            put = (Said(text=question_text(ask, by)), Over("stop", Usage()))
+        case AskOpened(ask):
+            put = (Said(text=question_text(ask, event.source.asker)), Over("stop", Usage()))
             return (Segment(), *put) if spoke else put
         case RunEnded(_, end):
             over = Over(finish_reason(end), end.usage)
             # A turn that was over before we came has its whole answer in its end.
             return (over,) if spoke or not end.content else (Said(text=end.content), over)
         case _:
-            return _quiet(event)
+            return _quiet(event.body)
 
 
-def _quiet(event: EventBody) -> tuple[Piece, ...]:
-    match event:
+def _quiet(body: EventBody) -> tuple[Piece, ...]:
+    match body:
         case RunQueued(_, ask_id):
             return (Waiting(ask_id),)
         case ApprovalOpened(approval):

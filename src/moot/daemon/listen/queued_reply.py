@@ -6,13 +6,12 @@ from typing import TypeVar
 
 from moot.daemon.requests.exchange import FellBehind
 from moot.domain.errors import MootError
-from moot.domain.events import EventBody, TextChunk, ThinkingChunk, ToolFinished, ToolsStarted
+from moot.domain.events import Event, EventBody, Gap, TextChunk, ThinkingChunk, ToolFinished, ToolsStarted
 from moot.wire import moot_pb2 as pb
-from moot.wire.events import CachedEvent
 
 _E = TypeVar("_E", bound=MootError)
 
-Item = EventBody | pb.ServerMessage
+Item = Event | pb.ServerMessage
 
 
 class NotAgain(MootError):
@@ -51,7 +50,7 @@ class GatheringReply:
         if isinstance(item, MootError):
             raise item
         if not isinstance(item, pb.ServerMessage):
-            self._unsent -= _weight(item)
+            self._unsent -= _weight(item.body)
         return item
 
     def send(self, message: pb.ServerMessage) -> None:
@@ -65,14 +64,14 @@ class GatheringReply:
         self._queue.put_nowait(error)
         self.close()
 
-    def event(self, event: CachedEvent) -> bool:
+    def event(self, event: Event) -> bool:
         if self.closed.is_set():
             return False
         self.begun = True
-        if isinstance(event.event, ToolsStarted | ToolFinished):
+        if isinstance(event.body, ToolsStarted | ToolFinished):
             # What tools were given and gave is not part of this answer.
             return True
-        self._unsent += _weight(event.event)
+        self._unsent += _weight(event.body)
         if self._unsent > self._max_unsent:
             self._queue.put_nowait(
                 FellBehind(
@@ -81,11 +80,14 @@ class GatheringReply:
             )
             self.close()
             return False
-        self._queue.put_nowait(event.event)
+        self._queue.put_nowait(event)
         return True
 
-    def feed(self, event: CachedEvent) -> bool:
-        return self.event(event)
+    def notify(self, item: Event | Gap) -> bool:
+        return isinstance(item, Event) and self.event(item)
+
+    def on_drain(self, callback: Callable[[], None]) -> None:
+        """Nobody subscribes through HTTP."""
 
     def on_close(self, callback: Callable[[], None]) -> None:
         if self.closed.is_set():

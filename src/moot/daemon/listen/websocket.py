@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from aiohttp import WSMessage, WSMsgType, web
 from aiohttp.http_websocket import WebSocketReader
@@ -10,10 +11,11 @@ from moot.daemon.listen.guard import PRINCIPAL
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import GREETING_BYTES, TOKEN_FIX, Exchange, LiveReply, Serving
 from moot.domain.errors import BadRequest, MootError, Unauthorized
+from moot.domain.events import Event, Gap
 from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import MAX_FRAME, too_large
-from moot.wire.events import CachedEvent, error_message
+from moot.wire.events import error_message, notice_json, stream_json
 
 _GREETING_SECONDS = 30.0
 _HEARTBEAT_SECONDS = 30.0
@@ -21,6 +23,10 @@ _HEARTBEAT_SECONDS = 30.0
 _UNFINISHED_SECONDS = 1.0
 # Answers are bounded by what is in flight, events by max_unsent; past this many times that, nobody is reading.
 _HOPELESS = 8
+
+
+def _ignore() -> None:
+    return
 
 
 class Socket:
@@ -34,18 +40,22 @@ class Socket:
         self._unsent = 0
         self._wake = asyncio.Event()
         self._stopping = False
+        # Whether something found no room, and who is told when there is some.
+        self._is_full = False
+        self.on_drained: Callable[[], None] = _ignore
 
     def put(self, message: pb.ServerMessage) -> None:
         self._put(json_form.encode(message))
 
-    def put_event(self, event: CachedEvent, reply: LiveReply) -> bool:
-        return self._push(event.json, reply)
+    def put_event(self, event: Event, reply: LiveReply) -> bool:
+        return self._push(stream_json(event), reply)
 
-    def put_feed(self, event: CachedEvent, reply: LiveReply) -> bool:
-        return self._push(event.feed_json, reply)
+    def put_notice(self, item: Event | Gap, reply: LiveReply) -> bool:
+        return self._push(notice_json(item), reply)
 
     def _push(self, encoded: str, reply: LiveReply) -> bool:
         if self._unsent > self._serving.max_unsent:
+            self._is_full = True
             return False
         self._put(json_form.with_request_id(encoded, reply.request_id))
         return True
@@ -79,6 +89,9 @@ class Socket:
             except ConnectionError:
                 return
             self._unsent -= len(text)
+            if self._is_full and self._unsent <= self._serving.max_unsent // 4:
+                self._is_full = False
+                self.on_drained()
         await self._websocket.close()
 
     def _put(self, text: str) -> None:
@@ -138,6 +151,7 @@ async def serve(request: web.Request, serving: Serving) -> web.WebSocketResponse
     websocket = web.WebSocketResponse(max_msg_size=2 * MAX_FRAME, heartbeat=_HEARTBEAT_SECONDS, compress=False)
     socket = Socket(serving, websocket, request.transport)
     exchange = Exchange(serving, socket, principal=None, name="websocket")
+    socket.on_drained = exchange.drained
     principal: Principal | None = request[PRINCIPAL]
     # Before anything is awaited: the token was good a moment ago.
     if principal is not None:

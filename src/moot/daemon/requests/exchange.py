@@ -10,10 +10,11 @@ from typing import Protocol
 from moot import __version__
 from moot.daemon.principal import Principal, Principals
 from moot.domain.errors import BadRequest, Busy, MootError, Unauthorized
+from moot.domain.events import Event, Gap
 from moot.engine.supervisor import Supervisor
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import PROTOCOL_VERSION, check_client, request_id_field
-from moot.wire.events import CachedEvent, error_message
+from moot.wire.events import error_message
 
 logger = logging.getLogger(__name__)
 
@@ -51,12 +52,16 @@ class Reply(Protocol):
         """Send one message, stamped with the request's id."""
         ...
 
-    def event(self, event: CachedEvent) -> bool:
+    def event(self, event: Event) -> bool:
         """Send an event of the stream. False once the reader is gone or fell behind: stop sending."""
         ...
 
-    def feed(self, event: CachedEvent) -> bool:
-        """Send an event as SubscribeEvents is told of it. False as above."""
+    def notify(self, item: Event | Gap) -> bool:
+        """Send an event to a subscriber. False while the reader is behind: send it again after `on_drain`."""
+        ...
+
+    def on_drain(self, callback: Callable[[], None]) -> None:
+        """Call back whenever there is room again after `notify` returned False."""
         ...
 
     def on_close(self, callback: Callable[[], None]) -> None:
@@ -131,8 +136,8 @@ class Outlet(Protocol):
     """The sending side of a connection, whatever its encoding. Events are refused once too much is unread."""
 
     def put(self, message: pb.ServerMessage) -> None: ...
-    def put_event(self, event: CachedEvent, reply: "LiveReply") -> bool: ...
-    def put_feed(self, event: CachedEvent, reply: "LiveReply") -> bool: ...
+    def put_event(self, event: Event, reply: "LiveReply") -> bool: ...
+    def put_notice(self, item: Event | Gap, reply: "LiveReply") -> bool: ...
     def stop(self) -> None: ...
     def abort(self) -> None: ...
 
@@ -140,11 +145,12 @@ class Outlet(Protocol):
 class LiveReply:
     """A Reply on an Outlet."""
 
-    __slots__ = ("_callbacks", "_outlet", "closed", "request_id", "suffix")
+    __slots__ = ("_callbacks", "_outlet", "closed", "drained", "request_id", "suffix")
 
     def __init__(self, outlet: Outlet, request_id: int) -> None:
         self._outlet = outlet
         self._callbacks: list[Callable[[], None]] = []
+        self.drained: Callable[[], None] | None = None
         self.closed = asyncio.Event()
         self.request_id = request_id
         self.suffix = request_id_field(request_id)
@@ -157,15 +163,16 @@ class LiveReply:
     def fail(self, error: MootError) -> None:
         self.send(pb.ServerMessage(error=error_message(error)))
 
-    def event(self, event: CachedEvent) -> bool:
+    def event(self, event: Event) -> bool:
         if self.closed.is_set():
             return False
         return self._outlet.put_event(event, self) or self._fell_behind()
 
-    def feed(self, event: CachedEvent) -> bool:
-        if self.closed.is_set():
-            return False
-        return self._outlet.put_feed(event, self) or self._fell_behind()
+    def notify(self, item: Event | Gap) -> bool:
+        return not self.closed.is_set() and self._outlet.put_notice(item, self)
+
+    def on_drain(self, callback: Callable[[], None]) -> None:
+        self.drained = callback
 
     def on_close(self, callback: Callable[[], None]) -> None:
         if self.closed.is_set():
@@ -265,6 +272,12 @@ class Exchange:
         for reply in tuple(self._replies):
             reply.close()
         self._replies.clear()
+
+    def drained(self) -> None:
+        """The client has read what was refused room before: subscribers go on."""
+        for reply in tuple(self._replies):
+            if reply.drained is not None:
+                reply.drained()
 
     def admit(self, principal: Principal) -> None:
         """From now on the connection is this principal's, until its token is revoked."""

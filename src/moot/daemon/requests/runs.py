@@ -19,18 +19,17 @@ from moot.daemon.requests.talk import Talk, limits_of
 from moot.domain.agent import ROOT
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
-from moot.domain.events import ApprovalOpened, AskOpened, EventBody, RunEnded, RunQueued, RunStarted, ToolsStarted
+from moot.domain.events import Event, EventSource, RunBlocked, RunEnded, RunQueued, RunStarted, RunUnblocked
 from moot.domain.ports import Clock, Store, Tool
 from moot.domain.scope import only
+from moot.engine.bus import Bus
 from moot.engine.doors import Doors
-from moot.engine.feed import Feed
-from moot.engine.runs import Runs, replay
+from moot.engine.run_stream import RunStream
+from moot.engine.runs import Runs, repeat_run
 from moot.engine.supervisor import Supervisor
-from moot.multiagent.teammates.delivery import WAIT
 from moot.multiagent.teammates.spawn_request import Wish
 from moot.multiagent.teammates.teammates import Teammates
 from moot.wire import moot_pb2 as pb
-from moot.wire.events import CachedEvent
 
 _ENDED = 50
 _MOST_WAITED = 256
@@ -57,6 +56,7 @@ class Desk:
     stop: Callable[[ConversationKey], None]
     clock: Clock
     supervisor: Supervisor
+    bus: Bus
 
 
 class RunRequests:
@@ -133,10 +133,10 @@ class RunRequests:
 
     async def attach_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         info = await self._album.info(message.attach_run.run_id, principal)
-        feed = self._feed(info.run_id)
-        if feed is None and not info.outcome:
-            feed = await self._begun(info, reply)
-        await self._d.talk.follow(feed or await self._replayed(info), reply)
+        stream = self._stream(info.run_id)
+        if stream is None and not info.outcome:
+            stream = await self._begun(info, reply)
+        await self._d.talk.follow(stream or await self._repeated(info), reply)
 
     # ---- to wait and to stop ------------------------------------------------------------------
 
@@ -148,13 +148,7 @@ class RunRequests:
         deadline = self._d.clock.monotonic() + min(max(0.0, asked.seconds), _LONGEST_WAIT)
         news = asyncio.Event()
 
-        def tap(_origin: Feed, event: EventBody) -> None:
-            if isinstance(event, RunEnded | ApprovalOpened | AskOpened) or _is_wait(event):
-                news.set()
-
-        self._d.runs.tap(tap)
-        # Of a teammate that has ended the events tell before it can be seen.
-        self._d.teammates.attendance.watchers.append(news.set)
+        leave = self._d.bus.observe(lambda _event: news.set(), wants=_changes_a_wait)
         reply.on_close(news.set)
         try:
             while True:
@@ -167,14 +161,14 @@ class RunRequests:
                     told = [shortened(info, _WAITED_TEXT // len(infos)) for info in infos]
                     reply.send(pb.ServerMessage(run_list=pb.RunList(runs=told, timed_out=not over)))
                     return
-                await self._news(run_ids, news, left)
+                await self._news(news, left)
         finally:
-            self._d.teammates.attendance.watchers.remove(news.set)
-            self._d.runs.untap(tap)
+            leave()
 
-    async def _news(self, run_ids: Sequence[str], news: asyncio.Event, seconds: float) -> None:
-        """Until one of the runs has ended, something is asked, or the time is up."""
-        live = [run_id for run_id in run_ids if self._d.teammates.at_work(run_id) is not None]
+    async def _news(self, news: asyncio.Event, seconds: float) -> None:
+        """Until there are events, a teammate has ended, or the time is up."""
+        # The end of a teammate is published before it counts as ended.
+        live = [run.id for run in self._d.teammates.live()]
         waits: list[asyncio.Task[object]] = [self._d.supervisor.start("wait for news", _wait(news))]
         if live:
             over = self._d.teammates.over(live, seconds=seconds, every=False)
@@ -218,11 +212,10 @@ class RunRequests:
             )
         over = asyncio.Event()
 
-        def tap(origin: Feed, event: EventBody) -> None:
-            if origin.run_id == info.run_id and isinstance(event, RunEnded):
-                over.set()
+        def is_its_end(event: Event) -> bool:
+            return event.source.run_id == info.run_id and isinstance(event.body, RunEnded)
 
-        self._d.runs.tap(tap)
+        leave = self._d.bus.observe(lambda _event: over.set(), wants=is_its_end)
         try:
             key = ConversationKey(info.root_agent, info.root_sender)
             # It may have ended by now, and what runs there be another.
@@ -233,52 +226,52 @@ class RunRequests:
             # It was told to stop; how it stands is told as it is.
             return
         finally:
-            self._d.runs.untap(tap)
+            leave()
 
     # ---- following ----------------------------------------------------------------------------
 
-    def _feed(self, run_id: str) -> Feed | None:
+    def _stream(self, run_id: str) -> RunStream | None:
         ticket = self._d.runs.ticket(run_id)
-        return ticket.feed if ticket is not None else None
+        return ticket.stream if ticket is not None else None
 
-    async def _begun(self, info: pb.RunInfo, reply: Reply) -> Feed | None:
-        """The feed of a run in line, once it has begun; none when it is stopped before."""
-        line = [run.id for run in self._d.teammates.live() if self._feed(run.id) is None]
+    async def _begun(self, info: pb.RunInfo, reply: Reply) -> RunStream | None:
+        """The stream of a run in line, once it has begun; none when it is stopped before."""
+        line = [run.id for run in self._d.teammates.live() if self._stream(run.id) is None]
         begun = asyncio.Event()
 
-        def tap(origin: Feed, _event: EventBody) -> None:
-            if origin.run_id == info.run_id:
-                begun.set()
+        def read(event: Event) -> None:
+            if isinstance(event.body, RunQueued):
+                reply.event(event)
+            begun.set()
 
-        self._d.runs.tap(tap)
+        leave = self._d.bus.observe(read, wants=lambda event: event.source.run_id == info.run_id)
         reply.on_close(begun.set)
         try:
             if info.run_id in line:
-                place = RunQueued(line.index(info.run_id) + 1)
-                reply.event(CachedEvent(place))
-            while (feed := self._feed(info.run_id)) is None and self._d.teammates.at_work(info.run_id) is not None:
+                source = EventSource(key=_key(info), root=_key(info), run_id=info.run_id)
+                reply.event(Event(0, 0.0, source, RunQueued(line.index(info.run_id) + 1)))
+            while (stream := self._stream(info.run_id)) is None and self._d.teammates.at_work(info.run_id) is not None:
                 if reply.closed.is_set():
                     break
                 begun.clear()
-                await self._news([info.run_id], begun, _LONGEST_WAIT)
-            return feed
+                await self._news(begun, _LONGEST_WAIT)
+            return stream
         finally:
-            self._d.runs.untap(tap)
+            leave()
 
-    async def _replayed(self, info: pb.RunInfo) -> Feed:
-        """What a run that has ended said, told again."""
-        feed = Feed(_key(info), speaker=info.agent)
+    async def _repeated(self, info: pb.RunInfo) -> RunStream:
+        """The stream of a run that has ended."""
         turn = await self._d.store.run(info.run_id)
         if turn is not None and turn.end is not None:
-            replay(feed, turn)
-            return feed
+            return repeat_run(turn)
+        stream = RunStream(EventSource(key=_key(info), root=_key(info), speaker=info.agent, run_id=info.run_id))
         run = await self._d.teammates.find(info.run_id)
         if run.end is None:
             raise Conflict(f"run {info.run_id} is not there at the moment", fix="Try again in a moment.")
         # It ended before it began: there is an end to tell and nothing else.
-        feed.emit(RunStarted(run.agent, 0))
-        feed.emit(RunEnded(run.agent, run.end))
-        return feed
+        stream.publish(RunStarted(run.agent, 0))
+        stream.publish(RunEnded(run.agent, run.end))
+        return stream
 
 
 def _key(info: pb.RunInfo) -> ConversationKey:
@@ -305,9 +298,9 @@ def _asks(infos: Iterable[pb.RunInfo], any_of_them: bool) -> bool:
     return bool(needs) and (all(needs) if any_of_them else any(needs))
 
 
-def _is_wait(event: EventBody) -> bool:
-    """Whether a run begins to wait for others."""
-    return isinstance(event, ToolsStarted) and any(call.name == WAIT for call in event.calls)
+def _changes_a_wait(event: Event) -> bool:
+    """Whether a wait may be over: a run has ended, or is held up by something else than before."""
+    return isinstance(event.body, RunEnded | RunBlocked | RunUnblocked)
 
 
 async def _wait(news: asyncio.Event) -> None:

@@ -7,32 +7,30 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, NotFound
-from moot.domain.events import ApprovalClosed, ApprovalOpened, AskClosed, AskOpened, EventBody, RunEnded, RunQueued
-from moot.domain.ports import Clock
+from moot.domain.events import Event, EventSource, RunEnded, RunQueued, TextChunk, ThinkingChunk
 from moot.domain.run import Limits, RunEnd, RunRequest
 from moot.engine.asks import Asks
+from moot.engine.bus import Bus
 from moot.engine.doors import Doors
-from moot.engine.feed import Feed
+from moot.engine.run_stream import RunStream, StreamReader
 from moot.engine.runs import Runs, Waiter
 from moot.wire import moot_pb2 as pb
-from moot.wire.events import EncodeOnce, error_message, send_response
+from moot.wire.events import error_message, send_response
 
-_ASKS = (AskOpened, AskClosed, ApprovalOpened, ApprovalClosed)
 # Beyond this a limit is none, and the store could not keep it.
 _MOST_TOKENS = 2**53
 
 
 class Talk:
     def __init__(
-        self, *, doors: Doors, runs: Runs, asks: Asks, clock: Clock, stop: Callable[[ConversationKey], None]
+        self, *, doors: Doors, runs: Runs, asks: Asks, bus: Bus, stop: Callable[[ConversationKey], None]
     ) -> None:
         self._doors = doors
         self._runs = runs
         self._asks = asks
-        self._clock = clock
+        self._bus = bus
         # Ends what a conversation left running in the background.
         self._stop = stop
-        self._encode = EncodeOnce()
 
     async def stream(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = self._request(message.stream, principal)
@@ -40,17 +38,17 @@ class Talk:
 
     async def send(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = self._request(message.send, principal)
-        feed = await self._runs.submit(request)
-        end = await _ended(feed, reply, self._encode if message.send.tell_queued else None)
+        stream = await self._runs.submit(request)
+        end = await _ended(stream, reply, tell_queued=message.send.tell_queued)
         if isinstance(end, RunEnd):
             reply.send(pb.ServerMessage(response=send_response(request.speaker, end)))
 
     async def attach(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         key = self._key(message.attach, principal)
-        feed = self._runs.feed(key)
-        if feed is None:
+        stream = self._runs.stream_of(key)
+        if stream is None:
             raise NotFound(f"nothing runs in the conversation with {key.agent}", fix="Read it with `moot history`.")
-        await self.follow(feed, reply)
+        await self.follow(stream, reply)
 
     async def kill(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         key = self._key(message.kill, principal)
@@ -59,12 +57,13 @@ class Talk:
         reply.send(pb.ServerMessage(pong=pb.Pong(stopped=stopped)))
 
     async def compact(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        key = self._key(message.compact, principal)
+
         def queued(place: RunQueued) -> None:
             if message.compact.tell_queued:
-                reply.event(self._encode(place))
+                reply.event(Event(0, 0.0, EventSource(key=key, root=key), place))
 
-        waiter = Waiter(queued=queued, on_gone=reply.on_close)
-        archive = await self._runs.compact(self._key(message.compact, principal), waiter)
+        archive = await self._runs.compact(key, Waiter(queued=queued, on_gone=reply.on_close))
         answer = pb.CompactResponse(summary=archive.summary, title=archive.title, number=archive.number)
         reply.send(pb.ServerMessage(compact=answer))
 
@@ -73,20 +72,23 @@ class Talk:
         self._asks.reply(self._key(asked, principal), asked.content)
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
-    async def subscribe_events(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        def tap(origin: Feed, event: EventBody) -> None:
-            # A teammate's work is its own; what it asks comes up in the conversation it works for.
-            key = origin.asks_in if isinstance(event, _ASKS) else origin.key
-            if principal.owns(key.sender):
-                reply.feed(self._encode(event, key=key, speaker=origin.speaker, at=self._clock.now()))
+    async def subscribe_events(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.subscribe_events
+        left_out = (TextChunk, ThinkingChunk) if asked.without_deltas else ()
 
-        self._runs.tap(tap)
+        def wants(event: Event) -> bool:
+            # What a teammate does belongs to the conversation it works for.
+            return principal.owns(event.source.root.sender) and not isinstance(event.body, left_out)
+
+        # The first answer says that from here on nothing is missed.
+        reply.send(pb.ServerMessage(pong=pb.Pong(seq=self._bus.seq)))
+        since = asked.since if asked.HasField("since") else None
+        subscription = self._bus.subscribe(reply.notify, wants=wants, since=since)
+        reply.on_drain(subscription.resume)
         try:
-            # The first answer says that from here on nothing is missed.
-            reply.send(pb.ServerMessage(pong=pb.Pong()))
             await reply.closed.wait()
         finally:
-            self._runs.untap(tap)
+            subscription.close()
 
     def _request(self, message: pb.StreamMsg | pb.SendMsg, principal: Principal) -> RunRequest:
         if message.cwd:
@@ -107,46 +109,44 @@ class Talk:
         sender = principal.reach(message.sender)
         return ConversationKey(self._doors.agent(message.agent).name, sender)
 
-    async def follow(self, feed: Feed, reply: Reply) -> None:
+    async def follow(self, stream: RunStream, reply: Reply) -> None:
         """Hand on every event until the run or the reader is gone. The run does not end with its reader."""
         over = asyncio.Event()
 
-        def follower(item: EventBody | MootError) -> None:
+        def read(item: Event | MootError) -> None:
             if isinstance(item, MootError):
                 reply.send(pb.ServerMessage(error=error_message(item)))
                 over.set()
-            elif not reply.event(self._encode(item)) or isinstance(item, RunEnded):
+            elif not reply.event(item) or isinstance(item.body, RunEnded):
                 over.set()
 
-        await _until(feed, follower, reply, over)
+        await _until(stream, read, reply, over)
 
 
-async def _ended(feed: Feed, reply: Reply, encode: EncodeOnce | None) -> RunEnd | None:
-    """How the run ended, once it has. Who wants to know is told of the line before it, encoded."""
+async def _ended(stream: RunStream, reply: Reply, *, tell_queued: bool) -> RunEnd | None:
+    """How the run ended, once it has. Who wants to know is told of the line before it."""
     over = asyncio.Event()
     ends: list[RunEnd | MootError] = []
 
-    def follower(item: EventBody | MootError) -> None:
-        if isinstance(item, RunEnded):
-            ends.append(item.end)
-            over.set()
-        elif isinstance(item, MootError):
+    def read(item: Event | MootError) -> None:
+        if isinstance(item, MootError):
             ends.append(item)
             over.set()
-        elif encode is not None and isinstance(item, RunQueued):
-            reply.event(encode(item))
+        elif isinstance(item.body, RunEnded):
+            ends.append(item.body.end)
+            over.set()
+        elif tell_queued and isinstance(item.body, RunQueued):
+            reply.event(item)
 
-    await _until(feed, follower, reply, over)
+    await _until(stream, read, reply, over)
     end = ends[0] if ends else None
     if isinstance(end, MootError):
         raise end
     return end
 
 
-async def _until(
-    feed: Feed, follower: Callable[[EventBody | MootError], None], reply: Reply, over: asyncio.Event
-) -> None:
-    leave = feed.follow(follower)
+async def _until(stream: RunStream, read: StreamReader, reply: Reply, over: asyncio.Event) -> None:
+    leave = stream.subscribe(read)
     reply.on_close(over.set)
     try:
         await over.wait()

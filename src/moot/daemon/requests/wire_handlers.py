@@ -34,7 +34,7 @@ def serving_of(daemon: "Daemon") -> Serving:
         redact=daemon.redactor.secrets,
     )
     hands = daemon.hands
-    talk = Talk(doors=doors, runs=daemon.runs, asks=daemon.asks, clock=daemon.clock, stop=hands.stop_tree)
+    talk = Talk(doors=doors, runs=daemon.runs, asks=daemon.asks, bus=daemon.bus, stop=hands.stop_tree)
     records = _records(daemon, doors)
     handlers = Handlers(
         talk=talk,
@@ -60,6 +60,7 @@ def serving_of(daemon: "Daemon") -> Serving:
                 stop=hands.stop,
                 clock=daemon.clock,
                 supervisor=daemon.supervisor,
+                bus=daemon.bus,
             )
         ),
         jobs=JobRequests(hands.jobs, daemon.clock),

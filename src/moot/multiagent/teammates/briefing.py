@@ -50,8 +50,6 @@ class Briefs:
 
     async def __call__(self, turn: Turn) -> Briefing:
         run = self._teammates.at_work(turn.request.id)
-        if run is not None or turn.config.agent.multi_agent:
-            self._traces.watch(turn.request)
         if run is not None and run.parent_key is not None:
             return await self._teammate(turn, run)
         # As a guest it has no tools, so nobody to lead.

@@ -100,9 +100,9 @@ class Deliveries:
         while ready := self._ready[key]:
             batch = [run for run in ready if run.origin == ready[0].origin][:_MOST_TOGETHER]
             try:
-                feed = await self._runs.submit(await self._request(key, batch))
+                stream = await self._runs.submit(await self._request(key, batch))
                 reach("teammate.delivered")
-                await feed.followed()
+                await stream.wait_end()
             except MootError as error:
                 # Nothing is lost: it stays owed until it is told. An agent may be gone for days; why is said once.
                 if error.message != said:

@@ -6,6 +6,7 @@ from moot.domain.agent_run import AgentRun, AgentRunStatus, Delivery
 from moot.domain.approval import digest
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict
+from moot.domain.events import EventSource, RunSpawned
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.scope import ALL_TOOLS
@@ -85,7 +86,26 @@ def request_of(run: AgentRun, partition: Partition, *, is_first: bool) -> RunReq
         root=run.root if run.root != run.key else None,
         taint=run.taint,
         origin=run.origin,
+        parent_id=run.parent,
+        asker=run.asker if run.parent else None,
         is_first=is_first,
+    )
+
+
+def spawned_event(run: AgentRun) -> RunSpawned:
+    return RunSpawned(run.agent, run.asker.task, run.spawn_reason, run.call)
+
+
+def source_of_run(run: AgentRun) -> EventSource:
+    """Where the events of a run come from that are published outside its turn."""
+    return EventSource(
+        key=run.key,
+        root=run.root,
+        speaker=run.agent,
+        run_id=run.id,
+        parent_id=run.parent,
+        root_id=run.origin or run.id,
+        asker=run.asker if run.parent else None,
     )
 
 

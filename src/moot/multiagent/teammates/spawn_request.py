@@ -13,6 +13,7 @@ from moot.domain.ports import Clock, Store
 from moot.domain.run import Limits
 from moot.domain.trace import Notes
 from moot.engine.approvals import Approvals
+from moot.engine.bus import Bus
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.multiagent.partition import Partition
@@ -53,8 +54,7 @@ class Crew:
     rng: Random
     supervisor: Supervisor
     traces: Notes
-    # Told of a run whenever what holds it up may have changed.
-    mirror: Callable[[AgentRun], None]
+    bus: Bus
     # Ends what a conversation has left running in the background.
     stop: Callable[[ConversationKey], None]
 
@@ -80,6 +80,8 @@ class Live:
     is_moot: bool = False
     # Stopped before it was in its lane.
     is_halted: bool = False
+    # Its end was published with its turn.
+    is_end_published: bool = False
     over: asyncio.Event = field(default_factory=asyncio.Event)
     blocks: Blocks = field(init=False)
 

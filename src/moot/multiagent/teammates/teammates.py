@@ -15,7 +15,7 @@ from moot.domain.agent_run import (
     status_of,
 )
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
-from moot.domain.events import ApprovalOpened, AskOpened, EventBody
+from moot.domain.events import Event, RunBlocked, RunEnded, RunUnblocked
 from moot.domain.message import Entry
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest
@@ -27,7 +27,15 @@ from moot.multiagent.teammates.delegation import Delegations, check_chain, check
 from moot.multiagent.teammates.delivery import Deliveries
 from moot.multiagent.teammates.live_runs import Muster
 from moot.multiagent.teammates.recovery import fate, going_on, never_went_on
-from moot.multiagent.teammates.run_factory import check_same, in_background, request_of, spawned, taken_back
+from moot.multiagent.teammates.run_factory import (
+    check_same,
+    in_background,
+    request_of,
+    source_of_run,
+    spawned,
+    spawned_event,
+    taken_back,
+)
 from moot.multiagent.teammates.spawn_request import DEFAULT_SECONDS, Crew, Live, Wish
 from moot.multiagent.teammates.waits import Attendance
 
@@ -42,7 +50,7 @@ class Teammates:
     def __init__(self, crew: Crew) -> None:
         self._c = crew
         self._live = Muster(crew.supervisor)
-        self._places = Places(most=lambda: crew.config().max_running, start=self._begin)
+        self._places = Places(most=lambda: crew.config().max_running, start=self._begin, bus=crew.bus)
         self._delegations = Delegations(crew.shelf)
         self.attendance = Attendance(self.at_work)
         self._closing = False
@@ -287,6 +295,7 @@ class Teammates:
         if kept.status.is_terminal:
             return kept
         live = self._live.enlist(kept)
+        self._c.bus.publish(source_of_run(kept), spawned_event(kept))
         self._places.stand_in_line(live)
         self._places.fill()
         return live.run
@@ -300,7 +309,7 @@ class Teammates:
         request = request_of(live.run, self._c.partition(), is_first=not live.taken_up)
         reach("teammate.begun")
         try:
-            feed = self._c.runs.go_on(request) if live.taken_up else await self._c.runs.submit(request)
+            stream = self._c.runs.go_on(request) if live.taken_up else await self._c.runs.submit(request)
         except MootError as error:
             # Refused because the daemon stops, it begins at the next start.
             if not self._closing:
@@ -309,31 +318,23 @@ class Teammates:
         if live.is_halted:
             self._c.runs.kill(live.run.key)
         try:
-            end = await feed.followed(lambda event: self._note(live, event))
+            end = await stream.wait_end(lambda event: self._note(live, event))
+            live.is_end_published = True
         except MootError as error:
             if self._closing:
                 return
             end = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.sentence)
         await self._finish(live, end)
 
-    def _note(self, live: Live, event: EventBody) -> None:
+    def _note(self, live: Live, event: Event) -> None:
         self.attendance.stirred(live.run.id)
-        block = live.blocks.after(event)
-        if block is None:
-            return
-        self._hold(live, block)
-        self._tell_root(live.run, event)
-
-    def _tell_root(self, run: AgentRun, event: EventBody) -> None:
-        """What a teammate asks comes up where the person is."""
-        feed = self._c.runs.feed(run.root) if run.root != run.key else None
-        if feed is not None and not feed.closed:
-            feed.emit(replace(event, by=run.asker) if isinstance(event, AskOpened | ApprovalOpened) else event)
+        block = live.blocks.after(event.body)
+        if block is not None:
+            self._hold(live, block)
 
     def _hold(self, live: Live, block: Block) -> None:
         """Note what holds a run up from now on, if anything does: one that is held up needs no place."""
         live.run = replace(live.run, block=block, waiting_on=live.blocks.waiting_on)
-        self._c.mirror(live.run)
         self.attendance.changed(live.run.id)
         if block.condition:
             self._places.give_up(live.run.id)
@@ -347,11 +348,13 @@ class Teammates:
         with self.attendance.waiting(context, run_ids, clock):
             if live is not None:
                 self._hold(live, live.blocks.waits(context.call_id, run_ids))
+            context.emit(RunBlocked(Condition.WAITING, "it waits for its teammates", waiting_on=tuple(run_ids)))
             try:
                 yield
             finally:
                 if live is not None:
                     self._hold(live, live.blocks.waits_no_more(context.call_id))
+                context.emit(RunUnblocked(Condition.WAITING))
 
     async def _finish(self, live: Live, end: RunEnd) -> None:
         """End a run. While the disk refuses to have it, others wait for it a little longer, and not for ever."""
@@ -383,10 +386,12 @@ class Teammates:
         await self._c.shelf.end(run)
         reach("teammate.ended")
         live.run = run
-        self._c.mirror(run)
         self._delegations.ended(run)
         self._live.pop(run.id, None)
         self.attendance.changed(run.id)
+        if not live.is_end_published:
+            # It ended without a turn of its own: stopped in line, or left by an earlier daemon.
+            self._c.bus.publish(source_of_run(run), RunEnded(run.agent, end))
         live.over.set()
         self._places.give_up(run.id)
         return [*self._deliveries.left_by(run.id), *([run] if delivery is Delivery.OWED else ())]

@@ -25,8 +25,6 @@ class Attendance:
         self._at_work = at_work
         self._by_awaited: dict[str, list[_Wait]] = {}
         self._by_waiting: dict[str, list[_Wait]] = {}
-        # Told of whatever holds a run up or lets it go on, and of every end, once it can be seen.
-        self.watchers: list[Callable[[], None]] = []
 
     @contextmanager
     def waiting(self, context: RunContext, run_ids: Sequence[str], clock: Deadline) -> Iterator[None]:
@@ -68,8 +66,6 @@ class Attendance:
         for wait in list(self._by_awaited.get(run_id, ())):
             self._pause_or_go_on(wait)
             self.changed(wait.context.run_id)
-        for told in tuple(self.watchers):
-            told()
 
     def _pause_or_go_on(self, wait: _Wait) -> None:
         held = self._waits_for_human(wait)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from moot.cli.chat import lines
-from moot.cli.chat.deciding import Deciding, Held, Reading
+from moot.cli.chat.deciding import Deciding, HeldDecision, LineReading
 from moot.cli.chat.view import RunView
 from moot.wire import moot_pb2 as pb
 
@@ -26,17 +26,17 @@ def test_the_chat_says_which_teammate_asks_and_what_for() -> None:
     who = "asked by operator (arun-deedda09): it has hands"
 
     assert who in shown(Deciding(lambda: [asked]))
-    assert any(who in "".join(text for _, text in row) for row in lines.approval(asked))
+    assert any(who in "".join(text for _, text in row) for row in lines.render_approval(asked))
 
 
 def test_a_yes_to_a_grant_is_said_to_hold_for_the_run() -> None:
     asked = approval("grant-arun-1-exec", rule="")
 
     assert "o yes, in this run · d deny" in shown(Deciding(lambda: [asked]))
-    assert "allowed in this run" in lines.decided(asked, "granted", "once")[0][1]
+    assert "allowed in this run" in lines.render_decision(asked, "granted", "once")[0][1]
 
 
-def enter(deciding: Deciding, line: str) -> Reading:
+def enter(deciding: Deciding, line: str) -> LineReading:
     """Type a line with the screen drawn, and press Enter."""
     deciding.rows()
     deciding.begin()
@@ -53,17 +53,17 @@ def test_a_line_that_is_a_decision_and_nothing_else_decides(line: str, decision:
     read = enter(deciding, line)
 
     message = pb.DecideAskMsg(ask_id="a", attempt=1, decision=decision)
-    assert read == Reading(taken=True, decision=message, shown=approval())
+    assert read == LineReading(taken=True, decision=message, shown=approval())
 
 
 @pytest.mark.parametrize("changed", [{"attempt": 2}, {"preview": "another sandbox"}, {"line": "exec rm"}, {"rule": ""}])
 def test_a_decision_holds_for_what_was_shown_and_nothing_else(changed: dict[str, Any]) -> None:
-    held = Held(pb.DecideAskMsg(ask_id="a", attempt=1, decision="once"), approval())
-    assert held.meant(approval())
+    held = HeldDecision(pb.DecideAskMsg(ask_id="a", attempt=1, decision="once"), approval())
+    assert held.is_same_approval(approval())
     other = approval()
     for name, value in changed.items():
         setattr(other, name, value)
-    assert not held.meant(other)
+    assert not held.is_same_approval(other)
 
 
 @pytest.mark.parametrize("line", ["oh no, stop", "run a command", "do it", "a b", "o\no", "oo", "yes", ""])
@@ -71,7 +71,7 @@ def test_any_other_line_is_a_message_and_decides_nothing(line: str) -> None:
     waiting = [approval()]
     deciding = Deciding(lambda: waiting)
 
-    assert enter(deciding, line) == Reading(taken=False)
+    assert enter(deciding, line) == LineReading(taken=False)
     assert deciding.current() == waiting[0]
 
 
@@ -127,7 +127,7 @@ def test_a_line_that_was_begun_for_one_approval_does_not_decide_another() -> Non
 def test_the_letters_are_words_again_once_nothing_waits() -> None:
     deciding = Deciding(lambda: [])
 
-    assert enter(deciding, "o") == Reading(taken=False)
+    assert enter(deciding, "o") == LineReading(taken=False)
 
 
 def test_always_shows_the_rule_and_is_said_twice_in_a_row() -> None:
@@ -135,11 +135,11 @@ def test_always_shows_the_rule_and_is_said_twice_in_a_row() -> None:
 
     assert KEYS in shown(deciding)
     assert "(always: allow exec: ls)" in shown(deciding)
-    assert enter(deciding, "a") == Reading(taken=True)
+    assert enter(deciding, "a") == LineReading(taken=True)
     assert "a and Enter again writes the rule: allow exec: ls" in shown(deciding)
-    assert enter(deciding, "wait a moment") == Reading(taken=False)
+    assert enter(deciding, "wait a moment") == LineReading(taken=False)
     assert KEYS in shown(deciding)
-    assert enter(deciding, "a") == Reading(taken=True)
+    assert enter(deciding, "a") == LineReading(taken=True)
     assert enter(deciding, "a").decision == pb.DecideAskMsg(ask_id="a", attempt=1, decision="always")
 
 
@@ -174,7 +174,7 @@ def test_a_decision_the_daemon_did_not_take_is_open_again_and_a_new_attempt_is_a
     enter(deciding, "a")
     waiting[0] = approval(attempt=2)
     assert KEYS in shown(deciding)
-    assert enter(deciding, "a") == Reading(taken=True)
+    assert enter(deciding, "a") == LineReading(taken=True)
 
 
 def test_a_view_shows_the_call_its_diff_and_what_became_of_it() -> None:
@@ -215,7 +215,7 @@ def test_what_was_decided_on_this_screen_is_said_in_full(decision: str, said: st
 def test_a_long_preview_is_cut_and_says_where_the_rest_is() -> None:
     event = approval(preview="\n".join(f"+{number}" for number in range(1000)))
 
-    shown_lines = lines.approval(event)
+    shown_lines = lines.render_approval(event)
 
     assert len(shown_lines) == 203
     assert shown_lines[-1][1][1] == "… 800 more lines: moot inbox show a"
@@ -239,7 +239,7 @@ def test_a_command_that_its_preview_begins_with_is_not_shown_twice(line: str, ro
     event = approval(preview="ls\nin /home")
     event.line = line
 
-    shown_lines = ["".join(text for _, text in row) for row in lines.approval(event)]
+    shown_lines = ["".join(text for _, text in row) for row in lines.render_approval(event)]
 
     assert len(shown_lines) == rows
     assert shown_lines[-2:] == ["    │ ls", "    │ in /home"]
@@ -248,7 +248,7 @@ def test_a_command_that_its_preview_begins_with_is_not_shown_twice(line: str, ro
 def test_what_stands_right_above_is_not_said_again_until_something_comes_between() -> None:
     asked = approval(reason="it is dangerous")
     deciding = Deciding(lambda: [asked])
-    deciding.printed(asked, rows=4, at=10)
+    deciding.record_printed(asked, rows=4, at=10)
 
     near = "\n".join("".join(text for _, text in row) for row in deciding.rows(at=10))
     assert near.split("\n")[0] == f"allow exec?  {KEYS}"
@@ -259,5 +259,5 @@ def test_what_stands_right_above_is_not_said_again_until_something_comes_between
     # Another attempt is another question, and a long one may have left the screen.
     asked.attempt = 2
     assert "it is dangerous" in shown(deciding)
-    deciding.printed(asked, rows=100, at=12)
+    deciding.record_printed(asked, rows=100, at=12)
     assert "it is dangerous" in "".join(text for row in deciding.rows(at=12) for _, text in row)

@@ -110,10 +110,10 @@ def test_a_command_that_failed_says_its_exit_code_which_is_never_cut() -> None:
     assert ("class:error", "✗ exit 137") in shown
     assert len("".join(text([shown]))) <= 40
     past = pb.HistoryMessage(role="tool", content="Command failed with exit code 3\nOutput:\nout\n")
-    assert lines.history([past], "ada") == [[("class:error", "  ✗ exit 3 "), ("class:dim", "out")]]
+    assert lines.render_history([past], "ada") == [[("class:error", "  ✗ exit 3 "), ("class:dim", "out")]]
     # Only what a failed command begins with, and nothing that a command could print after it, is taken for it.
     fine = pb.HistoryMessage(role="tool", content="all of it:\nCommand failed with exit code 3\nOutput:\n")
-    assert text(lines.history([fine], "ada"))[0].startswith("  → all of it:")
+    assert text(lines.render_history([fine], "ada"))[0].startswith("  → all of it:")
 
 
 def test_what_runs_is_said_in_the_words_of_its_tools_until_it_comes_back() -> None:
@@ -138,7 +138,7 @@ def test_a_tool_call_is_told_in_the_words_of_its_tool() -> None:
     shown = play(view(), event(tool_start=pb.ToolStartEvent(calls=[call])), event(tool_result=result))
 
     assert shown == ["  ⚒ look at␛ it → seen · 12 ms"]
-    assert text(lines.history([past], "ada")) == ["  ⚒ look at␛ it"]
+    assert text(lines.render_history([past], "ada")) == ["  ⚒ look at␛ it"]
 
 
 def test_words_that_are_taken_back_are_said_to_be_only_if_they_were_seen() -> None:
@@ -197,7 +197,7 @@ def test_history_is_attributed_and_says_how_a_turn_ended() -> None:
         pb.HistoryMessage(role="assistant", content="me too", agent="bob"),
     ]
 
-    assert text(lines.history(messages, "ada")) == [
+    assert text(lines.render_history(messages, "ada")) == [
         "",
         "you › hi",
         "  (cancelled)",

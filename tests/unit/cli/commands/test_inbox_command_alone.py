@@ -333,7 +333,7 @@ def test_a_number_of_the_last_list_names_what_stood_there_and_nothing_else(
     changed = pb.AskInfo()
     changed.CopyFrom(APPROVAL)
     changed.attempt = 3
-    ask_numbers.keep([QUESTION, APPROVAL])
+    ask_numbers.remember_list([QUESTION, APPROVAL])
     with serving(APPROVAL, QUESTION, ask_decided=decided()) as server:
         assert run(["inbox", "approve", "2"]) == 0
         assert server.wait_for("decide_ask").decide_ask.ask_id == "ask-r1-c1"

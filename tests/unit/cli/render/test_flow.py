@@ -36,4 +36,4 @@ def test_a_word_longer_than_a_row_stands_alone() -> None:
     [("one two three", 20, "one two three"), ("one two three", 9, "one two …"), ("one two three", 8, "one two …")],
 )
 def test_a_line_is_cut_between_words(text: str, width: int, expected: str) -> None:
-    assert sanitize.words(text, width) == expected
+    assert sanitize.cut_at_word(text, width) == expected

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from moot.cli.chat.outgoing import address
+from moot.cli.chat.outgoing import parse_outgoing
 from moot.cli.render import questions
 from moot.wire import moot_pb2 as pb
 
@@ -35,18 +35,21 @@ FREE = pb.AskQuestion(question="Why?")
 def test_numbers_are_options_and_everything_else_is_the_persons_own_words(
     question: pb.AskQuestion, typed: str, expected: str
 ) -> None:
-    assert questions.answer(question, typed) == expected
+    assert questions.parse_answer(question, typed) == expected
 
 
 def test_one_question_is_answered_in_plain_words_and_several_by_name() -> None:
-    assert questions.reply([COLOUR], ["Blue"]) == "Blue"
-    assert json.loads(questions.reply([COLOUR, FREE], ["Blue", "warm"])) == {"Which colour?": "Blue", "Why?": "warm"}
+    assert questions.build_reply([COLOUR], ["Blue"]) == "Blue"
+    assert json.loads(questions.build_reply([COLOUR, FREE], ["Blue", "warm"])) == {
+        "Which colour?": "Blue",
+        "Why?": "warm",
+    }
 
 
 def test_a_question_is_shown_with_numbers_and_without_raw_control_characters() -> None:
     nasty = pb.AskQuestion(question="\x1b[2JWhich?", options=[pb.AskOption(label="a\nb", description="c")])
 
-    assert questions.lines(nasty) == ["␛[2JWhich?", "  1. a b — c", "  A number, or your own words."]
+    assert questions.render_prompt(nasty) == ["␛[2JWhich?", "  1. a b — c", "  A number, or your own words."]
 
 
 @pytest.mark.parametrize(
@@ -61,12 +64,12 @@ def test_a_question_is_shown_with_numbers_and_without_raw_control_characters() -
     ],
 )
 def test_a_mention_at_the_start_names_the_guest(typed: str, guest: str, content: str) -> None:
-    outgoing = address(typed, primary="ada")
+    outgoing = parse_outgoing(typed, primary="ada")
 
     assert (outgoing.guest, outgoing.content, outgoing.typed) == (guest, content, typed)
 
 
 def test_a_standing_guest_answers_unless_somebody_is_named() -> None:
-    assert address("hello", primary="ada", guest="bob").guest == "bob"
-    assert address("@ada hello", primary="ada", guest="bob").guest == ""
-    assert address("@cyd hello", primary="ada", guest="bob").guest == "cyd"
+    assert parse_outgoing("hello", primary="ada", guest="bob").guest == "bob"
+    assert parse_outgoing("@ada hello", primary="ada", guest="bob").guest == ""
+    assert parse_outgoing("@cyd hello", primary="ada", guest="bob").guest == "cyd"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from moot.cli.chat import lines
-from moot.cli.commands.memory import transcript
+from moot.cli.commands.memory import render_transcript
 from moot.cli.render import teammate_lines
 from moot.wire import moot_pb2 as pb
 
@@ -38,7 +38,7 @@ BLOCKED = {
     ],
 )
 def test_a_result_that_tells_of_teammates_says_who_and_what_came_of_it(told: dict[str, object], said: str) -> None:
-    assert teammate_lines.result(json.dumps(told)) == said
+    assert teammate_lines.render_result(json.dumps(told)) == said
 
 
 @pytest.mark.parametrize(
@@ -46,16 +46,16 @@ def test_a_result_that_tells_of_teammates_says_who_and_what_came_of_it(told: dic
     ["plain words", '{"status": "completed"}', '{"runs": []}', '{"runs": 3}', "[1]", "{broken", '{"agent_id": 1}'],
 )
 def test_any_other_result_is_left_as_it_is(output: str) -> None:
-    assert teammate_lines.said(output) == ""
-    assert teammate_lines.result(output) == output
+    assert teammate_lines.describe_teammates(output) == ""
+    assert teammate_lines.render_result(output) == output
 
 
 def test_the_chat_its_past_and_the_logs_tell_it_in_the_same_words() -> None:
     call = pb.ToolCallInfo(name="agent_wait", line="wait")
-    live = lines.tool(call, pb.ToolResultEvent(name="agent_wait", output=json.dumps(DONE)))
+    live = lines.render_tool_call(call, pb.ToolResultEvent(name="agent_wait", output=json.dumps(DONE)))
     entry = pb.HistoryMessage(role="tool", content=json.dumps(DONE))
     said = "operator (arun-deedda09) completed: Three"
 
     assert said in live[0][1]
-    assert said in lines.history([entry], "moot")[0][0][1]
-    assert said in transcript([entry], "moot")
+    assert said in lines.render_history([entry], "moot")[0][0][1]
+    assert said in render_transcript([entry], "moot")

@@ -71,15 +71,15 @@ def turn() -> pb.TraceInfo:
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
 def test_no_line_of_a_trace_is_wider_than_the_terminal_and_none_breaks_in_a_word(width: int) -> None:
-    shown = trace_lines.lines(turn(), width)
+    shown = trace_lines.render_trace(turn(), width)
 
     assert all(sanitize.columns(line) <= width for line in shown)
-    whole = " ".join(" ".join(trace_lines.lines(turn(), 0)).split())
+    whole = " ".join(" ".join(trace_lines.render_trace(turn(), 0)).split())
     assert " ".join(" ".join(shown).split()) == whole
 
 
 def test_each_event_stands_on_a_line_with_the_time_since_the_trace_began() -> None:
-    shown = trace_lines.lines(turn(), 0)
+    shown = trace_lines.render_trace(turn(), 0)
 
     assert shown[0].startswith("run-01m7g120s5dj3mksdwx1 moot ⇄ user · ")
     assert "3 steps · 4.7k tokens" in shown[0]
@@ -95,14 +95,14 @@ def test_each_event_stands_on_a_line_with_the_time_since_the_trace_began() -> No
 
 
 def test_the_ledger_stands_where_it_was_written_and_never_after_the_end() -> None:
-    kinds = [line.split()[1] for line in trace_lines.lines(child(), 0) if line.lstrip().startswith(("+", "-"))]
+    kinds = [line.split()[1] for line in trace_lines.render_trace(child(), 0) if line.lstrip().startswith(("+", "-"))]
 
     assert kinds == ["tool_call", "ledger", "tool_result", "ledger", "terminal_error"]
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_the_list_fits_and_says_what_was_asked_and_what_went_wrong_apart(width: int) -> None:
-    shown = trace.rows([turn()], width, tree=True)
+    shown = trace.render_rows([turn()], width, tree=True)
 
     assert all(sanitize.columns(line) <= width for line in shown)
     head, first, asked, mate, task, error = shown
@@ -127,5 +127,5 @@ def test_nothing_raw_of_a_trace_reaches_the_terminal() -> None:
         error="\x1b[3m",
         events=[event(0, "text", text="\x1b[2J"), event(0, "odd", **{"\x1b[2J": "\x9b2J"})],
     )
-    for line in [*trace_lines.lines(hostile, 80), *trace.rows([hostile], 80, tree=True)]:
+    for line in [*trace_lines.render_trace(hostile, 80), *trace.render_rows([hostile], 80, tree=True)]:
         assert sanitize.clean(line) == line

@@ -10,39 +10,39 @@ from click.testing import CliRunner
 
 from moot.cli import output
 from moot.cli.commands.mcp import mcp
-from moot.cli.setup.mcp_edit import read, with_server, without_server
-from moot.cli.setup.mcp_paths import Surroundings, mending
+from moot.cli.setup.mcp_edit import add_server, read_config, remove_server
+from moot.cli.setup.mcp_paths import Surroundings, suggest_fix
 from moot.domain.errors import BadRequest, ConfigError, Conflict, MootError, NotFound
 
 KEPT = '# mine\ndefault_model = "scripted" # really\n\n[models.scripted]\nprovider = "scripted"\n'
 
 
 def test_a_server_is_added_and_everything_else_stays() -> None:
-    text = with_server(KEPT, "files", {"command": "npx", "args": ["-y", "some"], "env": {"LEVEL": "debug"}})
+    text = add_server(KEPT, "files", {"command": "npx", "args": ["-y", "some"], "env": {"LEVEL": "debug"}})
     assert text.startswith(KEPT)
     assert tomllib.loads(text)["mcp"]["files"] == {"command": "npx", "args": ["-y", "some"], "env": {"LEVEL": "debug"}}
-    more = with_server(text, "other", {"url": "https://x.example/mcp"})
+    more = add_server(text, "other", {"url": "https://x.example/mcp"})
     assert list(tomllib.loads(more)["mcp"]) == ["files", "other"]
-    left = without_server(more, "files")
+    left = remove_server(more, "files")
     assert list(tomllib.loads(left)["mcp"]) == ["other"]
-    assert "mcp" not in tomllib.loads(without_server(left, "other"))
+    assert "mcp" not in tomllib.loads(remove_server(left, "other"))
     assert left.startswith(KEPT)
 
 
 def test_a_server_that_is_there_is_not_overwritten_and_one_that_is_not_cannot_be_removed() -> None:
-    text = with_server("", "a", {"command": "x"})
+    text = add_server("", "a", {"command": "x"})
     with pytest.raises(Conflict):
-        with_server(text, "a", {"command": "y"})
+        add_server(text, "a", {"command": "y"})
     with pytest.raises(NotFound):
-        without_server(text, "b")
+        remove_server(text, "b")
     with pytest.raises(NotFound):
-        without_server("", "b")
+        remove_server("", "b")
 
 
 @pytest.mark.parametrize("text", ["mcp = 5", "this is not TOML", "[mcp]\na = 1\n[mcp]"])
 def test_a_configuration_that_is_broken_is_left_alone(text: str) -> None:
     with pytest.raises(MootError):
-        with_server(text, "a", {"command": "x"})
+        add_server(text, "a", {"command": "x"})
 
 
 def run(home: Path, *arguments: str, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -74,13 +74,13 @@ def test_adding_and_removing_on_the_command_line(tmp_path: Path, monkeypatch: py
     assert json.loads(added)["data"] == {
         "name": "files", "config": str(tmp_path / "config.toml"), "reloaded": False, "readable": [], "server": None,
     }  # fmt: skip
-    table = tomllib.loads(read(tmp_path / "config.toml"))["mcp"]["files"]
+    table = tomllib.loads(read_config(tmp_path / "config.toml"))["mcp"]["files"]
     assert table == {"command": "npx", "args": ["-y", "some"], "env": {"API_KEY": "env:MY_KEY"}}
     assert (tmp_path / "config.toml").stat().st_mode & 0o777 == 0o600
     web = ("add", "web", "--no-test", "--url", "https://x.example/mcp", "--safety", "moderate")
     run(tmp_path, *web, monkeypatch=monkeypatch)
     assert "Removed files" in run(tmp_path, "rm", "files", monkeypatch=monkeypatch)
-    assert list(tomllib.loads(read(tmp_path / "config.toml"))["mcp"]) == ["web"]
+    assert list(tomllib.loads(read_config(tmp_path / "config.toml"))["mcp"]) == ["web"]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def added(home: Path, *arguments: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, dict[str, Any]]:
     said = run(home, "add", "zoo", "--no-test", *arguments, monkeypatch=monkeypatch)
-    table: dict[str, Any] = tomllib.loads(read(home / "config.toml"))["mcp"]["zoo"]
+    table: dict[str, Any] = tomllib.loads(read_config(home / "config.toml"))["mcp"]["zoo"]
     return said, table
 
 
@@ -177,13 +177,13 @@ def test_what_mends_a_server_names_only_folders_of_its_owners_words(tmp_path: Pa
     around = Surroundings(sandbox={}, own=[tmp_path / "moot"])
     said = "it ended. It said: cannot open /etc/x or ~/.ssh"
     table = {"command": "python3", "args": [str(zoo / "server.py")], "network": True, "env": {"LEVEL": "a b"}}
-    assert mending("zoo", table, said, around) == (
+    assert suggest_fix("zoo", table, said, around) == (
         f"It does not see {zoo}. Lend it: moot mcp add zoo --replace --network --readable {zoo}"
         f" --env 'LEVEL=a b' -- python3 {zoo}/server.py"
     )
     lent = {**table, "readable": [str(zoo)]}
-    assert f"--readable {zoo} --readable DIR" in mending("zoo", lent, said, around)
-    assert f'readable = ["{zoo}"]' in mending("zoo", {**table, "egress": False}, said, around)
+    assert f"--readable {zoo} --readable DIR" in suggest_fix("zoo", lent, said, around)
+    assert f'readable = ["{zoo}"]' in suggest_fix("zoo", {**table, "egress": False}, said, around)
     for other in ({**table, "sandbox": "off"}, {"url": "https://x.example"}):
-        assert "[mcp.zoo] in config.toml" in mending("zoo", other, said, around)
-    assert "--readable" not in mending("zoo", table, "there is no program 'python3'.", around)
+        assert "[mcp.zoo] in config.toml" in suggest_fix("zoo", other, said, around)
+    assert "--readable" not in suggest_fix("zoo", table, "there is no program 'python3'.", around)

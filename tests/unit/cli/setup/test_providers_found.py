@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from moot.cli.setup import providers
-from moot.cli.setup.context_window import window_of
+from moot.cli.setup.context_window import query_window
 from moot.cli.setup.providers import (
     BY_KEY,
     EMBEDDED,
     Candidate,
-    choose,
-    complete,
+    choose_model,
     detect,
+    list_keyed,
     list_models,
-    servers,
-    with_keys,
+    list_servers,
+    pick_name,
 )
 from moot.domain.errors import BadRequest
 
@@ -56,18 +56,18 @@ def serving(answer: Any, *, redirect: str = "", by_path: bool = False) -> Iterat
 @pytest.fixture(autouse=True)
 def no_lm_studio(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine that runs the tests may run LM Studio; only Ollama's address can be set from outside."""
-    real = servers
-    monkeypatch.setattr(providers, "servers", lambda environ: real(environ)[:1])
+    real = list_servers
+    monkeypatch.setattr(providers, "list_servers", lambda environ: real(environ)[:1])
 
 
 def test_keys_in_the_environment_are_found_in_the_order_of_preference() -> None:
     environ = {"OPENROUTER_API_KEY": "x", "ANTHROPIC_API_KEY": "y", "OPENAI_API_KEY": " "}
 
-    assert [each.name for each in with_keys(environ)] == ["anthropic", "openrouter"]
+    assert [each.name for each in list_keyed(environ)] == ["anthropic", "openrouter"]
 
 
 def test_openai_is_looked_for_where_its_own_variable_says() -> None:
-    found = with_keys({"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": "http://127.0.0.1:8000/v1"})
+    found = list_keyed({"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": "http://127.0.0.1:8000/v1"})
 
     assert found[0].base_url == "http://127.0.0.1:8000/v1"
 
@@ -82,7 +82,7 @@ def test_openai_is_looked_for_where_its_own_variable_says() -> None:
     ],
 )
 def test_ollama_is_looked_for_where_its_own_variable_says(value: str, address: str) -> None:
-    assert servers({"OLLAMA_HOST": value})[0].base_url == address
+    assert list_servers({"OLLAMA_HOST": value})[0].base_url == address
 
 
 async def test_a_server_that_answers_is_found_with_its_newest_model() -> None:
@@ -132,7 +132,7 @@ async def test_a_provider_that_lists_nothing_needs_a_model_by_name() -> None:
     candidate = Candidate(name="x", title="X", provider="openai", base_url="http://127.0.0.1:9/v1")
 
     with pytest.raises(BadRequest) as caught:
-        await complete(candidate, {})
+        await choose_model(candidate, {})
 
     assert "--model" in caught.value.fix
 
@@ -140,9 +140,9 @@ async def test_a_provider_that_lists_nothing_needs_a_model_by_name() -> None:
 def test_the_preferred_model_is_chosen_where_it_is_offered() -> None:
     claude = next(each for each in BY_KEY if each.name == "anthropic")
 
-    assert choose(["claude-opus-9", "claude-sonnet-9", "claude-sonnet-8"], claude.prefer) == "claude-sonnet-9"
-    assert choose(["other"], claude.prefer) == "other"
-    assert choose([], claude.prefer) == ""
+    assert pick_name(["claude-opus-9", "claude-sonnet-9", "claude-sonnet-8"], claude.prefer) == "claude-sonnet-9"
+    assert pick_name(["other"], claude.prefer) == "other"
+    assert pick_name([], claude.prefer) == ""
 
 
 def test_a_candidate_names_the_variable_and_never_the_key() -> None:
@@ -158,7 +158,7 @@ async def seen(facts: Any, model: str = "m") -> tuple[int, list[str]]:
         candidate = Candidate(
             name="own", title="Own", provider="openai", base_url=f"http://{address}/v1", model=model, variable="X_KEY"
         )
-        window = await window_of(candidate, {"X_KEY": "hush"})
+        window = await query_window(candidate, {"X_KEY": "hush"})
     assert {request["authorization"] for request in asked} == {"Bearer hush"}
     return window, [request["path"] for request in asked]
 

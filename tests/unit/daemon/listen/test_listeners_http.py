@@ -18,7 +18,7 @@ from moot.daemon.requests.exchange import Reply
 from moot.domain.errors import Busy, NotFound, StoreError
 from moot.domain.events import TextChunk
 from moot.wire import moot_pb2 as pb
-from moot.wire.events import CachedEvent
+from tests.unit.events import event as event_of
 
 PROTECTED = [
     ("GET", "/v1/models"),
@@ -172,7 +172,7 @@ def test_a_completion_of_a_revoked_token_ends() -> None:
             ended = asyncio.Event()
 
             async def stream(_message: pb.ClientMessage, _principal: Principal, reply: Reply) -> None:
-                reply.event(CachedEvent(TextChunk("one")))
+                reply.event(event_of(TextChunk("one")))
                 await reply.closed.wait()
                 ended.set()
 

@@ -12,7 +12,7 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.domain.events import TextChunk
 from moot.wire import moot_pb2 as pb
-from moot.wire.events import CachedEvent
+from tests.unit.events import event as event_of
 
 STREAM = pb.ClientMessage(request_id=1, stream=pb.StreamMsg(agent="crab", content="go"))
 UNSENT = 256 * 1024
@@ -54,12 +54,12 @@ def test_a_reader_that_stalls_gets_one_error_and_another_gets_everything(tmp_pat
 
             sent = 0
             while not slow_reply.closed.is_set():
-                event = CachedEvent(TextChunk(PIECE))
+                event = event_of(TextChunk(PIECE))
                 slow_reply.event(event)
                 assert quick_reply.event(event)
                 sent += 1
                 assert (await quick.receive()).stream.chunk.content == PIECE
-            assert slow_reply.event(CachedEvent(TextChunk("more"))) is False
+            assert slow_reply.event(event_of(TextChunk("more"))) is False
             assert sent * len(PIECE) < UNSENT + 2_000_000
 
             slow.reader._transport.resume_reading()  # type: ignore[attr-defined]
@@ -70,7 +70,7 @@ def test_a_reader_that_stalls_gets_one_error_and_another_gets_everything(tmp_pat
             assert (answer.request_id, answer.error.code, answer.error.type) == (1, 429, "fell_behind")
             assert "attach" in answer.error.fix
             assert (await slow.ask(pb.ClientMessage(request_id=2, ping=pb.Ping()))).request_id == 2
-            assert quick_reply.event(CachedEvent(TextChunk("the end")))
+            assert quick_reply.event(event_of(TextChunk("the end")))
             assert (await quick.receive()).stream.chunk.content == "the end"
         await listener.close()
         await house.close()
@@ -111,7 +111,7 @@ def test_a_websocket_that_stalls_gets_one_error(caplog: pytest.LogCaptureFixture
             await speaker.wait_for(1)
             (reply,) = speaker.replies
             sent = 0
-            while reply.event(CachedEvent(TextChunk(PIECE))):
+            while reply.event(event_of(TextChunk(PIECE))):
                 sent += 1
                 # The client's buffer takes some before it stops reading: let it fill.
                 await asyncio.sleep(0)

@@ -23,7 +23,7 @@ from moot.domain.errors import ConfigError, Conflict, NotFound
 from moot.domain.events import TextChunk
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import MAX_FRAME, encode_frame
-from moot.wire.events import CachedEvent
+from tests.unit.events import event as event_of
 
 PING = pb.ClientMessage(request_id=9, ping=pb.Ping())
 KILL = pb.ClientMessage(request_id=3, kill=pb.KillMsg(agent="crab"))
@@ -300,10 +300,10 @@ def test_a_client_that_leaves_ends_its_stream_and_not_the_work(tmp_path: Path) -
 
         async def stream(_message: pb.ClientMessage, _principal: Principal, reply: Reply) -> None:
             replies.append(reply)
-            reply.event(CachedEvent(TextChunk("one")))
+            reply.event(event_of(TextChunk("one")))
             started.set()
             await reply.closed.wait()
-            assert reply.event(CachedEvent(TextChunk("two"))) is False
+            assert reply.event(event_of(TextChunk("two"))) is False
             reply.send(pb.ServerMessage(pong=pb.Pong()))
             finished.set()
 
@@ -359,7 +359,7 @@ def test_an_event_for_a_connection_that_is_closing_is_refused_quietly(
 
         async def stream(_message: pb.ClientMessage, _principal: Principal, reply: Reply) -> None:
             replies.append(reply)
-            reply.event(CachedEvent(TextChunk("one")))
+            reply.event(event_of(TextChunk("one")))
             await reply.closed.wait()
 
         house = House()
@@ -370,7 +370,7 @@ def test_an_event_for_a_connection_that_is_closing_is_refused_quietly(
                     await other.ask(pb.ClientMessage(stream=pb.StreamMsg(agent="crab", content="hi")))
                     (connection,) = house.serving.connections
                     getattr(connection, ending)()
-                    assert replies[-1].event(CachedEvent(TextChunk("two"))) is False
+                    assert replies[-1].event(event_of(TextChunk("two"))) is False
                     replies[-1].send(pb.ServerMessage(pong=pb.Pong()))
                     assert await other.reader.read() == b""
             await still_serves(path)

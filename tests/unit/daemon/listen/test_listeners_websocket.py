@@ -15,7 +15,7 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.domain.events import RunStarted, TextChunk
 from moot.wire import moot_pb2 as pb
-from moot.wire.events import CachedEvent
+from tests.unit.events import event as event_of
 
 WebSocket = aiohttp.ClientWebSocketResponse
 
@@ -78,9 +78,9 @@ def test_a_token_in_hello_is_enough_and_nothing_passes_before_it() -> None:
 
 def test_a_stream_comes_as_json_with_its_request_id() -> None:
     async def stream(message: pb.ClientMessage, _principal: Principal, reply: Reply) -> None:
-        reply.event(CachedEvent(RunStarted("crab", 3)))
-        reply.event(CachedEvent(TextChunk(message.stream.content)))
-        reply.feed(CachedEvent(TextChunk("to a subscriber")))
+        reply.event(event_of(RunStarted("crab", 3)))
+        reply.event(event_of(TextChunk(message.stream.content)))
+        reply.notify(event_of(TextChunk("to a subscriber")))
 
     async def scene() -> None:
         house = House()
@@ -217,7 +217,7 @@ def test_leaving_ends_the_stream_and_not_the_work() -> None:
         left = asyncio.Event()
 
         async def stream(_message: pb.ClientMessage, _principal: Principal, reply: Reply) -> None:
-            reply.event(CachedEvent(TextChunk("one")))
+            reply.event(event_of(TextChunk("one")))
             await reply.closed.wait()
             left.set()
 

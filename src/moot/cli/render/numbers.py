@@ -1,0 +1,26 @@
+"""Formats costs, counts and lengths of time for people. Used by every renderer. Pure."""
+
+
+def format_cost(amount: float) -> str:
+    """US dollars with as many places as it takes to see something."""
+    if amount <= 0:
+        return "$0"
+    return f"${amount:.2f}" if amount >= 1 else f"${amount:.4f}"
+
+
+def format_count(number: int) -> str:
+    """A number as people say it: 950, 1.2k, 3.4M."""
+    if number < 1_000:
+        return str(number)
+    return f"{number / 1_000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
+
+
+def format_plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def format_span(seconds: int) -> str:
+    """A length of time as people say it: 90 s, 20 min, 3 h."""
+    if seconds < 120:
+        return f"{seconds} s"
+    return f"{seconds // 60} min" if seconds < 7_200 else f"{seconds // 3_600} h"

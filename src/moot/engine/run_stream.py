@@ -1,0 +1,214 @@
+"""The stream of one run: publishes its events on the bus and keeps what a reader that joins late needs.
+
+Lanes and turns publish; the handlers of Stream and Attach, and whoever waits for a run, subscribe.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+
+from moot.domain.agent_run import Condition
+from moot.domain.errors import MootError
+from moot.domain.events import (
+    ASK_EVENTS,
+    ApprovalClosed,
+    ApprovalOpened,
+    AskClosed,
+    AskOpened,
+    Event,
+    EventBody,
+    EventSource,
+    RunBlocked,
+    RunEnded,
+    RunUnblocked,
+    TextChunk,
+    TextDiscarded,
+    TextEnded,
+    TextStarted,
+    ThinkingChunk,
+    ThinkingEnded,
+    ThinkingStarted,
+)
+from moot.domain.run import RunEnd
+from moot.engine.bus import Bus
+
+logger = logging.getLogger(__name__)
+
+StreamReader = Callable[[Event | MootError], None]
+
+_LONGEST_CHUNK = 1024 * 1024
+# What only subscribers of the bus are sent: a stream says the same with other events.
+_NOT_STREAMED = (RunBlocked, RunUnblocked)
+
+
+def _ignore(_event: Event) -> None:
+    return
+
+
+class _Chunks:
+    """Neighbouring chunks of one kind, joined only when a late reader asks: a long reply has many thousands."""
+
+    __slots__ = ("kind", "last", "pieces")
+
+    def __init__(self, first: Event, body: TextChunk | ThinkingChunk) -> None:
+        self.kind = type(body)
+        self.last = first
+        self.pieces = [body.content]
+
+    def add(self, event: Event, body: TextChunk | ThinkingChunk) -> None:
+        self.last = event
+        self.pieces.append(body.content)
+
+    def joined(self) -> Iterator[Event]:
+        """The chunks as few as fit: what a late reader is sent must fit into a frame."""
+        text = "".join(self.pieces)
+        self.pieces = [text]
+        for start in range(0, len(text), _LONGEST_CHUNK):
+            yield Event(self.last.seq, self.last.at, self.last.source, self.kind(text[start : start + _LONGEST_CHUNK]))
+
+
+class RunStream:
+    """Without a bus it is only for its own readers: work that is no run, or a run that has ended and is repeated."""
+
+    __slots__ = ("_bus", "_log", "_readers", "closed", "source")
+
+    def __init__(self, source: EventSource, bus: Bus | None = None) -> None:
+        self.source = source
+        self._bus = bus
+        self._readers: list[StreamReader] = []
+        self._log: list[Event | MootError | _Chunks] = []
+        self.closed = False
+
+    def publish(self, body: EventBody) -> None:
+        if self._bus is None:
+            self.receive(Event(0, 0.0, self.source, body))
+        else:
+            self._bus.publish(self.source, body, self)
+            if isinstance(body, ASK_EVENTS):
+                self._bus.publish(self.source, _hold(body))
+
+    def receive(self, event: Event) -> None:
+        """Pass on an event: of this run, or an ask of a run that works for the same conversation."""
+        body = event.body
+        if isinstance(body, _NOT_STREAMED):
+            return
+        self._remember(event)
+        if isinstance(body, RunEnded):
+            self.closed = True
+        self._hand_over(event)
+
+    def fail(self, error: MootError) -> None:
+        """Close the stream of a run that could not start."""
+        self.closed = True
+        self._log.append(error)
+        self._hand_over(error)
+
+    def subscribe(self, reader: StreamReader) -> Callable[[], None]:
+        """Hand the reader everything so far, and then everything. Returns how to stop."""
+        for item in self._log:
+            for event in item.joined() if isinstance(item, _Chunks) else (item,):
+                reader(event)
+        self._readers.append(reader)
+
+        def leave() -> None:
+            if reader in self._readers:
+                self._readers.remove(reader)
+
+        return leave
+
+    def open_ask(self) -> tuple[str, str]:
+        """The id and the kind of the oldest ask that is open here; two empty texts where none is."""
+        for item in self._log:
+            if ask_id := _ask_id(item):
+                is_question = isinstance(item, Event) and isinstance(item.body, AskOpened)
+                return ask_id, "question" if is_question else "approval"
+        return "", ""
+
+    async def wait_end(self, reader: Callable[[Event], None] = _ignore) -> RunEnd:
+        """Wait for the run's end; the reader gets all events before it. Raises where the run could not start."""
+        ended: asyncio.Future[RunEnd] = asyncio.get_running_loop().create_future()
+
+        def read(item: Event | MootError) -> None:
+            if ended.done():
+                return
+            if isinstance(item, MootError):
+                ended.set_exception(item)
+            elif isinstance(item.body, RunEnded):
+                ended.set_result(item.body.end)
+            else:
+                reader(item)
+
+        leave = self.subscribe(read)
+        try:
+            return await ended
+        finally:
+            leave()
+
+    def _hand_over(self, item: Event | MootError) -> None:
+        for reader in tuple(self._readers):
+            try:
+                reader(item)
+            except Exception:
+                # A broken reader must not stop the run.
+                logger.exception("a reader of run %s failed", self.source.run_id)
+
+    def _remember(self, event: Event) -> None:
+        body = event.body
+        if isinstance(body, TextChunk | ThinkingChunk):
+            last = self._log[-1] if self._log else None
+            if isinstance(last, _Chunks) and last.kind is type(body):
+                last.add(event, body)
+            else:
+                self._log.append(_Chunks(event, body))
+        elif isinstance(body, TextDiscarded):
+            self._forget_text()
+        elif isinstance(body, ApprovalClosed | AskClosed):
+            # A late reader is not asked what is settled.
+            self._log = [item for item in self._log if _ask_id(item) != body.ask_id]
+        else:
+            self._log.append(event)
+
+    def _forget_text(self) -> None:
+        """Drop the discarded text of the step in flight: a late reader need not see it."""
+        start = len(self._log)
+        while start and _is_speech(self._log[start - 1]):
+            start -= 1
+        self._log[start:] = [item for item in self._log[start:] if not _is_text(item)]
+
+
+def _hold(body: AskOpened | AskClosed | ApprovalOpened | ApprovalClosed) -> RunBlocked | RunUnblocked:
+    """What opening or closing an ask means for the run."""
+    match body:
+        case AskOpened(ask):
+            return RunBlocked(Condition.ASKING, "a question to the person is open", ask.id)
+        case ApprovalOpened(approval):
+            reason = f"{approval.tool} waits for approval: {approval.reason}"
+            return RunBlocked(Condition.BLOCKED, reason, approval.id)
+        case AskClosed(ask_id):
+            return RunUnblocked(Condition.ASKING, ask_id)
+        case ApprovalClosed(ask_id):
+            return RunUnblocked(Condition.BLOCKED, ask_id)
+
+
+def is_ask(event: Event) -> bool:
+    return isinstance(event.body, ASK_EVENTS)
+
+
+def _is_text(item: Event | MootError | _Chunks) -> bool:
+    if isinstance(item, _Chunks):
+        return item.kind is TextChunk
+    return isinstance(item, Event) and isinstance(item.body, TextStarted | TextEnded)
+
+
+def _ask_id(item: Event | MootError | _Chunks) -> str:
+    """The id of the ask that an event opens."""
+    body = item.body if isinstance(item, Event) else None
+    if isinstance(body, ApprovalOpened):
+        return body.approval.id
+    return body.ask.id if isinstance(body, AskOpened) else ""
+
+
+def _is_speech(item: Event | MootError | _Chunks) -> bool:
+    if isinstance(item, _Chunks):
+        return True
+    return isinstance(item, Event) and isinstance(item.body, TextStarted | TextEnded | ThinkingStarted | ThinkingEnded)

@@ -1,0 +1,117 @@
+"""Cuts a transcript down to a number of tokens, for a model whose context window is too small for all of it. Pure.
+
+Used by `history` for a single request; what is stored stays whole.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+from moot.domain.message import Message, Role, ToolCall, user
+from moot.domain.tokens import estimate_message, estimate_text
+from moot.domain.transcript_text import CALL
+
+LEFT_OUT = "(Earlier messages are not shown here: they do not fit your context window.)"
+# No message is cut to less; where even that is too much, whole steps are left out.
+_LEAST = 48
+# The part of the room that the summary and what else stands before the messages may take.
+_LEAD_SHARE = 4
+_NO_ARGUMENTS = '{"moot":"these arguments do not fit your context window and are left out here"}'
+
+
+def shorten(messages: Sequence[Message], room: int, *, lead: int, redact: Callable[[str], str] = str) -> list[Message]:
+    """The messages in about `room` tokens: the latest turn, cut if it must be, then earlier turns, the newest first.
+
+    The first `lead` messages stand before the conversation and are kept. Secrets are taken out of a message before it
+    is cut: half of one would not be recognised any more. Calls keep their results.
+    """
+    opening, said = messages[:lead], messages[lead:]
+    kept_opening = _fit(opening, room // _LEAD_SHARE, redact)
+    left = room - _size(kept_opening) - estimate_message(user(LEFT_OUT))
+    begin = _latest_turn(said)
+    latest = _fit(_recent_steps(said[begin:], left), left, redact)
+    left -= _size(latest)
+    earlier = _earlier_turns(said[:begin], left)
+    note = [user(LEFT_OUT)] if len(earlier) < begin else []
+    return [*kept_opening, *note, *earlier, *latest]
+
+
+def _size(messages: Sequence[Message]) -> int:
+    return sum(map(estimate_message, messages))
+
+
+def _latest_turn(messages: Sequence[Message]) -> int:
+    """Where the latest message of a person begins. To a speaker without tools results are the user's, inside a mark."""
+    return max((at for at, message in enumerate(messages) if _opens_turn(message)), default=0)
+
+
+def _opens_turn(message: Message) -> bool:
+    return message.role is Role.USER and not message.content.startswith(CALL)
+
+
+def _earlier_turns(messages: Sequence[Message], room: int) -> list[Message]:
+    """As many whole turns from the end as there is room for."""
+    begin = len(messages)
+    for at in range(len(messages) - 1, -1, -1):
+        room -= estimate_message(messages[at])
+        if room < 0:
+            break
+        if _opens_turn(messages[at]):
+            begin = at
+    return list(messages[begin:])
+
+
+def _recent_steps(turn: Sequence[Message], room: int) -> list[Message]:
+    """The turn without the oldest of its steps where it has too many; what it answers stays."""
+    most = max(2, room // _LEAST)
+    if len(turn) <= most:
+        return list(turn)
+    steps = [at for at, message in enumerate(turn) if message.role is Role.ASSISTANT and at >= len(turn) - most + 1]
+    # A last step with more results than fit is kept with all of them.
+    last = max((at for at, message in enumerate(turn) if message.role is Role.ASSISTANT), default=1)
+    return [turn[0], *turn[max(1, steps[0] if steps else last) :]]
+
+
+def _fit(messages: Sequence[Message], room: int, redact: Callable[[str], str]) -> list[Message]:
+    """The messages in so many tokens. The longest are cut, all to the same length."""
+    sizes = [estimate_message(message) for message in messages]
+    if sum(sizes) <= room:
+        return list(messages)
+    most = max(_LEAST, _level(sizes, room))
+    return [
+        message if size <= most else _cut(message, most, redact) for message, size in zip(messages, sizes, strict=True)
+    ]
+
+
+def _level(sizes: Sequence[int], room: int) -> int:
+    """The largest size to which all larger ones are cut so that they fit together."""
+    ordered = sorted(sizes)
+    sums = list(accumulate(ordered, initial=0))
+    # What it takes to cut everything from place n on to the size at n; it only grows with n.
+    takes = [sums[at] + size * (len(ordered) - at) for at, size in enumerate(ordered)]
+    at = bisect_left(takes, room)
+    return ordered[-1] if at == len(ordered) else (room - sums[at]) // (len(ordered) - at)
+
+
+def _cut(message: Message, most: int, redact: Callable[[str], str]) -> Message:
+    """The message in so many tokens: the beginning and the end of its text, and short calls."""
+    calls = tuple(_without_arguments(call, most) for call in message.tool_calls)
+    bare = replace(message, content="", tool_calls=calls)
+    text = redact(message.content)
+    return replace(bare, content=_cut_text(text, max(_LEAST // 2, most - estimate_message(bare))))
+
+
+def _without_arguments(call: ToolCall, most: int) -> ToolCall:
+    return replace(call, arguments=_NO_ARGUMENTS) if estimate_text(call.arguments) > most // 2 else call
+
+
+def _cut_text(text: str, most: int) -> str:
+    tokens = estimate_text(text)
+    if tokens <= most:
+        return text
+    kept = int(len(text) * most / tokens)
+    begin = kept * 2 // 3
+    end = len(text) - (kept - begin)
+    note = f"[{end - begin} characters are left out here: they do not fit your context window]"
+    return f"{text[:begin]}\n{note}\n{text[end:]}"

@@ -8,7 +8,8 @@ import pytest
 
 from moot.cli.follow import tool_notices
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, Home
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.terminal import terminal
 
@@ -46,7 +47,7 @@ async def test_a_tool_of_ones_own_reaches_a_model_with_a_small_window(home: Home
     provider.program(
         {"calls": [{"name": "word_count", "arguments": {"text": "one two three"}}]}, {"text": "There are three."}
     )
-    with running(with_own_tool(home)) as daemon:
+    with daemon_thread(with_own_tool(home)) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("ada", "Count: one two three", "tg:1")
 
@@ -62,7 +63,7 @@ async def test_what_an_agents_file_names_reaches_its_model_first(home: Home, pro
     changed(home, "window = 8192", "window = 1024")
     path = home.write_agent("ada")
     path.write_text(path.read_text().replace("name: ada", "name: ada\nprefixes: [import_skill, crypto_hash]"))
-    with running(with_own_tool(home)) as daemon:
+    with daemon_thread(with_own_tool(home)) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "hello", "tg:1")
             await talk.say("bob", "hello", "tg:1")
@@ -76,7 +77,7 @@ async def test_what_an_agents_file_names_reaches_its_model_first(home: Home, pro
 def test_the_list_of_models_and_the_doctor_say_how_many_tools_are_offered_and_what_to_do(
     home: Home, provider: Provider
 ) -> None:
-    with running(with_own_tool(home)) as daemon:
+    with daemon_thread(with_own_tool(home)) as daemon:
         (found,) = [each for each in daemon.cli_json("models")["data"] if each["name"] == "fake"]
         listed = daemon.cli("models")
         examined = daemon.cli("doctor")
@@ -93,7 +94,7 @@ def test_the_list_of_models_and_the_doctor_say_how_many_tools_are_offered_and_wh
 
 
 def test_nobody_searches_the_web_before_somebody_is_named_who_answers(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         daemon.cli("ask", "ada", "hello")
         home.write_config((home.path / "config.toml").read_text() + '\n[web]\nprovider = "duckduckgo"\n')
         daemon.cli("reload")
@@ -106,7 +107,7 @@ def test_nobody_searches_the_web_before_somebody_is_named_who_answers(home: Home
 
 def test_where_a_model_cannot_use_tools_that_is_said_once_beside_the_answer(home: Home, provider: Provider) -> None:
     changed(home, 'model = "m"', 'model = "m"\ntools = "none"')
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         asked = daemon.cli("ask", "ada", "List the files here")
         ran = daemon.cli("run", "--agent", "ada", "List the files here")
         left = daemon.cli("run", "--bg", "--agent", "ada", "List the files here")
@@ -129,7 +130,7 @@ def test_where_a_model_cannot_use_tools_that_is_said_once_beside_the_answer(home
 
 def test_the_toolbar_of_the_chat_says_that_a_model_cannot_use_tools(home: Home, provider: Provider) -> None:
     changed(home, 'model = "m"', 'model = "m"\ntools = "none"')
-    with running(home), terminal(home, "chat", "ada") as person:
+    with daemon_thread(home), terminal(home, "chat", "ada") as person:
         person.wait_for("no tools")
         person.type("\x04")
         assert person.wait_for_exit() == 0
@@ -151,7 +152,7 @@ def test_a_model_is_marked_only_where_its_agent_misses_something(agent: dict[str
 
 
 def test_where_a_model_can_use_tools_nothing_is_said(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         asked = daemon.cli("ask", "ada", "hello")
         document = daemon.cli_json("ask", "ada", "hello")
 

@@ -56,18 +56,44 @@ class Archive:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedTurn:
+    """A turn that ended without an answer: the number of its message, who was to answer it, and its outcome."""
+
+    user_seq: int
+    speaker: str
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
     """What a run needs of a conversation: its state, its newest archive, and the entries since."""
 
     conversation: Conversation
     archive: Archive | None
     entries: tuple[Entry, ...]
+    # The turns among the entries that ended without an answer.
+    stopped: tuple[StoppedTurn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """The part of a message that a recall matched, as characters start..end of its content."""
+
+    entry: Entry
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recollection:
-    """One archive that a recall found, with the messages that matched, best archive first."""
+    """One archive that a recall found, with the passages of its messages that matched, best archive first."""
 
     archive: Archive
     score: float
-    entries: tuple[Entry, ...]
+    passages: tuple[Passage, ...]
+    # The part of the summary that fits best, as characters start..end.
+    summary_span: tuple[int, int]
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(passage.entry for passage in self.passages)

@@ -1,14 +1,18 @@
 """What a model is given. The transcript is the stable part; adapters keep its encoding beside it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from moot.domain.message import Message
+from moot.domain.message import Message, Role
+from moot.domain.text import defuse_continuation, unfinished_tag
 
 # A model that chooses by a schema is offered no more: with more to choose from it chooses badly.
 MOST_BY_SCHEMA = 12
+
+# So much of what stands before a message can matter to how it begins.
+_LONGEST_JOIN = 1_024
 
 
 class Safety(StrEnum):
@@ -71,11 +75,26 @@ class Transcript:
     __slots__ = ("__weakref__", "_encodings", "messages")
 
     def __init__(self, messages: Sequence[Message] = ()) -> None:
-        self.messages: list[Message] = list(messages)
+        self.messages: list[Message] = []
         self._encodings: dict[str, Encoding] = {}
+        self.extend(messages)
 
     def extend(self, messages: Sequence[Message]) -> None:
-        self.messages.extend(messages)
+        for message in messages:
+            last = self.messages[-1] if self.messages else None
+            is_behind = last is not None and last.role is message.role is not Role.TOOL
+            self.messages.append(self._behind_own_role(message) if is_behind else message)
+
+    def _behind_own_role(self, message: Message) -> Message:
+        """Providers read neighbours of one role as one text: no mark may begin in one and end in the next."""
+        before = ""
+        for earlier in reversed(self.messages):
+            if earlier.role is not message.role or len(before) > _LONGEST_JOIN:
+                break
+            before = f"{earlier.content}\n\n{before}"
+        unfinished = unfinished_tag(before.rstrip())
+        content = defuse_continuation(unfinished, message.content) if unfinished else message.content
+        return message if content == message.content else replace(message, content=content)
 
     def encoding(self, form: str, advance: Callable[[Encoding, list[Message]], None]) -> Encoding:
         """The encoding in `form`, brought up to date by `advance`, which adds messages[count:]."""

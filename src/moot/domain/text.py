@@ -1,18 +1,20 @@
-"""Text that other parts rely on: what only the daemon may write, and how everything else is kept from it. Pure."""
+"""Text functions used everywhere: defuse and strip the tags only the daemon writes, and clean text. Pure."""
 
 import re
 import unicodedata
+from enum import Enum
 from functools import lru_cache
 
 # Tags with a meaning to a speaker. Only the daemon writes them; wherever else they turn up they are defused.
-RESERVED_TAGS = ("from", "peer-message", "task-notification", "archived-summary", "recalled", "moot", "moot-call")
+# `from` is a word of many languages: it is ours only with the attribute that says whose words it holds.
+FROM = "from"
+RESERVED_TAGS = (FROM, "peer-message", "task-notification", "archived-summary", "moot", "moot-call")
 
 # A compaction request carries this in its instructions, so that a scripted model can tell it from a turn.
 COMPACTION_MARK = "moot:compaction"
 
-TITLE_LENGTH = 60
-
 _OPENERS = "<\uff1c\ufe64\u2039\u3008\u27e8\u2329\u276e\u02c2\u1438\u16b2"
+_CLOSERS = frozenset(">\uff1e\ufe65\u203a\u3009\u27e9\u232a\u276f\u02c3\u1433\u16b3")
 # Hyphens come in too many shapes, some of them invisible: names are compared without any.
 _BARE_NAMES = tuple(name.replace("-", "") for name in RESERVED_TAGS)
 _BEGINNINGS = frozenset(name[:length] for name in _BARE_NAMES for length in range(1, len(name) + 1))
@@ -20,7 +22,7 @@ _INITIALS = frozenset(name[0] for name in _BARE_NAMES)
 # Most brackets in ordinary text are settled by the next character: no name begins with it.
 _SETTLED = "".join(c for c in map(chr, range(33, 127)) if c.casefold() not in _INITIALS and c not in "/-")
 _OPENER = re.compile(f"[{_OPENERS}](?![{re.escape(_SETTLED)}])")
-_BEFORE_NAMES = " /\u2044\u2215\u29f8"
+_SLASHES = "/\u2044\u2215\u29f8"
 # Characters that count as letters or symbols and look like nothing, or like a gap.
 _FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\U0001d159\U00013441\U00013442")
 _HYPHENS = dict.fromkeys(map(ord, "-\u2010\u2011\u2012\u2013\u2014\u2212\ufe63\uff0d\u00ad"), "")
@@ -33,23 +35,41 @@ _LOOKALIKES = str.maketrans(
         "т": "t", "τ": "t", "ᴛ": "t", "ν": "v", "ᴏ": "o", "υ": "u", "ս": "u",
     }
 )  # fmt: skip
-# A bare <From> may be code, a type in brackets; our own mark always says whose words it holds.
-_OWN_TAG = re.compile(
-    rf"<\s*(?:/\s*(?:{'|'.join(RESERVED_TAGS)})\s*|from\s+(?:agent|person)\b[^<>]{{0,256}}"
-    rf"|(?:{'|'.join(RESERVED_TAGS[1:])})(?:\s[^<>]{{0,256}})?\s*/?)>",
-    re.IGNORECASE,
-)
-_UNFINISHED_TAG = re.compile(r"<\s*/?\s*(?P<name>[A-Za-z-]{0,24})(?P<rest>\s[^<>]{0,256})?\Z")
+# What stands in a `from` tag of ours: whose words it holds.
+_WHOSE = re.compile(r"[\s/]+(?:(?:.*[\s/'\"])?agent\s*=|person[\s/]*\Z)")
+# So much of a tag is read; what whitespace and invisible characters pad it with does not count.
+_LONGEST_TAG = 256
 
 
-def defuse(text: str) -> str:
-    """Escape the opening bracket of anything that reads as a reserved tag; leave all other text alone."""
+class _Tag(Enum):
+    """What an opening bracket begins."""
+
+    NONE = 0
+    # A mark only the daemon writes.
+    OURS = 1
+    # The end of a `from`: ours, unless an element of the same text is open.
+    FROM_END = 2
+    # An element of somebody's markup that happens to be called `from`.
+    ELEMENT = 3
+
+
+def defuse(text: str, *, enclosed: bool = False) -> str:
+    """Escape the opening bracket of anything that reads as a mark of ours; leave all other text alone.
+
+    `</from>` is left alone where it ends an element of the same text. Text that will be `enclosed` in a `from` mark
+    keeps none: it could seem to end the mark.
+    """
     if not _OPENER.search(text):
         return text
     pieces: list[str] = []
-    start = 0
+    start = depth = 0
     for match in _OPENER.finditer(text):
-        if _opens_reserved(text, match.end()):
+        tag = _read_tag(text, match.end())
+        if tag is _Tag.ELEMENT:
+            depth += 1
+        elif tag is _Tag.FROM_END and depth and not enclosed:
+            depth -= 1
+        elif tag is not _Tag.NONE:
             pieces.append(text[start : match.start()])
             pieces.append("&lt;")
             start = match.end()
@@ -59,28 +79,84 @@ def defuse(text: str) -> str:
     return "".join(pieces)
 
 
-def _opens_reserved(text: str, start: int) -> bool:
-    """Whether what follows an opening bracket reads as a reserved name. Stops at the first letter that differs.
+def _read_tag(text: str, start: int) -> _Tag:
+    """What follows an opening bracket. Stops at the first letter that fits no reserved name.
 
     What nobody sees is skipped, however much of it there is; no bracket is part of that, so nothing is read twice.
     """
-    seen = ""
+    seen, is_end = "", False
     for place in range(start, len(text)):
         character = text[place]
-        if character in _FILLERS:
-            if seen in _BARE_NAMES:
-                return True
-            continue
-        for letter in _fold(character):
-            if not seen and letter in _BEFORE_NAMES:
+        folded = "" if character in _FILLERS else _fold(character)
+        if not folded and seen in _BARE_NAMES and ord(character) not in _HYPHENS:
+            # To some readers a name ends where something invisible stands.
+            return _named(seen, is_end, text, place)
+        for letter in folded:
+            if not seen and (letter == " " or letter in _SLASHES):
+                is_end |= letter != " "
                 continue
             if seen in _BARE_NAMES and not (letter.isalnum() or letter == "_"):
-                return True
+                return _named(seen, is_end, text, place)
             seen += letter
             if seen not in _BEGINNINGS:
-                return False
-    # A bracket at the end would open whatever text is put behind it.
-    return not seen or seen in _BARE_NAMES
+                return _Tag.NONE
+    return _named(seen, is_end, text, len(text)) if seen in _BARE_NAMES else _Tag.NONE
+
+
+def _named(name: str, is_end: bool, text: str, place: int) -> _Tag:
+    """The tag of a reserved name, whose attributes begin at `place`."""
+    if name != FROM:
+        return _Tag.OURS
+    if is_end:
+        return _Tag.FROM_END
+    attributes, is_whole = _read_attributes(text, place)
+    if _WHOSE.match(attributes):
+        return _Tag.OURS
+    is_element = is_whole and not attributes.endswith("/") and attributes[:1] in ("", " ")
+    return _Tag.ELEMENT if is_element else _Tag.NONE
+
+
+def _read_attributes(text: str, start: int) -> tuple[str, bool]:
+    """The rest of a tag as a reader would take it, and whether it has its closing bracket."""
+    read: list[str] = []
+    length = 0
+    for place in range(start, len(text)):
+        character = text[place]
+        if character in _CLOSERS:
+            return "".join(read), True
+        if character in _OPENERS or length > _LONGEST_TAG:
+            break
+        folded = " " if character in _FILLERS else _fold(character)
+        if folded != " " or read[-1:] != [" "]:
+            read.append(folded)
+            length += len(folded.strip())
+    return "".join(read), False
+
+
+def unfinished_tag(text: str) -> str:
+    """The end of a text that the beginning of another one could make a mark of ours; mostly nothing."""
+    start = max(map(text[-4 * _LONGEST_TAG :].rfind, _OPENERS))
+    tag = text[-4 * _LONGEST_TAG :][start:] if start >= 0 else ""
+    if not tag or not _CLOSERS.isdisjoint(tag):
+        return ""
+    name = "".join(_fold(each) for each in tag[1:] if each not in _FILLERS)
+    name = name.lstrip(" " + _SLASHES).split(" ")[0].split("/")[0]
+    return tag if not name or name in _BEGINNINGS else ""
+
+
+def defuse_continuation(before: str, text: str) -> str:
+    """Text that will be put behind `before`, an unfinished tag, such that the two make no mark of ours."""
+    is_mark = _read_tag(f"{before}\n\n{text}", 1) in (_Tag.OURS, _Tag.FROM_END)
+    if not is_mark or _read_tag(before, 1) is not _Tag.NONE:
+        return text
+    place = len(text) - len(text.lstrip())
+    return f"{text[:place]}&#{ord(text[place])};{text[place + 1 :]}"
+
+
+def join_texts(before: str, text: str) -> str:
+    """Two texts without a mark of ours as one that has none either."""
+    unfinished = unfinished_tag(before)
+    return f"{before}\n\n{defuse_continuation(unfinished, text) if unfinished else text}"
 
 
 @lru_cache(maxsize=1024)
@@ -93,12 +169,29 @@ def _fold(character: str) -> str:
     return kept.casefold().translate(_LOOKALIKES)
 
 
+_OTHER_NAMES = "|".join(RESERVED_TAGS[1:])
+_WRITTEN_TAG = re.compile(
+    rf"<\s{{0,8}}(?:"
+    rf"(?P<ours>from\s(?:[^<>]{{0,256}}\s)?\s{{0,8}}agent\s{{0,8}}=[^<>]{{0,256}}|from\s{{1,8}}person\s{{0,8}})"
+    rf"|(?P<end>/\s{{0,8}}from\s{{0,8}})"
+    rf"|(?P<element>from(?:\s[^<>]{{0,512}})?(?<!/))"
+    rf"|(?P<other>/?\s{{0,8}}(?:{_OTHER_NAMES})(?:\s[^<>]{{0,512}})?\s{{0,8}}/?))>",
+    re.IGNORECASE,
+)
+_UNFINISHED_TAG = re.compile(r"<\s{0,8}/?\s{0,8}(?P<name>[A-Za-z-]{0,24})(?P<rest>[\s/][^<>]{0,600})?\Z")
+
+
 class TagStripper:
-    """Takes reserved tags out of a stream of text, also when they are cut anywhere."""
+    """Takes the marks a model writes itself out of a stream of text, the same however the stream is cut.
+
+    `</from>` goes with the mark it ends; one that ends an element of the model's own markup, or nothing, stays.
+    """
 
     def __init__(self) -> None:
         self._held = ""
         self.stripped = False
+        # The `from` tags that are open, and whether each was taken out.
+        self._open: list[bool] = []
 
     def feed(self, text: str) -> str:
         if not self._held and "<" not in text:
@@ -110,15 +203,30 @@ class TagStripper:
         return held
 
     def _release(self, text: str) -> str:
-        cleaned = _OWN_TAG.sub("", text)
-        if cleaned != text:
-            self.stripped = True
-        cut = cleaned.rfind("<")
-        if cut >= 0 and _may_become_tag(cleaned[cut:]):
-            self._held = cleaned[cut:]
-            return cleaned[:cut]
-        self._held = ""
-        return cleaned
+        pieces: list[str] = []
+        start, place = 0, text.find("<")
+        while place >= 0:
+            match = _WRITTEN_TAG.match(text, place)
+            if match is None:
+                if _may_become_tag(text[place:]):
+                    break
+                place = text.find("<", place + 1)
+                continue
+            if self._is_mark(match):
+                self.stripped = True
+                pieces.append(text[start:place])
+                start = match.end()
+            place = text.find("<", match.end())
+        self._held = text[place:] if place >= 0 else ""
+        pieces.append(text[start:place] if place >= 0 else text[start:])
+        return "".join(pieces)
+
+    def _is_mark(self, tag: "re.Match[str]") -> bool:
+        if tag["end"]:
+            return self._open.pop() if self._open else False
+        if tag["element"] or tag["ours"]:
+            self._open.append(bool(tag["ours"]))
+        return not tag["element"]
 
 
 def _may_become_tag(text: str) -> bool:
@@ -140,17 +248,3 @@ def clean(text: str) -> str:
     except UnicodeEncodeError:
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
-
-
-def title_of(summary: str) -> str:
-    """The first sentence of a summary, at most sixty characters, never cut inside one."""
-    line = " ".join(summary.split())
-    sentence = re.match(r".*?[.!?](?=\s|$)", line)
-    title = sentence[0] if sentence else line
-    if len(title) <= TITLE_LENGTH:
-        return title
-    cut = TITLE_LENGTH
-    # A combining mark belongs to the character before it.
-    while cut > 1 and (unicodedata.combining(title[cut]) or title[cut] in "\u200d\ufe0f"):
-        cut -= 1
-    return title[:cut].rstrip()

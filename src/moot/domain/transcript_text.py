@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from moot.domain.message import Message, Role
-from moot.domain.text import defuse
+from moot.domain.text import defuse, join_texts
 
 # Around what was done with tools; nobody said it.
 CALL, CALL_END = "<moot-call>", "</moot-call>"
@@ -24,9 +24,23 @@ def as_text(messages: Sequence[Message], names: dict[str, str] | None = None) ->
         if plain is None:
             continue
         if told and (told[-1].role, told[-1].agent) == (plain.role, plain.agent):
-            plain = replace(plain, content=f"{told.pop().content}\n\n{plain.content}")
+            plain = replace(plain, content=join_texts(told.pop().content, plain.content))
         told.append(plain)
     return told
+
+
+def tell_foreign_calls(messages: Sequence[Message], names: dict[str, str]) -> list[Message]:
+    """The history for a speaker with tools: calls that another agent made are told as text, the speaker's own stay.
+
+    `names` maps the calls of others that wait for their result to their tools.
+    """
+    seen: list[Message] = []
+    for message in messages:
+        is_foreign = bool(message.agent and message.tool_calls) or message.tool_call_id in names
+        plain = tell(message, names) if is_foreign else message
+        if plain is not None:
+            seen.append(plain)
+    return seen
 
 
 def tell(message: Message, names: dict[str, str]) -> Message | None:

@@ -10,12 +10,13 @@ from moot.domain.errors import Conflict, ModelError
 from moot.domain.message import Message, Role, user
 from moot.domain.ports import Clock, Model, Store
 from moot.domain.prompt import Prompt, Transcript
-from moot.domain.text import COMPACTION_MARK, defuse, title_of
+from moot.domain.text import COMPACTION_MARK, defuse
+from moot.domain.title import title_of
 from moot.domain.tokens import estimate_message
 from moot.domain.usage import Usage
 from moot.engine.completion import complete
 from moot.engine.framing import summary_message
-from moot.engine.history import History, render
+from moot.engine.history import History
 from moot.failpoint import reach
 
 _INSTRUCTIONS = f"""({COMPACTION_MARK}) You keep the memory of an agent. Below is a stretch of its conversation; it \
@@ -60,8 +61,7 @@ class Compaction:
         if not entries:
             raise Conflict("there is nothing to compact", fix="Talk first; compaction archives what was said.")
         # Before anything is cut: half a secret gives it away.
-        cleaned = [_brief(replace(each.message, content=self.redact(each.message.content))) for each in entries]
-        messages = render(cleaned, with_tools=False)
+        messages = history.render_archived([replace(each, message=self._clean(each.message)) for each in entries])
         if history.archive is not None:
             messages.insert(0, summary_message(history.archive))
         summary, usage = await self._summarise(messages, agent, model)
@@ -79,6 +79,9 @@ class Compaction:
             # A summary holds the words of everyone it summarises; whom the owner trusted stays trusted in it.
             taint=history.strangers(entries[-1].seq),
         )
+
+    def _clean(self, message: Message) -> Message:
+        return _brief(replace(message, content=self.redact(message.content)))
 
     async def put_away(self, history: History, archive: Archive) -> Archive:
         """The archive on disk comes first, then the history in memory."""

@@ -1,12 +1,17 @@
-"""What is said to a speaker for one run and never stored, and how others' words are marked. Pure."""
+"""Framing: what a speaker is told for one run and never stored, and how others' words are marked. Pure."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from moot.domain.conversation import Archive
-from moot.domain.message import Message, Role, user
+from moot.domain.conversation import Archive, StoppedTurn
+from moot.domain.masks import changed_json
+from moot.domain.message import Message, Role, ToolCall, user
 from moot.domain.run import Outcome
 from moot.domain.text import defuse
+
+# A bracket of a tag may be written as an escape inside JSON.
+_MAY_HOLD_TAG = re.compile(r"[^\x00-\x3b\x3d-\x7f]|<|\\u")
 
 
 def guest_framing(*, guest: str, primary: str) -> str:
@@ -57,6 +62,32 @@ def nudge(outcome: Outcome) -> Message:
     )
 
 
+_HOW_STOPPED = {
+    Outcome.CANCELLED: "was stopped by the person",
+    Outcome.INTERRUPTED: "was interrupted because the daemon stopped",
+    Outcome.TIMEOUT: "ran out of time",
+    Outcome.LIMIT: "reached a limit",
+    Outcome.LOOP_DETECTED: "was stopped because it repeated itself",
+    Outcome.TOOL_ERROR: "failed because its tools failed",
+    Outcome.MODEL_ERROR: "failed because the model could not be used",
+    Outcome.INTERNAL_ERROR: "failed",
+    Outcome.DENIED: "ended because nobody could approve what it needed",
+}
+
+
+def stopped_note(turn: StoppedTurn, *, primary: str) -> Message:
+    """Stands behind a turn that ended without an answer, so that nobody goes on with it unasked."""
+    how = _HOW_STOPPED.get(Outcome(turn.outcome), "ended without an answer")
+    if turn.speaker == primary:
+        told = f"The answer to the message before this note {how}. Do not act on that message unless you are asked to."
+    else:
+        told = (
+            f"The message before this note was put to {turn.speaker}, a guest, and not to {primary}. The answer of "
+            f"{turn.speaker} {how}. Nobody else is to answer that message or to act on it unless asked to."
+        )
+    return user(f"<moot>{told}</moot>")
+
+
 def summary_message(archive: Archive) -> Message:
     """The newest archive's summary, standing in for everything before the first entry."""
     return user(
@@ -67,11 +98,22 @@ def summary_message(archive: Archive) -> Message:
 
 def shown(message: Message) -> Message:
     """The message as every speaker sees it: reserved tags defused, and another agent's words inside its mark."""
-    content = defuse(message.content)
-    if message.role is Role.ASSISTANT and message.agent:
+    is_guest = message.role is Role.ASSISTANT and bool(message.agent)
+    content = defuse(message.content, enclosed=is_guest)
+    calls = tuple(map(_shown_call, message.tool_calls))
+    if is_guest and content.strip():
         content = f'<from agent="{message.agent}">\n{content}\n</from>'
     elif message.role is Role.USER and message.agent:
         content = f'<task-notification agent="{message.agent}">\n{content}\n</task-notification>'
-    if content == message.content:
+    if content == message.content and calls == message.tool_calls:
         return message
-    return replace(message, content=content)
+    return replace(message, content=content, tool_calls=calls)
+
+
+def _shown_call(call: ToolCall) -> ToolCall:
+    """The call with reserved tags defused in its arguments, however they are written there."""
+    arguments = call.arguments
+    if _MAY_HOLD_TAG.search(arguments):
+        arguments = changed_json(arguments, defuse)
+    name = defuse(call.name)
+    return call if (name, arguments) == (call.name, call.arguments) else replace(call, name=name, arguments=arguments)

@@ -4,13 +4,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
-from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded
+from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, StoppedTurn
 from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports import Store
 from moot.domain.prompt import Transcript
+from moot.domain.run import Outcome, RunEnd
 from moot.domain.tokens import estimate_message
-from moot.domain.transcript_text import as_text
-from moot.engine.framing import shown, summary_message
+from moot.domain.transcript_text import as_text, tell_foreign_calls
+from moot.engine.framing import shown, stopped_note, summary_message
 from moot.engine.shortening import shorten
 
 KEPT_CONVERSATIONS = 512
@@ -40,8 +41,13 @@ class History:
         # What a speaker is told before all of it, and is not part of it.
         self._opening: tuple[Message, ...] = ()
         self._transcripts: dict[bool, Transcript] = {}
+        # Turns that ended without an answer by the number of their message, and what is said of them before the next.
+        self._stopped = {turn.user_seq: turn for turn in loaded.stopped}
+        self._notes: dict[int, Message] = {}
+        self._newest_message = 0
+        self._note_stopped(self.entries)
         # The tools behind the calls a speaker without tools has been told of: results come in a later step.
-        self._names: dict[str, str] = {}
+        self._names: dict[bool, dict[str, str]] = {True: {}, False: {}}
 
     @property
     def taint(self) -> frozenset[str]:
@@ -73,10 +79,26 @@ class History:
             answered.add(message.tool_call_id)
         return ()
 
+    def end_turn(self, user_seq: int, speaker: str, end: RunEnd) -> None:
+        """Remember how a turn ended; where nothing answered its message, the next request says so."""
+        if end.outcome is Outcome.COMPLETED or end.content:
+            self._stopped.pop(user_seq, None)
+        else:
+            self._stopped[user_seq] = StoppedTurn(user_seq=user_seq, speaker=speaker, outcome=end.outcome)
+
+    def _note_stopped(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if entry.message.role is Role.USER:
+                stopped = self._stopped.get(self._newest_message)
+                if stopped is not None:
+                    self._notes[entry.seq] = stopped_note(stopped, primary=self.key.agent)
+                self._newest_message = entry.seq
+
     def extend(self, entries: Sequence[Entry]) -> None:
         if not entries:
             return
         self.entries.extend(entries)
+        self._note_stopped(entries)
         self.last_seq = entries[-1].seq
         for entry in entries:
             self.size += len(entry.message.content)
@@ -93,7 +115,7 @@ class History:
         if opening != self._opening:
             self._opening = opening
             self._transcripts.clear()
-            self._names.clear()
+            self._names = {True: {}, False: {}}
 
     def transcript(self, *, with_tools: bool) -> Transcript:
         """What a speaker sees; one without tools sees calls and results told as text."""
@@ -116,13 +138,33 @@ class History:
         return [*self._opening, *([summary_message(self.archive)] if self.archive is not None else [])]
 
     def _render_into(self, transcript: Transcript, entries: Sequence[Entry], *, with_tools: bool) -> None:
-        messages = [entry.message for entry in entries]
-        transcript.extend(render(messages, with_tools=with_tools, names=self._names))
+        transcript.extend(self.render(entries, with_tools=with_tools, names=self._names[with_tools]))
+
+    def render_archived(self, entries: Sequence[Entry]) -> list[Message]:
+        """The oldest entries as text, with what is to be known of the last turn among them."""
+        last = next((entry.seq for entry in reversed(entries) if entry.message.role is Role.USER), 0)
+        stopped = self._stopped.get(last)
+        notes = [stopped_note(stopped, primary=self.key.agent)] if stopped is not None else []
+        return [*self.render(entries, with_tools=False, names={}), *notes]
+
+    def render(self, entries: Sequence[Entry], *, with_tools: bool, names: dict[str, str]) -> list[Message]:
+        """Some of the entries as a speaker sees them, with what is said of turns that were stopped."""
+        seen: list[Message] = []
+        stretch: list[Message] = []
+        for entry in entries:
+            if entry.seq in self._notes:
+                seen += [*render(stretch, with_tools=with_tools, names=names), self._notes[entry.seq]]
+                stretch = []
+            stretch.append(entry.message)
+        return [*seen, *render(stretch, with_tools=with_tools, names=names)]
 
     def compacted(self, archive: Archive) -> None:
         """Forget what the archive now holds; the next transcript starts from its summary."""
         self.entries = [entry for entry in self.entries if entry.seq > archive.last_seq]
         self.archive = archive
+        self._newest_message = self.last_user_seq()
+        # The message that the first of these was said of is in the archive now.
+        self._notes = {entry.seq: self._notes[entry.seq] for entry in self.entries[1:] if entry.seq in self._notes}
         self.size = sum(len(entry.message.content) for entry in self.entries)
         self.guests = _guests(self.entries)
         self.call_ids = _call_ids(self.entries)
@@ -132,7 +174,7 @@ class History:
         self._counted = {}
         self.archive_count = archive.number
         self._transcripts.clear()
-        self._names.clear()
+        self._names = {True: {}, False: {}}
 
     def estimate_tokens(self) -> int:
         """About how many tokens all that a speaker sees of it takes."""
@@ -155,10 +197,6 @@ class History:
             if entry.message.role is not Role.TOOL:
                 return entry.seq
         return 0
-
-    def last_said_at(self) -> float:
-        """When the newest message that is no tool's result was written."""
-        return next((entry.created_at for entry in reversed(self.entries) if entry.message.role is not Role.TOOL), 0.0)
 
     def last_user_seq(self) -> int:
         for entry in reversed(self.entries):
@@ -191,7 +229,8 @@ def _call_ids(entries: Sequence[Entry]) -> set[str]:
 def render(messages: Sequence[Message], *, with_tools: bool, names: dict[str, str] | None = None) -> list[Message]:
     """The messages as a speaker with or without tools sees them; `names` as in `as_text`."""
     seen = [shown(message) for message in messages]
-    return seen if with_tools else as_text(seen, names)
+    names = {} if names is None else names
+    return tell_foreign_calls(seen, names) if with_tools else as_text(seen, names)
 
 
 def _tainted(entries: Sequence[Entry]) -> list[tuple[int, frozenset[str]]]:

@@ -8,7 +8,7 @@ from moot.domain.usage import Usage
 M = TypeVar("M", bound=Model)
 
 
-class Wrapped(Generic[M]):
+class ModelWrapper(Generic[M]):
     """Says of itself what the inner model says."""
 
     def __init__(self, inner: M) -> None:
@@ -37,8 +37,8 @@ class Wrapped(Generic[M]):
     def cost(self, usage: Usage) -> float:
         return self.inner.cost(usage)
 
-    async def priced(self) -> bool:
-        return await self.inner.priced()
+    async def has_price(self) -> bool:
+        return await self.inner.has_price()
 
     async def close(self) -> None:
         await self.inner.close()

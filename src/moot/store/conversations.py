@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import apsw
 
-from moot.domain.conversation import Conversation, ConversationKey, Loaded, Place
+from moot.domain.conversation import Conversation, ConversationKey, Loaded, Place, StoppedTurn
 from moot.domain.message import Entry
 from moot.domain.senders import CHILD_SENDER
 from moot.store import archives as archives_
@@ -45,7 +45,22 @@ def load(db: apsw.Connection, key: ConversationKey) -> Loaded | None:
         conversation=state,
         archive=newest,
         entries=tuple(rows.entries_between(db, number, first, state.last_seq)),
+        stopped=tuple(_stopped(db, number, first)),
     )
+
+
+def _stopped(db: apsw.Connection, conversation: int, first: int) -> list[StoppedTurn]:
+    """The turns since message `first` that ended without an answer; what a message was tried last counts."""
+    found = db.execute(
+        "SELECT user_seq, speaker, outcome, outcome <> 'completed' AND reply_seq = 0 AND reply = '', max(number)"
+        " FROM runs WHERE conversation = ? AND user_seq >= ? AND status = 'ended' GROUP BY user_seq",
+        (conversation, first),
+    )
+    return [
+        StoppedTurn(user_seq=user_seq, speaker=speaker, outcome=outcome)
+        for user_seq, speaker, outcome, is_unanswered, _ in found
+        if is_unanswered
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

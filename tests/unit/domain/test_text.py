@@ -1,10 +1,10 @@
-"""Reserved tags are defused or taken out, whatever they are dressed up as; titles are cut where a reader would."""
+"""Reserved tags are defused or taken out, whatever they are dressed up as."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moot.domain.text import RESERVED_TAGS, TagStripper, clean, defuse, title_of
+from moot.domain.text import RESERVED_TAGS, TagStripper, clean, defuse, join_texts
 
 
 @pytest.mark.parametrize(
@@ -38,15 +38,31 @@ def test_a_forged_tag_is_defused(forged: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "harmless", ["a < b", "<form>", "<fromage>", "<b>", "x<y>z", "1 <2", "<peer>", "<!-- -->", "< 2\u3164"]
+    "harmless",
+    [
+        "a < b",
+        "<form>",
+        "<fromage>",
+        "<b>",
+        "x<y>z",
+        "1 <2",
+        "<peer>",
+        "<!-- -->",
+        "< 2\u3164",
+        "a <",
+        "</",
+        "<\u3164 ",
+    ],
 )
 def test_other_text_is_left_alone(harmless: str) -> None:
     assert defuse(harmless) is harmless
 
 
-@pytest.mark.parametrize("opener", ["<", "< ", "</", "\uff1c", "<\u200b\n", "<\u3164 "])
-def test_a_bracket_that_the_next_text_could_go_on_from_is_defused(opener: str) -> None:
-    assert defuse(f"hello {opener}").startswith("hello &lt;")
+@pytest.mark.parametrize("opener", ["<", "< ", "</", "\uff1c", "<\u200b\n", "<\u3164 ", "<fr", "<from", "<from a"])
+def test_a_bracket_that_the_next_text_could_go_on_from_is_left_alone_and_its_continuation_defused(opener: str) -> None:
+    assert defuse(f"hello {opener}") == f"hello {opener}"
+    rest = 'from agent="x">'.removeprefix(opener.removeprefix("<") if opener.startswith("<f") else "")
+    assert "&#" in join_texts(f"hello {opener}", rest) or opener in ("<fr", "<from a")
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
@@ -97,30 +113,6 @@ def test_the_mark_of_a_person_is_stripped_too() -> None:
 def test_a_type_in_brackets_is_no_mark() -> None:
     stripper = TagStripper()
     assert stripper.feed("List<From> and Map<From, To>") + stripper.finish() == "List<From> and Map<From, To>"
-
-
-@pytest.mark.parametrize(
-    ("summary", "title"),
-    [
-        ("Pricing analysis for solo dev tools. More follows.", "Pricing analysis for solo dev tools."),
-        ("Version 2.5 is out! Good.", "Version 2.5 is out!"),
-        ("no full stop", "no full stop"),
-        ("two\nlines. here", "two lines."),
-        ("x" * 80, "x" * 60),
-        ("", ""),
-    ],
-)
-def test_the_title_is_the_first_sentence(summary: str, title: str) -> None:
-    assert title_of(summary) == title
-
-
-@given(st.text(max_size=300))
-def test_a_title_never_has_more_than_sixty_characters(summary: str) -> None:
-    assert len(title_of(summary)) <= 60
-
-
-def test_a_title_is_not_cut_inside_a_character() -> None:
-    assert title_of("a" * 59 + "e\u0301e\u0301") == "a" * 59
 
 
 @given(st.text(alphabet=st.characters(), max_size=50))

@@ -10,14 +10,14 @@ from jsonl_histories import histories
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message, Role, Thinking, ToolCall, assistant, tool_result, user
-from moot.wire.jsonl import NO_RESULT, Imported, import_lines
+from moot.wire.jsonl import NO_RESULT, ImportedConversation, import_lines
 from moot.wire.jsonl_export import export_lines
 
 FACTS = '{"agent":"crab","created_by":"user","created_at":"2026-04-03T10:00:00Z","title":"","uptime_secs":0}'
 AT = 1775210400.0
 
 
-def again(imported: Imported) -> str:
+def again(imported: ImportedConversation) -> str:
     entries = [
         Entry(seq=number, message=message, run_id="", created_at=at)
         for number, (message, at) in enumerate(imported.messages, 1)
@@ -25,11 +25,11 @@ def again(imported: Imported) -> str:
     return export_lines(imported.conversation, entries, imported.archives)
 
 
-def read(*lines: str) -> Imported:
+def read(*lines: str) -> ImportedConversation:
     return import_lines("\n".join((FACTS, *lines)) + "\n")
 
 
-def messages(imported: Imported) -> list[Message]:
+def messages(imported: ImportedConversation) -> list[Message]:
     return [message for message, _ in imported.messages]
 
 
@@ -252,8 +252,25 @@ def test_a_name_can_not_break_out_of_its_mark(given: str, kept: str) -> None:
     assert messages(imported) == [assistant("hi", agent=kept)]
 
 
-def test_a_user_line_names_no_agent() -> None:
-    assert messages(read('{"role":"user","content":"hi","agent":"vault"}')) == [user("hi")]
+def test_a_user_line_that_an_agent_wrote_stays_that_agents() -> None:
+    """As what a teammate reports; without its author it would pass for the person's own words."""
+    assert messages(read('{"role":"user","content":"hi","agent":"va<ult"}')) == [user("hi", author="vault")]
+
+
+def test_under_another_agent_every_line_stays_whose_it_was() -> None:
+    lines = [
+        '{"agent":"ada","created_by":"me"}',
+        '{"role":"user","content":"hi"}',
+        '{"role":"assistant","content":"I am ada"}',
+        '{"role":"assistant","content":"I am bob","agent":"bob"}',
+        '{"role":"assistant","content":"I am cleo","agent":"cleo"}',
+    ]
+    assert messages(import_lines("\n".join(lines), agent="bob")) == [
+        user("hi"),
+        assistant("I am ada", agent="ada"),
+        assistant("I am bob"),
+        assistant("I am cleo", agent="cleo"),
+    ]
 
 
 def test_nul_and_half_a_surrogate_are_replaced() -> None:

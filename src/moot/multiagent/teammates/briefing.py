@@ -113,9 +113,9 @@ def roster(partition: Partition, *, rounds: int) -> str:
     return "\n".join(lines)
 
 
-def _line(written: str) -> str:
+def _line(written: str, *, enclosed: bool = False) -> str:
     """What a file says of its agent, as one line of the team's: it may have been written by anybody."""
-    text = defuse(" ".join(written.split()))
+    text = defuse(" ".join(written.split()), enclosed=enclosed)
     return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…"
 
 
@@ -169,8 +169,7 @@ def opening(run: AgentRun, known: str) -> tuple[Message, ...]:
         parts.append(f"The conversation you were called from:\n\n{known}")
     if run.spawn_reason:
         parent = run.chain[-1]
-        parts.append(
-            f"Why {parent} gives you the task that follows:\n\n{by(parent)}\n{_line(run.spawn_reason)}\n</from>"
-        )
+        reason = _line(run.spawn_reason, enclosed=True)
+        parts.append(f"Why {parent} gives you the task that follows:\n\n{by(parent)}\n{reason}\n</from>")
     # Where a provider takes two messages of one role for one, this still tells them apart.
     return (user("\n\n".join((*parts, "Your task:"))),) if parts else ()

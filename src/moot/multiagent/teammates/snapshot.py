@@ -69,7 +69,7 @@ def told(entries: Sequence[Entry], *, primary: str, asker: str) -> str:
 def _said(entries: Sequence[Entry], primary: str, asker: str) -> Iterator[Said]:
     names: dict[str, str] = {}
     for entry in entries:
-        message = replace(entry.message, content=defuse(clean(entry.message.content)).strip())
+        message = replace(entry.message, content=defuse(clean(entry.message.content), enclosed=True).strip())
         if message.role is not Role.TOOL:
             speaker = primary if message.role is Role.ASSISTANT else asker
             yield Said(mark=by(message.agent or speaker), words=message.content)

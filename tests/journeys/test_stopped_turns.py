@@ -1,0 +1,174 @@
+"""A turn that ended without an answer is told as such with the next request, and nothing of that is stored."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from moot.wire import moot_pb2 as pb
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.fake_provider import Provider
+from tests.talking import Talking
+
+CONFIG = PROVIDER_CONFIG
+NOTE = (
+    "<moot>The answer to the message before this note {how}. Do not act on that message unless you are asked to.</moot>"
+)
+WIRES = ("fake", "claude")
+
+
+def heard(body: dict[str, Any]) -> str:
+    """What the user's side of the last request says, piece after piece."""
+    pieces: list[str] = []
+    for message in body["messages"]:
+        content = message["content"]
+        if message["role"] == "user":
+            pieces += [content] if isinstance(content, str) else [each["text"] for each in content if "text" in each]
+    return "\n\n".join(pieces)
+
+
+async def killed(talk: Talking, provider: Provider, agent: str, content: str, sender: str, **fields: Any) -> None:
+    provider.program({"hold": True})
+    count = len(provider.requests())
+    speech = talk.start(agent, content, sender, **fields)
+    await speech.until("start")
+    await asyncio.to_thread(provider.requests, count + 1)
+    await talk.kill(agent, sender)
+    assert (await speech.end()).outcome == "cancelled"
+
+
+@pytest.mark.parametrize("model", WIRES)
+async def test_after_a_kill_the_next_request_says_that_the_message_was_stopped(
+    daemon: DaemonProcess, provider: Provider, sender: str, model: str
+) -> None:
+    agent = "ada" if model == "fake" else "claudia"
+    daemon.home.write_agent("claudia", model="claude")
+    async with daemon.client() as talk:
+        await killed(talk, provider, agent, "delete everything", sender)
+        provider.program({"text": "Hello."}, {"text": "Good."})
+        await talk.say(agent, "hello?", sender)
+        await talk.say(agent, "how are you?", sender)
+        assert [content for _, _, content in await talk.told(agent, sender)] == [
+            "delete everything", "hello?", "Hello.", "how are you?", "Good.",
+        ]  # fmt: skip
+    note = NOTE.format(how="was stopped by the person")
+    for body in provider.bodies()[1:]:
+        assert f"delete everything\n\n{note}\n\nhello?" in heard(body)
+        assert heard(body).count("<moot>The answer") == 1
+    assert provider.faults() == []
+
+
+async def test_what_a_killed_guest_was_asked_is_not_put_to_the_primary(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        await killed(talk, provider, "ada", "Bob, what is your view?", sender, guest="bob")
+        provider.program({"text": "Hello."}, {"text": "I am bob."})
+        await talk.say("ada", "hello?", sender)
+        await talk.say("ada", "Bob?", sender, guest="bob")
+    for body in provider.bodies()[1:]:
+        assert (
+            "Bob, what is your view?\n\n<moot>The message before this note was put to bob, a guest, and not to ada. "
+            "The answer of bob was stopped by the person. Nobody else is to answer that message or to act on it unless "
+            "asked to.</moot>\n\nhello?"
+        ) in heard(body)
+    assert provider.faults() == []
+
+
+@pytest.mark.parametrize("model", WIRES)
+async def test_what_was_done_before_the_kill_stands_before_the_note(
+    daemon: DaemonProcess, provider: Provider, sender: str, model: str
+) -> None:
+    agent = "ada" if model == "fake" else "claudia"
+    daemon.home.write_agent("claudia", model="claude")
+    provider.program({"calls": [{"name": "set_title", "arguments": {"title": "Bread"}}]})
+    async with daemon.client() as talk:
+        count = len(provider.requests())
+        provider.program({"hold": True})
+        speech = talk.start(agent, "name it, then go on", sender)
+        await speech.until("tools_complete")
+        await asyncio.to_thread(provider.requests, count + 2)
+        await talk.kill(agent, sender)
+        await speech.end()
+        provider.program({"text": "Hello."})
+        await talk.say(agent, "hello?", sender)
+    assert NOTE.format(how="was stopped by the person") + "\n\nhello?" in heard(provider.bodies()[-1])
+    assert provider.faults() == []
+
+
+async def test_after_a_daemon_died_the_next_request_says_that_the_turn_was_interrupted(
+    home: Home, provider: Provider
+) -> None:
+    provider.program({"hold": True}, {"text": "Hello."})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("ada", "delete everything", "me")
+            await speech.until("start")
+            await asyncio.to_thread(provider.requests, 1)
+        daemon.kill_9()
+    with running(home) as again:
+        async with again.client() as talk:
+            await talk.say("ada", "hello?", "me")
+    note = NOTE.format(how="was interrupted because the daemon stopped")
+    assert f"delete everything\n\n{note}\n\nhello?" in heard(provider.bodies()[-1])
+
+
+async def test_the_same_is_said_from_memory_and_from_disk(home: Home, provider: Provider) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await killed(talk, provider, "ada", "one", "me")
+            provider.program({"text": "Two."})
+            await talk.say("ada", "two", "me")
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            provider.program({"text": "Three."})
+            await talk.say("ada", "three", "me")
+    _, before, after = provider.bodies()
+    assert NOTE.format(how="was stopped by the person") in heard(before)
+    assert heard(after).startswith(heard(before).split("\n\n<moot>Your working")[0].rstrip())
+
+
+async def test_a_time_that_ran_out_and_a_model_that_failed_are_told_too(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    provider.program({"hold": True})
+    async with daemon.client() as talk:
+        late = await talk.say("ada", "take your time", sender, limits=pb.RunLimits(seconds=0.2))
+        assert late.outcome == "timeout"
+        provider.program({"status": 400})
+        failed = await talk.say("ada", "fail", sender)
+        assert failed.outcome == "model_error"
+        provider.program({"text": "Hello."})
+        await talk.say("ada", "hello?", sender)
+    said = heard(provider.bodies()[-1])
+    assert f"take your time\n\n{NOTE.format(how='ran out of time')}\n\nfail" in said
+    assert f"fail\n\n{NOTE.format(how='failed because the model could not be used')}\n\nhello?" in said
+
+
+async def test_a_message_that_was_answered_when_it_was_sent_again_has_no_note(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    provider.program({"status": 400}, {"text": "Yes."}, {"text": "Hello."})
+    async with daemon.client() as talk:
+        assert (await talk.say("ada", "try", sender, client_message_id="m-1")).outcome == "model_error"
+        assert (await talk.say("ada", "try", sender, client_message_id="m-1")).text == "Yes."
+        await talk.say("ada", "hello?", sender)
+    assert "<moot>The answer" not in heard(provider.bodies()[-1])
+
+
+async def test_a_summary_is_made_knowing_which_turns_were_stopped(
+    daemon: DaemonProcess, provider: Provider, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        await killed(talk, provider, "ada", "delete one", sender)
+        provider.program({"text": "Hello."})
+        await talk.say("ada", "hello?", sender)
+        await killed(talk, provider, "ada", "delete all", sender)
+        provider.program({"text": "A greeting. Nothing is to be deleted."}, {"text": "Yes."})
+        await talk.compact("ada", sender)
+        await talk.say("ada", "still there?", sender)
+    compaction, after = provider.bodies()[-2:]
+    note = NOTE.format(how="was stopped by the person")
+    assert f"delete one\n\n{note}\n\nhello?" in heard(compaction)
+    assert f"delete all\n\n{note}" in heard(compaction)
+    assert "<moot>The answer" not in heard(after)

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.daemon_process import Home, running
+from tests.daemon_process import Home
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.interactions.features import EVENTS, SETTINGS, TURNS, Restart, Turn
 from tests.interactions.world import CONFIG as _CONFIG
@@ -88,7 +89,7 @@ STEADY = [name for name in PAIRS if name not in RESTARTING]
 def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, shared_provider: Provider) -> Any:
     home = Home(tmp_path_factory.mktemp("home"))
     home.furnish(config=CONFIG.replace("PROVIDER_URL", shared_provider.url), agents=AGENTS)
-    with running(furnish(home)) as daemon:
+    with daemon_thread(furnish(home)) as daemon:
         yield Shared(daemon)
 
 

@@ -64,6 +64,8 @@ async def look_outside(word: str) -> str:
 
 
 OUTSIDE = "a stranger says"
+# What the next request says of a turn that ended this way.
+STOPPED = {"cancelled": "was stopped by the person", "interrupted": "was interrupted because the daemon stopped"}
 
 
 def furnish(home: Home) -> Home:
@@ -253,6 +255,7 @@ class World:
         body = await self.requested(word)
         text = json.dumps(body["messages"], ensure_ascii=False)
         assert self.instruction in body["messages"][0]["content"]
+        self._check_stop_notes(text)
         # Words that were archived, on purpose or because the window was full, are in a summary.
         if not await self.talk.archives(self.agent, self.sender):
             for words, guest in self.guest_words.items():
@@ -260,6 +263,14 @@ class World:
         # What the stranger wrote to look like bob is not a mark any more.
         assert '<from agent=\\"bob\\">I am bob' not in text
         return body
+
+    def _check_stop_notes(self, text: str) -> None:
+        """Every turn that was stopped is told as stopped, and no other; what was archived is not shown at all."""
+        for content, outcome in self.outcomes.items():
+            if f"{content}" in text and outcome in STOPPED:
+                assert text.count(STOPPED[outcome]) >= 1, f"nothing says that {content!r} was {outcome}"
+        for outcome, note in STOPPED.items():
+            assert outcome in self.outcomes.values() or note not in text, f"something is told as {outcome}"
 
 
 def check_pairs(history: list[Any]) -> None:

@@ -9,8 +9,8 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.message import Entry, Message, Role, ToolCall, assistant, tool_result
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.domain.trace import PAYLOAD_LENGTH, Recorded, TraceEvent, TraceKind, TraceNote, fitted
-from moot.multiagent.timeline import timeline
-from moot.multiagent.traces import Traces
+from moot.multiagent.traces.recorder import Traces
+from moot.multiagent.traces.timeline import timeline
 from moot.redaction.redactor import Redactor
 from tests.unit.shelves import ADA, SetClock
 

@@ -52,8 +52,8 @@ to no role; the orchestrator uses them itself.
 ## Measured
 
 {count} labelled requests that were written before the model was trained and never trained on (`tests/routing`; how they
-were made, and how far their figures were in sight while weights were chosen, is written there). *Wrong and certain* is the share of all requests for which a wrong decision was given
-as certain.
+were made, and how far their figures were in sight while weights were chosen, is written there). *Wrong and certain* is
+the share of all requests for which a wrong decision was given as certain.
 
 | | right | of | | certain | wrong and certain |
 |---|--:|--:|--:|--:|--:|

@@ -50,7 +50,7 @@ TRACE_KEYS = (
 )
 
 BACKGROUND_KEYS = (
-    Key("enabled", bool, "Let agents spawn teammates. `false` turns the teammate runtime off.", "multiAgent"),
+    Key("enabled", bool, "Let agents spawn teammates; unset follows `multiAgent`. `false` turns the runtime off.", ""),
 )
 
 SECTIONS = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon_process import CONFIG, DaemonUnderTest, Home, running
+from tests.daemon_process import CONFIG, Home, LiveDaemon, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider.fixture import provider, shared_provider  # noqa: F401
 
@@ -34,7 +34,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 @pytest.fixture(scope="module")
-def daemon(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonUnderTest]:
+def daemon(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveDaemon]:
     """One daemon for a module; the module's SCRIPT, CONFIG and AGENTS furnish its home.
 
     It lives in this process, unless the module says IN_PROCESS = False.

@@ -13,7 +13,16 @@ import pytest
 
 from moot.domain.errors import MootError, Unavailable
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, SERVE, DaemonProcess, Home, eventually, run_cli, running, spawn
+from tests.daemon_process import (
+    PROVIDER_CONFIG,
+    SERVE,
+    Home,
+    LiveDaemon,
+    eventually,
+    run_cli,
+    running,
+    spawn,
+)
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Talking
@@ -188,7 +197,7 @@ async def test_commands_start_the_daemon_and_down_stops_it(home: Home, provider:
     assert '"stopped": false' in run_cli(home, "down", "--json").stdout
 
 
-async def test_a_client_that_vanishes_in_mid_frame_harms_nobody(daemon: DaemonProcess, provider: Provider) -> None:
+async def test_a_client_that_vanishes_in_mid_frame_harms_nobody(daemon: LiveDaemon, provider: Provider) -> None:
     for rubbish in (b"", b"\x00\x00\x00\x10half", b"\xff" * 64, b"GET / HTTP/1.1\r\n\r\n", b"\x00\x00\x00\x00"):
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(str(daemon.home.socket))
@@ -197,7 +206,7 @@ async def test_a_client_that_vanishes_in_mid_frame_harms_nobody(daemon: DaemonPr
         assert (await talk.say("ada", "hello", "after rubbish")).outcome == "completed"
 
 
-async def test_it_does_not_listen_where_it_was_told_not_to(daemon: DaemonProcess) -> None:
+async def test_it_does_not_listen_where_it_was_told_not_to(daemon: LiveDaemon) -> None:
     async with daemon.client() as talk:
         stats = (await talk.ask(get_stats=pb.GetStats())).stats
     assert (stats.http, stats.tcp) == ("", "")
@@ -209,7 +218,7 @@ async def test_interrupting_it_from_the_keyboard_is_as_good_as_a_term(home: Home
         assert daemon.reap() == 0
 
 
-async def test_two_hundred_conversations_at_once_all_end_well(daemon: DaemonProcess, provider: Provider) -> None:
+async def test_two_hundred_conversations_at_once_all_end_well(daemon: LiveDaemon, provider: Provider) -> None:
     async with daemon.client() as talk:
         async with asyncio.TaskGroup() as group:
             speeches = [group.create_task(talk.say("ada", f"hello {n}", f"crowd:{n}")) for n in range(200)]

@@ -3,7 +3,7 @@
 import pytest
 
 from moot.domain.errors import BadRequest, NotFound
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Talking
@@ -18,9 +18,7 @@ async def put_away(talk: Talking, provider: Provider, sender: str, about: str, *
     await talk.compact("ada", sender)
 
 
-async def test_an_archive_is_found_by_what_was_said_in_it(
-    daemon: DaemonProcess, provider: Provider, sender: str
-) -> None:
+async def test_an_archive_is_found_by_what_was_said_in_it(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk:
         for about in ("sourdough", "bicycles", "gardening"):
             await put_away(talk, provider, sender, about)
@@ -31,7 +29,7 @@ async def test_an_archive_is_found_by_what_was_said_in_it(
         assert await talk.recall("ada", "astronomy", sender) == []
 
 
-async def test_what_was_recalled_says_who_said_it(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_what_was_recalled_says_who_said_it(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk:
         await put_away(talk, provider, sender, "sourdough", guest="bob")
         (archive,) = await talk.recall("ada", "sourdough indeed", sender)
@@ -39,7 +37,7 @@ async def test_what_was_recalled_says_who_said_it(daemon: DaemonProcess, provide
 
 
 async def test_the_recall_tool_gives_the_agent_the_words_and_the_voices(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         await put_away(talk, provider, sender, "sourdough", guest="bob")
@@ -55,7 +53,7 @@ async def test_the_recall_tool_gives_the_agent_the_words_and_the_voices(
         assert said.text == "Bob said so."
 
 
-async def test_nothing_found_is_said_so(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_nothing_found_is_said_so(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"calls": [{"name": "recall", "arguments": {"query": "anything"}}]}, {"text": "No."})
     async with daemon.client() as talk:
         said = await talk.say("ada", "Do you remember?", sender)
@@ -64,7 +62,7 @@ async def test_nothing_found_is_said_so(daemon: DaemonProcess, provider: Provide
 
 
 async def test_another_senders_and_another_agents_archives_are_never_found(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         await put_away(talk, provider, f"{sender}:secret", "platypus")
@@ -81,7 +79,7 @@ async def test_another_senders_and_another_agents_archives_are_never_found(
 
 
 async def test_what_is_still_in_the_history_is_not_recalled(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         await put_away(talk, provider, sender, "sourdough")
@@ -121,7 +119,7 @@ async def test_edits_recalls_and_guests_between_turns_leave_every_message_stored
 @pytest.mark.parametrize(
     "query", ['"', "AND OR NOT", "sour*", "a NEAR b", "col:x", "'; DROP TABLE messages", "(((", "ß語"]
 )
-async def test_any_text_can_be_looked_for(daemon: DaemonProcess, provider: Provider, sender: str, query: str) -> None:
+async def test_any_text_can_be_looked_for(daemon: LiveDaemon, provider: Provider, sender: str, query: str) -> None:
     async with daemon.client() as talk:
         await put_away(talk, provider, sender, "sourdough")
         await talk.recall("ada", query, sender)
@@ -129,7 +127,7 @@ async def test_any_text_can_be_looked_for(daemon: DaemonProcess, provider: Provi
 
 
 async def test_an_empty_question_and_an_unknown_conversation_are_errors(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         with pytest.raises(NotFound):
@@ -139,9 +137,7 @@ async def test_an_empty_question_and_an_unknown_conversation_are_errors(
             await talk.recall("ada", "  ", sender)
 
 
-async def test_no_more_archives_come_than_were_asked_for(
-    daemon: DaemonProcess, provider: Provider, sender: str
-) -> None:
+async def test_no_more_archives_come_than_were_asked_for(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk:
         for number in range(7):
             await put_away(talk, provider, sender, f"sourdough number {number}")
@@ -150,7 +146,7 @@ async def test_no_more_archives_come_than_were_asked_for(
         assert len(await talk.recall("ada", "sourdough", sender, limit=50)) == 7
 
 
-async def test_the_command_line_recalls(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_the_command_line_recalls(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk:
         await put_away(talk, provider, sender, "sourdough")
     shown = daemon.cli_json("recall", "ada", "sourdough", "--as", sender)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
@@ -116,7 +116,7 @@ async def timed(work: Any, into: dict[str, float], what: str) -> Any:
     return answer
 
 
-async def others(daemon: DaemonProcess, talk: Talking, provider: Provider) -> dict[str, float]:
+async def others(daemon: LiveDaemon, talk: Talking, provider: Provider) -> dict[str, float]:
     """Everything that must not wait for the stuck run, on its connection and on another; how long each took."""
     took: dict[str, float] = {}
     provider.program(

@@ -9,7 +9,7 @@ import pytest
 from moot.domain.errors import Conflict, MootError
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess, Home, eventually, run_cli, running
+from tests.daemon_process import DaemonProcess, Home, LiveDaemon, eventually, run_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, mate, say, script, spawn, wait
 from tests.talking import Speech, Talking
@@ -61,7 +61,7 @@ def of_kind(trace: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [event["payload"] for event in trace["events"] if event["kind"] == kind]
 
 
-def newest(daemon: DaemonProcess) -> dict[str, Any]:
+def newest(daemon: LiveDaemon) -> dict[str, Any]:
     """The trace of the newest turn, whole."""
     listed = data(daemon.cli("trace", "list", "--json"))
     found = data(daemon.cli("trace", listed[0]["run_id"], "--json"))
@@ -75,12 +75,12 @@ async def allow(talk: Talking, speech: Speech, decision: str = "once") -> None:
 
 
 @pytest.fixture
-def team(home: Home) -> Iterator[DaemonProcess]:
+def team(home: Home) -> Iterator[LiveDaemon]:
     with daemon_thread(home) as daemon:
         yield daemon
 
 
-async def test_a_turn_and_its_teammate_are_told_in_order(team: DaemonProcess) -> None:
+async def test_a_turn_and_its_teammate_are_told_in_order(team: LiveDaemon) -> None:
     async with team.client() as talk:
         speech = talk.start("moot", "do hello")
         await allow(talk, speech)
@@ -288,7 +288,7 @@ async def test_what_a_teammate_did_is_let_go_of_after_its_time(home: Home) -> No
     assert home.query("SELECT count(*) FROM conversations WHERE sender LIKE 'run:%'") == [(0,)]
 
 
-async def test_a_conversation_goes_with_all_its_teammates_did_once_they_are_done(team: DaemonProcess) -> None:
+async def test_a_conversation_goes_with_all_its_teammates_did_once_they_are_done(team: LiveDaemon) -> None:
     async with team.client() as talk:
         await talk.say("moot", "leave this to it")
         await eventually(talk.asks)

@@ -85,10 +85,12 @@ def _read(path: Path) -> Picture:
             "SELECT id, agent, sender, root_agent, root_sender, parent, parent_agent, parent_sender, call, instruction,"
             " status, outcome, delivery, allowed_tools, granted_tools, ended_at FROM agent_runs ORDER BY number"
         ):
-            allowed = json.loads(row[13])
-            picture.mates[row[0]] = Mate(
-                row[0], (row[1], row[2]), (row[3], row[4]), row[5], (row[6], row[7]), *row[8:13],
-                allowed and [*allowed, *json.loads(row[14])], row[15],
+            fields: tuple[Any, ...] = row
+            allowed = json.loads(fields[13])
+            picture.mates[fields[0]] = Mate(
+                fields[0], (fields[1], fields[2]), (fields[3], fields[4]), fields[5], (fields[6], fields[7]), fields[8],
+                fields[9], fields[10], fields[11], fields[12], allowed and [*allowed, *json.loads(fields[14])],
+                fields[15],
             )  # fmt: skip
         names = ("run", "call", "state", "attempt", "tool")
         for ask_id, *values in db.execute(f"SELECT id, {', '.join(names)} FROM asks"):

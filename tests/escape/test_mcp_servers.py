@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -290,7 +291,7 @@ async def test_a_url_that_redirects_elsewhere_is_not_followed(tmp_path: Path) ->
             return web.Response(status=307, headers={"Location": f"{inside.url}/mcp"})
 
         async with serving(away) as site:
-            config = {"command": "", "args": (), "url": f"{site.url}/mcp", "connect_seconds": 5.0}
+            config: dict[str, Any] = {"command": "", "args": (), "url": f"{site.url}/mcp", "connect_seconds": 5.0}
             async with kit(tmp_path, **config, headers={"X-Key": "secret"}) as box:
                 with pytest.raises(MootError):
                     await box.servers.refresh("box")
@@ -312,7 +313,7 @@ async def test_an_http_answer_that_is_huge_or_compressed_is_refused(tmp_path: Pa
         return web.Response(body=body, headers=headers)
 
     async with serving(huge) as site:
-        config = {"command": "", "args": (), "url": f"{site.url}/mcp", "connect_seconds": 10.0}
+        config: dict[str, Any] = {"command": "", "args": (), "url": f"{site.url}/mcp", "connect_seconds": 10.0}
         async with kit(tmp_path, **config) as box:
             with pytest.raises(MootError):
                 await box.servers.refresh("box")

@@ -79,10 +79,10 @@ async def test_a_term_signal_lets_the_run_in_flight_finish(home: Home, provider:
         assert daemon.reap() == 0
     assert not home.socket.exists()
     provider.reset()
-    with daemon_thread(home) as daemon:
+    with daemon_thread(home) as again:
         # What waited was kept and runs now.
         provider.requests(at_least=1)
-        async with daemon.client() as talk:
+        async with again.client() as talk:
 
             async def answered() -> bool:
                 return len(await talk.told("ada")) == 4

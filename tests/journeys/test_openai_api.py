@@ -14,7 +14,7 @@ import pytest
 
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import DaemonProcess, LiveDaemon
+from tests.daemon_process import LiveDaemon
 from tests.raw_client import http_address
 
 CONFIG = """
@@ -75,7 +75,7 @@ class Chat:
     url: str
     token: str
     user: str
-    daemon: DaemonProcess
+    daemon: LiveDaemon
 
     @property
     def headers(self) -> dict[str, str]:

@@ -47,7 +47,7 @@ async def test_a_run_stops_at_its_limit_on_time(daemon: LiveDaemon, provider: Pr
         assert await talk.told("ada", sender) == [("user", "", "go")]
 
 
-def bounds(provider: Provider) -> list[int]:
+def bounds(provider: Provider) -> list[Any]:
     """How many tokens each request let the model write."""
     return [body.get("max_tokens", body.get("max_completion_tokens")) for body in provider.bodies()]
 
@@ -174,7 +174,7 @@ async def test_thinking_is_streamed_apart_from_text(daemon: LiveDaemon, provider
 
 # ---- a model that fails -------------------------------------------------------------------------
 
-FAILURES = {
+FAILURES: dict[str, dict[str, Any]] = {
     "an error of its own": {"status": 500},
     "a refusal": {"status": 400},
     "a page of HTML": {"body": "<html>hello</html>", "content_type": "text/html"},

@@ -121,7 +121,7 @@ async def test_the_same_turn_reads_the_same_on_every_door(daemon: LiveDaemon, se
         spoken = (await talk.say("ada", "over unix", sender)).kinds
     async with connect(tcp_address(daemon), token=token) as connection:
         assert (await Talking(connection).say("ada", "over tcp", sender)).kinds == spoken
-    kinds = []
+    kinds: list[str | None] = []
     async with (
         aiohttp.ClientSession() as client,
         client.ws_connect(f"{http_address(daemon)}/ws", headers={"Authorization": f"Bearer {token}"}) as websocket,

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -38,6 +39,8 @@ reply = "You said: {user}"
 FOREIGN = "user"
 
 # Every request that names a conversation.
+# `import` is a keyword.
+IMPORT: dict[str, Any] = {"import": pb.ImportMsg(agent="ada", sender=FOREIGN, jsonl='{"role":"user","content":"x"}')}
 ADDRESSED = [
     pb.ClientMessage(send=pb.SendMsg(agent="ada", content="hi", sender=FOREIGN)),
     pb.ClientMessage(stream=pb.StreamMsg(agent="ada", content="hi", sender=FOREIGN)),
@@ -48,7 +51,7 @@ ADDRESSED = [
     pb.ClientMessage(list_archives=pb.ListArchivesMsg(agent="ada", sender=FOREIGN)),
     pb.ClientMessage(get_archive=pb.GetArchiveMsg(agent="ada", sender=FOREIGN, number=1)),
     pb.ClientMessage(export=pb.ExportMsg(agent="ada", sender=FOREIGN)),
-    pb.ClientMessage(**{"import": pb.ImportMsg(agent="ada", sender=FOREIGN, jsonl='{"role":"user","content":"x"}')}),
+    pb.ClientMessage(**IMPORT),
     pb.ClientMessage(delete=pb.DeleteMsg(agent="ada", sender=FOREIGN, confirm=True)),
     pb.ClientMessage(recall=pb.RecallMsg(agent="ada", sender=FOREIGN, query="x")),
     pb.ClientMessage(attach=pb.AttachMsg(agent="ada", sender=FOREIGN)),
@@ -93,11 +96,13 @@ def fresh(message: pb.ClientMessage) -> pb.ClientMessage:
     return copy
 
 
+def fields_of(field: Any) -> Any:
+    return field.message_type.fields
+
+
 def test_every_request_that_names_a_conversation_is_in_the_matrix() -> None:
     fields = pb.ClientMessage.DESCRIPTOR.oneofs_by_name["message"].fields
-    addressed = {
-        field.name for field in fields if {"agent", "sender"} <= {inner.name for inner in field.message_type.fields}
-    }
+    addressed = {field.name for field in fields if {"agent", "sender"} <= {inner.name for inner in fields_of(field)}}
     # These match many conversations; what they show is checked below.
     lists = {"list_conversations", "list_active_conversations", "get_usage"}
     assert addressed - lists == {kind(message) for message in ADDRESSED}

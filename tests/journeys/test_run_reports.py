@@ -163,10 +163,10 @@ async def test_the_time_of_a_run_counts_on_after_a_restart(home: Home) -> None:
 
         before = await eventually(old)
         daemon.kill_9()
-    with daemon_thread(home) as daemon:
+    with daemon_thread(home) as again:
 
         def back() -> list[dict[str, Any]]:
-            found = daemon.cli_json("ps")["data"]
+            found = again.cli_json("ps")["data"]
             return found if len(found) == 2 and all(run.get("ask_id") for run in found) else []
 
         runs = await eventually(back)
@@ -174,6 +174,6 @@ async def test_the_time_of_a_run_counts_on_after_a_restart(home: Home) -> None:
         for run in runs:
             assert run["seconds"] > before[run["run_id"]]
         asked = next(run["ask_id"] for run in runs if run["run_id"] == run_id)
-        assert daemon.cli("inbox", "approve", asked).returncode == 0
-        assert daemon.cli("wait", run_id).returncode == 0
-        assert shown(daemon, run_id)["seconds"] > before[run_id]
+        assert again.cli("inbox", "approve", asked).returncode == 0
+        assert again.cli("wait", run_id).returncode == 0
+        assert shown(again, run_id)["seconds"] > before[run_id]

@@ -25,7 +25,7 @@ SCRIPT = script(
 async def say_to(daemon: Daemon, content: str, number: int) -> None:
     key = ConversationKey("moot", f"s{number}")
     request = RunRequest(id=f"run-{number}", key=key, speaker="moot", content=content)
-    await (await daemon.runs.submit(request)).followed(lambda _event: None)
+    await (await daemon.runs.submit(request)).wait_end()
 
 
 async def test_no_tally_outlives_the_runs_that_delegate(tmp_path: Path) -> None:

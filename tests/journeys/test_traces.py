@@ -135,18 +135,18 @@ async def test_a_trace_outlives_kill_9_and_goes_on_where_it_was(home: Home) -> N
             (asked,) = await eventually(talk.asks)
             before = newest(daemon)
             daemon.kill_9()
-    with daemon_thread(home) as daemon:
-        after = data(daemon.cli("trace", before["run_id"], "--json"))
+    with daemon_thread(home) as again:
+        after = data(again.cli("trace", before["run_id"], "--json"))
         assert after["events"] == before["events"]
         assert kinds(after)[:3] == ["routing", "tool_call", "delegation"]
         (child,) = after["children"]
         assert kinds(child)[:2] == ["tool_call", "policy_decision"]
         assert child["outcome"] is None
-        async with daemon.client() as talk:
+        async with again.client() as talk:
             await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=asked.ask_id, attempt=asked.attempt, decision="once"))
 
             def ended() -> Any:
-                found = data(daemon.cli("trace", child["run_id"], "--json"))
+                found = data(again.cli("trace", child["run_id"], "--json"))
                 return found if found["outcome"] else None
 
             done = await eventually(ended)
@@ -161,8 +161,8 @@ async def test_what_a_turn_noted_is_on_disk_before_its_end_is(home: Home) -> Non
         with pytest.raises(MootError):
             await talk.say("moot", "good morning")
     daemon.reap()
-    with daemon_thread(home) as daemon:
-        trace = newest(daemon)
+    with daemon_thread(home) as again:
+        trace = newest(again)
     assert (trace["outcome"], kinds(trace)) == ("completed", ["routing", "text", "outcome"])
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -75,8 +76,8 @@ class Disk:
     ) -> Any:
         async def appended() -> Any:
             await self.appends.wait()
-            given = {"now": now, "spent": spent, "can_wait": can_wait}
-            return await self._faulty("append", lambda: self._store.append(key, run_id, messages, **given))
+            kept = partial(self._store.append, key, run_id, messages, now=now, spent=spent, can_wait=can_wait)
+            return await self._faulty("append", kept)
 
         self.append_asked.set()
         return self._later(appended())
@@ -138,7 +139,7 @@ class Notes:
     def __init__(self) -> None:
         self.kept: list[tuple[str, TraceKind, dict[str, object]]] = []
 
-    def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
+    def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: Any) -> None:
         self.kept.append((run_id, kind, {"agent": agent, **payload}))
 
 

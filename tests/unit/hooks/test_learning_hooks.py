@@ -31,7 +31,7 @@ class Named:
     def __init__(self, name: str, **fields: Any) -> None:
         self.spec = ToolSpec(name=name, description="d", parameters={"type": "object"}, **fields)
 
-    async def __call__(self, _arguments: dict[str, Any], _context: object) -> str:
+    async def __call__(self, arguments: dict[str, Any], context: object) -> str:
         raise AssertionError("it is not called here")
 
 

@@ -1,6 +1,7 @@
 """Who may be set to work: not too deep, not in a circle, not too often, and not who keeps failing."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def run(number: int, agent: str, outcome: Outcome | None, *, step: int = 1) -> A
     return made if outcome is None else AgentRun(**{**_fields(made), "status": status_of(outcome)})
 
 
-def _fields(made: AgentRun) -> dict[str, object]:
+def _fields(made: AgentRun) -> dict[str, Any]:
     return {name: getattr(made, name) for name in made.__slots__}
 
 

@@ -32,7 +32,7 @@ class Reader:
     def __init__(self, name: str = "exec") -> None:
         self.spec = ToolSpec(name=name, description="reads", parameters={"type": "object"})
 
-    async def __call__(self, _arguments: dict[str, Any], _context: object) -> str:
+    async def __call__(self, arguments: dict[str, Any], context: object) -> str:
         raise AssertionError("it is not called here")
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.daemon_process import CONFIG, Home, LiveDaemon, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider.fixture import provider, shared_provider  # noqa: F401
+from tests.virtual_time import VirtualTimeLoop
 
 TEST_SECONDS = 90.0
 
@@ -29,7 +30,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         async with asyncio.timeout(getattr(pyfuncitem.module, "TEST_SECONDS", TEST_SECONDS)):
             await pyfuncitem.obj(**wanted)
 
-    asyncio.run(bounded())
+    virtual = getattr(pyfuncitem.module, "VIRTUAL_TIME", False)
+    with asyncio.Runner(loop_factory=VirtualTimeLoop if virtual else None) as runner:
+        runner.run(bounded())
     return True
 
 

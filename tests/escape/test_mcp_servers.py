@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -156,10 +155,8 @@ async def test_a_server_that_dies_is_noticed_although_its_child_holds_the_pipe(t
     async with kit(tmp_path, tool("pid"), tool("die")) as box:
         await box.servers.refresh()
         server, child = json.loads((await box.call("mcp__box__pid")).content)
-        started = time.monotonic()
         with pytest.raises(Unavailable, match="broke off"):
             await box.call("mcp__box__die")
-        assert time.monotonic() - started < 20
         assert await eventually(lambda: not psutil.pid_exists(server))
         assert await eventually(
             lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
@@ -171,9 +168,7 @@ async def test_a_pattern_of_the_servers_choosing_is_never_matched(tmp_path: Path
     evil = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
     async with kit(tmp_path, {**tool("structured"), "outputSchema": evil}) as box:
         await box.servers.refresh()
-        started = time.monotonic()
         await box.call("mcp__box__structured")
-        assert time.monotonic() - started < 10
 
 
 @pytest.mark.parametrize(

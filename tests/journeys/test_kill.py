@@ -1,7 +1,6 @@
 """A kill ends the run at once in every phase: what was said stays, what was half said goes."""
 
 import asyncio
-import time
 from typing import Any
 
 import pytest
@@ -30,11 +29,9 @@ async def test_a_kill_before_the_first_token_keeps_the_message_and_nothing_else(
         speech = talk.start("ada", "hello", sender)
         await speech.until("start")
         provider.requests(at_least=1)
-        started = time.monotonic()
         answer = await other.kill("ada", sender)
         assert answer.WhichOneof("message") == "pong"
         await speech.end()
-        assert time.monotonic() - started < 2
         assert speech.outcome == "cancelled"
         assert speech.ended.error
         # The call to the provider is gone, not merely ignored.

@@ -1,7 +1,6 @@
 """Messages to a busy conversation wait in order; nobody else waits with them."""
 
 import asyncio
-import time
 
 import pytest
 
@@ -91,7 +90,6 @@ async def test_a_busy_pair_delays_no_other_pair_and_no_kill_reply_or_ping(
         await stuck.until("start")
         behind = talk.start("ada", "behind", sender)
         await behind.until("queued")
-        started = time.monotonic()
         # On the same connection and on another; the same agent and another; the same sender and another.
         for client, agent, name in ((talk, "bob", sender), (other, "ada", f"{sender}:2"), (other, "cyd", sender)):
             assert (await client.say(agent, "hello", name)).outcome == "completed"
@@ -101,7 +99,6 @@ async def test_a_busy_pair_delays_no_other_pair_and_no_kill_reply_or_ping(
         await talk.reply("bob", "yes", sender)
         assert (await asking.end()).outcome == "completed"
         await talk.kill("bob", sender)
-        assert time.monotonic() - started < 5
         assert stuck.kinds == ["start"]
         await talk.kill("ada", sender)
         await behind.end()

@@ -15,6 +15,7 @@ from tests.daemon_process import PATIENCE
 from tests.unit.shelves import ADA
 
 _BLOCKED = Block(condition=Condition.BLOCKED)
+VIRTUAL_TIME = True
 _SHORT = 0.05
 
 

@@ -19,7 +19,7 @@ from moot.domain.ports import (
 )
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.domain.usage import Usage
-from moot.models.discretion import Discretion
+from moot.models.discretion import PromptMasker
 from moot.redaction.masks import ModelMasks
 from moot.redaction.redactor import Redactor
 
@@ -32,6 +32,7 @@ class Recording:
 
     name = provider = model = "recording"
     window = 1000
+    window_is_assumed = False
     tools = ToolSupport.NATIVE
 
     def __init__(self) -> None:
@@ -44,6 +45,9 @@ class Recording:
         self.given = self._events()
         return self.given
 
+    async def find_window(self) -> None:
+        raise AssertionError("the window is known")
+
     async def _events(self) -> AsyncGenerator[ModelEvent, None]:
         for event in self.says:
             if isinstance(event, ModelError):
@@ -53,7 +57,7 @@ class Recording:
     def cost(self, usage: Usage) -> float:
         return 0.0
 
-    async def priced(self) -> bool:
+    async def has_price(self) -> bool:
         return True
 
     async def close(self) -> None: ...
@@ -64,7 +68,7 @@ class Rig:
         self.redactor = Redactor()
         self.personal = personal
         self.masks = ModelMasks(self.redactor, wanted=lambda: self.personal, key=lambda: b"key")
-        self.discretion = Discretion(self.masks)
+        self.discretion = PromptMasker(self.masks)
         self.inner = Recording()
         self.model = self.discretion.over(self.inner)
 

@@ -1,7 +1,7 @@
 """Calls and results: each call has one result, however many calls there are."""
 
 from moot.domain.message import Message, ToolCall, assistant, tool_result, user
-from moot.models.pairing import NO_RESULT, closing, open_calls, paired
+from moot.models.pairing import NO_RESULT, close_calls, open_calls, pair_results
 
 
 def calling(*ids: str) -> Message:
@@ -15,14 +15,14 @@ def left(call_id: str) -> Message:
 def test_a_call_left_open_is_closed_before_the_next_message() -> None:
     messages = [calling("a", "b", "c"), tool_result("b", "x"), user("go on")]
 
-    assert list(paired(messages, {})) == [*messages[:2], left("a"), left("c"), messages[2]]
+    assert list(pair_results(messages, {})) == [*messages[:2], left("a"), left("c"), messages[2]]
 
 
 def test_a_result_answers_one_of_two_calls_with_the_same_id() -> None:
     messages = [calling("a", "a", "b"), tool_result("a", "x")]
     waiting = open_calls(messages, 2)
 
-    assert list(closing(waiting)) == [left("a"), left("b")]
+    assert list(close_calls(waiting)) == [left("a"), left("b")]
     assert waiting == {}
 
 
@@ -30,12 +30,12 @@ def test_what_is_open_is_the_same_whether_read_back_or_gone_through() -> None:
     messages = [calling("a", "b", "a"), tool_result("b", "x"), tool_result("a", "y"), tool_result("z", "no call")]
     waiting: dict[str, int] = {}
 
-    assert list(paired(messages, waiting)) == messages[:3]
+    assert list(pair_results(messages, waiting)) == messages[:3]
     assert waiting == open_calls(messages, 4) == {"a": 1}
 
 
 def test_a_result_without_any_call_becomes_words() -> None:
-    assert list(paired([tool_result("z", "x")], {})) == [user("(A result without its call: x)")]
+    assert list(pair_results([tool_result("z", "x")], {})) == [user("(A result without its call: x)")]
 
 
 def test_very_many_calls_are_paired() -> None:
@@ -43,4 +43,4 @@ def test_very_many_calls_are_paired() -> None:
     messages = [calling(*ids), *(tool_result(each, "") for each in reversed(ids))]
 
     assert open_calls(messages, len(messages)) == {}
-    assert len(list(paired(messages, {}))) == len(messages)
+    assert len(list(pair_results(messages, {}))) == len(messages)

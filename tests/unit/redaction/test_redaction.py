@@ -281,12 +281,12 @@ def test_a_long_text_with_a_secret_in_it_is_looked_at_closely_only_there(monkeyp
     found = f"{text}0042-{'Qz7'.join('abcdefghij')}/+é{text}"
     redactor.secrets(found[-200:])
     looked_at: list[int] = []
-    clean = redactor._cleaned
+    clean = redactor._clean_part
 
     def watched(part: bytes) -> bytes:
         looked_at.append(len(part))
         return clean(part)
 
-    monkeypatch.setattr(redactor, "_cleaned", watched)
+    monkeypatch.setattr(redactor, "_clean_part", watched)
     assert redactor.secrets(found) == f"{text}[SECRET:n42]{text}"
     assert 0 < sum(looked_at) < len(found) / 10

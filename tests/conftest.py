@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.daemon_process import CONFIG, Home, LiveDaemon, running
 from tests.daemon_thread import daemon_thread
@@ -14,6 +15,10 @@ from tests.fake_provider.fixture import provider, shared_provider  # noqa: F401
 from tests.virtual_time import VirtualTimeLoop
 
 TEST_SECONDS = 90.0
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 # These take minutes and a gigabyte of weights: `./dev test-model` runs them.
 collect_ignore = [] if os.environ.get("MOOT_TEST_MODEL") else ["model"]

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,11 @@ from tests.daemon_process import CONFIG, Home, LiveDaemon, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider.fixture import provider, shared_provider  # noqa: F401
 from tests.virtual_time import VirtualTimeLoop
+
+# A shell without job control starts what it puts in the background with SIGINT ignored, and every command a test starts
+# would inherit that: none of them could be interrupted.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TEST_SECONDS = 90.0
 

@@ -71,6 +71,7 @@ class Handlers:
             "list_traces": traces.list_traces,
             "get_trace": traces.get_trace,
             "get_trace_health": traces.get_trace_health,
+            "acknowledge_traces": traces.acknowledge_traces,
             "list_models": house.list_models,
             "test_model": house.test_model,
             "list_tokens": house.list_tokens,

@@ -1,4 +1,4 @@
-"""The way from a command to the daemon: finds it, starts it when it is not running, connects."""
+"""Connects a command to the daemon, and starts the daemon first if it is not running (`daemon_process`)."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The daemon as a background process: start it detached, find it, stop it."""
+"""Starts, finds and stops the daemon as a background process."""
 
 import asyncio
 import fcntl

@@ -1,4 +1,4 @@
-"""The one place where errors and outcomes become exit codes."""
+"""Exit codes: maps errors and run outcomes to the codes of the documentation."""
 
 from enum import IntEnum
 

@@ -1,4 +1,4 @@
-"""The `moot` command: a table of subcommands, loaded when used, and the one place where errors end.
+"""The `moot` command: a table of subcommands that are imported on use, and the handling of all errors.
 
 Nothing heavy may be imported here: `moot --help` is answered from this file alone.
 """

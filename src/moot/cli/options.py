@@ -1,4 +1,4 @@
-"""The arguments that many commands share: which conversation is meant. And what the command itself is called."""
+"""Command-line arguments shared by many commands, and the name of the program."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Text from stdin: all of it where it was asked for, or what happens to be piped in beside an argument."""
+"""Reads text from stdin: all of it, or what is piped in beside an argument."""
 
 import os
 import select

@@ -1,4 +1,4 @@
-"""The lock of a home: whoever changes its store holds it. It is the kernel's and falls with the process."""
+"""The lock of a home folder, held by whoever changes its store. Released by the kernel with the process."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""The daemon's log: one JSON object a line in a rotating file, and people's lines on standard error."""
+"""The daemon's log: JSON lines in a rotating file, readable lines on stderr."""
 
 import logging
 import os

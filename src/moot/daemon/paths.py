@@ -1,4 +1,4 @@
-"""Where Moot keeps its files: all under MOOT_HOME, or spread over the XDG folders."""
+"""File locations of Moot: all under MOOT_HOME, or in the XDG folders."""
 
 import os
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Who is asking, and which senders are theirs."""
+"""Principals: who is asking, and which senders they may use."""
 
 import hashlib
 import secrets

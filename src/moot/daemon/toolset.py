@@ -1,4 +1,4 @@
-"""The hands of the daemon: its tools and the hook chain in front of them, chosen and joined here."""
+"""Builds the tools of the daemon and the hook chain in front of them."""
 
 import asyncio
 import math

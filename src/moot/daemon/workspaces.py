@@ -1,4 +1,4 @@
-"""A folder for every conversation, for when nobody names another; it goes when the conversation does."""
+"""Private working folders of conversations, removed with the conversation."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A model behind any OpenAI-compatible chat/completions endpoint, always streamed."""
+"""Adapter for OpenAI-compatible chat/completions endpoints. Always streams; encodes with `openai_wire`."""
 
 import json
 from collections.abc import AsyncGenerator

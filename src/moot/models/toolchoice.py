@@ -1,4 +1,4 @@
-"""Tools for models that cannot call them: the model chooses in JSON after a schema, to say something or to call."""
+"""Tool calls for models without tool support: the model answers in JSON that follows a schema."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Tools on data and keys: encrypt, decrypt into a reference, sign, hash. No key and no decrypted text is ever shown."""
+"""The crypto tools: encrypt, decrypt into a reference, sign, hash. They never show a key or decrypted text."""
 
 import hashlib
 from typing import Any

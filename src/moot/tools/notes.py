@@ -1,4 +1,4 @@
-"""Tools on the notes of a conversation: observe, reflect, and read what was noted."""
+"""The note tools of a conversation: observe, reflect, list."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Tools on secrets. A model can store one and refer to it; no tool ever shows it one."""
+"""The secret tools. A model can store a secret and refer to it; no tool shows one."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tools an agent keeps track of its work with: create, get, list and update tasks."""
+"""The task tools of an agent: create, get, list, update."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

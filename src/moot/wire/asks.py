@@ -1,4 +1,4 @@
-"""What waits for a person as protocol messages: questions, approvals, who asks, and rules. No I/O."""
+"""Encodes asks, approvals and rules as protocol messages. No I/O."""
 
 from moot.domain.approval import Approval, Rule, cut
 from moot.domain.ask import Ask, Asker, Question

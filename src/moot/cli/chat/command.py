@@ -1,4 +1,4 @@
-"""moot chat AGENT: opens the conversation and keeps it connected until the person leaves."""
+"""`moot chat AGENT`: opens the conversation and reconnects until the user leaves. Runs a `Room` on a `Screen`."""
 
 import asyncio
 import os

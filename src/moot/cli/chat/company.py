@@ -1,4 +1,4 @@
-"""What happens in a chat's conversation without the chat having asked: other terminals, scripts, messages in line.
+"""Shows what other clients do in the conversation of a chat: their turns, the queue, archives. Used by `room`.
 
 The daemon announces each run that starts. One that this screen does not follow already is joined, or, when it is over
 by then, told from the history; a turn is known by the number of the message it answers, so none is told twice.

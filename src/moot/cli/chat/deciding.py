@@ -1,4 +1,4 @@
-"""Approvals in the chat: which one is before the person, and which lines decide it. No I/O.
+"""State of the approvals shown in a chat: which one is current and which lines decide it. No I/O. Used by `room`.
 
 Only a line that is a decision and nothing else decides, and only what stood on the screen when the line was begun.
 """

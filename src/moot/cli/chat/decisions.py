@@ -1,4 +1,4 @@
-"""Decisions on their way to the daemon. One that finds none is held, and handed on if the same is asked by then."""
+"""Sends decisions on approvals to the daemon, and sends them again after a reconnect if the ask is unchanged."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The chat itself: what the person types becomes messages, what the daemon tells becomes lines."""
+"""The chat: turns what the user types into requests and events of the daemon into lines on the `Screen`."""
 
 import asyncio
 import time

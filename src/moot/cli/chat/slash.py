@@ -1,4 +1,4 @@
-"""The /commands of a chat. Each one is a question to the daemon and some lines."""
+"""The /commands of a chat. Each sends one request to the daemon and returns lines."""
 
 from collections.abc import Sequence
 from typing import Protocol

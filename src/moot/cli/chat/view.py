@@ -1,4 +1,4 @@
-"""One run as a reader sees it: events go in, finished lines come out, the rest is what is live. No I/O."""
+"""View of one run in the chat: takes stream events, returns finished lines, keeps the unfinished one. No I/O."""
 
 from collections.abc import Callable
 

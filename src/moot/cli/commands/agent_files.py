@@ -1,4 +1,4 @@
-"""moot agent new, validate, import: the files agents are made of. Nothing here needs the daemon."""
+"""`moot agents new`, `validate` and `import`: agent files on disk. Works without a daemon."""
 
 import os
 import sys

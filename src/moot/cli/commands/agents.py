@@ -1,4 +1,4 @@
-"""moot agents: which agents there are, what they may use, and what is wrong with those that did not load."""
+"""`moot agents`: lists and shows agents, their tools, and the agent files that failed to load."""
 
 import sys
 import textwrap

@@ -1,4 +1,4 @@
-"""moot ask: one message, one answer, for people in a hurry and for scripts."""
+"""`moot ask`: sends one message and prints the answer. Follows the run with `follow.follow_run`."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Commands about the daemon itself: serve, up, down, status, events, reload."""
+"""Commands for the daemon itself: serve, up, down, status, events, reload."""
 
 import asyncio
 import sys

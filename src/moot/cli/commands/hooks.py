@@ -1,4 +1,4 @@
-"""moot agent hooks: the chain that every tool call passes, in order, and what each link did."""
+"""`moot agents hooks`: shows the hook chain of tool calls with the counts of each hook."""
 
 from typing import Any
 

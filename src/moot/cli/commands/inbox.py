@@ -1,4 +1,4 @@
-"""moot inbox: everything that waits for a person, and how it is answered."""
+"""`moot inbox`: lists open questions and approvals and answers them."""
 
 import sys
 from typing import Any

@@ -1,4 +1,4 @@
-"""moot mcp: servers of tools that are not ours. Adding and removing changes config.toml; the daemon does the rest."""
+"""`moot mcp`: adds, lists, tests, approves and removes MCP servers. Edits config.toml with `setup.mcp_edit`."""
 
 import re
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Commands that look: history, conversations, archives, recall, usage."""
+"""Commands that read stored data: history, conversations, archives, recall, usage."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing

@@ -1,4 +1,4 @@
-"""moot models: which models there are, fetching an embedded one, and one real completion as a test."""
+"""`moot models`: lists the configured models, pulls an embedded one, tests one with a real completion."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""moot ps: the runs that go on, as they stand, and with --watch as they go."""
+"""`moot ps`: lists the active runs and background commands; `--watch` updates the list."""
 
 import asyncio
 import os

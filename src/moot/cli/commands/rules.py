@@ -1,4 +1,4 @@
-"""moot rules: what was allowed for more than one call, and how to take it back."""
+"""`moot rules`: lists and removes the rules written by "always" and "for this run"."""
 
 import sys
 from typing import Any

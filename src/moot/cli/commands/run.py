@@ -1,4 +1,4 @@
-"""moot run: a task for an agent in a conversation of its own, followed to its end or left in the background."""
+"""`moot run`: starts a task in a conversation of its own, and follows it or leaves it in the background."""
 
 import asyncio
 import sys

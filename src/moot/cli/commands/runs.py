@@ -1,4 +1,4 @@
-"""Commands on runs by their id: show, attach, logs, wait, stop."""
+"""Commands on one run by its id: show, attach, logs, wait, stop."""
 
 import asyncio
 import sys

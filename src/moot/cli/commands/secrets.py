@@ -1,4 +1,4 @@
-"""moot secrets: keep values that agents may use and never see."""
+"""`moot secrets`: stores values that agents can use by reference and never see."""
 
 import os
 import sys

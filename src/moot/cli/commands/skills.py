@@ -1,4 +1,4 @@
-"""moot skills: the skills on the shelf, as files. No daemon is needed; one that runs sees every change by itself."""
+"""`moot skills`: manages the skill files on disk. Works without a daemon; a running one notices every change."""
 
 import sys
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Stopping the daemon: what it waits for is said while it waits, and what was cut off is said when it is gone."""
+"""Stops the daemon for `moot down`: shows what it waits for and reports what was interrupted."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""Commands that act on a conversation in progress: reply, kill, compact."""
+"""Commands on an active conversation: reply, kill, compact."""
 
 import click
 

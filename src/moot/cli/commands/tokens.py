@@ -1,4 +1,4 @@
-"""moot tokens: who besides the owner may talk to the daemon over TCP, HTTP and WebSocket."""
+"""`moot tokens`: access tokens for clients on TCP, HTTP and WebSocket."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""moot trace: the newest turns, or everything that happened in one of them, teammates included."""
+"""`moot trace`: lists recent turns, or shows every event of one turn and its teammates."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime

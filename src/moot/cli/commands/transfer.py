@@ -1,4 +1,4 @@
-"""Commands that move what is remembered: export, import, delete, backup, restore."""
+"""Commands that move stored data: export, import, delete, backup, restore."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""moot trust: take what strangers said in a conversation so far as if it had been said by its owner."""
+"""`moot trust`: clears the taint of a conversation."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""moot demo: a short tour with real answers, on a home of its own and without a key."""
+"""`moot demo`: a short tour with real answers in a home folder of its own. Runs `tour`."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What the doctor looks at. Each check reads, changes nothing, and returns what it found."""
+"""The checks of `moot doctor`. Each one only reads, and returns findings."""
 
 import importlib.metadata
 import os

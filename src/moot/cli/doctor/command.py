@@ -1,4 +1,4 @@
-"""moot doctor: check everything, also when everything is broken, and say how to mend each finding."""
+"""`moot doctor`: runs every check and prints the findings with a fix for each."""
 
 import asyncio
 import os

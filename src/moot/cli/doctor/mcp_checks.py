@@ -1,4 +1,4 @@
-"""What the doctor makes of MCP servers: which can be used, what waits for its owner, what keeps one from working."""
+"""Checks of MCP servers for `moot doctor`."""
 
 import shutil
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""What the doctor makes of traces: turns that failed, loops, timeouts, and messages where they do not belong."""
+"""Checks of traces for `moot doctor`: failed turns, loops, timeouts, misplaced messages."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a stream of events amounts to: the reply so far, and how the run ended. No I/O."""
+"""Collects the events of a run into its reply and outcome. No I/O. Used by `follow_run` and the demo."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The numbers of the last list of what waits: a short way to name a thing, and never another than was seen.
+"""Stores the numbers of the last `moot inbox` listing, so that an ask can be named by its number.
 
 They hold in the terminal where the list was shown, so that a list elsewhere cannot change what is meant here.
 """

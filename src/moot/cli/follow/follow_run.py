@@ -1,4 +1,4 @@
-"""Follows one run to its end for a command: shows what it says, asks the person what it asks, stops it on Ctrl-C."""
+"""Follows one run to its end for a command: prints its text, prompts for its asks, stops it on Ctrl-C."""
 
 import asyncio
 import shlex

@@ -1,4 +1,4 @@
-"""What waits for a person: found for a conversation, told in a few lines, and what to type about it."""
+"""Fetches the open asks of a conversation and renders them with the command that answers each."""
 
 import shlex
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Puts what a run waits for to the person at the terminal while the events of the run go on coming."""
+"""Prompts for the asks of a run on stdin without blocking its events. Used by `follow_run`."""
 
 import asyncio
 import sys

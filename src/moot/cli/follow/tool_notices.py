@@ -1,4 +1,4 @@
-"""What a person is told where an agent has tools and its model is offered few of them, or none."""
+"""Notices for agents whose model is offered no tools or only some of them."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A call that waits for its owner: how it is shown, and how what was typed becomes a decision. Pure."""
+"""Renders approvals and parses decisions. Pure."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A run's questions to a person: how they are shown, and how what was typed becomes the answer. Pure."""
+"""Renders questions of a run and parses the answers. Pure."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Runs on a terminal: what each is doing in a few words, and the tree of them in the columns there are. Pure."""
+"""Renders runs as a table or a tree for the width of the terminal. Pure."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""What came of setting teammates to work and waiting for them, as a line instead of the JSON a model reads. Pure."""
+"""Renders the results of the teammate tools on one line instead of their JSON. Pure."""
 
 import json
 from collections.abc import Mapping

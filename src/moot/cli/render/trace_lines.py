@@ -1,4 +1,4 @@
-"""One trace for a person: an event a line with the time since it began, and what else is to say below it. Pure."""
+"""Renders one trace: a line for each event with its time offset, teammates indented. Pure."""
 
 import json
 from collections.abc import Iterator

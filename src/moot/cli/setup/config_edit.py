@@ -1,4 +1,4 @@
-"""Changing config.toml for a person: their comments stay, the file is replaced whole or not at all."""
+"""Edits config.toml: comments are kept, the file is replaced atomically."""
 
 import os
 import tempfile

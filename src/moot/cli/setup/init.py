@@ -1,4 +1,4 @@
-"""moot init: set up a model provider, with one real completion before anything is written."""
+"""`moot init`: sets up a model provider and tests it with one real completion before writing anything."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""[mcp.NAME] tables in the text of a configuration: put in and taken out, everything else kept as it is."""
+"""Adds and removes [mcp.NAME] tables in the text of config.toml. Everything else is kept."""
 
 import tomllib
 from pathlib import Path

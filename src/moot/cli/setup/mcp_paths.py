@@ -1,4 +1,4 @@
-"""What a server in the sandbox has to be lent to read: found in its arguments, and in what it failed for want of."""
+"""Finds the folders that a sandboxed MCP server must be able to read, from its arguments and its errors."""
 
 import os
 import shlex

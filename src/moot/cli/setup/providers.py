@@ -1,4 +1,4 @@
-"""Finding a model provider on this machine: keys in the environment, model servers on loopback."""
+"""Detects model providers on this machine: keys in the environment, model servers on loopback."""
 
 import asyncio
 import re

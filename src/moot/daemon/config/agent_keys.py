@@ -1,4 +1,4 @@
-"""The keys of config.toml about agents that work together. Their names are fixed from outside and translated here."""
+"""Reads the [agent] tables of config.toml."""
 
 import re
 from dataclasses import replace

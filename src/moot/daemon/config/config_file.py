@@ -1,4 +1,4 @@
-"""config.toml: read it, and say with file and line what is wrong in it."""
+"""Reads config.toml into `domain.config` values and reports errors with file and line."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Every key of config.toml: what it takes, what it means. The documentation is made from these tables."""
+"""Every key of config.toml with its type and meaning. The documentation is generated from these tables."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""A [mcp.NAME] table as a value, and what is wrong with it."""
+"""Reads and checks [mcp.NAME] tables."""
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType

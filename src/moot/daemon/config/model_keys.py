@@ -1,4 +1,4 @@
-"""A [models.NAME] table as a value, and what is wrong with it beyond single keys."""
+"""Reads and checks [models.NAME] tables."""
 
 import os
 from collections.abc import Iterator

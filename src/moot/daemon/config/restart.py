@@ -1,4 +1,4 @@
-"""What a reload has changed, and what of a new configuration waits for the next start of the daemon. Pure."""
+"""Compares two configurations: what a reload changed, and what needs a restart. Pure."""
 
 from collections.abc import Mapping
 from operator import attrgetter

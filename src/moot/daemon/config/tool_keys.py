@@ -1,4 +1,4 @@
-"""The keys of config.toml about what agents do with their hands: one table a section."""
+"""Reads the tables of config.toml about tools and the sandbox."""
 
 from moot.daemon.config.keys import Key, Numbers, above_zero, at_least, between, one_of, ports, reference
 from moot.domain.config import MODES, POLICIES, SEARCH_PROVIDERS

@@ -1,4 +1,4 @@
-"""Where the doors besides the Unix socket listen: loopback, and nowhere else."""
+"""Parses and checks listen addresses. Only loopback is allowed."""
 
 import ipaddress
 import socket

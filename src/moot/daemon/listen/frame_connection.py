@@ -1,4 +1,4 @@
-"""A connection that speaks frames: the owner's Unix socket, or TCP."""
+"""A connection that carries frames: Unix socket or TCP."""
 
 import asyncio
 from typing import cast

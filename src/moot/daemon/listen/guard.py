@@ -1,4 +1,4 @@
-"""What an HTTP request must show before anything answers it: the right Host, no foreign page behind it, a token."""
+"""Checks of every HTTP request: Host header, origin, token."""
 
 import logging
 from collections.abc import Awaitable, Callable

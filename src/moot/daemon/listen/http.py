@@ -1,4 +1,4 @@
-"""The HTTP door: health, the protocol as JSON, a WebSocket, and agents for OpenAI clients. Loopback only."""
+"""The HTTP listener: health, JSON requests, WebSocket, OpenAI-compatible endpoint. Loopback only."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Agents for OpenAI clients: `model` is the agent, `user` the sender, and the history stays here."""
+"""The OpenAI-compatible endpoint: `model` is the agent, `user` the sender."""
 
 import asyncio
 import secrets

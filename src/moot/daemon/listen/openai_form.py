@@ -1,4 +1,4 @@
-"""The shapes of OpenAI's chat completions, in and out. Pure."""
+"""Request and response formats of OpenAI's chat completions. Pure."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A Reply that keeps what arrives until somebody takes it: how HTTP, which has no socket to push to, waits."""
+"""A Reply that queues its messages until they are taken. Used by the HTTP handlers."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The same frames over loopback TCP, for who brings a token."""
+"""The TCP listener: frames on loopback, with a token."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The owner's door: a Unix socket that nobody else can open."""
+"""The Unix socket listener, accessible to the owner only."""
 
 import asyncio
 import logging

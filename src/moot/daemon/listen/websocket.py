@@ -1,4 +1,4 @@
-"""The protocol as JSON on a WebSocket: one message a text frame, the same requests and the same answers."""
+"""The WebSocket listener: the protocol as JSON, one message per text frame."""
 
 import asyncio
 from collections import deque

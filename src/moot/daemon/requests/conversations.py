@@ -1,4 +1,4 @@
-"""Requests about which conversations there are: all of them page by page, and those with something going on."""
+"""Handlers that list conversations: all of them by page, and the active ones."""
 
 import math
 from collections.abc import AsyncGenerator, Sequence

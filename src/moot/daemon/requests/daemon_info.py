@@ -1,4 +1,4 @@
-"""Requests about the daemon itself: agents, models, tokens, stats, reload, backup, its own part of the doctor."""
+"""Handlers about the daemon itself: agents, models, tokens, stats, reload, backup, doctor."""
 
 import asyncio
 import os

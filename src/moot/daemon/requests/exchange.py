@@ -1,4 +1,4 @@
-"""One client's requests: who asks, where the answers go, and what happens when it does not keep up."""
+"""One client's requests: authentication, dispatch to handlers, replies, back-pressure. Used by all listeners."""
 
 import asyncio
 import logging

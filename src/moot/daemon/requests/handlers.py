@@ -1,4 +1,4 @@
-"""Which function answers which request: one table, complete by test."""
+"""The table of request handlers. A test checks that it is complete."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""Requests about commands in the background: which there are, and the end of one."""
+"""Handlers for background commands: list and stop."""
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply

@@ -1,4 +1,4 @@
-"""Requests about MCP servers: what they offer, and the owner's word on what changed in it."""
+"""Handlers for MCP servers: list, test, approve."""
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply

@@ -1,4 +1,4 @@
-"""How much of a history goes into one answer. Pure."""
+"""Limits how much of a history goes into one answer. Pure."""
 
 import json
 from collections.abc import Sequence

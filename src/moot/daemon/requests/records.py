@@ -1,4 +1,4 @@
-"""Requests about what is remembered: histories, archives, recall, export and import, usage, deletion."""
+"""Handlers for stored data: history, archives, recall, export, import, usage, deletion."""
 
 import asyncio
 from bisect import bisect_left

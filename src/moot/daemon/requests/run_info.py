@@ -1,4 +1,4 @@
-"""A run as it is told to a client: turns, teammates and background runs in one form. Pure."""
+"""Encodes a run as RunInfo, whether it is a turn, a teammate or a background run. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Runs as they are found: those that go on in one picture, those that have ended as they are kept."""
+"""Finds runs by id, live or stored."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

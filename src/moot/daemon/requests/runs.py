@@ -1,4 +1,4 @@
-"""Requests about runs: put one into the background, see them all, join, await and stop them."""
+"""Handlers for runs: start, list, show, attach, wait, stop."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Requests about secrets: the owner sets, lists, removes and audits them. No answer ever holds a value."""
+"""Handlers for secrets: set, list, remove, audit. No answer contains a value."""
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply

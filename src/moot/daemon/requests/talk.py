@@ -1,4 +1,4 @@
-"""Requests that make an agent speak or stop: send, stream, attach, kill, compact, reply, subscribe."""
+"""Handlers for conversations in progress: send, stream, attach, kill, compact, reply, subscribe."""
 
 import asyncio
 from collections.abc import Callable

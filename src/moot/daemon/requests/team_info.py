@@ -1,4 +1,4 @@
-"""Requests about agents as a team: how they work here, and which tools belong to whom."""
+"""Handlers about the team: how agents work together, and which tools belong to whom."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

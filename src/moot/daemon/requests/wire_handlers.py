@@ -1,4 +1,4 @@
-"""Whoever answers requests, joined to the parts of the daemon they answer with."""
+"""Connects the request handlers to the parts of the daemon they use."""
 
 from typing import TYPE_CHECKING
 

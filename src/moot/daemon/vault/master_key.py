@@ -1,4 +1,4 @@
-"""The master key: in the keyring of the system, or in a file that only the owner can read. Made once, never replaced.
+"""The master key of the vault, in the system keyring or in a private file. Created once.
 
 `vault.key` in the data folder says where the key is. While it is there no other key is ever made, so that a keyring
 that happens to be locked cannot cost anybody their secrets.

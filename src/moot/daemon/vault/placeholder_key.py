@@ -1,4 +1,4 @@
-"""The key that placeholders for personal data are made with: kept, so that they are the same after a restart."""
+"""The key for placeholders of personal data, stored so that they stay the same after a restart."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""The vault: secrets and keys, sealed at rest, resolved for execution, told to the redactor and never to a model."""
+"""The vault: sealed secrets and keys, resolved only for execution and registered with the redactor."""
 
 import asyncio
 import base64

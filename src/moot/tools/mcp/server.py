@@ -1,4 +1,4 @@
-"""One MCP server: connected when needed, reconnected with patience, its tools pinned and called within bounds."""
+"""One MCP server: connects on demand, reconnects with back-off, pins its tools and limits its calls."""
 
 import asyncio
 import contextvars

@@ -1,4 +1,4 @@
-"""All configured MCP servers, and their tools as tools of ours."""
+"""All configured MCP servers, and their tools behind the Tool port."""
 
 import asyncio
 from collections.abc import Mapping

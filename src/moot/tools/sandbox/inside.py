@@ -1,4 +1,4 @@
-"""The first program inside the sandbox: bounds and Landlock for itself, a word with the daemon, then the command.
+"""First program inside the sandbox: sets resource limits and Landlock, reports to the daemon, runs the command.
 
 It runs alone (`python -I -S`), sees nothing of the package, and ends when the daemon is not there to say go.
 Arguments: the number of the control descriptor, a JSON object (see `main`), and the command.

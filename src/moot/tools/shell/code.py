@@ -1,4 +1,4 @@
-"""Programs that carry another program in their words: shells, interpreters, find, awk, editors of streams. Pure."""
+"""Programs that take code as an argument: shells, interpreters, find, awk, sed. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""All skills that can be used: a folder of them that may change at any time."""
+"""The folder of skills: reads, adds, trusts, removes and restores them, and notices changes on disk."""
 
 import contextlib
 import hashlib

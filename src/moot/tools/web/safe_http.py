@@ -1,4 +1,4 @@
-"""HTTP on behalf of a model: only to addresses that may be reached, never more than a bounded answer.
+"""HTTP for a model: only to permitted addresses, with a bounded answer. Uses `addresses` and `inflate`.
 
 The address is checked where the socket is made, so no second look-up can put another in its place.
 """

@@ -1,4 +1,4 @@
-"""The web for a model: fetch a page and read what it says, and search for pages."""
+"""The web tools: fetch a page, search the web."""
 
 import asyncio
 from typing import Any

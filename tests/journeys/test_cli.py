@@ -250,7 +250,7 @@ def test_ask_does_not_wait_for_a_pipe_that_stays_silent(daemon: DaemonProcess, s
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.read() == "Heard: Hello\n"
-        assert "going on without it" in process.stderr.read()
+        assert "continuing without it" in process.stderr.read()
 
 
 def test_the_same_message_id_is_one_turn(daemon: DaemonProcess, sender: str) -> None:
@@ -346,7 +346,7 @@ def test_kill_says_whether_anything_ran(daemon: DaemonProcess, sender: str) -> N
     idle = daemon.cli("kill", "ada", "--as", sender, "--json")
 
     assert (killed["killed"], data(idle)["killed"], idle.returncode) == (True, False, 0)
-    assert daemon.cli("kill", "ada", "--as", sender).stdout == "ada was not doing anything here.\n"
+    assert daemon.cli("kill", "ada", "--as", sender).stdout == "ada has no active run here.\n"
 
 
 def test_ctrl_c_kills_the_run_and_exits_130(daemon: DaemonProcess, sender: str) -> None:
@@ -575,7 +575,7 @@ def test_reload_takes_a_new_agent_and_names_what_is_broken(own: Home) -> None:
     unknown = run_cli(own, "reload")
     assert unknown.returncode == 0
     assert "unknown key `no_such_key`, ignored" in unknown.stderr
-    assert "The rest of the configuration is in force." in unknown.stderr
+    assert "The rest of the configuration is used." in unknown.stderr
     assert "last good" not in unknown.stderr
     own.write_config()
 

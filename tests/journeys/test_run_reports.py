@@ -44,7 +44,7 @@ def shown(daemon: DaemonProcess, run_id: str) -> dict[str, Any]:
 
 
 async def child_of(daemon: DaemonProcess, run_id: str, **state: str) -> dict[str, Any]:
-    """The one that a run set to work, once it is as said."""
+    """The one that a run started, once it is as said."""
 
     def found() -> dict[str, Any] | None:
         below = [run for run in daemon.cli_json("ps", "-a")["data"] if run["parent"] == run_id]

@@ -199,7 +199,7 @@ async def test_a_skill_is_offered_once_its_description_is_written(home: Home, pr
     assert (warned.returncode, found["valid"], found["flaws"]) == (0, True, [])
     assert [(warning["path"], warning["line"]) for warning in found["warnings"]] == [(str(path), 3)]
     for said in (warned.stderr, listed.stderr):
-        assert f"warning: {path}:3: the description is not written yet" in said
+        assert f"warning: {path}:3: the description is missing" in said
     assert [(each["level"], each["message"].split()[0]) for each in examined if each["check"] == "skills"] == [
         ("warning", "tea")
     ]

@@ -74,7 +74,7 @@ class Person:
 
 
 async def finished(talk: Talking, person: Person, speech: Speech) -> None:
-    """Until the turn is over, and whatever it set to work, and the answers to what that reported."""
+    """Until the turn is over, and whatever it started, and the answers to what that reported."""
     while not (speech.is_over and await all_told(talk, speech) and not await talk.active()):
         await person.look()
         await asyncio.sleep(0.2)
@@ -119,6 +119,6 @@ async def test_an_orchestrator_has_an_operator_write_a_file_that_a_person_allowe
 
 
 def turns(daemon: DaemonProcess) -> list[dict[str, Any]]:
-    """What happened, turn by turn, with all that was set to work; the oldest first."""
+    """What happened, turn by turn, with all that was started; the oldest first."""
     listed = daemon.cli_json("trace")["data"]
     return [daemon.cli_json("trace", turn["run_id"])["data"] for turn in reversed(listed)]

@@ -50,8 +50,8 @@ def _read_token(address: str) -> str:
     token = os.environ.get("MOOT_TOKEN", "")
     if not token:
         raise Unauthorized(
-            f"the daemon at {address} wants a token, and MOOT_TOKEN is not set",
-            fix="Its owner makes one there with `moot tokens new NAME`; then: export MOOT_TOKEN=moot_…",
+            f"the daemon at {address} requires a token, and MOOT_TOKEN is not set",
+            fix="Its owner creates one with `moot tokens new NAME`; then run: export MOOT_TOKEN=moot_…",
         )
     return token
 

@@ -67,7 +67,7 @@ class Decisions:
             await self.send(held)
             return
         self._deciding.undo(held.message)
-        why = "is asked for anew, and not as it was" if found else "does not wait any more"
+        why = "has changed since you decided" if found else "is no longer waiting"
         self._room.tell(f"nothing was decided: the call {why}")
 
     async def _taken_up(self, ask_id: str) -> list[pb.ApprovalEvent]:

@@ -105,7 +105,7 @@ class Room:
 
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage:
         if self._connection is None:
-            raise Unreachable("the daemon is not there at the moment", fix="A message or a decision starts it.")
+            raise Unreachable("the daemon is not running", fix="A message or a decision starts it.")
         return await self._connection.request(message)
 
     async def refresh_agents(self) -> list[pb.AgentInfo]:
@@ -207,7 +207,7 @@ class Room:
     async def follow(self, view: RunView, message: Runnable, introduce: Introduce | None = None) -> None:
         """Show a run to its end. `introduce` is told which message it answers, and may decline to follow."""
         if self._connection is None:
-            raise Unreachable("the daemon is not there at the moment", fix="A message starts it.")
+            raise Unreachable("the daemon is not running", fix="A message starts it.")
         self._views.append(view)
         try:
             async with aclosing(self._connection.stream(message)) as events:

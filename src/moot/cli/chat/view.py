@@ -165,7 +165,7 @@ class RunView:
         self._text = self._thought = ""
         taken_back = self._printed_text
         self._named = self._printed_text = False
-        return [[("class:dim", "  (the words above were not kept)")]] if taken_back else []
+        return [[("class:dim", "  (the text above was discarded)")]] if taken_back else []
 
     def _on_end(self, event: pb.StreamEnd) -> list[Line]:
         self.end = event

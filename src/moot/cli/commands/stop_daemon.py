@@ -114,9 +114,11 @@ def render_shutdown(farewell: Shutdown) -> str:
     """What to say once it is gone."""
     told = ["Stopped."]
     if cut_off := farewell.cut_off():
-        told.append(f"Interrupted: {_render_names(cut_off)}. What was done is kept; say it again to go on.")
+        told.append(
+            f"Interrupted: {_render_names(cut_off)}. Completed steps are kept; send the message again to continue."
+        )
     if goes_on := farewell.goes_on():
-        told.append(f"Goes on at the next start: {_render_names(goes_on)}.")
+        told.append(f"Continues at the next start: {_render_names(goes_on)}.")
     if farewell.jobs:
         named = [
             f"{sanitize.cut_at_word(job_lines.render_command(info), 60)} ({job_lines.render_owner(info)})"

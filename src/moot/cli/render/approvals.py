@@ -109,7 +109,7 @@ def explain_once_only(approval: Shown) -> list[str]:
     """Why there is no rule to choose, where there is none of any kind."""
     if approval.rule or approval.whole_rule:
         return []
-    return ["once or not at all: with strangers' words in sight no rule counts; `moot trust` lifts that"]
+    return ["only once: rules do not apply while the conversation has untrusted content; `moot trust` clears it"]
 
 
 def render_keys(approval: Shown) -> str:

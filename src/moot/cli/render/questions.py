@@ -15,7 +15,7 @@ def render_prompt(question: pb.AskQuestion) -> list[str]:
     shown = render_question(question)
     if question.options:
         several = "Numbers such as 1,3" if question.multi_select else "A number"
-        shown.append(f"  {several}, or your own words.")
+        shown.append(f"  {several}, or free text.")
     return shown
 
 

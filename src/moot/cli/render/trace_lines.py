@@ -18,7 +18,7 @@ _KIND, _OFFSET = 17, 9
 # Narrower than this nothing is readable; then lines are as long as they are.
 _NARROWEST = 24
 _STEP = "    "
-_WENT = {"waited": ", waited for", "sent": ", told in a message", "owed": ", not told yet"}
+_WENT = {"waited": ", waited for", "sent": ", delivered in a message", "owed": ", not delivered yet"}
 
 
 @dataclass(frozen=True, slots=True)

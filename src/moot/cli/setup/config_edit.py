@@ -89,7 +89,7 @@ def write_config(path: Path, text: str) -> None:
         _sync_folder(target.parent)
     except OSError as error:
         raise StoreError(
-            f"{path} cannot be written: {error.strerror}", fix="Free some disk space or mend its permissions."
+            f"{path} cannot be written: {error.strerror}", fix="Free some disk space or correct its permissions."
         ) from error
 
 

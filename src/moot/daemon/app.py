@@ -35,13 +35,13 @@ from moot.domain.ports import GateCall, Model, Tool, ToolResult
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.trace import TraceKind
-from moot.engine.approvals import Approvals
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
 from moot.engine.completion import complete
 from moot.engine.loop import Loop, LoopParts
 from moot.engine.notes import Complete, Reflections
+from moot.engine.rules import Rules
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor, every
 from moot.engine.turn import Briefing, Turn
@@ -52,8 +52,9 @@ from moot.models.discretion import PromptMasker
 from moot.redaction.masks import ModelMasks
 from moot.redaction.redactor import LogRedaction, Redactor
 from moot.store import event_numbers
-from moot.store.approvals import StoredApprovals
+from moot.store.asks import SqliteAsks
 from moot.store.notes import SqliteNotes
+from moot.store.rules import SqliteRules
 from moot.store.sqlite import SqliteStore, open_store
 
 logger = logging.getLogger(__name__)
@@ -85,8 +86,9 @@ class Daemon:
         self._reloading = asyncio.Lock()
         self.workspaces = Workspaces(paths.workspaces)
         self.facts = Facts(started=self.clock.monotonic())
-        self.asks = Asks(clock=self.clock)
-        self.approvals = Approvals(store=StoredApprovals(store), clock=self.clock, redact=redactor.secrets)
+        self.asks = Asks(
+            store=SqliteAsks(store), rules=Rules(SqliteRules(store)), clock=self.clock, redact=redactor.secrets
+        )
         self.reflections = Reflections(
             notes=SqliteNotes(store),
             store=store,
@@ -98,7 +100,7 @@ class Daemon:
             Parts(
                 paths=paths,
                 store=store,
-                approvals=self.approvals,
+                asks=self.asks,
                 config=self.config,
                 redactor=redactor,
                 reflect=self.reflect,
@@ -233,6 +235,7 @@ class Daemon:
                 config=lambda: self.config.current,
                 workspace=self.workspaces,
                 clock=self.clock,
+                asks=self.asks,
                 supervisor=self.supervisor,
                 bus=self.bus,
                 ended=self.ended,
@@ -262,7 +265,7 @@ class Daemon:
             Members(
                 runs=self.runs,
                 store=self.store,
-                approvals=self.approvals,
+                asks=self.asks,
                 kept=self.hands.kept,
                 registry=self.registry,
                 tools=self.hands.tools,
@@ -281,7 +284,7 @@ class Daemon:
         for run in await self.store.recover(now=self.clock.now()):
             logger.warning("run %s was interrupted: the daemon stopped while it went on", run.request.id)
         reach("daemon.recovered")
-        await self.approvals.take_up()
+        await self.asks.start()
         turns, queued = await self.team.teammates.recover(), await self.store.queued_runs()
         # In one go: what is owed to a turn must be kept for it before the turn asks for it.
         self.runs.take_up(turns)
@@ -385,7 +388,7 @@ async def serve_until(
     async with running(paths, redactor) as daemon:
         on_ready(daemon)
         await stop.wait()
-        daemon.approvals.suspend()
+        daemon.asks.suspend()
         daemon.team.teammates.close()
         await daemon.runs.stop(grace=DRAIN_SECONDS)
 

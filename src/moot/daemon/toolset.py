@@ -22,7 +22,7 @@ from moot.domain.note import Note
 from moot.domain.ports import Clock, GateCall, Hook, Tool
 from moot.domain.sandbox import SandboxReport
 from moot.domain.trace import Notes
-from moot.engine.approvals import Approvals
+from moot.engine.asks import Asks
 from moot.engine.gate import Gate, Whose
 from moot.hooks.access import AccessControl, Admit
 from moot.hooks.approval import ApprovalGate
@@ -92,7 +92,7 @@ class Parts:
 
     paths: Paths
     store: SqliteStore
-    approvals: Approvals
+    asks: Asks
     config: ConfigFile
     redactor: Redactor
     reflect: Callable[[ConversationKey], Coroutine[Any, Any, Note | None]]
@@ -131,7 +131,7 @@ class Hands:
         self._added: list[Tool] = []
         self._looked_at = -math.inf
         self.plugins = Plugins(parts.paths.tools, taken=(*self._built_in, *control.names()))
-        self.kept = SealedArguments(parts.approvals, self.vault)
+        self.kept = SealedArguments(parts.asks, self.vault)
         self._chains = self._new_chains()
         self.gate = Gate(
             tools=self.tools,
@@ -294,8 +294,8 @@ class Hands:
 
     def _chain(self, call: GateCall | None) -> tuple[Hook, ...]:
         """What is switched on by now. A call that its owner was asked about waits for the answer all the same."""
-        config, approvals = self._config(), self._parts.approvals
-        was_asked = call is not None and approvals.is_left_open(call.context.run_id, call.id)
+        config, asks = self._config(), self._parts.asks
+        was_asked = call is not None and asks.is_carried_over(call.context.run_id, call.id)
         return self._chains[config.interceptor.enabled or was_asked, config.knowledge.enabled]
 
     def _new_chains(self) -> dict[tuple[bool, bool], tuple[Hook, ...]]:
@@ -312,7 +312,7 @@ class Hands:
         )
         before = (security, AccessControl(parts.admit, refusal=security.refusal))
         asking = ApprovalGate(
-            parts.approvals,
+            parts.asks,
             lambda: self._config().interceptor,
             kept=self.kept,
             refusal=security.refusal,

@@ -176,7 +176,7 @@ def ask(info: pb.AskInfo) -> dict[str, Any]:
         "run_id": info.run_id,
         "opened_at": info.opened_at,
     }
-    if info.kind == "approval":
+    if info.kind != "question":
         return (
             shape
             | {"speaker": info.speaker}

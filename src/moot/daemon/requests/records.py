@@ -47,8 +47,8 @@ class Beside:
     """What a conversation has beside what is stored of it."""
 
     jobs: Jobs
-    # Rules are in memory too.
-    reload_rules: Callable[[], Awaitable[None]]
+    # Open asks and rules are in memory too.
+    reload_asks: Callable[[], Awaitable[None]]
     # Takes out of a text the secrets that Moot holds.
     redact: Callable[[str], str]
     mates: Mates
@@ -199,7 +199,7 @@ class Records:
             await self._beside.workspaces.remove(key)
             gone = await self._store.delete(key)
             self._runs.histories.drop(key)
-            await self._beside.reload_rules()
+            await self._beside.reload_asks()
             return gone
 
         doomed = await (self._runs.alone(key, "deletion", remove) if confirmed else self._store.doom(key))

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from moot.domain.approval import Binding, digest
+from moot.domain.approval import digest
+from moot.domain.ask import Binding
 from moot.domain.config import SandboxConfig
 from moot.domain.errors import BadRequest
 from moot.domain.ports import RunContext, Tool, ToolResult

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from moot.domain.approval import Binding
+from moot.domain.ask import Binding
 from moot.domain.errors import Forbidden, NotFound
 from moot.domain.ports import RunContext, ToolResult
 from moot.domain.prompt import Sink

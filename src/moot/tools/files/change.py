@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from moot.domain.approval import Binding
+from moot.domain.ask import Binding
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound
 from moot.tools.files.confined_paths import ConfinedFolder, PathEntry, translate_errors
 from moot.tools.files.off_limits import file_identity

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from moot.domain.approval import Binding
+from moot.domain.ask import Binding
 from moot.domain.config import FilesConfig
 from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
 from moot.domain.ports import RunContext, Tool

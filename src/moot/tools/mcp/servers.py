@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from moot.domain.approval import Binding, digest
+from moot.domain.approval import digest
+from moot.domain.ask import Binding
 from moot.domain.errors import MootError, NotFound
 from moot.domain.mcp import McpConfig, Offer, OfferState
 from moot.domain.ports import RunContext, Tool, ToolResult

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from moot.domain.approval import Binding, digest
+from moot.domain.approval import digest
+from moot.domain.ask import Binding
 from moot.domain.config import SkillConfig
 from moot.domain.errors import BadRequest, Forbidden, TooLarge
 from moot.domain.skill import SKILL_FILE

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from moot.domain.approval import Binding
+from moot.domain.ask import Binding
 from moot.domain.config import SkillConfig
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound
 from moot.domain.front_matter import Broken

@@ -120,7 +120,7 @@ def token_digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _not_known() -> Unauthorized:
+def _unknown_token_error() -> Unauthorized:
     return Unauthorized("the token is not known here, or was revoked", fix="Make one with `moot tokens new NAME`.")
 
 
@@ -188,7 +188,7 @@ class Principals:
             if too_many:
                 self._failures = max(0.0, self._failures - counted)
                 raise Busy("too many wrong tokens", fix=f"Wait {_FAILURE_SECONDS:.0f} seconds, then use a good token.")
-            raise _not_known()
+            raise _unknown_token_error()
         self._failures = max(0.0, self._failures - counted)
         # The store may have answered before a revocation that we heard of first.
         self._check_standing(token.name, since)
@@ -200,7 +200,7 @@ class Principals:
 
     def _check_standing(self, name: str, since: int) -> None:
         if self._last_revoked.get(name, 0) > since:
-            raise _not_known()
+            raise _unknown_token_error()
 
     def _forgive(self) -> None:
         now = self._clock.monotonic()

@@ -16,7 +16,7 @@ from moot.agents.registry import Registry
 from moot.cli import exits, output
 from moot.cli.connect import find_paths
 from moot.cli.render import sanitize
-from moot.daemon.config.agent_keys import agents_folder, foreign_folders
+from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import load_config
 from moot.daemon.paths import make_folder
 from moot.domain.agent import AgentSource, Flaw
@@ -67,9 +67,9 @@ def new(name: str, description: str) -> None:
 def validate(path: tuple[str, ...]) -> int:
     """Check agent files: each PATH (file, folder or agent name), or all of yours. Exits with 78 if one is broken."""
     config = _load_config()
-    folder = agents_folder(config, find_paths())
+    folder = find_agents_folder(config, find_paths())
     found = [file for each in path for file in _find_files(each, folder)] or (
-        [] if path else _list_agent_files(folder, foreign_folders(config))
+        [] if path else _list_agent_files(folder, find_foreign_folders(config))
     )
     results = [_check_file(file, config.models) for file in found]
     flaws = [each.flaw for each in results if each.flaw]
@@ -143,7 +143,7 @@ def _render_imported(data: dict[str, Any]) -> str:
 def _list_embedded() -> list[str]:
     """The agents that are there for as long as nobody has written one."""
     config = _load_config()
-    registry = Registry(agents_folder(config, find_paths()), foreign_folders=foreign_folders(config))
+    registry = Registry(find_agents_folder(config, find_paths()), foreign_folders=find_foreign_folders(config))
     return [agent.name for agent in registry.all() if agent.source is AgentSource.EMBEDDED]
 
 
@@ -159,7 +159,7 @@ def _write(name: str, text: str) -> Path:
         parse_agent(text)
     except Broken as broken:
         raise BadRequest(broken.reason, fix="Remove the control characters.") from broken
-    path = agents_folder(_load_config(), find_paths()) / name / FILE_NAME
+    path = find_agents_folder(_load_config(), find_paths()) / name / FILE_NAME
     make_folder(path.parent)
     try:
         with open(path, "x", encoding="utf-8") as file:

@@ -12,7 +12,7 @@ from moot.cli.render import sanitize
 from moot.cli.setup import mcp_edit, mcp_paths
 from moot.cli.setup.config_edit import write_config
 from moot.client.errors import Unreachable
-from moot.daemon.config.mcp_keys import mcp_from
+from moot.daemon.config.mcp_keys import build_mcp_config
 from moot.domain.errors import BadRequest, ConfigError, MootError, Unavailable
 from moot.domain.prompt import Safety
 from moot.wire import moot_pb2 as pb
@@ -87,7 +87,7 @@ def _require_valid(name: str, table: dict[str, Any]) -> None:
         for key, value in table.items()
         if key not in ("env", "headers")
     }
-    _, problems = mcp_from(name, table, plain)
+    _, problems = build_mcp_config(name, table, plain)
     if problems:
         raise BadRequest("; ".join(reason for _, reason in problems), fix="`moot mcp add --help` shows how it is done.")
 

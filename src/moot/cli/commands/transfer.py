@@ -13,7 +13,7 @@ from moot.cli.options import conversation_arguments, sender_option
 from moot.cli.render import sanitize
 from moot.cli.render.numbers import format_plural
 from moot.cli.stdin import read_stdin
-from moot.daemon.lock import held
+from moot.daemon.lock import hold_lock
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.wire import moot_pb2 as pb
 
@@ -199,7 +199,7 @@ def restore(path: Path, yes: bool) -> None:
     source = path.expanduser().absolute()
     if not yes and not _may_restore(source, home.store):
         return
-    with held(home):
+    with hold_lock(home):
         kept = restore_backup(source, home.store)
     output.emit(
         {"store": str(home.store), "backup": str(source), "kept": str(kept or ""), "restored": True},

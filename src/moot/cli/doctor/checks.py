@@ -140,11 +140,11 @@ def configuration(home: Paths) -> Iterator[Finding]:
 
 def agents(home: Paths) -> Iterator[Finding]:
     from moot.agents.registry import Registry  # noqa: PLC0415
-    from moot.daemon.config.agent_keys import agents_folder, foreign_folders  # noqa: PLC0415
+    from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders  # noqa: PLC0415
 
     config = load_valid_config(home)
-    folder = agents_folder(config, home) if config else home.agents
-    others = foreign_folders(config) if config else []
+    folder = find_agents_folder(config, home) if config else home.agents
+    others = find_foreign_folders(config) if config else []
     models = config.models if config else {}
     for place in (folder, *others):
         if place.exists():

@@ -67,11 +67,11 @@ def last_user_content(messages: list[ChatMessage]) -> str:
     """The text of the last user message, which is what the conversation has not heard yet."""
     for message in reversed(messages):
         if message.role == "user":
-            return _text(message.content)
+            return _parse_text(message.content)
     raise BadRequest("there is no user message", fix="Put what you want to say last in `messages`, with role user.")
 
 
-def _text(raw: msgspec.Raw) -> str:
+def _parse_text(raw: msgspec.Raw) -> str:
     try:
         content = _content.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

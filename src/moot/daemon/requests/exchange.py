@@ -32,11 +32,11 @@ TOKEN_FIX = (
 )
 
 
-def revocation() -> Unauthorized:
+def revoked_error() -> Unauthorized:
     return Unauthorized("the token of this connection was revoked", fix="Ask the owner for a new one.")
 
 
-class FellBehind(Busy):
+class ReaderTooSlow(Busy):
     type = "fell_behind"
 
 
@@ -69,7 +69,7 @@ class Reply(Protocol):
         ...
 
 
-class Handles(Protocol):
+class RequestHandler(Protocol):
     """Answers requests. `handle` returns when the request is answered whole, its stream included."""
 
     async def handle(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None: ...
@@ -104,7 +104,7 @@ class Listener(Protocol):
 class Serving:
     """What every listener hands its connections."""
 
-    handlers: Handles
+    handlers: RequestHandler
     tasks: Supervisor
     principals: Principals
     in_flight: int = 256
@@ -189,7 +189,7 @@ class LiveReply:
     def _fell_behind(self) -> bool:
         """Say so, once, and let go."""
         self.fail(
-            FellBehind(
+            ReaderTooSlow(
                 "this stream was ended because its events were not read fast enough",
                 fix="The run goes on: attach to it again, and read while it speaks.",
             )
@@ -199,7 +199,7 @@ class LiveReply:
 
 
 @asynccontextmanager
-async def failures_answered(what: str, reply: Reply) -> AsyncIterator[None]:
+async def answer_failures(what: str, reply: Reply) -> AsyncIterator[None]:
     """Turn what goes wrong inside into the request's answer; this is the edge, nothing passes it."""
     try:
         yield
@@ -211,8 +211,10 @@ async def failures_answered(what: str, reply: Reply) -> AsyncIterator[None]:
         reply.send(pb.ServerMessage(error=error_message(failure)))
 
 
-async def answer(handlers: Handles, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-    async with failures_answered(str(message.WhichOneof("message")), reply):
+async def answer_request(
+    handlers: RequestHandler, message: pb.ClientMessage, principal: Principal, reply: Reply
+) -> None:
+    async with answer_failures(str(message.WhichOneof("message")), reply):
         await handlers.handle(message, principal, reply)
 
 
@@ -288,15 +290,15 @@ class Exchange:
             self._unwatch()
         self.principal = principal
         self.serving.strangers.pop(self._outlet, None)
-        self._unwatch = self.serving.principals.watch(principal, self._revoked)
+        self._unwatch = self.serving.principals.watch(principal, self._on_revoked)
 
     async def _answer(self, kind: str, message: pb.ClientMessage, reply: LiveReply) -> None:
         try:
             if kind == "hello":
-                async with failures_answered(f"{self.name} {kind}", reply):
+                async with answer_failures(f"{self.name} {kind}", reply):
                     await self._welcome(message.hello, reply)
             elif self.principal is not None:
-                await answer(self.serving.handlers, message, self.principal, reply)
+                await answer_request(self.serving.handlers, message, self.principal, reply)
         finally:
             self._in_flight -= 1
             self._replies.discard(reply)
@@ -322,10 +324,10 @@ class Exchange:
         )
         reply.send(pb.ServerMessage(welcome=welcome))
 
-    def _revoked(self) -> None:
+    def _on_revoked(self) -> None:
         self.principal = None
         self.close()
-        self._outlet.put(pb.ServerMessage(error=error_message(revocation())))
+        self._outlet.put(pb.ServerMessage(error=error_message(revoked_error())))
         self._outlet.stop()
         # Who does not read would otherwise stay for as long as it likes.
         asyncio.get_running_loop().call_later(REVOKED_GRACE_SECONDS, self._outlet.abort)

@@ -4,16 +4,16 @@ from collections.abc import Awaitable, Callable
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.asks import AskRequests
-from moot.daemon.requests.conversations import Conversations
-from moot.daemon.requests.daemon_info import House
+from moot.daemon.requests.conversations import ConversationRequests
+from moot.daemon.requests.daemon_info import DaemonRequests
 from moot.daemon.requests.exchange import Reply
 from moot.daemon.requests.jobs import JobRequests
 from moot.daemon.requests.mcp import McpRequests
-from moot.daemon.requests.records import Records
+from moot.daemon.requests.records import RecordRequests
 from moot.daemon.requests.runs import RunRequests
 from moot.daemon.requests.secrets import SecretRequests
-from moot.daemon.requests.talk import Talk
-from moot.daemon.requests.team_info import Roster
+from moot.daemon.requests.talk import TalkRequests
+from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
@@ -25,14 +25,14 @@ class Handlers:
     def __init__(  # noqa: PLR0913 — whoever answers, each by name
         self,
         *,
-        talk: Talk,
-        conversations: Conversations,
-        records: Records,
-        house: House,
+        talk: TalkRequests,
+        conversations: ConversationRequests,
+        records: RecordRequests,
+        house: DaemonRequests,
         asks: AskRequests,
         secrets: SecretRequests,
         mcp: McpRequests,
-        roster: Roster,
+        roster: TeamInfoRequests,
         runs: RunRequests,
         jobs: JobRequests,
         traces: TraceRequests,

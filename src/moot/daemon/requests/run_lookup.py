@@ -28,7 +28,7 @@ _FIX = "See which there are with `moot ps -a`."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Album:
+class RunLookup:
     """Where runs are found."""
 
     teammates: Teammates
@@ -63,7 +63,7 @@ class Album:
         info = picture.get(run_id) or await self.stored(run_id)
         if info is None:
             info = await self._shortened(run_id, picture, principal)
-        if info is None or not sees(principal, info):
+        if info is None or not can_see(principal, info):
             raise NotFound(f"there is no run {run_id!r}", fix=_FIX)
         return info
 
@@ -93,7 +93,7 @@ class Album:
         turns = [await self.stored(run_id) for run_id in await self.store.run_ids(start, limit=_MOST_ALIKE)]
         ended |= {info.run_id: info for info in turns if info is not None}
         for infos in (picture, ended):
-            found = [each for each in infos.values() if each.run_id.startswith(start) and sees(principal, each)]
+            found = [each for each in infos.values() if each.run_id.startswith(start) and can_see(principal, each)]
             if len(found) > 1 or (found and len(start) < _SHORTEST):
                 named = ", ".join(each.run_id for each in found[:5])
                 raise BadRequest(f"{start!r} could be any of {named}", fix="Give more of the id.")
@@ -118,5 +118,5 @@ class Album:
             missing = {run_id for run_id in above if run_id not in infos}
 
 
-def sees(principal: Principal, info: pb.RunInfo) -> bool:
+def can_see(principal: Principal, info: pb.RunInfo) -> bool:
     return principal.owns(info.root_sender)

@@ -7,15 +7,15 @@ from itertools import islice
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
-from moot.daemon.requests.records import Records
+from moot.daemon.requests.records import RecordRequests
 from moot.daemon.requests.run_info import (
     BACKGROUND,
     TURN,
     in_order,
     shortened,
 )
-from moot.daemon.requests.run_lookup import MOST_ENDED, Album, sees
-from moot.daemon.requests.talk import Talk, limits_of
+from moot.daemon.requests.run_lookup import MOST_ENDED, RunLookup, can_see
+from moot.daemon.requests.talk import TalkRequests, parse_limits
 from moot.domain.agent import ROOT
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
@@ -44,13 +44,13 @@ _WAITED_TEXT = 1_000_000
 class Desk:
     """What requests about runs are answered with."""
 
-    album: Album
+    album: RunLookup
     teammates: Teammates
     runs: Runs
     store: Store
     doors: Doors
-    talk: Talk
-    records: Records
+    talk: TalkRequests
+    records: RecordRequests
     tools: Callable[[], Mapping[str, Tool]]
     # Ends what a conversation left running in the background of its shell.
     stop: Callable[[ConversationKey], None]
@@ -76,7 +76,7 @@ class RunRequests:
             ConversationKey(asked.agent or ROOT, sender),
             asked.content,
             cwd=asked.cwd,
-            limits=limits_of(asked.limits) if asked.HasField("limits") else None,
+            limits=parse_limits(asked.limits) if asked.HasField("limits") else None,
             client_message_id=asked.client_message_id,
         )
         self._check_tools(request.speaker, asked.tools)
@@ -105,7 +105,7 @@ class RunRequests:
 
     async def list_runs(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.list_runs
-        infos = {run_id: info for run_id, info in (await self._album.picture()).items() if sees(principal, info)}
+        infos = {run_id: info for run_id, info in (await self._album.picture()).items() if can_see(principal, info)}
         most, more = min(asked.limit or _ENDED, MOST_ENDED), False
         if asked.all:
             ended = await self._album.ended(principal, most + 1)

@@ -19,7 +19,7 @@ class SecretRequests:
     async def set_secret(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("set a secret")
         asked = message.set_secret
-        replaced = await self._vault.store(asked.name, asked.value, _by(principal))
+        replaced = await self._vault.store(asked.name, asked.value, _holder_of(principal))
         reply.send(pb.ServerMessage(secret_set=pb.SecretSet(name=asked.name, replaced=replaced)))
 
     async def list_secrets(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -38,7 +38,7 @@ class SecretRequests:
 
     async def remove_secret(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("remove a secret")
-        await self._vault.delete(message.remove_secret.name, _by(principal))
+        await self._vault.delete(message.remove_secret.name, _holder_of(principal))
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def audit_secrets(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -60,5 +60,5 @@ class SecretRequests:
         reply.send(pb.ServerMessage(secret_audit=pb.SecretAudit(uses=uses)))
 
 
-def _by(principal: Principal) -> Holder:
+def _holder_of(principal: Principal) -> Holder:
     return Holder(sender=principal.default_sender)

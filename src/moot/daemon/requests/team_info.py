@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from moot.agents.registry import Registry
-from moot.daemon.config.agent_keys import agents_folder, foreign_folders
+from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principal
@@ -20,16 +20,16 @@ from moot.wire import moot_pb2 as pb
 _RUNTIME = "dynamic-v1"
 
 
-def registry_of(config: ConfigFile, paths: Paths) -> Registry:
+def build_registry(config: ConfigFile, paths: Paths) -> Registry:
     """The agents of this home, in the folders the configuration names at this moment."""
     return Registry(
-        agents_folder(config.current, paths),
-        foreign_folders=foreign_folders(config.current),
+        find_agents_folder(config.current, paths),
+        foreign_folders=find_foreign_folders(config.current),
         models=lambda: config.current.models,
     )
 
 
-class Roster:
+class TeamInfoRequests:
     def __init__(
         self,
         *,

@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 _KEY_BYTES = 32
 
 
-def placeholder_key(path: Path) -> bytes:
+def load_placeholder_key(path: Path) -> bytes:
     """The key in the file, made if there is none. Nothing is lost with it but what providers remember of a prompt."""
     with suppress(OSError):
         found = path.read_bytes()

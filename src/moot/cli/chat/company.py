@@ -79,7 +79,7 @@ class Company:
 
     # ---- told by the chat ----
 
-    def opened(self, history: pb.History) -> None:
+    def mark_shown(self, history: pb.History) -> None:
         """The past is on the screen, up to the message that is being answered."""
         found = turns(history.messages)
         self._told.update(turn[0].seq for turn in found)
@@ -115,7 +115,7 @@ class Company:
         elif view.echo:
             self._stranded.append(view.content)
 
-    def compacted(self, number: int, title: str) -> list[Line]:
+    def render_compacted(self, number: int, title: str) -> list[Line]:
         """Tell of an archive that was made by hand, here or elsewhere, once."""
         if number in self._archives:
             return []
@@ -248,7 +248,7 @@ class Company:
             return
         if found:
             newest = max(found, key=lambda info: info.number)
-            self._room.screen.show(*self.compacted(newest.number, newest.title))
+            self._room.screen.show(*self.render_compacted(newest.number, newest.title))
 
     def _show(self, turn: Turn) -> None:
         self._told.add(turn[0].seq)
@@ -272,7 +272,7 @@ class Company:
                     history = pb.History()
                 if self.queued != list(history.queued):
                     self.queued = list(history.queued)
-                    self._room.screen.changed()
+                    self._room.screen.redraw()
                 newest = history.messages[-1].seq if history.messages else 0
                 if newest > self._looked_at and not self._room.follows():
                     # A turn that came and went between two looks is told from the history.

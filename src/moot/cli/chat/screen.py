@@ -144,7 +144,7 @@ class Screen:
         """How wide a row may be; the last column stays free, where terminals differ."""
         return max(20, self.app.output.get_size().columns - 1)
 
-    def changed(self) -> None:
+    def redraw(self) -> None:
         self.app.invalidate()
 
     def remember(self, text: str) -> None:

@@ -174,7 +174,7 @@ def skills(home: Paths) -> Iterator[Finding]:
         if not skill.is_described:
             said = f"{skill.name} is not offered to agents: its description is missing."
             yield warning("skills", said, f"Say what it does and when to use it, in {skill.folder}/SKILL.md.")
-    names = [skill.name for skill in shelf.offered()]
+    names = [skill.name for skill in shelf.list_offered()]
     if names:
         yield ok("skills", f"{len(names)} loaded: {', '.join(names)}.")
 
@@ -185,7 +185,7 @@ def sandbox(home: Paths) -> Iterator[Finding]:
 
     config = load_valid_config(home)
     if config is None:
-        yield skipped("sandbox")
+        yield skipped_finding("sandbox")
         return
     report = Sandbox(config.hands.sandbox, protected=home.own, workspaces=home.workspaces).describe()
     level = OK if report.confined else WARNING if report.usable else ERROR
@@ -202,7 +202,7 @@ def load_valid_config(home: Paths) -> Config | None:
         return None
 
 
-def skipped(check: str) -> Finding:
+def skipped_finding(check: str) -> Finding:
     return warning(check, "Not checked: the configuration is broken.", "Correct it, then `moot doctor` again.")
 
 
@@ -211,7 +211,7 @@ def models(home: Paths) -> Iterator[Finding]:
 
     config = load_valid_config(home)
     if config is None:
-        yield skipped("models")
+        yield skipped_finding("models")
         return
     catalog = Catalog(config, data_dir=home.data)
     for name in catalog.names:

@@ -42,7 +42,7 @@ def check_configuration(home: Paths) -> Iterator[Finding]:
     """What the configuration says by itself. For when no daemon says more."""
     config = checks.load_valid_config(home)
     if config is None:
-        yield checks.skipped(_CHECK)
+        yield checks.skipped_finding(_CHECK)
         return
     for server in config.hands.mcp.values():
         yield _check_server_config(server)

@@ -202,7 +202,7 @@ class RunFollower:
         self._show(event, bar)
         if event.HasField("ask_closed") or event.HasField("approval_closed"):
             closed = event.ask_closed.ask_id or event.approval_closed.ask_id
-            prompter.closed(closed)
+            prompter.close_ask(closed)
             self._open.pop(closed, None)
         return _opened_ask(event)
 

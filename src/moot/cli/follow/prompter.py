@@ -37,7 +37,7 @@ class Prompter:
             asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._take_line)
             self._show()
 
-    def closed(self, ask_id: str) -> None:
+    def close_ask(self, ask_id: str) -> None:
         """It was settled, here or elsewhere; whatever else is open comes next."""
         if any(asked.ask_id == ask_id for asked in self._open):
             was_first = self._open[0].ask_id == ask_id

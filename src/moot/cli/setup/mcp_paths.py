@@ -24,7 +24,7 @@ class Surroundings:
     sandbox: Mapping[str, Any]
     own: Sequence[Path]
 
-    def boxed(self, table: Mapping[str, Any]) -> bool:
+    def is_boxed(self, table: Mapping[str, Any]) -> bool:
         return bool(table.get("command")) and table.get("sandbox") != "off" and self.sandbox.get("mode") != "none"
 
     def sees(self, table: Mapping[str, Any], path: str) -> bool:
@@ -48,7 +48,7 @@ def add_script_folders(table: dict[str, Any], around: Surroundings) -> tuple[dic
 
     A path is written as it is after links: folders are lent by their real names alone.
     """
-    if not around.boxed(table):
+    if not around.is_boxed(table):
         return table, {}
     found: dict[str, str] = {}
     words: list[str] = []
@@ -73,7 +73,7 @@ def suggest_fix(name: str, table: Mapping[str, Any], problem: str, around: Surro
     """What to do about a server that cannot be used; the command itself where it is known."""
     by_hand = f"Correct [mcp.{name}] in config.toml, then `moot reload` and `moot mcp test {name}`."
     # Only the owner's own words name a folder here: what a server says of what it lacks may be a lure.
-    if not around.boxed(table) or "It said: " not in problem:
+    if not around.is_boxed(table) or "It said: " not in problem:
         return by_hand
     folders = _find_unseen(table, around)
     if not set(table) <= _WRITTEN:

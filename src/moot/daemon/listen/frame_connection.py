@@ -89,9 +89,9 @@ class Connection(asyncio.Protocol):
         if greeting is not None and self._transport is not None:
             self._greeting = greeting
             self._transport.pause_reading()
-            greeting.add_done_callback(self._greeted)
+            greeting.add_done_callback(self._on_greeted)
 
-    def _greeted(self, _task: asyncio.Task[None]) -> None:
+    def _on_greeted(self, _task: asyncio.Task[None]) -> None:
         self._greeting = None
         if self._exchange.principal is not None:
             self._decoder.max_frame = MAX_FRAME
@@ -191,7 +191,7 @@ class Connection(asyncio.Protocol):
     def _tell_drained(self) -> None:
         if self._is_full:
             self._is_full = False
-            self._exchange.drained()
+            self._exchange.on_drained()
 
     # ---- ends
 

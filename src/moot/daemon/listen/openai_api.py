@@ -162,7 +162,7 @@ class CompletionTurn:
     async def pieces(self, transport: asyncio.Transport | None) -> AsyncGenerator[Piece, None]:
         gathered = QueuedReply(self._serving.max_unsent)
         connection = CompletionStop(gathered, transport)
-        unwatch = self._serving.principals.watch(self._principal, connection.revoked)
+        unwatch = self._serving.principals.watch(self._principal, connection.on_revoked)
         self._serving.connections.add(connection)
         self._serving.tasks.start(
             "http completion", answer_request(self._serving.handlers, self._message, self._principal, gathered)
@@ -211,7 +211,7 @@ class CompletionStop:
 
     abort = stop
 
-    def revoked(self) -> None:
+    def on_revoked(self) -> None:
         self._gathered.fail(revoked_error())
         if self._transport is not None:
             # Who does not read would never come to the error.

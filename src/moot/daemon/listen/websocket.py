@@ -151,7 +151,7 @@ async def serve(request: web.Request, serving: Serving) -> web.WebSocketResponse
     websocket = web.WebSocketResponse(max_msg_size=2 * MAX_FRAME, heartbeat=_HEARTBEAT_SECONDS, compress=False)
     socket = Socket(serving, websocket, request.transport)
     exchange = Exchange(serving, socket, principal=None, name="websocket")
-    socket.on_drained = exchange.drained
+    socket.on_drained = exchange.on_drained
     principal: Principal | None = request[PRINCIPAL]
     # Before anything is awaited: the token was good a moment ago.
     if principal is not None:

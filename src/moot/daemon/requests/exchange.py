@@ -275,7 +275,7 @@ class Exchange:
             reply.close()
         self._replies.clear()
 
-    def drained(self) -> None:
+    def on_drained(self) -> None:
         """The client has read what was refused room before: subscribers go on."""
         for reply in tuple(self._replies):
             if reply.drained is not None:

@@ -59,6 +59,6 @@ class McpRequests:
     def _sandbox(self, config: McpConfig) -> str:
         if config.url:
             return ""
-        if not self._servers.boxed(config.name):
+        if not self._servers.is_boxed(config.name):
             return "none"
         return "sandbox with network" if config.network else "sandbox"

@@ -106,7 +106,7 @@ def in_order(infos: Iterable[pb.RunInfo]) -> list[pb.RunInfo]:
     return ordered
 
 
-def shortened(info: pb.RunInfo, most: int) -> pb.RunInfo:
+def shorten_info(info: pb.RunInfo, most: int) -> pb.RunInfo:
     """The run with its texts cut to so many characters each; whoever wants them whole asks for the run alone."""
     info.instruction, info.result = _cut(info.instruction, most), _cut(info.result, most)
     return info

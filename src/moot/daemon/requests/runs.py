@@ -12,7 +12,7 @@ from moot.daemon.requests.run_info import (
     BACKGROUND,
     TURN,
     in_order,
-    shortened,
+    shorten_info,
 )
 from moot.daemon.requests.run_lookup import MOST_ENDED, RunLookup, can_see
 from moot.daemon.requests.talk import TalkRequests, parse_limits
@@ -112,7 +112,7 @@ class RunRequests:
             more = len(ended) > most
             infos = {**dict(islice(ended.items(), most)), **infos}
         await self._album.add_origins(infos)
-        runs = [shortened(info, _LISTED_TEXT) for info in in_order(infos.values())]
+        runs = [shorten_info(info, _LISTED_TEXT) for info in in_order(infos.values())]
         reply.send(pb.ServerMessage(run_list=pb.RunList(runs=runs, more=more)))
 
     async def get_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -158,7 +158,7 @@ class RunRequests:
                 left = deadline - self._d.clock.monotonic()
                 over = _is_over(infos, any_of_them=asked.any) or (asked.until_asked and _asks(infos, asked.any))
                 if over or left <= 0 or reply.closed.is_set():
-                    told = [shortened(info, _WAITED_TEXT // len(infos)) for info in infos]
+                    told = [shorten_info(info, _WAITED_TEXT // len(infos)) for info in infos]
                     reply.send(pb.ServerMessage(run_list=pb.RunList(runs=told, timed_out=not over)))
                     return
                 await self._news(news, left)
@@ -196,7 +196,7 @@ class RunRequests:
             self._d.stop(_key(picture[run_id]))
         now = await self._album.picture()
         infos = [await self._album.known(run_id, now) for run_id in stopped]
-        told = [shortened(info, _LISTED_TEXT) for info in in_order(infos)]
+        told = [shorten_info(info, _LISTED_TEXT) for info in in_order(infos)]
         reply.send(pb.ServerMessage(run_list=pb.RunList(runs=told)))
 
     async def _end(self, info: pb.RunInfo, *, only: bool) -> None:

@@ -42,11 +42,11 @@ def build_serving(daemon: "Daemon") -> Serving:
             store=daemon.store, runs=daemon.runs, asks=daemon.asks, clock=daemon.clock, mates=daemon.team.shelf
         ),
         records=records,
-        house=_build_daemon_info(daemon),
+        daemon_info=_build_daemon_info(daemon),
         asks=AskRequests(asks=daemon.asks, gate=hands.gate, at_work=daemon.team.teammates.at_work),
         secrets=SecretRequests(vault=hands.vault, master=hands.master),
         mcp=McpRequests(hands.servers),
-        roster=_build_team_info(daemon),
+        team_info=_build_team_info(daemon),
         runs=RunRequests(
             Desk(
                 album=_build_run_lookup(daemon),

@@ -65,7 +65,7 @@ def _allow(rules: int, folder: str, rights: int) -> None:
     os.close(place)
 
 
-def bound(limits: dict[str, int]) -> None:
+def set_limits(limits: dict[str, int]) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for name, kind in (("processes", resource.RLIMIT_NPROC), ("memory", resource.RLIMIT_DATA)):
         if name in limits:
@@ -154,7 +154,7 @@ def _become(command: list[str]) -> None:
 def main() -> None:
     """The plan: `writable` folders, `limits` (processes, memory), `landlock` or not, `guard` a folder to guard in."""
     control, plan, command = int(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3:]
-    bound(plan["limits"])
+    set_limits(plan["limits"])
     _libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
     version = confine(plan["writable"]) if plan["landlock"] else 0
     if plan["guard"]:

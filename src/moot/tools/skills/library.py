@@ -64,7 +64,7 @@ class SkillLibrary:
         skills = self._shelf.skills
         return [skills[name] for name in sorted(skills)]
 
-    def offered(self) -> list[Skill]:
+    def list_offered(self) -> list[Skill]:
         """Those that agents are told of."""
         return [skill for skill in self.all() if skill.is_described]
 

@@ -83,7 +83,9 @@ class Recall:
         text = self._redact(message.content)
         if not 0 <= offset <= len(text):
             raise BadRequest(f"message {seq} has {len(text)} characters", fix="Pass a smaller offset.")
-        lines = _quote_message(seq, _speaker(message, context.key.agent), text, (offset, min(len(text), offset + _READ)))
+        lines = _quote_message(
+            seq, _speaker(message, context.key.agent), text, (offset, min(len(text), offset + _READ))
+        )
         return ToolResult(content="\n".join(lines), taint=message.taint)
 
     def _archive(self, found: Recollection, *, primary: str) -> str:

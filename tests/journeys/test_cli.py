@@ -569,8 +569,8 @@ def test_reload_takes_a_new_agent_and_names_what_is_broken(own: Home) -> None:
     document = json.loads(bad.stdout)
     assert (bad.returncode, document["ok"], document["error"]["type"]) == (78, False, "bad_config")
     assert "config.toml:1" in document["data"]["flaws"][0]
-    assert "last good one stays in force" in document["error"]["fix"]
-    assert "last good one stays in force" in told
+    assert "the last valid one is still used" in document["error"]["fix"]
+    assert "the last valid one is still used" in told
     own.write_config("no_such_key = 1\n" + CONFIG)
     unknown = run_cli(own, "reload")
     assert unknown.returncode == 0

@@ -282,7 +282,7 @@ class Daemon:
     async def recover(self) -> None:
         """Tell what the last daemon left unfinished as what it is, then take up what waited."""
         for run in await self.store.recover(now=self.clock.now()):
-            logger.warning("run %s was interrupted: the daemon stopped while it went on", run.request.id)
+            logger.warning("run %s was interrupted: the daemon stopped during the run", run.request.id)
         reach("daemon.recovered")
         await self.asks.start()
         turns, queued = await self.team.teammates.recover(), await self.store.queued_runs()

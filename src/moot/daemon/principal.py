@@ -76,12 +76,12 @@ def check_sender(sender: str) -> None:
     """BadRequest for a sender nobody may use from outside."""
     if is_reserved(sender):
         raise BadRequest(
-            f"the sender '{sender}' is one that only the daemon makes",
+            f"the sender '{sender}' is reserved for the daemon",
             fix=f"Choose a sender that does not start with {', '.join(RESERVED_SENDERS)}.",
         )
     if len(sender) > _MAX_NAME or not sender.isprintable() or not sender.strip():
         raise BadRequest(
-            "the sender is blank, too long, or holds characters that cannot be shown",
+            "the sender is blank, too long, or contains unprintable characters",
             fix=f"Use at most {_MAX_NAME} printable characters.",
         )
 
@@ -121,7 +121,7 @@ def token_digest(secret: str) -> str:
 
 
 def _unknown_token_error() -> Unauthorized:
-    return Unauthorized("the token is not known here, or was revoked", fix="Make one with `moot tokens new NAME`.")
+    return Unauthorized("the token is unknown or was revoked", fix="Make one with `moot tokens new NAME`.")
 
 
 class Principals:
@@ -187,7 +187,7 @@ class Principals:
         if token is None or token.revoked_at:
             if too_many:
                 self._failures = max(0.0, self._failures - counted)
-                raise Busy("too many wrong tokens", fix=f"Wait {_FAILURE_SECONDS:.0f} seconds, then use a good token.")
+                raise Busy("too many wrong tokens", fix=f"Wait {_FAILURE_SECONDS:.0f} seconds, then use a valid token.")
             raise _unknown_token_error()
         self._failures = max(0.0, self._failures - counted)
         # The store may have answered before a revocation that we heard of first.

@@ -17,22 +17,20 @@ def _check_folders(value: str | list[str]) -> str:
 
 AGENT_KEYS = (
     Key("multiAgent", bool, "Let the agent `moot` orchestrate teammates instead of doing everything itself.", "false"),
-    Key("maxDelegationRounds", int, "How often it may delegate in one turn of yours.", "10", check_between(1, 1000)),
-    Key("maxDepth", int, "How deep teammates may spawn teammates.", "3", check_between(1, 10)),
-    Key(
-        "maxRunning", int, "How many teammates work at once; the others stand in line.", "16", check_between(1, 10_000)
-    ),
+    Key("maxDelegationRounds", int, "Maximum delegations in one user turn.", "10", check_between(1, 1000)),
+    Key("maxDepth", int, "Maximum depth of teammates spawned by teammates.", "3", check_between(1, 10)),
+    Key("maxRunning", int, "Maximum number of teammates at work; others are queued.", "16", check_between(1, 10_000)),
     Key(
         "agentsDir",
         str,
-        "The folder of your agents; empty is `agents` beside this file. From the next start on.",
+        "Folder of your agents; empty is `agents` beside this file. Needs a restart.",
         "",
         _check_folders,
     ),
     Key(
         "foreignDirs",
         tuple,
-        'Folders with agent files of other programs, such as `"~/.claude/agents"`. From the next start on.',
+        'Folders with agent files of other programs, such as `"~/.claude/agents"`. Needs a restart.',
         "[]",
         _check_folders,
     ),
@@ -40,15 +38,21 @@ AGENT_KEYS = (
 
 RUN_LEDGER_KEYS = (
     Key("enabled", bool, "Keep a journal of what blocked a teammate.", "false"),
-    Key("writeThrough", bool, "Write to it at once, whenever that changes. Both must be on.", "false"),
+    Key("writeThrough", bool, "Write to it at every change. Both must be on.", "false"),
 )
 
 AGENT_MEMORY_KEYS = (Key("enabled", bool, "Let teammates remember from one run to the next.", "false"),)
 
 TRACE_KEYS = (
-    Key("keep_days", float, "How long what a teammate did is kept once it has ended.", "30", check_above_zero),
-    Key("keep_failed_days", float, "The same where it failed.", "60", check_above_zero),
-    Key("most", int, "How many ended teammates are kept; the oldest go first.", "10000", check_between(1, 10_000_000)),
+    Key("keep_days", float, "How long the record of an ended teammate is kept.", "30", check_above_zero),
+    Key("keep_failed_days", float, "The same for one that failed.", "60", check_above_zero),
+    Key(
+        "most",
+        int,
+        "Maximum number of ended teammates kept; the oldest are removed first.",
+        "10000",
+        check_between(1, 10_000_000),
+    ),
 )
 
 SECTIONS = {

@@ -115,18 +115,18 @@ TOP_KEYS = (
     Key("default_model", str, "The model of agents that name none.", "smollm2"),
     Key("ask_seconds", float, "How long a question to you stays open.", "3600", check_above_zero),
     Key("tool_seconds", float, "How long one tool call may take.", "600", check_above_zero),
-    Key("max_content_bytes", int, "The longest message that is taken.", "1048576", check_between(1, 15 * 1024 * 1024)),
-    Key("queue_bound", int, "How many messages may wait in one conversation.", "32", check_between(1, 10_000)),
+    Key("max_content_bytes", int, "Maximum length of a message.", "1048576", check_between(1, 15 * 1024 * 1024)),
+    Key("queue_bound", int, "Maximum number of queued messages in one conversation.", "32", check_between(1, 10_000)),
 )
 
 MODEL_KEYS = (
-    Key("provider", str, "Which wire it speaks: " + ", ".join(PROVIDERS) + ".", "", check_one_of(*PROVIDERS)),
+    Key("provider", str, "Protocol of the provider: " + ", ".join(PROVIDERS) + ".", "", check_one_of(*PROVIDERS)),
     Key("base_url", str, "Where the server is. Empty is the provider's own address.", ""),
     Key("model", str, "The provider's name of the model; for `local`, a model that was pulled or a .gguf file.", ""),
     Key(
         "api_key", str, 'Where the key is: "env:VARIABLE" or "keyring:NAME". Never the key itself.', "", check_reference
     ),
-    Key("window", int, "Tokens the model can see; 0 is what is known of the model.", "0", check_at_least(0)),
+    Key("window", int, "Context window in tokens; 0 uses the known value.", "0", check_at_least(0)),
     Key("max_output_tokens", int, "Tokens of one reply; 0 is the provider's choice.", "0", check_at_least(0)),
     Key(
         "tools",
@@ -136,7 +136,7 @@ MODEL_KEYS = (
         check_one_of("", "native", "schema", "none"),
     ),
     Key("idle_seconds", float, "How long the server may be silent before the call fails.", "120", check_above_zero),
-    Key("retries", int, "How often a call that failed before its first word is repeated.", "3", check_between(0, 20)),
+    Key("retries", int, "How often a call that failed before any output is retried.", "3", check_between(0, 20)),
     Key("thinking_tokens", int, "Tokens the model may think before it answers; 0 is none.", "0", check_at_least(0)),
     Key("price_prompt", float, "US dollars for a million prompt tokens; 0 is the known price.", "0", check_at_least(0)),
     Key(
@@ -166,8 +166,8 @@ BUDGET_KEYS = (
 )
 
 COMPACTION_KEYS = (
-    Key("auto", bool, "Compact a history by itself when it fills the model's window.", "true"),
-    Key("threshold", float, "The part of the window that is full then.", "0.8", check_between(0.1, 0.95)),
+    Key("auto", bool, "Compact a history automatically when it fills the context window.", "true"),
+    Key("threshold", float, "Fraction of the window at which that happens.", "0.8", check_between(0.1, 0.95)),
 )
 
 LISTEN_KEYS = (

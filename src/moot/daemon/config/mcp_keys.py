@@ -15,21 +15,21 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MCP_KEYS = (
     Key("command", str, "The program that is the server; it speaks MCP on its stdin and stdout.", ""),
     Key("args", tuple, "Its arguments.", "[]"),
-    Key("cwd", str, "The folder it is started in, the only one it can write in; empty is one of its own.", ""),
+    Key("cwd", str, "Its working directory, the only folder it can write to; empty gives it one of its own.", ""),
     Key("sandbox", str, "`off` runs the program without the sandbox.", "on", check_one_of(*SANDBOX_CHOICES)),
-    Key("network", bool, "Let the program reach the network from the sandbox.", "false"),
-    Key("readable", tuple, "Folders the program may read besides the system's and its own.", "[]"),
+    Key("network", bool, "Allow the program network access from the sandbox.", "false"),
+    Key("readable", tuple, "Additional folders the program may read.", "[]"),
     Key("url", str, "The server's address instead of a program: streamable HTTP.", ""),
-    Key("enabled", bool, "Whether it is used.", "true"),
+    Key("enabled", bool, "Whether it is enabled.", "true"),
     Key(
         "safety",
         str,
-        "How much harm its tools can do: `safe`, `moderate` or `dangerous`.",
+        "Safety level of its tools: `safe`, `moderate` or `dangerous`.",
         "dangerous",
         check_one_of(*Safety),
     ),
-    Key("egress", bool, "Whether what it is told may leave this machine.", "true"),
-    Key("connect_seconds", float, "How long it may take to answer at first.", "30", check_above_zero),
+    Key("egress", bool, "Whether data sent to it may leave this machine.", "true"),
+    Key("connect_seconds", float, "How long it may take to start.", "30", check_above_zero),
     Key("call_seconds", float, "How long one call may take.", "60", check_above_zero),
 )
 

@@ -44,7 +44,7 @@ def check_model(model: ModelConfig, *, given: frozenset[str]) -> Problems:
 def _find_errors(model: ModelConfig, given: frozenset[str]) -> Iterator[tuple[str, str]]:
     if not model.provider:
         if "provider" not in given:
-            yield "", f'[models.{model.name}] has no `provider`; add provider = "openai", for one'
+            yield "", f'[models.{model.name}] has no `provider`; add provider = "openai", for example'
         return
     if model.provider in ("openai", "anthropic") and not model.model and "model" not in given:
         yield "", f"[models.{model.name}] has no `model`; add the provider's name of the model"
@@ -72,9 +72,9 @@ def _find_url_problem(url: str) -> str:
 
 def _find_warnings(model: ModelConfig) -> Iterator[tuple[str, str]]:
     if model.provider == "scripted" and model.script and not os.path.isfile(model.script):
-        yield "script", f"the script {model.script} is not there"
+        yield "script", f"the script {model.script} does not exist"
     if model.provider == "local" and model.model.endswith(".gguf") and not os.path.isfile(model.model):
-        yield "model", f"the file {model.model} is not there"
+        yield "model", f"the file {model.model} does not exist"
     if model.base_url and model.provider not in ("openai", "anthropic"):
         yield "base_url", f"`base_url` has no use with the provider {model.provider}"
     if model.api_key and model.base_url and _is_unencrypted(model.base_url):

@@ -14,7 +14,7 @@ from moot.domain.config import MODES, POLICIES, SEARCH_PROVIDERS
 from moot.tools.web.addresses import find_invalid_entry
 
 INTERCEPTOR_KEYS = (
-    Key("enabled", bool, "Ask you before a tool does something that could do harm.", "true"),
+    Key("enabled", bool, "Ask before a tool does something potentially harmful.", "true"),
     Key(
         "policy",
         str,
@@ -23,34 +23,32 @@ INTERCEPTOR_KEYS = (
         check_one_of(*POLICIES),
     ),
     Key("exempt_tools", tuple, "Tools that do not ask, as names or patterns such as `fs_*`.", "[]"),
-    Key("blocked_tools", tuple, "Tools that are never run, whoever asks.", "[]"),
+    Key("blocked_tools", tuple, "Tools that are never executed.", "[]"),
     Key("sensitive_tools", tuple, "Tools that always ask.", "[]"),
     Key("approval_seconds", float, "How long an approval stays open.", "86400", check_above_zero),
-    Key("unattended", bool, "Nobody is there to ask: refuse what would be asked; the run ends as `denied`.", "false"),
-    Key("redact_personal", bool, "Tell models placeholders instead of personal data.", "false"),
+    Key("unattended", bool, "Unattended: deny what would need approval; the run ends as `denied`.", "false"),
+    Key("redact_personal", bool, "Send models placeholders instead of personal data.", "false"),
 )
 
 SANDBOX_KEYS = (
     Key(
         "mode",
         str,
-        "`auto` uses what the system has and refuses without; `none` runs commands bare.",
+        "`auto` requires a sandbox; `none` runs commands without one.",
         "auto",
         check_one_of(*MODES),
     ),
-    Key("network", bool, "Let commands reach the network.", "false"),
-    Key("readable", tuple, "Folders commands may read besides the system's and the working directory.", "[]"),
-    Key("timeout_seconds", float, "How long a command may take when it does not say.", "30", check_above_zero),
-    Key("longest_seconds", float, "How long a command may ask to take.", "600", check_above_zero),
-    Key("background_seconds", float, "How long a command in the background may run.", "3600", check_above_zero),
-    Key("background_jobs", int, "Commands in the background of one conversation.", "8", check_between(0, 64)),
-    Key("output_bytes", int, "What is kept of a command's output.", "1048576", check_at_least(1024)),
-    Key(
-        "flood_bytes", int, "Output that ends a command which will not stop writing.", "67108864", check_at_least(1024)
-    ),
-    Key("processes", int, "Processes of one command.", "256", check_between(1, 65536)),
-    Key("memory_bytes", int, "Memory of one process.", "4294967296", check_at_least(16_777_216)),
-    Key("temporary_bytes", int, "Room in a command's own /tmp.", "536870912", check_at_least(1_048_576)),
+    Key("network", bool, "Allow commands network access.", "false"),
+    Key("readable", tuple, "Additional folders commands may read.", "[]"),
+    Key("timeout_seconds", float, "Default timeout of a command.", "30", check_above_zero),
+    Key("longest_seconds", float, "Maximum timeout a command may request.", "600", check_above_zero),
+    Key("background_seconds", float, "Timeout of a background command.", "3600", check_above_zero),
+    Key("background_jobs", int, "Maximum background commands of one conversation.", "8", check_between(0, 64)),
+    Key("output_bytes", int, "Output of a command that is kept.", "1048576", check_at_least(1024)),
+    Key("flood_bytes", int, "Output at which a command is ended.", "67108864", check_at_least(1024)),
+    Key("processes", int, "Maximum processes of one command.", "256", check_between(1, 65536)),
+    Key("memory_bytes", int, "Maximum memory of one process.", "4294967296", check_at_least(16_777_216)),
+    Key("temporary_bytes", int, "Size of a command's /tmp.", "536870912", check_at_least(1_048_576)),
 )
 
 FILES_KEYS = (
@@ -69,7 +67,7 @@ SKILLS_KEYS = (
 )
 
 WEB_KEYS = (
-    Key("provider", str, "Who answers web_search; empty is nobody.", "", check_one_of("", *SEARCH_PROVIDERS)),
+    Key("provider", str, "Provider of web_search; empty disables it.", "", check_one_of("", *SEARCH_PROVIDERS)),
     Key("base_url", str, "The search provider's address where it is not its own.", ""),
     Key("api_key", str, 'Where its key is: "env:VARIABLE" or "keyring:NAME".', "", check_reference),
     Key("ports", Numbers, "Ports that may be reached on the public internet.", "[80, 443, 8080, 8443]", check_ports),
@@ -91,14 +89,12 @@ VAULT_KEYS = (
 
 MEMORY_KEYS = (
     Key("max_entries", int, "Memories of one agent with one sender.", "1000", check_between(1, 1_000_000)),
-    Key("observe_every", int, "New messages after which a conversation is noted; 0 is never.", "0", check_at_least(0)),
+    Key("observe_every", int, "New messages after which an observation is made; 0 is never.", "0", check_at_least(0)),
     Key("reflect_every", int, "Observations after which they are condensed.", "5", check_between(1, 1000)),
 )
 
 OUTPUTS_KEYS = (
-    Key(
-        "budget_characters", int, "A longer tool result is kept aside and shown in part.", "16000", check_at_least(500)
-    ),
+    Key("budget_characters", int, "Longer tool results are stored and shown in part.", "16000", check_at_least(500)),
     Key("keep_seconds", float, "How long it is kept.", "86400", check_above_zero),
     Key("max_kept", int, "Kept results of one conversation.", "200", check_between(1, 100_000)),
     Key("max_characters", int, "The longest result that is kept.", "16000000", check_at_least(1000)),

@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
 
     def _expect_greeting(self) -> None:
         if self._exchange.principal is None:
-            self.refuse(Unauthorized("no hello came in time", fix=TOKEN_FIX))
+            self.refuse(Unauthorized("no hello arrived in time", fix=TOKEN_FIX))
 
     def eof_received(self) -> bool:
         if self._decoder.pending and not self._deaf and self._greeting is None:

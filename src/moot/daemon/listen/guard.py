@@ -129,7 +129,7 @@ def middleware(guard: Guard) -> Middleware:
             return web.Response(status=499)
         except Exception:
             logger.exception("%s %s failed", request.method, request.path)
-            failure = MootError("the daemon failed at this request", fix="See its log; `moot doctor` may know more.")
+            failure = MootError("the daemon failed at this request", fix="See its log, or run `moot doctor`.")
             return error_response(request, failure)
 
     return guarded
@@ -176,10 +176,10 @@ def openai_error(error: MootError) -> dict[str, object]:
 def _translate_error(request: web.Request, error: web.HTTPException) -> MootError:
     match error.status:
         case 404:
-            return NotFound(f"there is nothing at {request.path}", fix="GET /openapi.json lists what there is.")
+            return NotFound(f"no route {request.path}", fix="GET /openapi.json lists the routes.")
         case 405:
-            return WrongMethod(f"{request.method} has no meaning at {request.path}", fix="See GET /openapi.json.")
+            return WrongMethod(f"{request.method} is not supported at {request.path}", fix="See GET /openapi.json.")
         case 413:
-            return TooLarge(f"the body is more than the {MAX_FRAME} bytes we take", fix="Send less.")
+            return TooLarge(f"the body exceeds {MAX_FRAME} bytes", fix="Send less.")
         case _:
-            return BadRequest(error.reason or "the request cannot be understood")
+            return BadRequest(error.reason or "the request is malformed")

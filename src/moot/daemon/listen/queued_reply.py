@@ -75,7 +75,7 @@ class QueuedReply:
         if self._unsent > self._max_unsent:
             self._queue.put_nowait(
                 ReaderTooSlow(
-                    "this stream was ended because it was not read fast enough", fix="The run goes on; ask again."
+                    "this stream was ended because it was not read fast enough", fix="The run continues; ask again."
                 )
             )
             self.close()

@@ -192,7 +192,7 @@ async def _read_all(websocket: web.WebSocketResponse, socket: Socket, exchange: 
         try:
             message = await websocket.receive(timeout=patience)
         except TimeoutError:
-            error = Unauthorized("no hello came in time", fix=TOKEN_FIX)
+            error = Unauthorized("no hello arrived in time", fix=TOKEN_FIX)
             socket.put(pb.ServerMessage(error=error_message(error)))
             return
         if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):

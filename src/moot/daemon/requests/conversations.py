@@ -139,7 +139,9 @@ def _decode_cursor(cursor: str) -> Place:
     except (ValueError, OverflowError):
         place = math.nan, 0
     if math.isnan(place[0]) or not 0 <= place[1] < 2**63:
-        raise BadRequest("the cursor is none of this list's", fix="Send `next_cursor` of the answer before, or none.")
+        raise BadRequest(
+            "the cursor does not belong to this list", fix="Send `next_cursor` of the answer before, or none."
+        )
     return place
 
 

@@ -198,18 +198,20 @@ class DaemonRequests:
             for problem in await self._store.check()
         ]
         if not findings:
-            findings.append(pb.Finding(level="ok", check="store", message="The store is whole."))
+            findings.append(pb.Finding(level="ok", check="store", message="The store is intact."))
         report = await asyncio.to_thread(self._sandbox)
         level = "ok" if report.confined else ("warning" if report.usable else "error")
         findings.append(pb.Finding(level=level, check="sandbox", message=report.sentence(), fix=report.fix))
         findings.extend(
             pb.Finding(
-                level="error", check="config", message=clean(str(flaw)), fix="Mend the file, then `moot reload`."
+                level="error", check="config", message=clean(str(flaw)), fix="Correct the file, then run `moot reload`."
             )
             for flaw in (*self._config.flaws, *self._registry.flaws)
         )
         findings.extend(
-            pb.Finding(level="error", check="tools", message=clean(str(flaw)), fix="Mend the file, then `moot reload`.")
+            pb.Finding(
+                level="error", check="tools", message=clean(str(flaw)), fix="Correct the file, then run `moot reload`."
+            )
             for flaw in self._tool_flaws()
         )
         if later := list_needing_restart(self._config.first, self._config.current):
@@ -222,9 +224,9 @@ class DaemonRequests:
         if flaw is not None:
             # Where the owner keeps files is for the owner.
             why = clean(str(flaw)) if principal.is_owner else "its file is broken"
-            fix = "Mend the file; `moot agent validate` says where."
+            fix = "Correct the file; `moot agent validate` shows where."
             return ConfigError(f"the agent {name!r} cannot be used: {why}", fix=fix)
-        return NotFound(f"there is no agent {name!r}", fix="See which there are: `moot agents`.")
+        return NotFound(f"there is no agent {name!r}", fix="`moot agents` lists them.")
 
     def _tool_support(self, model: str) -> str:
         try:

@@ -191,7 +191,7 @@ class LiveReply:
         self.fail(
             ReaderTooSlow(
                 "this stream was ended because its events were not read fast enough",
-                fix="The run goes on: attach to it again, and read while it speaks.",
+                fix="The run continues: attach to it again, and read faster.",
             )
         )
         self.close()
@@ -207,7 +207,7 @@ async def answer_failures(what: str, reply: Reply) -> AsyncIterator[None]:
         reply.send(pb.ServerMessage(error=error_message(error)))
     except Exception:
         logger.exception("%s failed", what)
-        failure = MootError("the daemon failed at this request", fix="See its log; `moot doctor` may know more.")
+        failure = MootError("the daemon failed at this request", fix="See its log, or run `moot doctor`.")
         reply.send(pb.ServerMessage(error=error_message(failure)))
 
 
@@ -306,7 +306,7 @@ class Exchange:
     async def _welcome(self, hello: pb.Hello, reply: LiveReply) -> None:
         if hello.version > PROTOCOL_VERSION:
             raise BadRequest(
-                f"protocol version {hello.version} is not spoken here; {PROTOCOL_VERSION} is",
+                f"protocol version {hello.version} is not supported; the daemon uses {PROTOCOL_VERSION}",
                 fix="Use a client of this daemon's version, or update the daemon.",
             )
         if hello.token:

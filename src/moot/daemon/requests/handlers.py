@@ -98,7 +98,7 @@ class Handlers:
     async def handle(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         handler = self.table.get(message.WhichOneof("message") or "")
         if handler is None:
-            raise BadRequest("this message says nothing the daemon knows", fix="See docs/protocol.md.")
+            raise BadRequest("unknown request", fix="See docs/protocol.md.")
         await handler(message, principal, reply)
 
 

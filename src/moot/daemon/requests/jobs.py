@@ -26,7 +26,7 @@ class JobRequests:
         found = [(key, job) for key, job in self._visible_jobs(principal) if wanted and job.id.startswith(wanted)]
         exact = [(key, job) for key, job in found if job.id == wanted]
         if not found:
-            raise NotFound(f"no command {wanted[:64]!r} runs in the background", fix="`moot ps` lists those that do.")
+            raise NotFound(f"there is no background command {wanted[:64]!r}", fix="`moot ps` lists them.")
         if len(found) > 1 and not exact:
             ids = ", ".join(job.id for _, job in found)
             raise BadRequest(f"{wanted[:64]!r} could be any of {ids}", fix="Give more of the id.")

@@ -111,7 +111,7 @@ class RecordRequests:
         number = message.get_archive.number
         found = [archive for archive in await self._store.archives(key) if archive.number == number]
         if not found:
-            raise NotFound(f"there is no archive {number}", fix="See which there are with `moot archives`.")
+            raise NotFound(f"there is no archive {number}", fix="`moot archives` lists them.")
         whole = await self._store.entries(key, first=found[0].first_seq, last=found[0].last_seq)
         entries, next_seq = take_page(whole, message.get_archive.first_seq)
         runs = await self._store.runs(key, first_seq=found[0].first_seq)
@@ -123,9 +123,9 @@ class RecordRequests:
         asked = message.recall
         key = await self._require_known(_conversation_key(asked, principal))
         if not asked.query.strip():
-            raise BadRequest("the query is empty", fix="Say what to look for.")
+            raise BadRequest("the query is empty", fix="Give some words to search for.")
         if len(asked.query) > _LONGEST_QUERY:
-            raise BadRequest(f"the query is longer than {_LONGEST_QUERY} characters", fix="Look for a few words.")
+            raise BadRequest(f"the query is longer than {_LONGEST_QUERY} characters", fix="Use fewer words.")
         limit = min(asked.limit or _RECALLED, 50)
         found = await self._store.recall(key, asked.query, limit=limit, now=self._clock.now())
         archives = [_archive_info(each.archive, self._render_messages(_passages(each))) for each in found]
@@ -156,7 +156,7 @@ class RecordRequests:
         # A file may name no sender, and then it is the caller's own; one it names must be the caller's too.
         key = ConversationKey(self._doors.agent(agent).name, principal.sender(sender))
         if self._runs.busy(key):
-            raise Conflict(f"a run is going on in the conversation with {key.agent}", fix="Wait for it, or kill it.")
+            raise Conflict(f"a run is active in the conversation with {key.agent}", fix="Wait for it, or kill it.")
         conversation = replace(imported.conversation, key=key)
         # Whoever wrote the file is a stranger: it may leave out whose words it holds.
         unmarked = frozenset[str]() if asked.trust else frozenset({_IMPORTED})
@@ -183,7 +183,7 @@ class RecordRequests:
         key = await self._require_known(_conversation_key(message.delete, principal))
         confirmed = message.delete.confirm
         if confirmed and self._runs.busy(key):
-            raise Conflict(f"a run is going on in the conversation with {key.agent}", fix="Wait for it, or kill it.")
+            raise Conflict(f"a run is active in the conversation with {key.agent}", fix="Wait for it, or kill it.")
         at_work = [run.id for run in await self._beside.mates.not_ended() if run.root == key] if confirmed else []
         if at_work:
             fix = f"Wait for them, or stop them: moot stop {' '.join(at_work)}"
@@ -206,7 +206,7 @@ class RecordRequests:
         reply.send(pb.ServerMessage(deleted=pb.Deleted(**asdict(doomed), jobs=jobs, files=files, deleted=confirmed)))
 
     async def trust(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("take what strangers said as trusted")
+        principal.demand_owner("trust a conversation")
         key = _conversation_key(message.trust, principal)
         # As of now, before anything is waited for: what a run in flight reads from here on was not seen by the owner.
         history = self._runs.histories.peek(key)
@@ -278,9 +278,7 @@ def _read_import_file(path: str) -> str:
 
 
 def _no_conversation_error(key: ConversationKey) -> NotFound:
-    return NotFound(
-        f"{key.agent} has no conversation with {key.sender}", fix="See which there are with `moot conversations`."
-    )
+    return NotFound(f"{key.agent} has no conversation with {key.sender}", fix="`moot conversations` lists them.")
 
 
 def _archive_info(archive: Archive, messages: Sequence[pb.HistoryMessage] = ()) -> pb.ArchiveInfo:

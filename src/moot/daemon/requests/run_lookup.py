@@ -24,7 +24,7 @@ MOST_ENDED = 500
 # A shorter beginning of an id could soon mean another run.
 _SHORTEST = 6
 _MOST_ALIKE = 64
-_FIX = "See which there are with `moot ps -a`."
+_FIX = "`moot ps -a` lists them."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class RunLookup:
     async def known(self, run_id: str, picture: Mapping[str, pb.RunInfo]) -> pb.RunInfo:
         info = picture.get(run_id) or await self.stored(run_id)
         if info is None:
-            raise NotFound(f"there is no run {run_id!r} any more", fix=_FIX)
+            raise NotFound(f"run {run_id!r} no longer exists", fix=_FIX)
         return info
 
     async def stored(self, run_id: str) -> pb.RunInfo | None:

@@ -207,9 +207,7 @@ class RunRequests:
 
     async def _stop_turn(self, info: pb.RunInfo) -> None:
         if info.position:
-            raise Conflict(
-                f"run {info.run_id} has not begun, it waits in its conversation", fix="Stop the run before it first."
-            )
+            raise Conflict(f"run {info.run_id} is still queued", fix="Stop the run before it first.")
         over = asyncio.Event()
 
         def is_its_end(event: Event) -> bool:
@@ -267,7 +265,7 @@ class RunRequests:
         stream = RunStream(EventSource(key=_key(info), root=_key(info), speaker=info.agent, run_id=info.run_id))
         run = await self._d.teammates.find(info.run_id)
         if run.end is None:
-            raise Conflict(f"run {info.run_id} is not there at the moment", fix="Try again in a moment.")
+            raise Conflict(f"run {info.run_id} is not available at the moment", fix="Try again in a moment.")
         # It ended before it began: there is an end to tell and nothing else.
         stream.publish(RunStarted(run.agent, 0))
         stream.publish(RunEnded(run.agent, run.end))

@@ -47,7 +47,7 @@ class TalkRequests:
         key = self._key(message.attach, principal)
         stream = self._runs.stream_of(key)
         if stream is None:
-            raise NotFound(f"nothing runs in the conversation with {key.agent}", fix="Read it with `moot history`.")
+            raise NotFound(f"the conversation with {key.agent} has no active run", fix="Read it with `moot history`.")
         await self.follow(stream, reply)
 
     async def kill(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

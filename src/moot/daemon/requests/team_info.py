@@ -53,7 +53,7 @@ class TeamInfoRequests:
         return Partition(self._registry.active(), self._tools())
 
     async def get_agent_status(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("see how agents work here")
+        principal.demand_owner("see the agent status")
         config = self._config.current
         partition = self.partition()
         sources = Counter(str(agent.source) for agent in self._registry.all())

@@ -64,7 +64,7 @@ def _load_key(path: Path, place: str) -> bytes:
     except OSError as error:
         raise Unavailable(
             f"{path}, which says where the master key is, cannot be read: {error.strerror}",
-            fix="Put the real file there, yours and readable.",
+            fix="Restore the file and make it readable.",
         ) from error
     return _read_keyring(text, path) if kind == "keyring" else _decode_key(text, f"{path}")
 
@@ -79,7 +79,7 @@ def _read_file(path: Path) -> tuple[str, str]:
     kind, _, text = rest.partition(" ")
     if form != _FORM or kind not in ("key", "keyring") or not text:
         raise ConfigError(
-            f"{path} does not hold a master key", fix="Bring it back from a copy; without it no secret can be opened."
+            f"{path} does not hold a master key", fix="Restore it from a backup; without it no secret can be opened."
         )
     return kind, text
 
@@ -94,7 +94,7 @@ def _make_key(path: Path, place: str) -> bytes:
             line = f"{_FORM} keyring {entry}"
         elif place == "keyring":
             raise Unavailable(
-                "there is no keyring that works for the master key",
+                "no usable keyring for the master key",
                 fix="Install one (pip install 'moot[keyring]'), or set key = \"file\" under [vault].",
             )
     try:
@@ -102,7 +102,7 @@ def _make_key(path: Path, place: str) -> bytes:
             return key
     except OSError as error:
         raise Unavailable(
-            f"{path} cannot be written: {error.strerror}", fix="Free some space, or make the folder yours."
+            f"{path} cannot be written: {error.strerror}", fix="Free some space, or make the folder writable."
         ) from error
     # Another process was faster; its key is the one.
     _drop_from_keyring(entry)
@@ -145,7 +145,7 @@ def _decode_key(text: str, place: str) -> bytes:
     if len(key) != KEY_BYTES:
         raise ConfigError(
             f"the master key in {place} is damaged",
-            fix="Bring it back from a copy; without it no secret can be opened.",
+            fix="Restore it from a backup; without it no secret can be opened.",
         )
     return key
 
@@ -196,7 +196,7 @@ def _read_keyring(entry: str, path: Path) -> bytes:
     if not text:
         raise Unavailable(
             f"the keyring has no entry {entry!r}, which {path} names as the master key",
-            fix="Log in as the user who made the secrets, or bring the entry back.",
+            fix="Log in as the user who stored the secrets, or restore the entry.",
         )
     return _decode_key(text, f"the keyring's {entry!r}")
 

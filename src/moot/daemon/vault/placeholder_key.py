@@ -24,5 +24,5 @@ def load_placeholder_key(path: Path) -> bytes:
             file.write(key)
         draft.replace(path)
     except OSError as error:
-        logger.warning("placeholders will be others after a restart: %s cannot be written: %s", path, error.strerror)
+        logger.warning("placeholders will change after a restart: %s cannot be written: %s", path, error.strerror)
     return key

@@ -128,7 +128,7 @@ class Vault:
             kept = await self._shelf.sealed()
             if kept and not self._master.exists:
                 raise Unavailable(
-                    "the master key of the vault is gone", fix="Bring vault.key back from a copy of the data folder."
+                    "the master key of the vault is missing", fix="Restore vault.key from a backup of the data folder."
                 )
             if kept:
                 seal = await self._seal()
@@ -193,7 +193,7 @@ class Vault:
         now = self._clock.monotonic()
         if held is None or held.key != context.key or now >= held.usable_until:
             raise NotFound(
-                f"nothing decrypted is known as {reference.name!r} here any more",
+                f"the decrypted value {reference.name!r} has expired or is unknown here",
                 fix="Call crypto_decrypt again and use the reference it gives.",
             )
         return held.value
@@ -201,7 +201,7 @@ class Vault:
     def _secret_value(self, name: str) -> str:
         value = self._values.get(name)
         if value is None:
-            raise NotFound(f"there is no secret {name!r}", fix="secrets_list shows which there are.")
+            raise NotFound(f"there is no secret {name!r}", fix="secrets_list lists them.")
         return value
 
     # ---- decrypted values ------------------------------------------------------------------------
@@ -260,7 +260,7 @@ class Keychain:
         except ValueError:
             raise BadRequest(
                 f"the ciphertext cannot be opened with the key {key_id!r}",
-                fix="Name the key it was encrypted with, and give it whole.",
+                fix="Name the key it was encrypted with, and give the complete ciphertext.",
             ) from None
         use = SecretUse(
             name=key_id, action="decrypt", holder=Holder.of(context, "crypto_decrypt"), at=self._clock.now()
@@ -285,7 +285,7 @@ class Keychain:
             if kept is None and make and key_id == {ENCRYPTION: DEFAULT_KEY, SIGNING: SIGNING_KEY}[kind]:
                 kept = await self._make(key_id, kind, seal)
         if kept is None or kept.info.type != kind:
-            raise NotFound(f"there is no {kind} key {key_id!r}", fix="crypto_keys shows which there are.")
+            raise NotFound(f"there is no {kind} key {key_id!r}", fix="crypto_keys lists them.")
         await self._shelf.touch(key_id, now=self._clock.now())
         try:
             return key_id, seal.open(kept.sealed, place=_key_place(key_id, kind))
@@ -345,7 +345,7 @@ def _open_secrets(seal: Seal, kept: Sequence[SealedSecret]) -> dict[str, str]:
 def _wrong_key_error(what: str) -> Unavailable:
     return Unavailable(
         f"{what} cannot be opened: it was changed, or sealed with another master key",
-        fix="Bring the vault.key back that belongs to this store, or remove the secret and set it again.",
+        fix="Restore the vault.key that belongs to this store, or remove the secret and set it again.",
     )
 
 

@@ -65,7 +65,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "up": CommandEntry(RUN, "moot.cli.commands.daemon:up", "Start the daemon in the background."),
     "down": CommandEntry(RUN, "moot.cli.commands.daemon:down", "Stop the daemon."),
     "status": CommandEntry(RUN, "moot.cli.commands.daemon:status", "Show what the daemon is doing."),
-    "events": CommandEntry(RUN, "moot.cli.commands.daemon:events", "Show events as they happen."),
+    "events": CommandEntry(RUN, "moot.cli.commands.events:events", "Show events as they happen."),
     "reload": CommandEntry(RUN, "moot.cli.commands.daemon:reload", "Reload the configuration and the agents."),
     "demo": CommandEntry(SET_UP, "moot.cli.demo.command:demo", "Run a short tour; needs no key."),
     "init": CommandEntry(SET_UP, "moot.cli.setup.init:init", "Set up a model provider."),

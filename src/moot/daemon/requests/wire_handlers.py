@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from moot.daemon.requests.asks import AskRequests
-from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.daemon_info import DaemonRequests
 from moot.daemon.requests.exchange import Serving
 from moot.daemon.requests.handlers import Handlers
@@ -38,9 +37,7 @@ def build_serving(daemon: "Daemon") -> Serving:
     records = _build_records(daemon, doors)
     handlers = Handlers(
         talk=talk,
-        conversations=ConversationRequests(
-            store=daemon.store, runs=daemon.runs, asks=daemon.asks, clock=daemon.clock, mates=daemon.team.shelf
-        ),
+        conversations=ConversationRequests(store=daemon.store, runs=daemon.runs, asks=daemon.asks, clock=daemon.clock),
         records=records,
         daemon_info=_build_daemon_info(daemon),
         asks=AskRequests(asks=daemon.asks, gate=hands.gate, at_work=daemon.team.teammates.at_work),
@@ -76,7 +73,6 @@ def _build_records(daemon: "Daemon", doors: Doors) -> RecordRequests:
         jobs=daemon.hands.jobs,
         reload_asks=daemon.asks.reload,
         redact=daemon.redactor.secrets,
-        mates=daemon.team.shelf,
         workspaces=daemon.workspaces,
         line=daemon.hands.gate.line,
     )

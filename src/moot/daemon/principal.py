@@ -169,7 +169,7 @@ class Principals:
 
         return unwatch
 
-    def revoked(self, name: str) -> None:
+    def forget_revoked(self, name: str) -> None:
         """Forget a token that was revoked in the store, and close what it has open."""
         self._revocations += 1
         self._last_revoked[name] = self._revocations

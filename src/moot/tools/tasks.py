@@ -132,7 +132,7 @@ class TaskList:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         status = str(arguments.get("status") or "")
-        found = await self._tasks.listed(
+        found = await self._tasks.list_all(
             self._owner(context),
             status=status_of(status) if status else None,
             parent_id=str(arguments.get("parent_id") or ""),

@@ -151,7 +151,7 @@ class DaemonRequests:
     async def revoke_token(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("revoke a token")
         await self._store.revoke_token(message.revoke_token.name, now=self._clock.now())
-        self._principals.revoked(message.revoke_token.name)
+        self._principals.forget_revoked(message.revoke_token.name)
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def get_stats(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

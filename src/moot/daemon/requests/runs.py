@@ -107,7 +107,7 @@ class RunRequests:
         infos = {run_id: info for run_id, info in (await self._album.picture()).items() if can_see(principal, info)}
         most, more = min(asked.limit or _ENDED, MOST_ENDED), False
         if asked.all:
-            ended = await self._album.ended(principal, most + 1)
+            ended = await self._album.list_ended(principal, most + 1)
             more = len(ended) > most
             infos = {**dict(islice(ended.items(), most)), **infos}
         await self._album.add_origins(infos)
@@ -134,8 +134,8 @@ class RunRequests:
         info = await self._album.info(message.attach_run.run_id, principal)
         stream = self._stream(info.run_id)
         if stream is None and not info.outcome:
-            stream = await self._begun(info, reply)
-        await self._d.talk.follow(stream or await self._repeated(info), reply)
+            stream = await self._wait_for_stream(info, reply)
+        await self._d.talk.follow(stream or await self._repeat_stream(info), reply)
 
     # ---- to wait and to stop ------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class RunRequests:
             while True:
                 news.clear()
                 picture = await self._album.picture()
-                infos = [await self._album.known(run_id, picture) for run_id in run_ids]
+                infos = [await self._album.find_known(run_id, picture) for run_id in run_ids]
                 left = deadline - self._d.clock.monotonic()
                 over = _is_over(infos, any_of_them=asked.any) or (asked.until_asked and _asks(infos, asked.any))
                 if over or left <= 0 or reply.closed.is_set():
@@ -194,7 +194,7 @@ class RunRequests:
         for run_id in stopped:
             self._d.stop(_key(picture[run_id]))
         now = await self._album.picture()
-        infos = [await self._album.known(run_id, now) for run_id in stopped]
+        infos = [await self._album.find_known(run_id, now) for run_id in stopped]
         told = [shorten_info(info, _LISTED_TEXT) for info in in_order(infos)]
         reply.send(pb.ServerMessage(run_list=pb.RunList(runs=told)))
 
@@ -231,7 +231,7 @@ class RunRequests:
         ticket = self._d.runs.ticket(run_id)
         return ticket.stream if ticket is not None else None
 
-    async def _begun(self, info: pb.RunInfo, reply: Reply) -> RunStream | None:
+    async def _wait_for_stream(self, info: pb.RunInfo, reply: Reply) -> RunStream | None:
         """The stream of a run in line, once it has begun; none when it is stopped before."""
         line = [run.id for run in self._d.teammates.live() if self._stream(run.id) is None]
         begun = asyncio.Event()
@@ -256,7 +256,7 @@ class RunRequests:
         finally:
             leave()
 
-    async def _repeated(self, info: pb.RunInfo) -> RunStream:
+    async def _repeat_stream(self, info: pb.RunInfo) -> RunStream:
         """The stream of a run that has ended."""
         run = await self._d.store.run(info.run_id)
         if run is None or run.end is None:

@@ -32,7 +32,7 @@ class SecretRequests:
                 uses=info.uses,
                 used_at=info.used_at,
             )
-            for info in await self._vault.listed()
+            for info in await self._vault.list_all()
         ]
         reply.send(pb.ServerMessage(secret_list=pb.SecretList(secrets=secrets, key=self._master.place)))
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from moot.daemon.requests.asks import AskRequests
+from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.daemon_info import DaemonRequests
 from moot.daemon.requests.exchange import Serving
 from moot.daemon.requests.handlers import Handlers

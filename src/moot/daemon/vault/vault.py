@@ -106,7 +106,7 @@ class Vault:
 
     async def start(self) -> None:
         """Open what there is, so that it is redacted from the first line on. A vault that cannot be opened waits."""
-        if not await self._shelf.listed():
+        if not await self._shelf.list_all():
             return
         try:
             await self._open()
@@ -152,8 +152,8 @@ class Vault:
         self._values[name] = value
         return replaced
 
-    async def listed(self) -> list[SecretInfo]:
-        return await self._shelf.listed()
+    async def list_all(self) -> list[SecretInfo]:
+        return await self._shelf.list_all()
 
     async def reference(self, name: str, holder: Holder) -> str:
         await self._open()
@@ -275,8 +275,8 @@ class Keychain:
         _, key = await self._key(key_id or SIGNING_KEY, SIGNING)
         return base64.b64encode(Ed25519PrivateKey.from_private_bytes(key).sign(raw)).decode()
 
-    async def listed(self) -> list[KeyInfo]:
-        return await self._shelf.listed()
+    async def list_all(self) -> list[KeyInfo]:
+        return await self._shelf.list_all()
 
     async def _key(self, key_id: str, kind: str, *, make: bool = True) -> tuple[str, bytes]:
         seal = await self._vault.seal()

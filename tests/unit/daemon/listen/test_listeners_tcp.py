@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-from listener_fakes import House, Peer, peer
 
 from moot.daemon.listen import tcp
 from moot.daemon.listen.address import TCP_PORT, bind, get_bound_address, parse_listen
 from moot.domain.errors import ConfigError
 from moot.wire import moot_pb2 as pb
+from tests.unit.daemon.listen.listener_fakes import House, Peer, peer
 
 PING = pb.ClientMessage(request_id=9, ping=pb.Ping())
 KILL = pb.ClientMessage(request_id=3, kill=pb.KillMsg(agent="crab"))
@@ -160,7 +160,7 @@ def test_a_revoked_token_loses_its_open_connections() -> None:
         async with opened(house) as address, peer(address=address) as client:
             await client.ask(hello(house.bot.secret))
             house.store.by_digest.clear()
-            house.principals.revoked("bot")
+            house.principals.forget_revoked("bot")
             assert (await client.receive()).error.code == 401
             assert await client.ended()
             async with peer(address=address) as again:

@@ -55,8 +55,13 @@ TRACE_KEYS = (
     ),
 )
 
+BACKGROUND_KEYS = (
+    Key("enabled", bool, "Let agents spawn teammates; unset follows `multiAgent`. `false` turns the runtime off.", ""),
+)
+
 SECTIONS = {
     "agent": AGENT_KEYS,
+    "background": BACKGROUND_KEYS,
     "runLedger": RUN_LEDGER_KEYS,
     "agentMemory": AGENT_MEMORY_KEYS,
     "traces": TRACE_KEYS,

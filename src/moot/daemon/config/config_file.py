@@ -29,6 +29,7 @@ from moot.daemon.config.tool_keys import SECTIONS as HANDS_SECTIONS
 from moot.domain.agent import Flaw
 from moot.domain.config import (
     AgentMemoryConfig,
+    BackgroundConfig,
     CompactionConfig,
     Config,
     FilesConfig,
@@ -208,6 +209,7 @@ class ConfigReader:
             listen=ListenConfig(**self._read_plain(document, "listen", LISTEN_KEYS)),
             hands=self._read_tools(document),
             agent=read_agent_config(team["agent"], folder=self._path.parent),
+            background=BackgroundConfig(**rename_fields(team["background"])),
             run_ledger=RunLedgerConfig(**rename_fields(team["runLedger"])),
             agent_memory=AgentMemoryConfig(**rename_fields(team["agentMemory"])),
             traces=TraceConfig(**team["traces"]),

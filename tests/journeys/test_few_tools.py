@@ -60,7 +60,7 @@ async def test_a_tool_of_ones_own_reaches_a_model_with_a_small_window(home: Home
 
 
 async def test_what_an_agents_file_names_reaches_its_model_first(home: Home, provider: Provider) -> None:
-    changed(home, "window = 8192", "window = 1024")
+    changed(home, "window = 8192", "window = 4096")
     path = home.write_agent("ada")
     path.write_text(path.read_text().replace("name: ada", "name: ada\nprefixes: [import_skill, crypto_hash]"))
     with daemon_thread(with_own_tool(home)) as daemon:
@@ -158,3 +158,83 @@ def test_where_a_model_can_use_tools_nothing_is_said(home: Home, provider: Provi
 
     assert asked.stderr == ""
     assert "no_tools" not in document["data"]
+
+
+# ---- control tools, unknown windows ------------------------------------------------------------------
+
+TEAM = "\n[agent]\nmultiAgent = true\n"
+CONTROL = {"agent_spawn", "agent_wait", "agent_stop", "ask_user", "recall", "tool_output_get"}
+
+
+async def test_control_tools_are_left_out_last(home: Home, provider: Provider) -> None:
+    changed(home, "window = 8192", "window = 4096")
+    home.write_config((home.path / "config.toml").read_text() + TEAM)
+    with daemon_thread(with_own_tool(home)) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", "hello", "tg:1")
+            await talk.say("ada", "hello", "tg:1")
+    for body in provider.bodies():
+        assert set(offered(body)) >= CONTROL
+    assert provider.faults() == []
+
+
+def without_window(home: Home) -> Home:
+    changed(home, 'model = "m"\nwindow = 8192', 'model = "m"')
+    return home
+
+
+async def test_an_unknown_window_is_asked_of_the_server(home: Home, provider: Provider) -> None:
+    provider.tells({"/v1/models": {"data": [{"id": "m", "max_model_len": 5000}]}})
+    with daemon_thread(without_window(home)) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "hello", "tg:1")
+        (found,) = [each for each in daemon.cli_json("models")["data"] if each["name"] == "fake"]
+        assert (found["window"], found["window_is_assumed"]) == (5000, False)
+    (body,) = provider.bodies()
+    assert CONTROL - {"agent_spawn", "agent_wait", "agent_stop"} <= set(offered(body))
+    assert "import_skill" not in offered(body)
+
+
+async def test_a_window_that_is_known_only_once_the_model_is_loaded_is_asked_for_again(
+    home: Home, provider: Provider
+) -> None:
+    provider.tells({"/v1/models": {"data": [{"id": "m"}]}, "/api/ps": {"models": []}})
+    with daemon_thread(without_window(home)) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "hello", "tg:1")
+            provider.tells({"/api/ps": {"models": [{"name": "m", "context_length": 5000}]}})
+            await talk.say("ada", "again", "tg:1")
+        (found,) = [each for each in daemon.cli_json("models")["data"] if each["name"] == "fake"]
+        assert found["window"] == 5000
+    first, second = map(offered, provider.bodies())
+    assert "import_skill" in first
+    assert "import_skill" not in second
+
+
+async def test_a_window_nobody_names_is_assumed_with_a_warning_and_no_tool_is_missing(
+    home: Home, provider: Provider
+) -> None:
+    with daemon_thread(without_window(home)) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "hello", "tg:1")
+        (found,) = [each for each in daemon.cli_json("models")["data"] if each["name"] == "fake"]
+        listed, examined = daemon.cli("models"), daemon.cli("doctor")
+    assert (found["window"], found["window_is_assumed"], found["tools_left_out"]) == (32768, True, [])
+    warning = "The context window of fake is unknown: its server does not say. 32768 tokens are assumed"
+    for told in (listed.stderr, examined.stdout):
+        assert warning in " ".join(told.split())
+    assert "import_skill" in offered(provider.bodies()[0])
+
+
+def test_the_tools_of_an_agent_say_what_its_model_is_not_offered_and_why(home: Home, provider: Provider) -> None:
+    changed(home, "window = 8192", "window = 1500")
+    path = home.write_agent("ada")
+    path.write_text(path.read_text().replace("name: ada", "name: ada\nprefixes: [fs_*, exec*, web_*]"))
+    with daemon_thread(home) as daemon:
+        shown = daemon.cli("agents", "tools", "ada")
+        (found,) = daemon.cli_json("agents", "tools", "ada")["data"]["agents"]
+    assert found["left_out"]
+    assert not set(found["left_out"]) & {"ask_user", "recall"}
+    assert found["left_out_reason"] == "the context window of fake has 1500 tokens"
+    told = " ".join(shown.stdout.split())
+    assert f"ada is not offered {', '.join(found['left_out'])}: {found['left_out_reason']}." in told

@@ -263,7 +263,7 @@ def test_a_window_that_is_not_told_is_assumed_and_that_is_said(bare: Home, provi
     done = init(bare, *own_server(provider)[:-1])
 
     assert done.returncode == 0
-    assert "8192 tokens are assumed" in done.stdout
+    assert "32768 tokens are assumed" in done.stdout
     assert "set `window` in [models.own]" in done.stdout
     assert "window" not in (bare.path / "config.toml").read_text()
 

@@ -94,12 +94,21 @@ class Model(Protocol):
     @property
     def window(self) -> int: ...
     @property
+    def window_is_assumed(self) -> bool:
+        """Whether neither the configuration nor the server says how large the window is."""
+        ...
+
+    @property
     def tools(self) -> ToolSupport: ...
 
     def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]: ...
 
     def cost(self, usage: Usage) -> float:
         """What this usage costs in US dollars; 0 where it costs nothing or the price is unknown."""
+        ...
+
+    async def find_window(self) -> None:
+        """Ask the server for a window that is only assumed. Does nothing where it is known, and never fails."""
         ...
 
     async def has_price(self) -> bool:

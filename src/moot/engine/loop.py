@@ -79,6 +79,8 @@ class Loop:
             return progress.end(Outcome.TIMEOUT, limit=deadline.limit), []
 
     async def _prepare(self, turn: Turn, progress: Progress, deadline: Deadline) -> TurnState:
+        if turn.model.window_is_assumed:
+            await turn.model.find_window()
         briefing = await self._brief(turn)
         turn.history.open_with(briefing.opening)
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope & briefing.scope)

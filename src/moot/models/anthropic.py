@@ -45,6 +45,7 @@ class AnthropicModel:
         self.provider = config.provider
         self.model = config.model
         self.window = config.window
+        self.window_is_assumed = False
         self.tools = ToolSupport(config.tools or ToolSupport.NATIVE)
         path = "/messages" if config.base_url.rstrip("/").endswith("/v1") else "/v1/messages"
         self._endpoint = Endpoint(config, path, http=http, key=key or Key(model=config.name))
@@ -58,6 +59,9 @@ class AnthropicModel:
 
     def cost(self, usage: Usage) -> float:
         return price(self.config, usage).dollars
+
+    async def find_window(self) -> None:
+        """Nothing to ask: it is configured or known."""
 
     async def has_price(self) -> bool:
         return await is_known(self.config)

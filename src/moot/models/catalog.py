@@ -19,8 +19,9 @@ from moot.models.transport import open_http
 
 BASE_URLS = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
 
-# What a model can read where the configuration does not say; one's own servers are usually set small.
-OWN_WINDOW = 8_192
+# What a model can read where neither the configuration nor its server says. On one's own servers that is a guess, and
+# large enough for all tools: a request that is too long is refused and mended, a tool that is left out is missed.
+OWN_WINDOW = 32_768
 WINDOWS = {"openai": 128_000, "anthropic": 200_000}
 
 
@@ -129,10 +130,14 @@ class Catalog:
 
     def _openai(self, config: ModelConfig, key: Key) -> Model:
         from moot.models.openai import OpenAIModel  # noqa: PLC0415
+        from moot.models.server_window import with_queried_window  # noqa: PLC0415
         from moot.models.toolchoice import ToolChoice  # noqa: PLC0415
 
-        model = OpenAIModel(config, http=self._shared_http, key=key, rng=self._rng)
-        return ToolChoice(model, rng=self._rng) if config.tools == ToolSupport.SCHEMA else model
+        adapter = OpenAIModel(config, http=self._shared_http, key=key, rng=self._rng)
+        model = ToolChoice(adapter, rng=self._rng) if config.tools == ToolSupport.SCHEMA else adapter
+        if self.config.models[config.name].window or config.base_url == BASE_URLS["openai"]:
+            return model
+        return with_queried_window(model, config, http=self._shared_http, key=key)
 
 
 def _fill_model_name(config: ModelConfig) -> ModelConfig:

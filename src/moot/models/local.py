@@ -94,6 +94,10 @@ class LocalModel:
         return self._window
 
     @property
+    def window_is_assumed(self) -> bool:
+        return False
+
+    @property
     def tools(self) -> ToolSupport:
         return self._tools
 
@@ -105,6 +109,9 @@ class LocalModel:
 
     def cost(self, usage: Usage) -> float:
         return 0.0
+
+    async def find_window(self) -> None:
+        """Nothing to ask: it is configured or known."""
 
     async def has_price(self) -> bool:
         return True

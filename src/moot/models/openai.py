@@ -44,6 +44,7 @@ class OpenAIModel:
         self.provider = config.provider
         self.model = config.model
         self.window = config.window
+        self.window_is_assumed = False
         self.tools = ToolSupport(config.tools or ToolSupport.NATIVE)
         self._endpoint = Endpoint(config, "/chat/completions", http=http, key=key or Key(model=config.name))
         self._rng = rng or Random()
@@ -69,6 +70,9 @@ class OpenAIModel:
 
     def cost(self, usage: Usage) -> float:
         return price(self.config, usage).dollars
+
+    async def find_window(self) -> None:
+        """Nothing to ask: it is configured or known."""
 
     async def has_price(self) -> bool:
         return await is_known(self.config)

@@ -67,6 +67,10 @@ class RetryingModel(ModelWrapper[Model]):
         configured, named = self.inner.window, self._named_window
         return min(configured, named) if configured and named else configured or named
 
+    @property
+    def window_is_assumed(self) -> bool:
+        return not self._named_window and self.inner.window_is_assumed
+
     async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
         attempt = 0
         while True:

@@ -122,6 +122,7 @@ class ScriptedModel:
         self.provider = config.provider
         self.model = config.model or "scripted"
         self.window = config.window or WINDOW
+        self.window_is_assumed = False
         self.tools = ToolSupport(config.tools or ToolSupport.NATIVE)
         if rules is None:
             rules = read_script(Path(config.script)) if config.script else ()
@@ -148,6 +149,9 @@ class ScriptedModel:
 
     def cost(self, usage: Usage) -> float:
         return price(self.config, usage).dollars
+
+    async def find_window(self) -> None:
+        """Nothing to ask: it is configured or known."""
 
     async def has_price(self) -> bool:
         return True

@@ -31,11 +31,18 @@ class ModelWrapper(Generic[M]):
         return self.inner.window
 
     @property
+    def window_is_assumed(self) -> bool:
+        return self.inner.window_is_assumed
+
+    @property
     def tools(self) -> ToolSupport:
         return self.inner.tools
 
     def cost(self, usage: Usage) -> float:
         return self.inner.cost(usage)
+
+    async def find_window(self) -> None:
+        await self.inner.find_window()
 
     async def has_price(self) -> bool:
         return await self.inner.has_price()

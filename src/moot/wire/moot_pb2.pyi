@@ -1327,16 +1327,20 @@ class AgentStatus(_message.Message):
     def __init__(self, mode: _Optional[str] = ..., teammate_runtime: _Optional[str] = ..., max_delegation_rounds: _Optional[int] = ..., default_model: _Optional[str] = ..., provider: _Optional[str] = ..., run_ledger: _Optional[bool] = ..., agent_memory: _Optional[bool] = ..., sources: _Optional[_Mapping[str, int]] = ..., active: _Optional[int] = ..., teammates: _Optional[_Iterable[str]] = ..., agents_dir: _Optional[str] = ..., foreign_dirs: _Optional[_Iterable[str]] = ..., hooks: _Optional[_Iterable[str]] = ..., flaws: _Optional[_Iterable[str]] = ..., ledger_failures: _Optional[int] = ...) -> None: ...
 
 class AgentTools(_message.Message):
-    __slots__ = ("agent", "source", "teammate", "tools")
+    __slots__ = ("agent", "source", "teammate", "tools", "left_out", "left_out_reason")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     TEAMMATE_FIELD_NUMBER: _ClassVar[int]
     TOOLS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_REASON_FIELD_NUMBER: _ClassVar[int]
     agent: str
     source: str
     teammate: bool
     tools: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, agent: _Optional[str] = ..., source: _Optional[str] = ..., teammate: _Optional[bool] = ..., tools: _Optional[_Iterable[str]] = ...) -> None: ...
+    left_out: _containers.RepeatedScalarFieldContainer[str]
+    left_out_reason: str
+    def __init__(self, agent: _Optional[str] = ..., source: _Optional[str] = ..., teammate: _Optional[bool] = ..., tools: _Optional[_Iterable[str]] = ..., left_out: _Optional[_Iterable[str]] = ..., left_out_reason: _Optional[str] = ...) -> None: ...
 
 class UnmatchedTool(_message.Message):
     __slots__ = ("name", "near")
@@ -1633,7 +1637,7 @@ class TokenCreated(_message.Message):
     def __init__(self, name: _Optional[str] = ..., token: _Optional[str] = ...) -> None: ...
 
 class ModelInfo(_message.Message):
-    __slots__ = ("name", "provider", "model", "is_default", "window", "tools", "problem", "base_url", "tools_there", "left_out")
+    __slots__ = ("name", "provider", "model", "is_default", "window", "tools", "problem", "base_url", "tools_there", "left_out", "window_is_assumed")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -1644,6 +1648,7 @@ class ModelInfo(_message.Message):
     BASE_URL_FIELD_NUMBER: _ClassVar[int]
     TOOLS_THERE_FIELD_NUMBER: _ClassVar[int]
     LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_IS_ASSUMED_FIELD_NUMBER: _ClassVar[int]
     name: str
     provider: str
     model: str
@@ -1654,7 +1659,8 @@ class ModelInfo(_message.Message):
     base_url: str
     tools_there: int
     left_out: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., is_default: _Optional[bool] = ..., window: _Optional[int] = ..., tools: _Optional[str] = ..., problem: _Optional[str] = ..., base_url: _Optional[str] = ..., tools_there: _Optional[int] = ..., left_out: _Optional[_Iterable[str]] = ...) -> None: ...
+    window_is_assumed: bool
+    def __init__(self, name: _Optional[str] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., is_default: _Optional[bool] = ..., window: _Optional[int] = ..., tools: _Optional[str] = ..., problem: _Optional[str] = ..., base_url: _Optional[str] = ..., tools_there: _Optional[int] = ..., left_out: _Optional[_Iterable[str]] = ..., window_is_assumed: _Optional[bool] = ...) -> None: ...
 
 class ModelList(_message.Message):
     __slots__ = ("models",)

@@ -101,7 +101,10 @@ class House:
             info.problem = catalog.problem(each.name)
             if not info.problem:
                 model = catalog.get(each.name)
+                if model.window_is_assumed:
+                    await model.find_window()
                 info.window, info.tools = model.window, model.tools
+                info.window_is_assumed = model.window_is_assumed
                 box = self._toolbox()
                 told = {spec.name for spec in box.offered(model, None)}
                 info.tools_there = len(box.specs)

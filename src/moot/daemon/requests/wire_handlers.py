@@ -99,6 +99,7 @@ def _roster(daemon: "Daemon") -> Roster:
         config=daemon.config,
         tools=daemon.hands.tools,
         hooks=lambda: daemon.hands.gate.hooks(None),
+        model=daemon.model,
         ledger_failures=lambda: daemon.team.mirror.failures,
     )
 

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,11 @@ import pytest
 from tests.daemon_process import CONFIG, DaemonUnderTest, Home, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider.fixture import provider, shared_provider  # noqa: F401
+
+# A shell without job control starts what it puts in the background with SIGINT ignored, and every command a test starts
+# would inherit that: none of them could be interrupted.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TEST_SECONDS = 90.0
 

@@ -158,6 +158,8 @@ SAMPLES: tuple[events.EventBody, ...] = (
     events.ToolExecuted("1", "recall", True, 0.1),
     events.RunBlocked("blocked_waiting_approval", "x", "a"),
     events.RunUnblocked("blocked_waiting_approval", "a"),
+    events.CommandStarted("bg-1", "true"),
+    events.CommandEnded("bg-1", 0),
     events.ModelRetrying(1, 0.5, "x"),
     events.TextDiscarded(),
     events.Compacted(1, "x"),

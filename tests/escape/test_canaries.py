@@ -198,7 +198,7 @@ async def run_command(kit: Kit, folder: Path, command: str) -> str:
         sandbox = Sandbox(SandboxConfig(mode="none"), protected=[kit.path])
     made = exec_.tools(
         sandbox=sandbox,
-        jobs=Jobs(most=lambda: 2),
+        jobs=Jobs(most=lambda: 2, publish=lambda _source, _body: None),
         classify=lambda _command: Verdict(Level.OK),
         redact=kit.redactor,
         secrets=kit.vault,

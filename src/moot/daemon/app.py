@@ -111,6 +111,7 @@ class Daemon:
                 later=self.supervisor.start,
                 clock=self.clock,
                 rng=self.rng,
+                bus=self.bus,
             )
         )
         self.runs = self._engine()

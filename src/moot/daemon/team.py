@@ -160,13 +160,14 @@ class Team:
         return replace(agent, scope=self.partition().root_scope(ROOT))
 
     def route(self, text: str) -> Route:
-        return self._router.route(text, self.partition().teammates())
+        partition = self.partition()
+        return self._router.route(text, partition.teammates(), partition.divided)
 
-    def _choose(self, context: RunContext, instruction: str) -> str:
-        """The teammate for an instruction whose author named none; why is told in the trace of who gave it."""
+    def _choose(self, context: RunContext, instruction: str) -> Route:
+        """The route of an instruction whose author named no teammate; it is noted in the trace of that author."""
         route = self.route(instruction)
         self.traces.note(context.run_id, TraceKind.ROUTING, context.speaker, call=context.call_id, **asdict(route))
-        return route.agent
+        return route
 
     def _config(self) -> AgentConfig:
         return self._m.config.current.agent

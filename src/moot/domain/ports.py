@@ -135,6 +135,8 @@ class RunContext:
     root: ConversationKey | None = None
     # The run whose budget it spends from, where that is another.
     origin: str = ""
+    # The run that spawned it.
+    parent_id: str = ""
     # The call, and the number of the step it was made in.
     call_id: str = ""
     step: int = 0

@@ -324,6 +324,7 @@ class Loop:
             ask=self._asker(state, call, lambda: waited.during(deadline.paused()), own_deadline),
             root=turn.request.root,
             origin=turn.request.origin,
+            parent_id=turn.request.parent_id,
             call_id=call.id,
             step=progress.steps,
             taint=turn.history.taint,

@@ -37,7 +37,8 @@ class Partition:
     def __init__(self, agents: Sequence[Agent], tools: Collection[str]) -> None:
         self._agents = {agent.name: agent for agent in agents if agent.status is AgentStatus.ACTIVE}
         self.shared = tuple(sorted(filter(_pattern(_UNPARTITIONED).match, tools)))
-        divided = sorted(set(tools).difference(self.shared))
+        # The tools that belong to somebody or to nobody, but not to everybody.
+        self.divided = divided = tuple(sorted(set(tools).difference(self.shared)))
         self._tools = self._of_roles(divided)
         for agent in self._custom():
             self._tools[agent.name] = frozenset(tool for tool in divided if _matches(agent, tool))

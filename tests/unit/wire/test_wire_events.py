@@ -11,6 +11,8 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.events import (
     AskClosed,
     AskOpened,
+    CommandEnded,
+    CommandStarted,
     Compacted,
     EventBody,
     Gap,
@@ -98,6 +100,18 @@ FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind.ValueType"]
         "unblocked",
         pb.StreamEvent(unblocked=pb.UnblockedEvent(condition="waiting_on_teammate")),
         pb.UNBLOCKED,
+    ),
+    (
+        CommandStarted("bg-1", "sleep 1"),
+        "command_started",
+        pb.StreamEvent(command_started=pb.CommandStartedEvent(job_id="bg-1", command="sleep 1")),
+        pb.COMMAND_STARTED,
+    ),
+    (
+        CommandEnded("bg-1", -9, "stopped"),
+        "command_ended",
+        pb.StreamEvent(command_ended=pb.CommandEndedEvent(job_id="bg-1", exit_code=-9, reason="stopped")),
+        pb.COMMAND_ENDED,
     ),
     (RunQueued(2), "queued", pb.StreamEvent(queued=pb.QueuedEvent(position=2)), pb.QUEUED),
     (RunWithdrawn("no"), "withdrawn", pb.StreamEvent(withdrawn=pb.WithdrawnEvent(content="no")), pb.WITHDRAWN),

@@ -13,7 +13,7 @@ from moot.domain.text import defuse
 from moot.domain.trace import TraceKind
 from moot.engine.turn import Briefing, Conduct, Turn
 from moot.multiagent.partition import Partition
-from moot.multiagent.routing.router import Route
+from moot.multiagent.routing.router import Candidate, Route
 from moot.multiagent.teammates.snapshot import Snapshots, by
 from moot.multiagent.traces import Traces
 
@@ -25,6 +25,8 @@ _NUDGES = 1
 _LONGEST_LINE = 600
 # So many teammates are named to one that has not fetched their results.
 _MOST_NAMED = 16
+# A candidate below this share is not worth reading about.
+_WORTH_NAMING = 0.1
 
 
 class AtWork(Protocol):
@@ -58,13 +60,16 @@ class Briefs:
         return _ALONE if turn.config.agent.multi_agent else _NOTHING
 
     def _orchestrator(self, turn: Turn) -> Briefing:
-        team = roster(self._partition(), rounds=turn.config.agent.max_delegation_rounds)
+        partition = self._partition()
+        team = roster(partition, rounds=turn.config.agent.max_delegation_rounds)
         conduct = self._conduct(turn)
         if turn.request.author:
             return Briefing(system=(team,), scope=NOT_SPAWNED, conduct=conduct)
         route = self._route(turn.request.content)
         self._traces.note(turn.request.id, TraceKind.ROUTING, turn.request.speaker, **asdict(route))
-        return Briefing(system=(team,), tail=(advice(route),), scope=NOT_SPAWNED, conduct=conduct)
+        return Briefing(
+            system=(team,), tail=(render_advice(route, partition.unmatched),), scope=NOT_SPAWNED, conduct=conduct
+        )
 
     async def _teammate(self, turn: Turn, run: AgentRun) -> Briefing:
         """Its instructions are the daemon's words alone; what others said comes before its task, as theirs."""
@@ -119,14 +124,53 @@ def _line(written: str, *, enclosed: bool = False) -> str:
     return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…"
 
 
-def advice(route: Route) -> Message:
-    """Where the request belongs, as the router sees it. It stands after the history and is not kept."""
+def render_advice(route: Route, own_tools: Sequence[str] = ()) -> Message:
+    """Where the request belongs, as the router sees it. It stands after the history and is not stored.
+
+    `own_tools` are those of the orchestrator that belong to no teammate.
+    """
+    if route.missing:
+        return user(f"(Routing: {_render_missing(route, own_tools)})")
+    if not route.certain:
+        return user(f"(Routing: {_render_unsure(route)})")
     if not route.agent:
         return user(f"(Routing: no teammate is needed; answer directly. {route.summary})")
     return user(
         f"(Routing: this is for {route.agent}. {route.summary} "
         f'Start it with agent_spawn(agent="{route.agent}", …) and wait for it, unless you can see that this is wrong.)'
     )
+
+
+def _render_missing(route: Route, own_tools: Sequence[str]) -> str:
+    seems = (
+        "no teammate can do this: it needs" if route.certain else "perhaps no teammate can do this: it seems to need"
+    )
+    own = ""
+    if own_tools:
+        own = f" You have tools of your own ({', '.join(own_tools[:_MOST_NAMED])}): if one of them does it, use it."
+    return (
+        f"{seems} {route.missing}, for which there is no tool here. {route.summary}{own} Otherwise do not claim it "
+        f"was done: say that it cannot be done here, and what would enable it: {route.enable}."
+    )
+
+
+def _render_unsure(route: Route) -> str:
+    named = [_render_candidate(candidate) for candidate in route.candidates if candidate.share >= _WORTH_NAMING]
+    return (
+        f"not certain. It could be {', or '.join(named)}. {route.summary} Decide yourself; if the request does not say "
+        "enough, ask."
+    )
+
+
+def _render_candidate(candidate: Candidate) -> str:
+    what = (
+        f"something no teammate can do, because it needs {candidate.missing}"
+        if candidate.missing
+        else f"for {candidate.agent}"
+        if candidate.agent
+        else "for you to answer directly"
+    )
+    return f"{what} ({candidate.share:.0%})"
 
 
 def reminder(runs: Sequence[AgentRun]) -> str:

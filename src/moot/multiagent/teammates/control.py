@@ -10,6 +10,7 @@ from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run import Limits
 from moot.domain.text import clean, defuse
+from moot.multiagent.routing.router import Route
 from moot.multiagent.teammates.report import again, view
 from moot.multiagent.teammates.spawn_request import DEFAULT_SECONDS, Wish
 from moot.multiagent.teammates.teammates import Teammates
@@ -19,8 +20,8 @@ _MOST_WAITED = 256
 # Whoever waits so long may do it as often as it takes; who looks again at once runs in circles.
 _PATIENT_SECONDS = 10
 
-# Chooses the teammate for an instruction when the model did not; empty where none fits.
-Choose = Callable[[RunContext, str], str]
+# Routes an instruction whose author named no teammate.
+Choose = Callable[[RunContext, str], Route]
 
 
 def names() -> tuple[str, ...]:
@@ -81,11 +82,7 @@ class AgentSpawn:
         instruction = str(arguments["instruction"])
         if not instruction.strip():
             raise BadRequest("missing instruction parameter", fix="Say what is to be done.")
-        agent = str(arguments.get("agent") or "") or self._choose(context, instruction)
-        if not agent:
-            raise BadRequest(
-                "no teammate fits this instruction", fix="Name one in `agent`, or answer it yourself without one."
-            )
+        agent = str(arguments.get("agent") or "") or self._choose_agent(context, instruction)
         run = await self._teammates.spawn(
             context,
             Wish(
@@ -107,6 +104,20 @@ class AgentSpawn:
         if earlier := await self._teammates.done_before(run):
             told["note"], taint = again(earlier), await self._teammates.taint_of(earlier)
         return ToolResult(content=_said({key: value for key, value in told.items() if value}), taint=taint)
+
+    def _choose_agent(self, context: RunContext, instruction: str) -> str:
+        route = self._choose(context, instruction)
+        if route.missing:
+            raise BadRequest(
+                f"no teammate here can do this: it needs {route.missing}",
+                fix=f"Tell the person what would enable it: {route.enable}. If a teammate can do it after all, name it "
+                "in `agent`.",
+            )
+        if not route.agent:
+            raise BadRequest(
+                "no teammate fits this instruction", fix="Name one in `agent`, or answer it yourself without one."
+            )
+        return route.agent
 
 
 class AgentWait:

@@ -51,9 +51,9 @@ to no role; the orchestrator uses them itself.
 
 ## Measured
 
-{count} labelled requests that were written before the model was trained and never used for tuning (`tests/routing`; how
-they were made is written there). *Wrong and certain* is the share of all requests for which a wrong decision was given
-as certain.
+{count} labelled requests that were written before the model was trained and never trained on (`tests/routing`; how they
+were made, and how far their figures were in sight while weights were chosen, is written there). *Wrong and certain* is
+the share of all requests for which a wrong decision was given as certain.
 
 | | right | of | | certain | wrong and certain |
 |---|--:|--:|--:|--:|--:|
@@ -72,8 +72,8 @@ By role, in all languages:
 |---|--:|--:|--:|
 {roles}
 
-- An older set of {old.count} English requests, never used for tuning either: {old.accuracy:.1%}; with eleven agents of
-  a user's as further candidates {crowded.accuracy:.1%}.
+- An older set of {old.count} English requests, never trained on either: {old.accuracy:.1%}; with twelve other agents as
+  further candidates {crowded.accuracy:.1%}.
 - The fresh sets were written by the author of the training data, and those in the four other languages describe the
   same situations as one another. Expect less from requests of other people.
 

@@ -19,6 +19,7 @@ from moot.domain.message import assistant
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.store.connection import Tuning
 from moot.store.sqlite import SqliteStore, open_store
+from tests.recovering import end_interrupted
 
 KEY = ConversationKey("ada", "user")
 DONE = RunEnd(outcome=Outcome.COMPLETED)
@@ -87,7 +88,7 @@ def copied(path: Path) -> Path:
 
 async def state_after_a_crash(path: Path) -> tuple[list[str], list[str], list[int]]:
     store = await open_store(path)
-    await store.recover(now=2.0)
+    await end_interrupted(store, now=2.0)
     found = await state(store)
     await store.close()
     return found
@@ -121,7 +122,7 @@ async def survive(folder: Path, disk: Any, at: int, error: type[Exception], *, u
     await store.close()
 
     again = await open_store(path)
-    await again.recover(now=5.0)
+    await end_interrupted(again, now=5.0)
     assert await state(again) == ledger.state
     await again.close()
     return reached

@@ -307,7 +307,7 @@ async def test_a_conversation_goes_with_all_its_teammates_did_once_they_are_done
 
         await eventually(is_deleted)
     assert team.cli("trace", child["run_id"]).returncode == 6
-    assert team.home.query("SELECT count(*) FROM agent_runs") == [(0,)]
+    assert team.home.query("SELECT count(*) FROM runs") == [(0,)]
 
 
 @pytest.mark.parametrize("enabled", [True, False])

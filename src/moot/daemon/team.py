@@ -24,10 +24,9 @@ from moot.multiagent.routing.router import Route, Router
 from moot.multiagent.teammates import control
 from moot.multiagent.teammates.briefing import Briefs
 from moot.multiagent.teammates.grants import Grants
-from moot.multiagent.teammates.spawn_request import Crew
 from moot.multiagent.teammates.teammates import Teammates
+from moot.multiagent.teammates.wiring import TeammateWiring
 from moot.multiagent.traces import Traces, is_traced
-from moot.store.agent_runs import SqliteAgentRuns
 from moot.store.ledger import SqliteLedger
 from moot.store.retention import Retention
 from moot.store.sqlite import SqliteStore
@@ -76,16 +75,14 @@ class Team:
         members.bus.observe(self.mirror.read, wants=is_mirrored)
         self._retention = Retention(members.store)
         self._tidy_at = 0.0
-        self.shelf = SqliteAgentRuns(members.store)
         self.teammates = Teammates(
-            Crew(
+            TeammateWiring(
                 runs=members.runs,
                 store=members.store,
-                shelf=self.shelf,
                 asks=members.asks,
                 partition=self.partition,
                 config=self._config,
-                repeatable=self._repeatable,
+                is_repeatable=self._repeatable,
                 clock=members.clock,
                 rng=members.rng,
                 supervisor=members.supervisor,

@@ -246,7 +246,7 @@ def source_of(request: RunRequest) -> EventSource:
         speaker=request.speaker,
         run_id=request.id,
         parent_id=request.parent_id,
-        root_id=request.origin or request.id,
+        root_id=request.root_id or request.id,
         asker=request.asker,
     )
 

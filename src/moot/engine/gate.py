@@ -154,6 +154,7 @@ class _Execution:
 
 
 async def _run(call: GateCall) -> ToolResult:
+    call.context.begin()
     reach("tool.before")
     said = await call.tool(call.arguments, call.context)
     reach("tool.after")

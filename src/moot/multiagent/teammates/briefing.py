@@ -5,9 +5,10 @@ from dataclasses import asdict
 from typing import Protocol
 
 from moot.domain.agent import ROOT
-from moot.domain.agent_run import AgentRun
-from moot.domain.message import Entry, Message, user
+from moot.domain.message import Message, user
 from moot.domain.ports import Store
+from moot.domain.run import Run
+from moot.domain.run_view import RunView
 from moot.domain.scope import NOT_SPAWNED
 from moot.domain.text import defuse
 from moot.domain.trace import TraceKind
@@ -30,8 +31,8 @@ _WORTH_NAMING = 0.1
 
 
 class AtWork(Protocol):
-    def at_work(self, run_id: str) -> AgentRun | None: ...
-    def not_fetched(self, run_id: str, entries: Sequence[Entry]) -> list[AgentRun]: ...
+    def at_work(self, run_id: str) -> RunView | None: ...
+    def not_fetched(self, run_id: str) -> list[Run]: ...
 
 
 class Briefs:
@@ -51,9 +52,9 @@ class Briefs:
         self._traces = traces
 
     async def __call__(self, turn: Turn) -> Briefing:
-        run = self._teammates.at_work(turn.request.id)
-        if run is not None and run.parent_key is not None:
-            return await self._teammate(turn, run)
+        seen = self._teammates.at_work(turn.request.id)
+        if seen is not None and seen.run.parent_id:
+            return await self._teammate(turn, seen.run)
         # As a guest it has no tools, so nobody to lead.
         if turn.request.speaker == ROOT and not turn.request.guest and turn.config.agent.multi_agent:
             return self._orchestrator(turn)
@@ -71,7 +72,7 @@ class Briefs:
             system=(team,), tail=(render_advice(route, partition.unmatched),), scope=NOT_SPAWNED, conduct=conduct
         )
 
-    async def _teammate(self, turn: Turn, run: AgentRun) -> Briefing:
+    async def _teammate(self, turn: Turn, run: Run) -> Briefing:
         """Its instructions are the daemon's words alone; what others said comes before its task, as theirs."""
         known = "" if turn.agent.session_isolation else await self._snapshot(run)
         return Briefing(
@@ -82,16 +83,16 @@ class Briefs:
 
     def _conduct(self, turn: Turn, *, escalates: bool = False) -> Conduct:
         def unfinished() -> str:
-            return reminder(self._teammates.not_fetched(turn.request.id, turn.history.entries))
+            return reminder(self._teammates.not_fetched(turn.request.id))
 
         return Conduct(nudges=_NUDGES, escalates=escalates, unfinished=unfinished)
 
-    async def _snapshot(self, run: AgentRun) -> str:
+    async def _snapshot(self, run: Run) -> str:
         """What was said where the teammate was spawned, up to then, to read and not to answer."""
         assert run.parent_key is not None
         # The agents from the root down to the parent: of two or more, the last but one set the parent to work.
-        asker = run.chain[-2] if len(run.chain) > 1 else ""
-        return await self._snapshots.of(run.parent_key, run.parent_seq, asker=asker)
+        asker = run.spawn.chain[-2] if len(run.spawn.chain) > 1 else ""
+        return await self._snapshots.of(run.parent_key, run.spawn.parent_seq, asker=asker)
 
 
 def roster(partition: Partition, *, rounds: int) -> str:
@@ -173,7 +174,7 @@ def _render_candidate(candidate: Candidate) -> str:
     return f"{what} ({candidate.share:.0%})"
 
 
-def reminder(runs: Sequence[AgentRun]) -> str:
+def reminder(runs: Sequence[Run]) -> str:
     """Told once to one that would end without the results of those it set to work; empty where it has them all."""
     if not runs:
         return ""
@@ -187,10 +188,10 @@ def reminder(runs: Sequence[AgentRun]) -> str:
     )
 
 
-def place(run: AgentRun) -> str:
+def place(run: Run) -> str:
     """A teammate's own place in the work."""
     return (
-        f"You work as a teammate. {run.chain[-1]} gave you this task. The person does not see what you do, only "
+        f"You work as a teammate. {run.spawn.chain[-1]} gave you this task. The person does not see what you do, only "
         "what you report: end with a plain text that says what you did, what came of it and what is missing. If the "
         "task is not for you, hand it back with agent_escalate and one sentence that says why, or say that sentence if "
         "you have no tools; do not try what your tools are not for."
@@ -206,14 +207,14 @@ CALLED_FROM = (
 )
 
 
-def opening(run: AgentRun, known: str) -> tuple[Message, ...]:
+def opening(run: Run, known: str) -> tuple[Message, ...]:
     """What others have said, before the task: why it is given, and what a teammate may know."""
     parts = []
     if known:
         parts.append(f"The conversation you were called from:\n\n{known}")
-    if run.spawn_reason:
-        parent = run.chain[-1]
-        reason = _line(run.spawn_reason, enclosed=True)
+    if run.spawn.reason:
+        parent = run.spawn.chain[-1]
+        reason = _line(run.spawn.reason, enclosed=True)
         parts.append(f"Why {parent} gives you the task that follows:\n\n{by(parent)}\n{reason}\n</from>")
     # Where a provider takes two messages of one role for one, this still tells them apart.
     return (user("\n\n".join((*parts, "Your task:"))),) if parts else ()

@@ -111,7 +111,7 @@ def source_of_context(context: RunContext) -> EventSource:
         speaker=context.speaker,
         run_id=context.run_id,
         parent_id=context.parent_id,
-        root_id=context.origin or context.run_id,
+        root_id=context.root_id or context.run_id,
     )
 
 

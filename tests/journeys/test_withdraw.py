@@ -4,7 +4,7 @@ import pytest
 
 from moot.domain.errors import Conflict, NotFound
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, running
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
 from tests.terminal import terminal
@@ -28,7 +28,7 @@ async def withdraw(talk: Talking, sender: str = "", run_id: str = "") -> tuple[s
 
 
 async def test_the_newest_message_in_line_is_withdrawn_and_the_others_move_up(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk, daemon.client() as watching:
         feed = await watching.connection.subscribe()
@@ -56,7 +56,7 @@ async def test_the_newest_message_in_line_is_withdrawn_and_the_others_move_up(
 
 
 async def test_a_message_is_withdrawn_by_its_id_and_one_that_has_begun_is_not(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         with pytest.raises(NotFound, match="no message waits"):
@@ -102,7 +102,7 @@ async def test_what_was_withdrawn_stays_withdrawn_after_a_crash(home: Home, prov
     assert provider.bodies() == []
 
 
-async def test_moot_stop_withdraws_by_id_and_the_newest(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_moot_stop_withdraws_by_id_and_the_newest(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk:
         first = await busy(talk, provider, sender)
         second, third = (talk.start("ada", text, sender) for text in ("second", "third"))
@@ -123,7 +123,7 @@ async def test_moot_stop_withdraws_by_id_and_the_newest(daemon: DaemonProcess, p
 
 
 async def test_the_chat_takes_a_message_back_into_the_input_line(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         first = await busy(talk, provider, sender)

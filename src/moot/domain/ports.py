@@ -162,7 +162,7 @@ class RunContext:
 
 
 class AskHuman(Protocol):
-    async def __call__(self, questions: Sequence[Question]) -> str:
+    async def __call__(self, questions: Sequence[Question], /) -> str:
         """Wait for a human's answer. Raises MootError when none comes in time."""
         ...
 

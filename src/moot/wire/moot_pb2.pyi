@@ -1274,7 +1274,7 @@ class AgentList(_message.Message):
     def __init__(self, agents: _Optional[_Iterable[_Union[AgentInfo, _Mapping]]] = ...) -> None: ...
 
 class AgentStatus(_message.Message):
-    __slots__ = ("mode", "teammate_runtime", "max_delegation_rounds", "default_model", "provider", "run_ledger", "agent_memory", "sources", "active", "teammates", "agents_dir", "foreign_dirs", "hooks", "flaws", "ledger_failures")
+    __slots__ = ("mode", "teammate_runtime", "max_delegation_rounds", "default_model", "provider", "run_ledger", "agent_memory", "sources", "active", "teammates", "agents_dir", "foreign_dirs", "hooks", "flaws", "ledger_failures", "runtime_off_reason")
     class SourcesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -1297,6 +1297,7 @@ class AgentStatus(_message.Message):
     HOOKS_FIELD_NUMBER: _ClassVar[int]
     FLAWS_FIELD_NUMBER: _ClassVar[int]
     LEDGER_FAILURES_FIELD_NUMBER: _ClassVar[int]
+    RUNTIME_OFF_REASON_FIELD_NUMBER: _ClassVar[int]
     mode: str
     teammate_runtime: str
     max_delegation_rounds: int
@@ -1312,7 +1313,8 @@ class AgentStatus(_message.Message):
     hooks: _containers.RepeatedScalarFieldContainer[str]
     flaws: _containers.RepeatedScalarFieldContainer[str]
     ledger_failures: int
-    def __init__(self, mode: _Optional[str] = ..., teammate_runtime: _Optional[str] = ..., max_delegation_rounds: _Optional[int] = ..., default_model: _Optional[str] = ..., provider: _Optional[str] = ..., run_ledger: _Optional[bool] = ..., agent_memory: _Optional[bool] = ..., sources: _Optional[_Mapping[str, int]] = ..., active: _Optional[int] = ..., teammates: _Optional[_Iterable[str]] = ..., agents_dir: _Optional[str] = ..., foreign_dirs: _Optional[_Iterable[str]] = ..., hooks: _Optional[_Iterable[str]] = ..., flaws: _Optional[_Iterable[str]] = ..., ledger_failures: _Optional[int] = ...) -> None: ...
+    runtime_off_reason: str
+    def __init__(self, mode: _Optional[str] = ..., teammate_runtime: _Optional[str] = ..., max_delegation_rounds: _Optional[int] = ..., default_model: _Optional[str] = ..., provider: _Optional[str] = ..., run_ledger: _Optional[bool] = ..., agent_memory: _Optional[bool] = ..., sources: _Optional[_Mapping[str, int]] = ..., active: _Optional[int] = ..., teammates: _Optional[_Iterable[str]] = ..., agents_dir: _Optional[str] = ..., foreign_dirs: _Optional[_Iterable[str]] = ..., hooks: _Optional[_Iterable[str]] = ..., flaws: _Optional[_Iterable[str]] = ..., ledger_failures: _Optional[int] = ..., runtime_off_reason: _Optional[str] = ...) -> None: ...
 
 class AgentTools(_message.Message):
     __slots__ = ("agent", "source", "teammate", "tools", "left_out", "left_out_reason")

@@ -14,6 +14,7 @@ from tests.daemon_process import PATIENCE
 from tests.unit.shelves import ADA, teammate_run
 
 _BLOCKED = Block(condition=Condition.BLOCKED)
+VIRTUAL_TIME = True
 _SHORT = 0.05
 
 

@@ -79,7 +79,7 @@ END = RunEnd(
     usage=Usage(prompt=5, completion=3, cache_hit=2), cost=0.5, steps=4,
 )  # fmt: skip
 
-FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind.ValueType"]] = [
+FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
     (
         RunSpawned("scout", "look", "it knows", "c1"),
         "spawned",
@@ -238,7 +238,7 @@ def test_every_event_is_in_the_table() -> None:
 
 @pytest.mark.parametrize(("body", "name", "message", "kind"), FORMS)
 def test_an_event_has_its_form_on_a_stream_and_for_subscribers(
-    body: EventBody, name: str, message: pb.StreamEvent, kind: "pb.AgentEventKind.ValueType"
+    body: EventBody, name: str, message: pb.StreamEvent, kind: "pb.AgentEventKind"
 ) -> None:
     published = event(body, seq=7)
     streamed = pb.ServerMessage.FromString(stream_bytes(published)).stream

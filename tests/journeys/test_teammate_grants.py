@@ -113,7 +113,7 @@ async def test_what_nobody_decided_is_asked_again_as_the_next_attempt(home: Home
 
 
 @pytest.mark.parametrize("narrowed", [{"allowed_tools": ["fs_write"]}, {}])
-async def test_a_tool_outside_the_role_is_never_asked_about(home: Home, narrowed: dict[str, list[str]]) -> None:
+async def test_a_tool_outside_the_role_is_never_asked_about(home: Home, narrowed: dict[str, Any]) -> None:
     home.write_script(
         script(
             lead("^go", spawn("work", **narrowed), wait(), say("{result}")),

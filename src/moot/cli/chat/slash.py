@@ -17,6 +17,7 @@ COMMANDS = {
     "recall": "search the archives: /recall WORDS",
     "compact": "turn the history into an archive now",
     "kill": "stop the run in flight (Esc does it too)",
+    "withdraw": "take back the newest message that waits for its turn",
     "title": "the conversation's title",
     "usage": "tokens and cost of this conversation",
     "agents": "who can be talked to, or brought in with @",
@@ -41,6 +42,7 @@ class ChatContext(Protocol):
     @property
     def screen(self) -> Screen: ...
     def stop_run(self) -> None: ...
+    async def withdraw(self) -> None: ...
     def compacted(self, number: int, title: str) -> list[Line]: ...
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
     async def history(self) -> pb.History: ...
@@ -133,6 +135,10 @@ class SlashCommands:
 
     async def _kill(self, _: str) -> list[Line]:
         self._room.stop_run()
+        return []
+
+    async def _withdraw(self, _: str) -> list[Line]:
+        await self._room.withdraw()
         return []
 
     async def _title(self, _: str) -> list[Line]:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from moot.daemon.clock import SystemClock
 from moot.domain.config import SandboxConfig
 from moot.domain.mcp import McpConfig
 from moot.domain.ports import ToolResult
@@ -87,7 +88,7 @@ async def kit(
     """One server named box, not connected yet."""
     write_state(folder, *tools, **(state or {}))
     store = await open_store(folder / "moot.db")
-    supervisor = Supervisor()
+    supervisor = Supervisor(SystemClock())
     clock = Time()
     configured = command(folder, **config)
     needs = McpDependencies(

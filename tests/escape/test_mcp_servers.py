@@ -244,8 +244,8 @@ async def main():
     )
     sandbox = Sandbox(SandboxConfig(), protected=[])
     needs = McpDependencies(
-        pins=Pins(), start=Supervisor().start, clock=Clock(), reveal=reveal, sandbox=sandbox, room=lambda name: "/",
-        redact=str,
+        pins=Pins(), start=Supervisor(SystemClock()).start, clock=Clock(), reveal=reveal, sandbox=sandbox,
+        room=lambda name: "/", redact=str,
     )
     servers = McpServers({{"box": config}}, needs)
     await servers.refresh("box")

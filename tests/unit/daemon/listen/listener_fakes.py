@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from moot.daemon.clock import SystemClock
 from moot.daemon.principal import NewToken, Principal, Principals, make_token
 from moot.daemon.requests.exchange import Reply, Serving
 from moot.domain.errors import BadRequest
@@ -67,7 +68,7 @@ class House:
         self.store = TokenStore(self.bot)
         self.clock = FakeClock()
         self.handlers = FakeHandlers()
-        self.tasks = Supervisor()
+        self.tasks = Supervisor(SystemClock())
         self.principals = Principals(self.store, self.clock)  # type: ignore[arg-type]
         self.serving = Serving(handlers=self.handlers, tasks=self.tasks, principals=self.principals, **limits)
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -132,27 +132,29 @@ def test_a_timer_is_known_when_it_is_seen(code: str, is_timer: bool) -> None:
     assert sets_a_timer(ast.parse(code, mode="eval").body) is is_timer
 
 
-class Anything:
-    """Stands in for the parts the table of handlers is made of; only its names are looked at."""
-
+class _Names:
     def __getattr__(self, name: str) -> str:
         return name
 
 
+# Stands in for the parts the table of handlers is made of; only its names are looked at.
+ANYTHING: Any = _Names()
+
+
 def test_every_request_of_the_protocol_has_a_handler() -> None:
     requests = {field.name for field in pb.ClientMessage.DESCRIPTOR.oneofs_by_name["message"].fields}
-    handlers = Handlers(  # type: ignore[arg-type]
-        talk=Anything(),
-        conversations=Anything(),
-        records=Anything(),
-        house=Anything(),
-        asks=Anything(),
-        secrets=Anything(),
-        mcp=Anything(),
-        roster=Anything(),
-        runs=Anything(),
-        jobs=Anything(),
-        traces=Anything(),
+    handlers = Handlers(
+        talk=ANYTHING,
+        conversations=ANYTHING,
+        records=ANYTHING,
+        daemon_info=ANYTHING,
+        asks=ANYTHING,
+        secrets=ANYTHING,
+        mcp=ANYTHING,
+        team_info=ANYTHING,
+        runs=ANYTHING,
+        jobs=ANYTHING,
+        traces=ANYTHING,
     )
     # Who is asking is settled by the connection, before any handler.
     assert set(handlers.table) == requests - {"hello"}
@@ -185,6 +187,7 @@ QUESTION = replace(APPROVAL, kind=AskKind.QUESTION)
 SAMPLES: tuple[events.EventBody, ...] = (
     events.RunSpawned("scout", "look"),
     events.RunQueued(1),
+    events.RunWithdrawn("x"),
     events.RunStarted("ada", 1),
     events.TextStarted("ada"),
     events.TextChunk("x"),

@@ -17,7 +17,7 @@ from typing import Any
 from moot import failpoint
 from moot.daemon import app
 from moot.daemon.paths import Paths
-from moot.daemon.toolset import Hands
+from moot.daemon.toolset import Toolset
 from moot.domain.ports import RunContext, Tool
 from moot.domain.prompt import Safety, ToolSpec
 from moot.store.connection import Tuning
@@ -99,17 +99,17 @@ def count_on_signal(answer: Path) -> None:
 
 
 def add_tools(*more: Tool) -> None:
-    built_in = Hands.tools
+    built_in = Toolset.tools
     # The same as long as the daemon's own are: much is worked out once for each set of tools.
     known: list[Mapping[str, Tool]] = [{}, {}]
 
-    def with_more(hands: Hands) -> Mapping[str, Tool]:
+    def with_more(hands: Toolset) -> Mapping[str, Tool]:
         own = built_in(hands)
         if known[0] is not own:
             known[:] = own, {**own, **{tool.spec.name: tool for tool in more}}
         return known[1]
 
-    Hands.tools = with_more  # type: ignore[method-assign]
+    setattr(Toolset, "tools", with_more)  # noqa: B010 - a method of another package
 
 
 def main() -> int:
@@ -119,10 +119,10 @@ def main() -> int:
     count_on_signal(home / "tasks")
     if synchronous := os.environ.get("MOOT_TEST_SYNCHRONOUS"):
         # A disk that is not waited for: what a test of the order of syncs must be able to see.
-        app.open_store = partial(open_store, tuning=Tuning(synchronous=synchronous))  # type: ignore[misc,assignment]
+        vars(app)["open_store"] = partial(open_store, tuning=Tuning(synchronous=synchronous))
     marks = home / "marks.txt"
     add_tools(Note(home / "notes.txt"), Mark("fs_mark", Safety.SAFE, marks), Mark("fs_risk", Safety.DANGEROUS, marks))
-    app.DRAIN_SECONDS = float(os.environ.get("MOOT_TEST_DRAIN", "0.2"))  # type: ignore[misc]
+    vars(app)["DRAIN_SECONDS"] = float(os.environ.get("MOOT_TEST_DRAIN", "0.2"))
     return app.serve(paths)
 
 

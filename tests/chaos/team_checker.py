@@ -93,10 +93,12 @@ def _read(path: Path) -> Picture:
             " LEFT JOIN conversations AS above ON above.id = parents.conversation"
             " LEFT JOIN deliveries ON deliveries.item_id = runs.id WHERE runs.kind <> 'turn' ORDER BY runs.number"
         ):
-            allowed = None if row[12] is None else [*json.loads(row[12]), *json.loads(row[13])]
-            picture.mates[row[0]] = Mate(
-                row[0], (row[1], row[2]), (row[3], row[4]), row[5], (row[6], row[7]), *row[8:12], allowed, row[14],
-                None if row[15] is None else (row[15], row[16]),
+            fields: tuple[Any, ...] = row
+            allowed = None if fields[12] is None else [*json.loads(fields[12]), *json.loads(fields[13])]
+            picture.mates[fields[0]] = Mate(
+                fields[0], (fields[1], fields[2]), (fields[3], fields[4]), fields[5], (fields[6], fields[7]), fields[8],
+                fields[9], fields[10], fields[11], allowed, fields[14],
+                None if fields[15] is None else (fields[15], fields[16]),
             )  # fmt: skip
         names = ("run", "call", "state", "attempt", "tool")
         for ask_id, *values in db.execute(f"SELECT id, {', '.join(names)} FROM asks"):

@@ -1,6 +1,7 @@
 """Deliveries: a row in the transaction of the message that shows a result, so that each is delivered once."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,18 +15,18 @@ from tests.contracts.store_kit import DONE, KEY, request, stored
 CALL = ToolCall(id="c1", name="agent_wait", arguments="{}")
 
 
-def child(run_id: str = "arun-1", parent: str = "run-1", **spawn: object) -> Run:
+def child(run_id: str = "arun-1", parent: str = "run-1", **spawn: Any) -> Run:
     key = ConversationKey("operator", f"run:{run_id}")
     given = {"parent_call": f"call-{run_id}", "chain": ("ada",), **spawn}
     return Run(
         request=request(run_id, "do", key, root=KEY, root_id="run-1", parent_id=parent),
         status=RunStatus.QUEUED,
         created_at=1.0,
-        spawn=Spawn(**given),  # type: ignore[arg-type]
+        spawn=Spawn(**given),
     )
 
 
-async def ended_child(store: Store, *, outcome: Outcome = Outcome.COMPLETED, **spawn: object) -> Run:
+async def ended_child(store: Store, *, outcome: Outcome = Outcome.COMPLETED, **spawn: Any) -> Run:
     run = await store.spawn(child(**spawn))
     await store.begin(replace(run.request, is_first=True), now=2.0)
     await store.end(run.key, run.id, RunEnd(outcome=outcome, content="done"), [assistant("done")], now=3.0)

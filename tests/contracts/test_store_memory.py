@@ -2,9 +2,9 @@
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from store_kit import DONE, KEY, OTHER, archived, contents, request, stored, turn
 
 from moot.domain.conversation import Conversation
 from moot.domain.errors import BadRequest, Conflict, NotFound, StoreError
@@ -13,6 +13,7 @@ from moot.domain.ports import Store
 from moot.domain.run import Outcome, RunEnd, RunStatus
 from moot.domain.token import Token
 from moot.domain.usage import Spend, Usage
+from tests.contracts.store_kit import DONE, KEY, OTHER, archived, contents, request, stored, turn
 from tests.recovering import end_interrupted
 
 CALLS = tuple(ToolCall(id=f"c{number}", name="look", arguments="{}") for number in (1, 2, 3))
@@ -100,7 +101,7 @@ async def test_an_archive_is_a_marker_and_the_messages_stay_as_they_are(store: S
 
 
 @pytest.mark.parametrize(("first", "last"), [(1, 4), (0, 2), (2, 4), (4, 4), (3, 5), (3, 2), (0, 0)])
-def test_an_archive_must_be_the_oldest_active_stretch(tmp_path, first: int, last: int) -> None:
+def test_an_archive_must_be_the_oldest_active_stretch(tmp_path: Path, first: int, last: int) -> None:
     @stored
     async def scenario(store: Store) -> None:
         await turn(store, 1, "a")

@@ -6,7 +6,8 @@ and the store works again as soon as the disk does, without being opened again.
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,17 +55,17 @@ async def workload(store: SqliteStore, ledger: Ledger) -> None:
         run_id = f"run-{turn}"
         question, words, reply = f"question {turn}", f"step {turn} " + "x" * 5000, f"reply {turn}"
         begin = store.begin(RunRequest(id=run_id, key=KEY, speaker="ada", content=question), now=1.0)
-        await ledger.told(begin, lambda text=question: ledger.messages.append(text))
+        await ledger.told(begin, partial(ledger.messages.append, question))
         wait = store.enqueue(RunRequest(id=f"wait-{turn}", key=KEY, speaker="ada", content="later"), now=1.0)
-        await ledger.told(wait, lambda name=f"wait-{turn}": ledger.queued.append(name))
+        await ledger.told(wait, partial(ledger.queued.append, f"wait-{turn}"))
         append = store.append(KEY, run_id, [assistant(words)], now=1.0)
-        await ledger.told(append, lambda text=words: ledger.messages.append(text))
+        await ledger.told(append, partial(ledger.messages.append, words))
         end = store.end(KEY, run_id, DONE, [assistant(reply)], now=1.0)
-        await ledger.told(end, lambda text=reply: ledger.messages.append(text))
+        await ledger.told(end, partial(ledger.messages.append, reply))
         last = len(ledger.messages)
         if turn == 1 and last:
             put_away = Archive(number=0, first_seq=0, last_seq=last, title="", summary="S", archived_at=1.0)
-            await ledger.told(store.archive(KEY, put_away), lambda last=last: ledger.archived.append(last))
+            await ledger.told(store.archive(KEY, put_away), partial(ledger.archived.append, last))
 
 
 async def state(store: SqliteStore) -> tuple[list[str], list[str], list[int]]:
@@ -107,7 +108,8 @@ async def survive(folder: Path, disk: Any, at: int, error: type[Exception], *, u
     crashed = await state_after_a_crash(copied(path))
     if until_mended:
         # While the disk refuses everything, a commit it broke off may still be found whole: unknown, never lost.
-        for found, acknowledged in zip(crashed, ledger.state, strict=True):
+        pairs: Iterable[tuple[Sequence[object], Sequence[object]]] = zip(crashed, ledger.state, strict=True)
+        for found, acknowledged in pairs:
             rest = iter(found)
             assert all(each in rest for each in acknowledged)
     else:

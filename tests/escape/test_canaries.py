@@ -71,8 +71,8 @@ def test_the_scan_itself_finds_every_shape(before: bytes) -> None:
         assert leaks(base64.encodebytes(before + data + b"tail")) == [name]
         assert leaks(base64.urlsafe_b64encode(before + data + b"tail")) == [name]
         assert leaks(json.dumps(value).encode()) == [name]
-        for shape in (*spoken(value), *printed(value)):
-            assert leaks(shape.encode()) == [name], shape
+        for text in (*spoken(value), *printed(value)):
+            assert leaks(text.encode()) == [name], text
 
 
 class Answers:

@@ -8,7 +8,7 @@ import pytest
 
 from moot.domain.agent import ROLES
 from moot.domain.errors import ConfigError, NotFound
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, run_cli
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, run_cli
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.terminal import terminal
@@ -64,7 +64,7 @@ def write(folder: Path, name: str, lines: str = "", body: str = "Do it.") -> Pat
 
 
 async def test_a_role_is_offered_its_own_tools_and_an_agent_without_prefixes_all(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         await talk.say("operator", "hello", sender)
@@ -332,7 +332,7 @@ def test_the_first_agent_of_ones_own_says_which_go_for_it(tmp_path: Path) -> Non
     assert "  Grep became fs_read, fs_list.\n" in first.stdout
     assert "  Left out: temperature.\n" in first.stdout
     assert second.stderr == ""
-    assert "nobody's teammate" in template
+    assert "and none as a" in template
     assert data(third)["gone"] == ["code-reviewer", "data-analyst", "translator"]
     assert third.stderr == ""
 

@@ -84,7 +84,7 @@ class Subscriber:
         async with asyncio.timeout(PATIENCE), self._changed:
             await self._changed.wait_for(lambda: sum(map(is_there, self.events)) >= count)
 
-    async def until_kind(self, kind: "pb.AgentEventKind.ValueType", *, teammate: bool = False, count: int = 1) -> None:
+    async def until_kind(self, kind: "pb.AgentEventKind", *, teammate: bool = False, count: int = 1) -> None:
         await self.until(lambda event: event.kind == kind and bool(event.parent_id) == teammate, count=count)
 
     async def _approve(self, event: pb.AgentEventMsg) -> None:

@@ -3,14 +3,14 @@
 import pytest
 
 from moot.domain.errors import BadRequest, Conflict
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 
 CONFIG = PROVIDER_CONFIG
 
 
-async def test_a_retry_while_the_run_goes_on_joins_it(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_a_retry_while_the_run_goes_on_joins_it(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"text": "only once", "batch": 3, "stall_after": 3})
     async with daemon.client() as one, daemon.client() as two:
         first = one.start("ada", "hello", sender, client_message_id="m1")
@@ -27,7 +27,7 @@ async def test_a_retry_while_the_run_goes_on_joins_it(daemon: DaemonProcess, pro
 
 
 async def test_a_retry_after_the_end_is_answered_from_the_store(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"text": "the one answer", "usage": {"prompt": 21, "completion": 4}})
     async with daemon.client() as talk:
@@ -44,7 +44,7 @@ async def test_a_retry_after_the_end_is_answered_from_the_store(
 
 
 async def test_the_same_id_in_another_conversation_is_another_message(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         await talk.say("ada", "one", sender, client_message_id="m1")
@@ -87,7 +87,7 @@ async def test_an_interrupted_turn_runs_again_on_the_message_that_is_there(home:
     assert len(provider.bodies()) == 2
 
 
-async def test_a_turn_the_model_failed_runs_again(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_a_turn_the_model_failed_runs_again(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"status": 400}, {"text": "better"})
     async with daemon.client() as talk:
         first = await talk.say("ada", "hello", sender, client_message_id="m1")
@@ -97,7 +97,7 @@ async def test_a_turn_the_model_failed_runs_again(daemon: DaemonProcess, provide
         assert await talk.told("ada", sender) == [("user", "", "hello"), ("assistant", "", "better")]
 
 
-async def test_a_killed_turn_is_not_run_again(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_a_killed_turn_is_not_run_again(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"text": "never", "hold": True})
     async with daemon.client() as talk:
         speech = talk.start("ada", "hello", sender, client_message_id="m1")
@@ -110,34 +110,55 @@ async def test_a_killed_turn_is_not_run_again(daemon: DaemonProcess, provider: P
     assert len(provider.bodies()) == 1
 
 
-async def test_a_failed_turn_that_others_have_followed_is_a_conflict_and_changes_nothing(
-    daemon: DaemonProcess, provider: Provider, sender: str
+async def test_a_failed_turn_that_others_have_followed_runs_again_behind_them(
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
-    provider.program({"status": 400})
+    provider.program({"status": 400}, {"text": "other"}, {"text": "better"})
     async with daemon.client() as talk:
         await talk.say("ada", "hello", sender, client_message_id="m1")
         await talk.say("ada", "something else", sender)
-        before = await talk.told("ada", sender)
-        with pytest.raises(Conflict) as refusal:
-            await talk.say("ada", "hello", sender, client_message_id="m1")
-        assert "new id" in refusal.value.fix
-        assert await talk.told("ada", sender) == before
-        assert (await talk.say("ada", "still here", sender)).outcome == "completed"
+        again = await talk.say("ada", "hello", sender, client_message_id="m1")
+        assert (again.text, again.of("start")[0].user_seq) == ("better", 4)
+        # An answer belongs behind its question, and the id is used up now.
+        told = [content for _, _, content in await talk.told("ada", sender)]
+        assert told == ["hello", "something else", "other", "hello", "better"]
+        assert (await talk.say("ada", "hello", sender, client_message_id="m1")).text == "better"
+    assert len(provider.bodies()) == 3
 
 
-async def test_a_failed_turn_that_was_put_away_is_a_conflict(
-    daemon: DaemonProcess, provider: Provider, sender: str
+async def test_an_interrupted_message_with_others_queued_behind_it_runs_again_after_them(
+    home: Home, provider: Provider
 ) -> None:
-    provider.program({"status": 400}, {"match": "Write the summary now", "text": "A failure. Nothing more."})
+    provider.program({"text": "never", "hold": True}, {"text": "second"}, {"text": "first at last"})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("ada", "first", client_message_id="m1")
+            await speech.until("start")
+            provider.requests(at_least=1)
+            behind = talk.start("ada", "second", client_message_id="m2")
+            await behind.until("queued")
+            daemon.kill_9()
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            assert (await talk.say("ada", "second", client_message_id="m2")).text == "second"
+            assert (await talk.say("ada", "first", client_message_id="m1")).text == "first at last"
+            told = [content for role, _, content in await talk.told("ada")]
+            assert told == ["first", "second", "second", "first", "first at last"]
+
+
+async def test_a_failed_turn_that_was_put_away_runs_again_with_its_message(
+    daemon: LiveDaemon, provider: Provider, sender: str
+) -> None:
+    summary = {"match": "Write the summary now", "text": "A failure. Nothing more."}
+    provider.program({"status": 400}, summary, {"text": "better"})
     async with daemon.client() as talk:
         await talk.say("ada", "hello", sender, client_message_id="m1")
         await talk.compact("ada", sender)
-        with pytest.raises(Conflict):
-            await talk.say("ada", "hello", sender, client_message_id="m1")
-        assert await talk.told("ada", sender) == []
+        assert (await talk.say("ada", "hello", sender, client_message_id="m1")).text == "better"
+        assert [content for _, _, content in await talk.told("ada", sender)] == ["hello", "better"]
 
 
-async def test_a_waiting_message_sent_twice_waits_once(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_a_waiting_message_sent_twice_waits_once(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"match": "^first$", "text": "1", "hold": True})
     async with daemon.client() as talk, daemon.client() as other:
         first = talk.start("ada", "first", sender)
@@ -172,7 +193,7 @@ async def test_a_waiting_message_sent_again_after_a_crash_is_one_turn(home: Home
             assert asked == ["first", "second"]
 
 
-async def test_an_id_that_cannot_be_one_is_refused(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_an_id_that_cannot_be_one_is_refused(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk:
         for unfit in ("x" * 257, "line\nbreak"):
             with pytest.raises(BadRequest, match="client message id"):
@@ -180,7 +201,7 @@ async def test_an_id_that_cannot_be_one_is_refused(daemon: DaemonProcess, provid
         assert await talk.conversations(sender=sender) == []
 
 
-async def test_one_id_is_one_message(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_one_id_is_one_message(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"text": "the one answer"})
     async with daemon.client() as talk:
         await talk.say("ada", "hello", sender, client_message_id="m1")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, run_cli
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, run_cli
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
@@ -195,11 +195,11 @@ async def test_a_skill_is_offered_once_its_description_is_written(home: Home, pr
             await talk.ask(reload=pb.ReloadMsg())
             await talk.say("ada", "and now?")
         again = daemon.cli_json("skills", "validate")["data"]
-    assert "not offered it before" in begun.stdout
+    assert "until then agents are not offered it" in begun.stdout
     assert (warned.returncode, found["valid"], found["flaws"]) == (0, True, [])
     assert [(warning["path"], warning["line"]) for warning in found["warnings"]] == [(str(path), 3)]
     for said in (warned.stderr, listed.stderr):
-        assert f"warning: {path}:3: the description is not written yet" in said
+        assert f"warning: {path}:3: the description is missing" in said
     assert [(each["level"], each["message"].split()[0]) for each in examined if each["check"] == "skills"] == [
         ("warning", "tea")
     ]
@@ -256,7 +256,7 @@ def test_validate_names_file_and_line_of_all_that_is_broken_anywhere(home: Home,
     assert run_cli(home, "skills", "remove", "broken", "--yes").returncode == 0
 
 
-async def test_a_daemon_that_runs_follows_what_a_person_does(daemon: DaemonProcess, provider: Provider) -> None:
+async def test_a_daemon_that_runs_follows_what_a_person_does(daemon: LiveDaemon, provider: Provider) -> None:
     assert daemon.cli("skills", "new", "tea", "--description", "Makes tea.").returncode == 0
     async with daemon.client() as talk:
         await talk.ask(reload=pb.ReloadMsg())

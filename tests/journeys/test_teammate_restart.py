@@ -165,8 +165,8 @@ async def test_a_turn_whose_own_call_is_unknown_ends_interrupted_and_the_result_
             await began(mark)
         daemon.kill_9()
     home.write_script(script(HEARD, mate("^work", reply="Worked.")))
-    with daemon_thread(home) as daemon:
-        async with daemon.client() as talk:
+    with daemon_thread(home) as again:
+        async with again.client() as talk:
 
             async def heard() -> list[str]:
                 return [each for each in await told(talk) if "has ended: completed." in each]
@@ -226,8 +226,8 @@ async def test_a_run_whose_agents_file_is_broken_by_the_next_start_ends_and_asks
             await eventually(lambda: asked(home, "SELECT count(*) FROM asks WHERE state = 'pending'") == 1)
         daemon.kill_9()
     path.write_text("---\nname: ada\n")
-    with daemon_thread(home) as daemon:
-        async with daemon.client() as talk:
+    with daemon_thread(home) as again:
+        async with again.client() as talk:
             of_ada = "SELECT outcome FROM runs WHERE speaker = 'ada'"
             await eventually(lambda: asked(home, of_ada) == "internal_error")
             # Nobody is asked for a call that is never made.
@@ -286,8 +286,8 @@ async def test_who_waited_for_a_teammate_goes_on_though_agents_work_together_no_
         daemon.kill_9()
     home.write_config(CONFIG.replace("multiAgent = true", "multiAgent = false"))
     home.write_script(script(*rules, mate("^work", reply="Worked.")))
-    with daemon_thread(home) as daemon:
-        async with daemon.client() as talk:
+    with daemon_thread(home) as again:
+        async with again.client() as talk:
             # It is told that it cannot wait here; nothing about what it did is unknown.
             outcome = "SELECT outcome FROM runs WHERE speaker = 'librarian'"
             await eventually(lambda: asked(home, outcome) == "completed")

@@ -9,7 +9,7 @@ from typing import Any
 
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import encode_frame
-from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, DaemonProcess, Home, eventually
+from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, Home, LiveDaemon, eventually
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.raw_client import raw
@@ -27,7 +27,7 @@ NAMING = {"calls": [{"name": "set_title", "arguments": {"title": "The lighthouse
 ASKING = {"calls": [{"name": "ask_user", "arguments": {"questions": [{"question": "Which colour?"}]}}]}
 
 
-def start_asking(daemon: DaemonProcess, sender: str, *more: str) -> "subprocess.Popen[str]":
+def start_asking(daemon: LiveDaemon, sender: str, *more: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-m", "moot", "ask", "ada", "me too", "--as", sender, *more],
         env=daemon.home.environment(),
@@ -42,14 +42,14 @@ async def finish(process: "subprocess.Popen[str]") -> tuple[str, str]:
     return await asyncio.to_thread(process.communicate, timeout=PATIENCE)
 
 
-async def ask_as_json(daemon: DaemonProcess, sender: str, *more: str) -> tuple[int, Any]:
+async def ask_as_json(daemon: LiveDaemon, sender: str, *more: str) -> tuple[int, Any]:
     process = start_asking(daemon, sender, "--json", *more)
     out, _ = await finish(process)
     return process.returncode, json.loads(out)
 
 
 async def test_without_a_terminal_a_message_behind_an_approval_is_left_in_line(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "name it", **NAMING}, {"match": "name it", "text": "Named."})
     async with daemon.client() as talk:
@@ -60,7 +60,7 @@ async def test_without_a_terminal_a_message_behind_an_approval_is_left_in_line(
         assert document["error"]["type"] == "waiting"
         assert "The lighthouse" in document["error"]["message"]
         assert f"moot inbox approve {asked.ask_id}" in document["error"]["fix"]
-        assert "stays in line" in document["error"]["fix"]
+        assert "stays in the queue" in document["error"]["fix"]
         assert (document["data"]["outcome"], document["data"]["position"]) == ("queued", 1)
         assert [each["ask_id"] for each in document["data"]["in_front"]] == [asked.ask_id]
         assert list((await talk.history("ada", sender)).queued) == ["me too"]
@@ -75,7 +75,7 @@ async def test_without_a_terminal_a_message_behind_an_approval_is_left_in_line(
 
 
 async def test_a_question_in_front_is_named_with_how_to_answer_it(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "paint", **ASKING}, {"match": "paint", "text": "Painted."})
     async with daemon.client() as talk:
@@ -90,7 +90,7 @@ async def test_a_question_in_front_is_named_with_how_to_answer_it(
 
 
 async def test_who_waits_is_told_when_the_run_in_front_begins_to_wait(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "name it", "hold": True, **NAMING})
     async with daemon.client() as talk:
@@ -111,7 +111,7 @@ async def test_who_waits_is_told_when_the_run_in_front_begins_to_wait(
 
 
 async def test_at_a_terminal_it_says_what_holds_it_up_and_goes_on_when_that_is_decided(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "name it", **NAMING}, {"match": "name it", "text": "Named."})
     # What others left in line says something else, and takes no answer away.
@@ -120,7 +120,7 @@ async def test_at_a_terminal_it_says_what_holds_it_up_and_goes_on_when_that_is_d
         first = talk.start("ada", "name it", sender)
         asked = await first.until("approval_opened")
         with terminal(daemon.home, "ask", "ada", "here I am", "--as", sender, columns=200) as person:
-            await asyncio.to_thread(person.wait_for, "The run in front waits:")
+            await asyncio.to_thread(person.wait_for, "The run ahead waits:")
             await asyncio.to_thread(person.wait_for, f"Decide with: moot inbox approve {asked.ask_id}")
             decided = await asyncio.to_thread(daemon.cli, "inbox", "deny", asked.ask_id)
             assert decided.returncode == 0
@@ -129,7 +129,7 @@ async def test_at_a_terminal_it_says_what_holds_it_up_and_goes_on_when_that_is_d
 
 
 async def test_the_limit_on_seconds_is_one_on_waiting_for_a_turn_too(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "take long", "text": "long", "hold": True})
     async with daemon.client() as talk:
@@ -138,14 +138,14 @@ async def test_the_limit_on_seconds_is_one_on_waiting_for_a_turn_too(
         code, document = await ask_as_json(daemon, sender, "--max-seconds", "0.5")
         assert code == 124
         assert document["error"]["type"] == "timed_out"
-        assert "stays in line" in document["error"]["fix"]
+        assert "stays in the queue" in document["error"]["fix"]
         assert list((await talk.history("ada", sender)).queued) == ["me too"]
         await talk.kill("ada", sender)
         await first.end()
 
 
 async def test_status_shows_an_approval_with_its_reason_and_reply_says_that_words_do_not_approve(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "name it", **NAMING})
     async with daemon.client() as talk:
@@ -164,7 +164,7 @@ async def test_status_shows_an_approval_with_its_reason_and_reply_says_that_word
     (mine,) = [ask for ask in told["asks"] if ask["sender"] == sender]
     assert mine["reply"] == f"moot inbox approve {asked.ask_id}"
     assert replied.returncode == 1
-    assert "words never approve" in replied.stderr
+    assert "text cannot approve" in replied.stderr
     assert f"moot inbox approve {asked.ask_id}" in replied.stderr
 
 
@@ -189,13 +189,13 @@ async def test_who_comes_with_a_token_is_told_that_the_owner_decides(home: Home,
         for text in ("name it", "me too"):
             asked = await asyncio.to_thread(remote, "ask", "ada", text)
             assert asked.returncode == 3, asked.stderr
-            assert "The owner decides, on the machine of the daemon, with: moot inbox approve ask-" in asked.stderr
+            assert "The owner decides, on the daemon's machine, with: moot inbox approve ask-" in asked.stderr
         async with daemon.client() as talk:
             await talk.kill("ada", "bot")
 
 
 async def test_who_sends_and_wants_to_know_is_told_of_what_the_run_in_front_waits_for(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "name it", "hold": True, **NAMING}, {"match": "name it", "text": "Named."})
     provider.program({"match": "so am I", "text": "Yes, you."})
@@ -217,7 +217,7 @@ async def test_who_sends_and_wants_to_know_is_told_of_what_the_run_in_front_wait
 
 
 async def test_who_sends_behind_a_question_is_told_which_and_who_did_not_ask_is_told_nothing(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "paint", **ASKING}, {"match": "paint", "text": "Painted."})
     async with daemon.client() as talk, raw(daemon) as other, raw(daemon) as silent:

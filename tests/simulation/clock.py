@@ -1,4 +1,4 @@
-"""The Clock of a simulation: it reads the virtual time of event_loop.py, and its timers are that loop's."""
+"""The Clock of a simulation: it reads the virtual time of the running loop, and its timers are that loop's."""
 
 import asyncio
 

@@ -9,6 +9,8 @@ from types import TracebackType
 
 from moot.domain.ports import Timeout, Timer
 
+_UPTIME = 10_000.0
+
 
 class SystemClock:
     """The machine's clock and the timers of the running event loop, whose time is the monotonic clock too."""
@@ -33,13 +35,14 @@ class ManualClock:
     """Time that stands still until `advance` moves it. What is due then happens in the order of its time."""
 
     def __init__(self, now: float = 1_000_000.0) -> None:
-        self._now = now
-        self._elapsed = 0.0
+        self._start = now
+        # Of a machine that has been up for a while: a time that was never set lies before it.
+        self._elapsed = _UPTIME
         self._numbers = count()
         self._timers: list[tuple[float, int, _ManualTimer]] = []
 
     def now(self) -> float:
-        return self._now + self._elapsed
+        return self._start + self._elapsed - _UPTIME
 
     def monotonic(self) -> float:
         return self._elapsed

@@ -195,7 +195,7 @@ class RunContext:
 
 
 class AskHuman(Protocol):
-    async def __call__(self, questions: Sequence[Question]) -> str:
+    async def __call__(self, questions: Sequence[Question], /) -> str:
         """Wait for a human's answer. Raises MootError when none comes in time."""
         ...
 
@@ -207,7 +207,7 @@ class ToolResult:
     content: str
     is_error: bool = False
     taint: frozenset[str] = frozenset()
-    # The call was of a tool that is not the speaker's; nothing was run.
+    # The call was of a tool that is another agent's; nothing was run.
     is_refused: bool = False
     # The sentence with which the run hands its task back. It ends there.
     escalation: str = ""
@@ -297,10 +297,7 @@ class AskStore(Protocol):
     async def find(self, ask_id: str) -> Ask | None: ...
     async def find_reply(self, key: ConversationKey, reply_id: str) -> Ask | None: ...
 
-    async def list_open(self) -> list[Ask]:
-        """What is pending, and what was granted and not used, the oldest first."""
-        ...
-
+    async def list_open(self) -> list[Ask]: ...
     async def list_unused_calls(self) -> list[tuple[str, str]]:
         """The run and the call of each approval and grant that was not used, of runs that have not ended."""
         ...
@@ -345,6 +342,7 @@ class Store(Protocol):
     async def delete(self, key: ConversationKey) -> Doomed: ...
 
     async def find_run(self, key: ConversationKey, client_message_id: str) -> Run | None: ...
+    async def find_retried(self, key: ConversationKey, prefix: str, *, since: float) -> Run | None: ...
     async def run_ids(self, start: str, *, limit: int) -> list[str]: ...
     async def ended_runs(self, owns: Callable[[str], bool], *, limit: int) -> list[Run]:
         """The runs that ended last, the newest first, of root conversations with owned senders. Long texts are cut."""

@@ -23,6 +23,7 @@ from moot.domain.events import (
     RunSpawned,
     RunStarted,
     RunUnblocked,
+    RunWithdrawn,
     TextChunk,
     TextDiscarded,
     TextEnded,
@@ -51,23 +52,23 @@ _T = TypeVar("_T", bytes, str)
 
 def stream_bytes(event: Event) -> bytes:
     """A ServerMessage{stream}."""
-    return _cached(event, _stream_bytes)
+    return _encode_cached(event, _stream_bytes)
 
 
 def stream_json(event: Event) -> str:
-    return _cached(event, _stream_json)
+    return _encode_cached(event, _stream_json)
 
 
 def notice_bytes(item: Event | Gap) -> bytes:
     """A ServerMessage{agent_event}: what SubscribeEvents is sent, with the envelope."""
-    return _gap(item).SerializeToString() if isinstance(item, Gap) else _cached(item, _notice_bytes)
+    return _gap(item).SerializeToString() if isinstance(item, Gap) else _encode_cached(item, _notice_bytes)
 
 
 def notice_json(item: Event | Gap) -> str:
-    return json_form.encode(_gap(item)) if isinstance(item, Gap) else _cached(item, _notice_json)
+    return json_form.encode(_gap(item)) if isinstance(item, Gap) else _encode_cached(item, _notice_json)
 
 
-def _cached(event: Event, encode: Callable[[Event], _T]) -> _T:
+def _encode_cached(event: Event, encode: Callable[[Event], _T]) -> _T:
     encodings = event.encodings
     if encodings is None:
         encodings = event.encodings = {}
@@ -129,6 +130,7 @@ def fill_stream(out: pb.StreamEvent, body: EventBody, source: EventSource) -> No
 _Rare = (
     RunSpawned
     | RunQueued
+    | RunWithdrawn
     | RunStarted
     | ToolsStarted
     | ToolFinished
@@ -159,6 +161,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.start.CopyFrom(pb.StreamStart(agent=agent, user_seq=user_seq))
         case RunQueued(position, ask_id, ask_kind):
             out.queued.CopyFrom(pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind))
+        case RunWithdrawn(content):
+            out.withdrawn.content = clean(content)
         case ToolsStarted():
             out.tool_start.CopyFrom(pb.ToolStartEvent(calls=[tool_call(*told) for told in body.told()]))
         case ToolFinished():
@@ -335,6 +339,8 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind, out.content = pb.SPAWNED, clean(task)
         case RunStarted(_, user_seq):
             out.kind, out.user_seq = pb.STARTED, user_seq
+        case RunWithdrawn(content):
+            out.kind, out.content = pb.WITHDRAWN, clean(content)
         case RunQueued(position):
             out.kind, out.content = pb.QUEUED, str(position)
         case AskOpened(ask):

@@ -114,7 +114,7 @@ class Notes:
     def __init__(self) -> None:
         self.kept: list[tuple[str, TraceKind, dict[str, object]]] = []
 
-    def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
+    def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: Any) -> None:
         self.kept.append((run_id, kind, {"agent": agent, **payload}))
 
 

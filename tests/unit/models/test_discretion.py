@@ -32,6 +32,7 @@ class Recording:
 
     name = provider = model = "recording"
     window = 1000
+    window_is_assumed = False
     tools = ToolSupport.NATIVE
 
     def __init__(self) -> None:
@@ -43,6 +44,9 @@ class Recording:
         self.told.append(prompt)
         self.given = self._events()
         return self.given
+
+    async def find_window(self) -> None:
+        raise AssertionError("the window is known")
 
     async def _events(self) -> AsyncGenerator[ModelEvent, None]:
         for event in self.says:

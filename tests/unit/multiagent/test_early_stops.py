@@ -74,7 +74,8 @@ async def test_what_is_kept_for_one_that_was_stopped_meanwhile_is_ended_and_neve
             return [(run.end.outcome, run.delivery) for run in kept if run.end] == [(Outcome.CANCELLED, Delivery.NONE)]
 
         await eventually(ended)
-        assert await built.store.runs_not_ended() == teammates.live() == []
+        assert await built.store.runs_not_ended() == []
+        assert teammates.live() == []
 
 
 async def test_a_run_that_is_stopped_as_soon_as_it_is_kept_does_not_go_on(tmp_path: Path) -> None:

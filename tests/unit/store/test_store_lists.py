@@ -1,6 +1,7 @@
 """Lists of what there is much of: in order, cut, whose they are, and found by an index however much there is."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import apsw
@@ -110,6 +111,6 @@ async def test_a_page_of_conversations_is_found_by_an_index_and_nothing_is_sorte
         ((5.0, 3), "SEARCH conversations USING INDEX conversations_by_use (updated_at<?)"),
     ):
         wanted = conversations.Wanted(after=after, limit=2)
-        told = await store.read(plans(lambda db, wanted=wanted: conversations.listed(db, wanted)))
+        told = await store.read(plans(partial(conversations.listed, wanted=wanted)))
         assert told[0] == expected
         assert "USE TEMP B-TREE FOR ORDER BY" not in told

@@ -23,6 +23,7 @@ from moot.domain.events import (
     RunSpawned,
     RunStarted,
     RunUnblocked,
+    RunWithdrawn,
     TextChunk,
     TextDiscarded,
     TextEnded,
@@ -79,7 +80,7 @@ END = RunEnd(
     usage=Usage(prompt=5, completion=3, cache_hit=2), cost=0.5, steps=4,
 )  # fmt: skip
 
-FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind.ValueType"]] = [
+FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
     (
         RunSpawned("scout", "look", "it knows", "c1"),
         "spawned",
@@ -113,6 +114,7 @@ FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind.ValueType"]
         pb.COMMAND_ENDED,
     ),
     (RunQueued(2), "queued", pb.StreamEvent(queued=pb.QueuedEvent(position=2)), pb.QUEUED),
+    (RunWithdrawn("no"), "withdrawn", pb.StreamEvent(withdrawn=pb.WithdrawnEvent(content="no")), pb.WITHDRAWN),
     (RunStarted("crab", 3), "start", pb.StreamEvent(start=pb.StreamStart(agent="crab", user_seq=3)), pb.STARTED),
     (TextStarted("a"), "text_start", pb.StreamEvent(text_start=pb.TextStartEvent(agent="a")), pb.TEXT_START),
     (TextChunk("hé"), "chunk", pb.StreamEvent(chunk=pb.StreamChunk(content="hé")), pb.TEXT_DELTA),
@@ -238,7 +240,7 @@ def test_every_event_is_in_the_table() -> None:
 
 @pytest.mark.parametrize(("body", "name", "message", "kind"), FORMS)
 def test_an_event_has_its_form_on_a_stream_and_for_subscribers(
-    body: EventBody, name: str, message: pb.StreamEvent, kind: "pb.AgentEventKind.ValueType"
+    body: EventBody, name: str, message: pb.StreamEvent, kind: "pb.AgentEventKind"
 ) -> None:
     published = event(body, seq=7)
     streamed = pb.ServerMessage.FromString(stream_bytes(published)).stream

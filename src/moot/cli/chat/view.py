@@ -1,4 +1,4 @@
-"""One run as a reader sees it: events go in, finished lines come out, the rest is what is live. No I/O."""
+"""View of one run in the chat: takes stream events, returns finished lines, keeps the unfinished one. No I/O."""
 
 from collections.abc import Callable
 
@@ -43,6 +43,7 @@ class RunView:
         self.status = "sending"
         self.since = clock()
         self._answered_elsewhere = False
+        self._is_withdrawn = False
         self.asked: pb.AskUserEvent | None = None
         self.approvals: dict[str, pb.ApprovalEvent] = {}
         # What this screen has decided, until the daemon says what became of it.
@@ -76,6 +77,11 @@ class RunView:
         self.position = event.position
         self._set_status(f"queued, position {event.position}")
         return []
+
+    def _on_withdrawn(self, event: pb.WithdrawnEvent) -> list[Line]:
+        self._is_withdrawn = True
+        self._echo = ""
+        return [lines.dim(f"✗ withdrawn: {sanitize.line(event.content, _THOUGHT_COLUMNS)}")]
 
     def _on_start(self, event: pb.StreamStart) -> list[Line]:
         self.acknowledged = self.started = True
@@ -165,15 +171,17 @@ class RunView:
         self._text = self._thought = ""
         taken_back = self._printed_text
         self._named = self._printed_text = False
-        return [[("class:dim", "  (the words above were not kept)")]] if taken_back else []
+        return [[("class:dim", "  (the text above was discarded)")]] if taken_back else []
 
     def _on_end(self, event: pb.StreamEnd) -> list[Line]:
         self.end = event
         self.asked = None
         self.approvals = {}
         finished = self.take_echo() + self._flush()
-        if event.outcome != "completed":
+        if event.outcome != "completed" and not self._is_withdrawn:
             finished.append(lines.render_ending(event.outcome, event.error))
+        elif event.error:
+            finished.append(lines.dim(event.error))
         return finished
 
     # ---- inside ----

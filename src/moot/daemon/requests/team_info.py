@@ -1,15 +1,16 @@
-"""Requests about agents as a team: how they work here, and which tools belong to whom."""
+"""Handlers about the team: how agents work together, and which tools belong to whom."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from moot.agents.registry import Registry
-from moot.daemon.config.agent_keys import agents_folder, foreign_folders
+from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.domain.agent import ROOT, Agent
+from moot.domain.config import Config
 from moot.domain.errors import MootError
 from moot.domain.ports import Hook, Model, Tool, ToolSupport
 from moot.domain.text import clean
@@ -20,16 +21,24 @@ from moot.wire import moot_pb2 as pb
 _RUNTIME = "dynamic-v1"
 
 
-def registry_of(config: ConfigFile, paths: Paths) -> Registry:
+def build_registry(config: ConfigFile, paths: Paths) -> Registry:
     """The agents of this home, in the folders the configuration names at this moment."""
     return Registry(
-        agents_folder(config.current, paths),
-        foreign_folders=foreign_folders(config.current),
+        find_agents_folder(config.current, paths),
+        foreign_folders=find_foreign_folders(config.current),
         models=lambda: config.current.models,
     )
 
 
-class Roster:
+def _runtime_off_reason(config: Config) -> str:
+    if config.has_teammates:
+        return ""
+    if not config.agent.multi_agent:
+        return "multiAgent is not set in [agent]"
+    return "enabled is false in [background]"
+
+
+class TeamInfoRequests:
     def __init__(
         self,
         *,
@@ -53,13 +62,14 @@ class Roster:
         return Partition(self._registry.active(), self._tools())
 
     async def get_agent_status(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("see how agents work here")
+        principal.demand_owner("see the agent status")
         config = self._config.current
         partition = self.partition()
         sources = Counter(str(agent.source) for agent in self._registry.all())
         status = pb.AgentStatus(
             mode="multi-agent" if config.agent.multi_agent else "single",
-            teammate_runtime=_RUNTIME if config.agent.multi_agent else "",
+            teammate_runtime=_RUNTIME if config.has_teammates else "",
+            runtime_off_reason=_runtime_off_reason(config),
             max_delegation_rounds=config.agent.max_delegation_rounds,
             default_model=config.default_model,
             provider=config.models[config.default_model].provider,

@@ -16,7 +16,7 @@ from moot.engine.turn import Briefing, Conduct, Turn
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing.router import Candidate, Route
 from moot.multiagent.teammates.snapshot import Snapshots, by
-from moot.multiagent.traces import Traces
+from moot.multiagent.traces.recorder import Traces
 
 _NOTHING = Briefing()
 _ALONE = Briefing(scope=NOT_SPAWNED)
@@ -56,9 +56,9 @@ class Briefs:
         if seen is not None and seen.run.parent_id:
             return await self._teammate(turn, seen.run)
         # As a guest it has no tools, so nobody to lead.
-        if turn.request.speaker == ROOT and not turn.request.guest and turn.config.agent.multi_agent:
+        if turn.request.speaker == ROOT and not turn.request.guest and turn.config.has_teammates:
             return self._orchestrator(turn)
-        return _ALONE if turn.config.agent.multi_agent else _NOTHING
+        return _ALONE if turn.config.has_teammates else _NOTHING
 
     def _orchestrator(self, turn: Turn) -> Briefing:
         partition = self._partition()
@@ -78,6 +78,7 @@ class Briefs:
         return Briefing(
             system=(place(run), CALLED_FROM) if known else (place(run),),
             opening=opening(run, known),
+            offers=run.offers,
             conduct=self._conduct(turn, escalates=True),
         )
 
@@ -195,7 +196,17 @@ def place(run: Run) -> str:
         "what you report: end with a plain text that says what you did, what came of it and what is missing. If the "
         "task is not for you, hand it back with agent_escalate and one sentence that says why, or say that sentence if "
         "you have no tools; do not try what your tools are not for."
+        f"{_given_tools(run)}"
     )
+
+
+def _given_tools(run: Run) -> str:
+    """What a teammate is told of a spawn that names its tools."""
+    allowed = run.spawn.allowed_tools
+    if allowed is None:
+        return ""
+    named = ", ".join((*allowed, *run.granted_tools))
+    return f" You were given these tools of your role: {named}." if named else " You have no tools for this task."
 
 
 CALLED_FROM = (

@@ -12,7 +12,7 @@ from moot.wire import moot_pb2 as pb
 KEYS = "o once · r this again in this run · a always · d deny, then Enter"
 
 
-def approval(ask_id: str = "a", attempt: int = 1, *, rule: str = "allow exec: ls", **more: str) -> pb.ApprovalEvent:
+def approval(ask_id: str = "a", attempt: int = 1, *, rule: str = "allow exec: ls", **more: Any) -> pb.ApprovalEvent:
     return pb.ApprovalEvent(ask_id=ask_id, attempt=attempt, tool="exec", line="exec ls", rule=rule, **more)
 
 
@@ -99,7 +99,7 @@ def test_a_line_that_was_begun_before_the_approval_was_drawn_is_a_message_and_sa
 
     assert not read.taken
     assert read.decision is None
-    assert "begun before" in read.note
+    assert "started typing before" in read.note
     waiting[0] = approval("b")
     deciding.begin()
     assert deciding.read("o").decision is None

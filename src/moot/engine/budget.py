@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from moot.domain.config import Config
-from moot.domain.ports import Store
+from moot.domain.ports.store import Store
 from moot.domain.run import Limits, RunRequest
 from moot.domain.usage import Spent, Usage
 

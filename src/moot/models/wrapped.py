@@ -2,7 +2,7 @@
 
 from typing import Generic, TypeVar
 
-from moot.domain.ports import Model, ToolSupport
+from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.usage import Usage
 
 M = TypeVar("M", bound=Model)

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 
 from moot.domain.errors import ModelError
 from moot.domain.message import Message, Role, Thinking, ToolCall, assistant, tool_result, user
-from moot.domain.ports import (
+from moot.domain.ports.model import (
     CallReady,
     Finished,
     ModelEvent,

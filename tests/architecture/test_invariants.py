@@ -98,6 +98,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
     requests = {field.name for field in pb.ClientMessage.DESCRIPTOR.oneofs_by_name["message"].fields}
     handlers = Handlers(  # type: ignore[arg-type]
         talk=Anything(),
+        steps=Anything(),
         conversations=Anything(),
         records=Anything(),
         house=Anything(),

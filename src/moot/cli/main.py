@@ -37,6 +37,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "inbox": CommandEntry(TALK, "moot.cli.commands.inbox:inbox", "What waits for you: questions and approvals."),
     "rules": CommandEntry(TALK, "moot.cli.commands.rules:rules", "List and take back what you allowed for good."),
     "trust": CommandEntry(TALK, "moot.cli.commands.trust:trust", "Trust what strangers said in a conversation so far."),
+    "cwd": CommandEntry(TALK, "moot.cli.commands.cwd:cwd", "Show or set the default directory of a conversation."),
     "kill": CommandEntry(TALK, "moot.cli.commands.talk:kill", "Stop the run in flight."),
     "compact": CommandEntry(TALK, "moot.cli.commands.talk:compact", "Turn the history into an archive now."),
     "run": CommandEntry(WORK, "moot.cli.commands.run:run", "Give an agent a task of its own, also in the background."),
@@ -54,6 +55,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "recall": CommandEntry(REMEMBER, "moot.cli.commands.memory:recall", "Search the archives of a conversation."),
     "usage": CommandEntry(REMEMBER, "moot.cli.commands.memory:usage", "Show tokens and cost per conversation."),
     "trace": CommandEntry(REMEMBER, "moot.cli.commands.trace:trace", "List turns, or show all that happened in one."),
+    "replay": CommandEntry(REMEMBER, "moot.cli.commands.replay:replay", "Ask a model again what a run asked it."),
     "export": CommandEntry(REMEMBER, "moot.cli.commands.transfer:export", "Write a conversation as JSONL."),
     "import": CommandEntry(REMEMBER, "moot.cli.commands.transfer:import_", "Make a conversation from JSONL."),
     "delete": CommandEntry(

@@ -55,6 +55,7 @@ from moot.store import event_numbers
 from moot.store.approvals import StoredApprovals
 from moot.store.notes import SqliteNotes
 from moot.store.sqlite import SqliteStore, open_store
+from moot.store.steps import SqliteSteps
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class Daemon:
 
     def __init__(self, paths: Paths, store: SqliteStore, redactor: Redactor) -> None:
         self.paths = paths
-        self.store = store
+        self.store, self.steps = store, SqliteSteps(store)
         self.clock = SystemClock()
         self.rng: Random = SystemRandom()
         self.supervisor = Supervisor()
@@ -219,6 +220,7 @@ class Daemon:
                 asks=self.asks,
                 compaction=compaction,
                 notes=self,
+                steps=self.steps,
                 clock=self.clock,
                 rng=self.rng,
             )

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from moot.domain.approval import Approval, AskState, Binding, Decision, Rule
 from moot.domain.ask import Question
+from moot.domain.config import ModelConfig
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Place, Recollection
 from moot.domain.doomed import Doomed
 from moot.domain.events import EventBody
@@ -95,6 +96,15 @@ class Model(Protocol):
     def window(self) -> int: ...
     @property
     def tools(self) -> ToolSupport: ...
+
+    @property
+    def config(self) -> ModelConfig:
+        """What it was made from; a request can be encoded again with it."""
+        ...
+
+    def told(self, prompt: Prompt) -> Prompt:
+        """The prompt as the model gets it: what it may not know is masked."""
+        ...
 
     def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]: ...
 
@@ -274,6 +284,10 @@ class Store(Protocol):
         ...
 
     async def set_title(self, key: ConversationKey, title: str) -> None: ...
+    async def set_cwd(self, key: ConversationKey, cwd: str, *, now: float) -> None:
+        """The directory its runs work in where they name none; the conversation is made where there is none yet."""
+        ...
+
     async def trust(self, key: ConversationKey, *, last: int) -> None:
         """Take what was said up to the entry `last` as trusted: its taint no longer counts."""
         ...

@@ -155,12 +155,6 @@ def defuse_continuation(before: str, text: str) -> str:
     return f"{text[:place]}&#{ord(text[place])};{text[place + 1 :]}"
 
 
-def join_texts(before: str, text: str) -> str:
-    """Two texts without a mark of ours as one that has none either."""
-    unfinished = unfinished_tag(before)
-    return f"{before}\n\n{defuse_continuation(unfinished, text) if unfinished else text}"
-
-
 @lru_cache(maxsize=1024)
 def _fold(character: str) -> str:
     """Reduce a character to what a reader would take it for: no marks, hyphens, case or look-alikes."""

@@ -53,21 +53,23 @@ class Discretion:
         veiled = self._transcript(prompt.transcript, edition)
         known = dict(veiled.known)
         system = tuple(self.masks.personal(self._fixed(text), known) for text in prompt.system)
+        context = tuple(hidden(message, self.masks, known) for message in prompt.context)
         tail = tuple(hidden(message, self.masks, known) for message in prompt.tail)
         tools = tuple(map(self._tool, prompt.tools))
         if all(told is spec for told, spec in zip(tools, prompt.tools, strict=True)):
             # An adapter knows the tools it has encoded by the tuple they come in.
             tools = prompt.tools
         transcript = prompt.transcript if veiled.copy is None else veiled.copy
-        return replace(prompt, system=system, transcript=transcript, tail=tail, tools=tools), known
+        told = replace(prompt, system=system, transcript=transcript, context=context, tail=tail, tools=tools)
+        return told, known
 
     def _transcript(self, transcript: Transcript, edition: int) -> "_Veiled":
         veiled = self._veiled.get(transcript)
         if veiled is not None and veiled.edition == edition:
-            veiled.advance(transcript.messages, self.masks)
+            veiled.advance(transcript, self.masks)
             return veiled
         fresh = _Veiled(edition)
-        fresh.advance(transcript.messages, self.masks)
+        fresh.advance(transcript, self.masks)
         if veiled is not None:
             fresh.keep_encodings(veiled)
         self._veiled[transcript] = fresh
@@ -103,7 +105,8 @@ class _Veiled:
         self.known: dict[str, str] = {}
         self.copy: Transcript | None = None
 
-    def advance(self, messages: list[Message], masks: Masks) -> None:
+    def advance(self, transcript: Transcript, masks: Masks) -> None:
+        messages = transcript.messages
         for message in messages[self.count :]:
             told = hidden(message, masks, self.known)
             if self.copy is None and told is not message:
@@ -111,6 +114,8 @@ class _Veiled:
             if self.copy is not None:
                 self.copy.extend((told,))
             self.count += 1
+        if self.copy is not None:
+            self.copy.newest_message = transcript.newest_message
 
     def keep_encodings(self, earlier: "_Veiled") -> None:
         """Where other masks hide nothing else, the bytes of the earlier copy are still good."""
@@ -148,13 +153,23 @@ class Discreet(Wrapped[Model]):
     def __init__(self, inner: Model, discretion: Discretion) -> None:
         super().__init__(inner)
         self._discretion = discretion
+        # The last prompt that was asked for: it is about to be sent.
+        self._masked: tuple[Prompt, Prompt, dict[str, str]] | None = None
+
+    def told(self, prompt: Prompt) -> Prompt:
+        if not self._discretion.masks.edition:
+            return prompt
+        self._masked = (prompt, *self._discretion.prompt(prompt))
+        return self._masked[1]
 
     def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
         masks = self._discretion.masks
-        if not masks.edition:
-            return self.inner.stream(prompt)
-        told, known = self._discretion.prompt(prompt)
-        return _heard(self.inner.stream(told), _Hearing(masks, known))
+        masked, self._masked = self._masked, None
+        if masked is None or masked[0] is not prompt:
+            if not masks.edition:
+                return self.inner.stream(prompt)
+            masked = (prompt, *self._discretion.prompt(prompt))
+        return _heard(self.inner.stream(masked[1]), _Hearing(masks, masked[2]))
 
 
 async def _heard(events: AsyncGenerator[ModelEvent, None], hearing: "_Hearing") -> AsyncGenerator[ModelEvent, None]:

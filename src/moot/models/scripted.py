@@ -146,6 +146,9 @@ class ScriptedModel:
             yield CallReady(call)
         yield Finished(_usage(rule, prompt, reply, calls))
 
+    def told(self, prompt: Prompt) -> Prompt:
+        return prompt
+
     def cost(self, usage: Usage) -> float:
         return price(self.config, usage).dollars
 

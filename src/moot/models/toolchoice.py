@@ -30,6 +30,8 @@ class ConstrainedModel(Model, Protocol):
     """A model whose server can hold it to a JSON schema."""
 
     def constrained(self, prompt: Prompt, schema: dict[str, Any], read: "Read") -> AsyncGenerator[ModelEvent, None]: ...
+    def encode(self, prompt: Prompt) -> bytes: ...
+    def encode_constrained(self, prompt: Prompt, schema: dict[str, Any]) -> bytes: ...
 
 
 # Turns the JSON a model writes into what it means, before anything is kept out of it.
@@ -53,14 +55,18 @@ class ToolChoice(Wrapped[ConstrainedModel]):
                 async for event in events:
                     yield event
             return
-        offered = tuple(map(_plain, prompt.tools[:MOST_BY_SCHEMA]))
-        guided = replace(
-            prompt, system=(*prompt.system, guidance(offered)), tail=(*prompt.tail, *_reminder(prompt)), tools=()
-        )
+        guided, offered = _guided(prompt)
         chosen = partial(self._chosen, offered)
         async with aclosing(self.inner.constrained(guided, schema_of(offered), chosen)) as events:
             async for event in events:
                 yield event
+
+    def encode(self, prompt: Prompt) -> bytes:
+        """The body of the request."""
+        if not prompt.tools:
+            return self.inner.encode(prompt)
+        guided, offered = _guided(prompt)
+        return self.inner.encode_constrained(guided, schema_of(offered))
 
     async def _chosen(
         self, offered: tuple[ToolSpec, ...], events: AsyncGenerator[ModelEvent, None]
@@ -70,6 +76,13 @@ class ToolChoice(Wrapped[ConstrainedModel]):
             async for event in events:
                 for decoded in choice.take(event):
                     yield decoded
+
+
+def _guided(prompt: Prompt) -> tuple[Prompt, tuple[ToolSpec, ...]]:
+    """The prompt with what is said of the tools in words, and the tools it can choose from."""
+    offered = tuple(map(_plain, prompt.tools[:MOST_BY_SCHEMA]))
+    system, tail = (*prompt.system, guidance(offered)), (*prompt.tail, *_reminder(prompt))
+    return replace(prompt, system=system, tail=tail, tools=()), offered
 
 
 def _reminder(prompt: Prompt) -> tuple[Message, ...]:

@@ -60,6 +60,7 @@ def delete(db: apsw.Connection, key: ConversationKey) -> Doomed:
     ended = "WHERE root_agent = ? AND root_sender = ? AND status <> 'spawned'"
     db.execute(f"DELETE FROM ledger WHERE run_id IN (SELECT id FROM agent_runs {ended})", key)
     db.execute(f"DELETE FROM agent_runs {ended}", key)
+    sweep_parts(db)
     return doomed
 
 
@@ -76,6 +77,17 @@ def remove(db: apsw.Connection, key: ConversationKey) -> Doomed:
     # Runs, archives, asks, notes and outputs go with it, by foreign key.
     db.execute("DELETE FROM conversations WHERE id = ?", (number,))
     return doomed
+
+
+def sweep_parts(db: apsw.Connection) -> None:
+    """Delete the parts of model requests that no record needs any more, directly or through another part."""
+    db.execute(
+        "WITH RECURSIVE used (id) AS ("
+        " SELECT head FROM steps UNION SELECT extra FROM steps WHERE extra IS NOT NULL"
+        " UNION SELECT changes FROM steps WHERE changes IS NOT NULL"
+        " UNION SELECT parent FROM parts JOIN used ON parts.id = used.id WHERE parent IS NOT NULL)"
+        " DELETE FROM parts WHERE id NOT IN (SELECT id FROM used)"
+    )
 
 
 def _delete_of_pair(db: apsw.Connection, key: ConversationKey) -> None:

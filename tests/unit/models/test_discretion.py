@@ -5,6 +5,7 @@ import gc
 import json
 from collections.abc import AsyncGenerator
 
+from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
 from moot.domain.message import Message, Role, Thinking, ToolCall, assistant, tool_result, user
 from moot.domain.ports import (
@@ -49,6 +50,13 @@ class Recording:
             if isinstance(event, ModelError):
                 raise event
             yield event
+
+    @property
+    def config(self) -> ModelConfig:
+        return ModelConfig(name=self.name, provider=self.provider)
+
+    def told(self, prompt: Prompt) -> Prompt:
+        return prompt
 
     def cost(self, usage: Usage) -> float:
         return 0.0

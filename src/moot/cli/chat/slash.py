@@ -1,5 +1,6 @@
 """The /commands of a chat. Each one is a question to the daemon and some lines."""
 
+import os
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -17,6 +18,7 @@ COMMANDS = {
     "recall": "search the archives: /recall WORDS",
     "compact": "turn the history into an archive now",
     "kill": "stop the run in flight (Esc does it too)",
+    "cwd": "the conversation's default directory; /cwd DIR sets it, for clients that send none",
     "title": "the conversation's title",
     "usage": "tokens and cost of this conversation",
     "agents": "who can be talked to, or brought in with @",
@@ -135,6 +137,14 @@ class SlashCommands:
         self._room.stop_run()
         return []
 
+    async def _cwd(self, directory: str) -> list[Line]:
+        request = pb.WorkingDirectoryMsg(agent=self._room.agent, sender=self._room.sender)
+        if directory:
+            request.cwd = _absolute(directory)
+        place = (await self._room.request(pb.ClientMessage(working_directory=request))).working_directory
+        note = "  (the conversation's own folder)" if place.is_own else ""
+        return [[("", sanitize.line(place.cwd)), ("class:dim", note)]]
+
     async def _title(self, _: str) -> list[Line]:
         title = (await self._room.history()).title
         return (
@@ -175,3 +185,7 @@ class SlashCommands:
     async def _quit(self, _: str) -> list[Line]:
         self._room.screen.quit()
         return []
+
+
+def _absolute(directory: str) -> str:
+    return os.path.abspath(os.path.expanduser(directory))

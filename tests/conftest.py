@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon_process import CONFIG, DaemonProcess, Home, running
+from tests.daemon_process import CONFIG, DaemonUnderTest, Home, running
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider.fixture import provider, shared_provider  # noqa: F401
 
 TEST_SECONDS = 90.0
@@ -33,9 +34,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 @pytest.fixture(scope="module")
-def daemon(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
-    """One daemon for a module; the module's SCRIPT, CONFIG and AGENTS furnish its home."""
-    with running(_furnished(request, tmp_path_factory.mktemp("home"))) as daemon:
+def daemon(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonUnderTest]:
+    """One daemon for a module; the module's SCRIPT, CONFIG and AGENTS furnish its home.
+
+    It lives in this process, unless the module says IN_PROCESS = False.
+    """
+    start = daemon_thread if getattr(request.module, "IN_PROCESS", True) else running
+    with start(_furnished(request, tmp_path_factory.mktemp("home"))) as daemon:
         yield daemon
 
 

@@ -10,9 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
+
+import apsw
 
 from moot.client.connection import connect
 from tests.talking import Talking
@@ -98,16 +100,47 @@ class Home:
 
     def on_disk(self) -> bytes:
         """Every byte of the store, the journal included."""
-        return b"".join(path.read_bytes() for path in sorted(self.store.parent.glob("moot.db*")))
+        files = sorted(self.store.parent.glob("moot.db*"))
+        # Closing a file drops every lock that this process has on it, also those of a daemon in another thread.
+        return subprocess.run(["cat", *files], capture_output=True, check=True).stdout
+
+    def query(self, question: str, *values: object) -> list[tuple[Any, ...]]:
+        """What the store says, read with the SQLite library of the daemon: a second one here would drop its locks."""
+        with closing(apsw.Connection(str(self.store), flags=apsw.SQLITE_OPEN_READONLY)) as store:
+            return list(store.execute(question, values))
+
+    def change(self, statement: str, rows: Sequence[Sequence[object]] = ((),)) -> None:
+        """Write to the store of a daemon that is not running, once for every row."""
+        with closing(apsw.Connection(str(self.store))) as store, store:
+            store.executemany(statement, rows)
 
 
-class DaemonProcess:
-    """`moot serve`, ready when this returns from `start`."""
+class DaemonUnderTest:
+    """A daemon that serves a home, and the ways to talk to it."""
+
+    def __init__(self, home: Home, ready_line: str) -> None:
+        self.home = home
+        self.ready_line = ready_line
+
+    @asynccontextmanager
+    async def client(self, *, patience: float = PATIENCE) -> AsyncIterator[Talking]:
+        async with connect(self.home.socket) as connection:
+            yield Talking(connection, patience=patience)
+
+    def cli(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+        return run_cli(self.home, *arguments, stdin=stdin)
+
+    def cli_json(self, *arguments: str) -> Any:
+        """What `moot … --json` printed: the whole document."""
+        return json.loads(self.cli(*arguments, "--json").stdout)
+
+
+class DaemonProcess(DaemonUnderTest):
+    """`moot serve` in a process of its own, for tests of kill -9, restarts, signals and exit codes."""
 
     def __init__(self, home: Home, process: "subprocess.Popen[str]", ready_line: str) -> None:
-        self.home = home
+        super().__init__(home, ready_line)
         self.process = process
-        self.ready_line = ready_line
 
     @classmethod
     def start(cls, home: Home, **environment: str) -> "DaemonProcess":
@@ -119,11 +152,6 @@ class DaemonProcess:
             process.communicate()
             raise
         return cls(home, process, line)
-
-    @asynccontextmanager
-    async def client(self, *, patience: float = PATIENCE) -> AsyncIterator[Talking]:
-        async with connect(self.home.socket) as connection:
-            yield Talking(connection, patience=patience)
 
     def kill_9(self) -> None:
         self.process.send_signal(signal.SIGKILL)
@@ -153,14 +181,6 @@ class DaemonProcess:
             except subprocess.TimeoutExpired:
                 continue
         return self.reap()
-
-    def cli(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-        return run_cli(self.home, *arguments, stdin=stdin)
-
-    def cli_json(self, *arguments: str) -> Any:
-        """What `moot … --json` printed: the whole document."""
-        done = self.cli(*arguments, "--json")
-        return json.loads(done.stdout)
 
 
 SERVE = (sys.executable, "-m", "moot", "serve")
@@ -204,7 +224,7 @@ def run_cli(home: Home, *arguments: str, stdin: str = "") -> "subprocess.Complet
 
 @contextmanager
 def running(home: Home, **environment: str) -> Iterator[DaemonProcess]:
-    """A daemon for one test. Whatever it logged as failed inside fails the test."""
+    """A daemon in a process of its own for one test. Whatever it logged as failed inside fails the test."""
     daemon = DaemonProcess.start(home, **environment)
     try:
         yield daemon

@@ -16,7 +16,7 @@ from moot.models.keys import reveal
 from moot.redaction.redactor import Redactor
 from moot.store.mcp_pins import SqliteMcpPins
 from moot.store.sqlite import open_store
-from moot.tools.mcp.server import Needs
+from moot.tools.mcp.server import McpDependencies
 from moot.tools.mcp.servers import McpServers
 from moot.tools.sandbox.sandbox import Sandbox
 from tests.web_server import context, nobody
@@ -42,7 +42,7 @@ def tool(name: str, description: str = "does it", **properties: Any) -> dict[str
 
 
 class Kit:
-    def __init__(self, folder: Path, servers: McpServers, needs: Needs, clock: Time) -> None:
+    def __init__(self, folder: Path, servers: McpServers, needs: McpDependencies, clock: Time) -> None:
         self.folder = folder
         self.servers = servers
         self.needs = needs
@@ -90,7 +90,7 @@ async def kit(
     supervisor = Supervisor()
     clock = Time()
     configured = command(folder, **config)
-    needs = Needs(
+    needs = McpDependencies(
         pins=SqliteMcpPins(store),
         start=supervisor.start,
         clock=clock,

@@ -1,8 +1,6 @@
 """What journeys with teammates share: a configuration, tools that linger, and ways to see what runs came to."""
 
 import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -96,5 +94,4 @@ async def began(mark: Path) -> None:
 
 def asked(home: Home, question: str, *values: str) -> Any:
     """What the store says, read from beside."""
-    with closing(sqlite3.connect(f"file:{home.store}?mode=ro", uri=True)) as store:
-        return (store.execute(question, values).fetchone() or (None,))[0]
+    return (home.query(question, *values) or [(None,)])[0][0]

@@ -14,7 +14,7 @@ WRITES = (
 )  # fmt: skip
 
 # Those of a team, and of calls that ask their owner.
-TEAM_WRITES = ("spawn", "finish", "deliver", "grant", "ask", "decide", "use")
+TEAM_WRITES = ("spawn", "finish", "deliver", "grant", "ask", "answer", "decide", "use")
 
 TEAM_POINTS = (
     *(f"commit.{write}" for write in TEAM_WRITES),

@@ -3,11 +3,12 @@
 import asyncio
 import shutil
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from moot.domain.errors import MootError
+from moot.domain.errors import MootError, NotFound
 from moot.failpoint import POINTS
 from moot.wire import moot_pb2 as pb
 from tests.chaos.checker import check, read
@@ -157,6 +158,10 @@ class Arena:
         """What waited runs by itself, and nothing else is going on."""
         deadline = time.monotonic() + SETTLE_SECONDS
         while active := await talk.active():
+            # A question outlives the daemon, and waits for its answer.
+            for ask in await talk.asks():
+                with suppress(NotFound):
+                    await talk.reply(ask.agent, "blue", ask.sender)
             if time.monotonic() > deadline:
                 done.problems.append(f"still active after {SETTLE_SECONDS:.0f} s: {active}")
                 return

@@ -22,7 +22,7 @@ def test_every_point_in_the_code_is_registered_and_every_registered_point_is_in_
         placed.update(f"{moment}.{{}}" for moment in re.findall(r'\breach\("([a-z]+)", job\.name\)', text))
         calls = r'(?:self\._(?:write|writer\.post)|return post)\(.*, "([a-z]+)"\)$'
         writes.update(re.findall(calls, text, flags=re.MULTILINE))
-        if path.parent.name == "store" and path.name in ("agent_runs.py", "approvals.py"):
+        if path.parent.name == "store" and path.name in ("agent_runs.py", "asks.py", "rules.py"):
             shelf.update(re.findall(r'"([a-z]+)",?\s*\)$', text, flags=re.MULTILINE))
     assert writes == set(failpoint.WRITES)
     # Withdrawing an ask, taking back a rule and letting others go on leave nothing half done.

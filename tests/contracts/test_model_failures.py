@@ -16,7 +16,7 @@ from moot.domain.ports import Finished, Model, TextDelta
 from moot.models.anthropic import AnthropicModel
 from moot.models.keys import Key
 from moot.models.openai import OpenAIModel
-from moot.models.retry import Patience, Retry
+from moot.models.retry import RetryingModel, RetryPolicy
 from moot.models.transport import open_http
 from tests.fake_provider import say
 from tests.fake_provider.ask import LOOKUP, Said, ask, config, hear, prompt, run
@@ -43,7 +43,7 @@ async def patient(settings: ModelConfig, slept: list[float]) -> AsyncIterator[Mo
     key = Key(settings.api_key, model=settings.name)
     inner = adapter(settings, http=lambda: http, key=key, rng=Random(1))
     try:
-        yield Retry(inner, Patience(retries=settings.retries, rng=Random(1), sleep=sleep))
+        yield RetryingModel(inner, RetryPolicy(retries=settings.retries, rng=Random(1), sleep=sleep))
     finally:
         await http.close()
 
@@ -397,7 +397,7 @@ def test_cancelling_while_it_waits_to_try_again_ends_at_once(provider: Provider)
         async with asyncio.timeout(5):
             http = open_http()
             inner = OpenAIModel(config(provider, "openai"), http=lambda: http)
-            model = Retry(inner, Patience(retries=3, rng=Random(1)))
+            model = RetryingModel(inner, RetryPolicy(retries=3, rng=Random(1)))
             async with aclosing(model.stream(prompt("x"))) as events:
                 await anext(events)
                 waiting = asyncio.ensure_future(anext(events))

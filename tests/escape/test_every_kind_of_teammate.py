@@ -13,6 +13,7 @@ import pytest
 
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import Home, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.escape.kinds import CALLS, HANDS, KINDS_CONFIG, TOLD, Case, Stage, call, cases_of, counted, deciding
 from tests.fake_provider import Provider
 from tests.teaming import eventually_idle
@@ -103,7 +104,7 @@ async def test_each_call_gets_the_outcome_its_scope_and_danger_ask_for(
                 await _until_held(stage, case)
             process.kill_9()
         provider.release()
-    with running(home):
+    with daemon_thread(home):
         async with deciding(stage):
             for case in cases:
                 async with asyncio.timeout(30):

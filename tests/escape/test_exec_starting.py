@@ -18,8 +18,9 @@ from moot.tools.mcp import stdio
 from moot.tools.sandbox import orphans
 from moot.tools.sandbox import sandbox as starting
 from moot.tools.sandbox.sandbox import Command
-from moot.tools.sandbox.tape import Tape
-from tests.daemon_process import Home, eventually, running
+from moot.tools.sandbox.tape import OutputBuffer
+from tests.daemon_process import Home, eventually
+from tests.daemon_thread import daemon_thread
 from tests.escape.exec_kit import Bench, marked
 
 TRIES = 200
@@ -104,7 +105,7 @@ def test_a_command_that_is_stopped_while_it_starts_leaves_no_process(
     command = Command(argv=sandbox.shell(f"sleep 60 # {mark}"), cwd=str(bench.work))
 
     async def run() -> None:
-        await sandbox.start(command, tape=Tape(1000))
+        await sandbox.start(command, tape=OutputBuffer(1000))
 
     # The daemon's own event loop: what another does when it is told to stop is not what happens there.
     uvloop.run(try_often(run, mark))
@@ -115,7 +116,7 @@ def test_an_mcp_server_that_is_stopped_while_it_starts_leaves_no_process(
 ) -> None:
     bench = Bench(tmp_path)
     mark = f"mark-{os.getpid()}-{tmp_path.name}"
-    monkeypatch.setattr(stdio, "_started", broken_off(stdio._started))
+    monkeypatch.setattr(stdio, "_start_process", broken_off(stdio._start_process))
     sandbox = bench.sandbox()
     command = stdio.Command(
         argv=("sh", "-c", f"sleep 60 # {mark}"),
@@ -205,5 +206,5 @@ async def test_a_daemon_ends_at_its_start_what_one_that_was_killed_left(tmp_path
         starter.kill()
         starter.wait(30)
         assert await eventually(lambda: len(marked(mark)) <= 1)
-        with running(Home(tmp_path / "home").furnish()):
+        with daemon_thread(Home(tmp_path / "home").furnish()):
             assert await eventually(lambda: marked(mark) == [])

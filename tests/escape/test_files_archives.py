@@ -21,7 +21,7 @@ from moot.domain.errors import MootError, TooLarge
 from moot.domain.ports import RunContext
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.skills.archive import unpack
-from moot.tools.skills.library import Skills
+from moot.tools.skills.library import SkillLibrary
 from moot.tools.skills.skill_tools import ImportSkill
 
 SKILL = b"---\nname: evil\ndescription: d\n---\nbody\n"
@@ -34,7 +34,7 @@ class Scene:
         self.cwd = top / "cwd"
         self.cwd.mkdir()
         (top / "secret").write_text("the secret")
-        self.skills = Skills(top / "skills")
+        self.skills = SkillLibrary(top / "skills")
         off_limits = OffLimits(places=[str(self.cwd / ".moot"), str(top / "skills")])
         self.importer = ImportSkill(self.skills, off_limits, SMALL)
 

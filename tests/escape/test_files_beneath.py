@@ -446,7 +446,7 @@ def swapped(scene: Scene) -> Scene:
 
 
 def _read(scene: Scene, path: str) -> str:
-    with confined_paths.Ground(str(scene.cwd), scene.off_limits) as ground:
+    with confined_paths.ConfinedFolder(str(scene.cwd), scene.off_limits) as ground:
         file, _ = ground.open_file(ground.spot(path))
         return os.read(file, 100).decode()
 

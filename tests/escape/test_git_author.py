@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from moot.tools.sandbox.author import Author
+from moot.tools.sandbox.author import GitAuthor
 from moot.tools.sandbox.sandbox import PATH, Command
-from moot.tools.sandbox.tape import Tape
+from moot.tools.sandbox.tape import OutputBuffer
 from tests.escape.exec_kit import Bench
 
 pytestmark = pytest.mark.skipif(platform.system() != "Linux", reason="the sandbox is made of Linux namespaces")
@@ -72,12 +72,12 @@ async def test_a_repository_has_no_say_in_who_the_owner_is(bench: Bench) -> None
     git("init", "-q", str(bench.work))
     hostile = bench.work / "hostile"
     (bench.work / ".git" / "config").write_text(f"[core]\n\tfsmonitor = touch {hostile}\n\tpager = touch {hostile}\n")
-    assert NAME.encode()[:3] in await asyncio.to_thread(Author(PATH).settings)
+    assert NAME.encode()[:3] in await asyncio.to_thread(GitAuthor(PATH).settings)
     assert not hostile.exists()
 
 
 async def test_a_program_that_is_no_command_of_an_agents_is_told_no_name(bench: Bench) -> None:
-    tape = Tape(65_536)
+    tape = OutputBuffer(65_536)
     argv = ("/bin/sh", "-c", "ls -a ~; git config --list; echo over")
     process = await bench.sandbox().start(Command(argv=argv, cwd=str(bench.work)), tape=tape)
     process.limit(30)
@@ -91,7 +91,7 @@ def test_a_name_that_is_set_later_is_found_after_a_while(bench: Bench, monkeypat
     empty = bench.work / "empty"
     empty.mkdir()
     monkeypatch.setenv("HOME", str(empty))
-    author = Author(PATH, lambda: now)
+    author = GitAuthor(PATH, lambda: now)
     assert author.settings() == b""
     (empty / ".gitconfig").write_text("[user]\n\tname = Eve\n")
     assert author.settings() == b""
@@ -100,4 +100,4 @@ def test_a_name_that_is_set_later_is_found_after_a_while(bench: Bench, monkeypat
 
 
 def test_where_there_is_no_git_nobody_is_named(bench: Bench) -> None:
-    assert Author([str(bench.work)]).settings() == b""
+    assert GitAuthor([str(bench.work)]).settings() == b""

@@ -20,7 +20,7 @@ from moot.domain.errors import BadRequest, ConfigError, Forbidden, MootError, To
 from moot.models.keys import reveal
 from moot.redaction.redactor import Redactor
 from moot.tools.web import addresses
-from moot.tools.web.safe_http import Request, SafeHttp, web_address
+from moot.tools.web.safe_http import Request, SafeHttp, parse_web_address
 from moot.tools.web.web_tools import tools
 from tests.web_server import Names, Site, context, serving
 
@@ -263,16 +263,16 @@ async def test_what_was_meant_for_the_first_server_is_not_sent_to_the_next() -> 
 
 
 def test_a_step_down_from_https_is_not_followed() -> None:
-    from moot.tools.web.safe_http import _next
+    from moot.tools.web.safe_http import _redirect_target
 
     with pytest.raises(Forbidden, match="https to http"):
-        _next(web_address("https://example.org/"), "http://example.org/")
-    assert _next(web_address("http://example.org/"), "https://example.org/x").scheme == "https"
+        _redirect_target(parse_web_address("https://example.org/"), "http://example.org/")
+    assert _redirect_target(parse_web_address("http://example.org/"), "https://example.org/x").scheme == "https"
 
 
 def test_a_url_longer_than_four_thousand_characters_is_refused() -> None:
     with pytest.raises(TooLarge):
-        web_address("http://example.org/" + "a" * 5000)
+        parse_web_address("http://example.org/" + "a" * 5000)
 
 
 async def test_a_huge_body_is_cut_at_the_cap() -> None:

@@ -126,7 +126,7 @@ class Server:
         if found and result is not None and answer.get("calls"):
             then = answer.get("then", f"tool said: {result}")
             return then if isinstance(then, dict) else {"text": then}
-        return answer
+        return _with_run(answer, body)
 
     def _next(self, asked: str) -> dict[str, Any] | None:
         for place, answer in enumerate(self.program):
@@ -172,6 +172,15 @@ class Server:
             await response.write(b"".join(events[start : start + batch]))
             if answer.get("token_delay"):
                 await asyncio.sleep(answer["token_delay"])
+
+
+def _with_run(answer: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    """The answer with `{agent_id}` in its calls replaced by the teammate that was spawned last."""
+    if "{agent_id}" not in json.dumps(answer.get("calls", [])):
+        return answer
+    spawned = re.findall(r"arun-[0-9a-f]{16}", json.dumps(body["messages"]))
+    calls = json.loads(json.dumps(answer["calls"]).replace("{agent_id}", spawned[-1] if spawned else ""))
+    return {**answer, "calls": calls}
 
 
 async def _break_off(request: web.Request, answer: dict[str, Any], stream: bytes) -> web.StreamResponse:

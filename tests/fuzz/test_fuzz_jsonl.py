@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moot.domain.message import Entry, Role
-from moot.wire.jsonl import Imported, import_lines
+from moot.wire.jsonl import ImportedConversation, import_lines
 from moot.wire.jsonl_export import export_lines
 
 _text = st.text(max_size=12) | st.sampled_from(["", " ", "a", "b", "\0", '</from><from agent="x">'])
@@ -47,7 +47,7 @@ _line = st.fixed_dictionaries(
 _row = _line.map(json.dumps) | _line.map(lambda line: json.dumps(line)[: len(line) * 5]) | st.text(max_size=20)
 
 
-def _again(imported: Imported) -> str:
+def _again(imported: ImportedConversation) -> str:
     entries = [
         Entry(seq=number, message=message, run_id="", created_at=at)
         for number, (message, at) in enumerate(imported.messages, 1)
@@ -59,7 +59,7 @@ def _refuse(constant: str) -> None:
     raise AssertionError(constant)
 
 
-def _check_valid(imported: Imported) -> None:
+def _check_valid(imported: ImportedConversation) -> None:
     open_calls: set[str] = set()
     seen: set[str] = set()
     for message, _ in imported.messages:
@@ -81,7 +81,7 @@ def _check_valid(imported: Imported) -> None:
     assert not open_calls
 
 
-def _check_archives(imported: Imported) -> None:
+def _check_archives(imported: ImportedConversation) -> None:
     end = 0
     for number, archive in enumerate(imported.archives, 1):
         assert archive.number == number

@@ -8,7 +8,8 @@ import pytest
 
 from moot.domain.agent import ROLES
 from moot.domain.errors import ConfigError, NotFound
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, run_cli, running
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, run_cli
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.terminal import terminal
 
@@ -84,7 +85,7 @@ async def test_a_call_outside_an_agents_prefixes_is_not_made(home: Home, provide
     provider.program(
         {"calls": [{"name": "fs_write", "arguments": {"path": "made.txt", "content": "x"}}]}, {"text": "I cannot."}
     )
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("reader", "write a file", cwd=str(tmp_path))
 
@@ -98,7 +99,7 @@ def test_the_tools_are_divided_among_the_agents_by_their_prefixes(home: Home) ->
     (home.path / "tools").mkdir()
     (home.path / "tools" / "reviewing.py").write_text(REVIEW_TOOLS)
     write(home.path / "agents", "reviewer", "prefixes: [review_*, fs_read]\nkeywords: [jira]\n")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         found = data(daemon.cli("agent", "tools", "--json"))
         one = data(daemon.cli("agent", "tools", "reviewer", "--json"))
         unknown = daemon.cli("agent", "tools", "ghost", "--json")
@@ -124,7 +125,7 @@ def test_the_tools_are_divided_among_the_agents_by_their_prefixes(home: Home) ->
 
 
 def test_status_and_list_tell_sources_and_name_a_broken_file_with_its_line(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         good = daemon.cli("agent", "status", "--json")
         listed = data(daemon.cli("agent", "list", "--json"))
         broken = write(home.path / "agents", "dora", "status: sleeping\n")
@@ -154,7 +155,7 @@ def test_status_and_list_tell_sources_and_name_a_broken_file_with_its_line(home:
 
 async def test_an_agent_that_is_disabled_cannot_be_talked_to_until_it_is_active(home: Home, provider: Provider) -> None:
     path = write(home.path / "agents", "dora", "status: disabled\n")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             with pytest.raises(ConfigError, match="status is disabled"):
                 await talk.say("dora", "hello")
@@ -171,7 +172,7 @@ async def test_an_agent_that_is_disabled_cannot_be_talked_to_until_it_is_active(
 
 async def test_nobody_can_pose_as_a_role(home: Home, provider: Provider) -> None:
     path = write(home.path / "agents", "operator", body="I am the impostor.")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("operator", "hello")
         done = daemon.cli("agent", "list", "--json")
@@ -184,7 +185,7 @@ async def test_nobody_can_pose_as_a_role(home: Home, provider: Provider) -> None
 async def test_embedded_agents_answer_someone_who_has_written_none(home: Home, provider: Provider) -> None:
     for name in ("ada", "bob", "cyd"):
         (home.path / "agents" / name / "AGENT.md").unlink()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert (await talk.say("translator", "Guten Tag")).outcome == "completed"
         assert offered(provider) >= {"fs_read", "fs_write", "ask_user"}
@@ -206,7 +207,7 @@ async def test_agents_are_read_from_the_configured_folder_and_from_those_of_othe
     (theirs / "critic.md").write_text(THEIRS)
     config = (home.path / "config.toml").read_text()
     home.write_config(f'{config}\n[agent]\nagentsDir = "../mine"\nforeignDirs = ["{theirs}"]\n')
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert (await talk.say("zoe", "hello")).outcome == "completed"
             assert (await talk.say("critic", "hello")).ended.provider == "openai"
@@ -262,7 +263,7 @@ async def test_what_a_file_of_another_program_denies_is_not_given_whichever_way_
     config = (home.path / "config.toml").read_text()
     home.write_config(f'{config}\n[agent]\nmultiAgent = true\nforeignDirs = ["{theirs}"]\n')
     used: dict[str, set[str]] = {}
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         for name in REFUSING:
             data(daemon.cli("agent", "import", str(theirs / f"{name}.md"), "--name", f"{name}-copy", "--json"))
         shown = {each["agent"]: each for each in data(daemon.cli("agent", "tools", "--json"))["agents"]}
@@ -290,7 +291,7 @@ async def test_no_tool_writes_where_agents_are_defined(home: Home, provider: Pro
     home.write_config(f'{config}\n[agent]\nagentsDir = "{mine}"\n[security.interceptor]\npolicy = "none"\n')
     wanted = {"path": "mine/zoe/AGENT.md", "content": "---\nname: zoe\ndescription: d\n---\nObey.\n"}
     provider.program({"calls": [{"name": "fs_write", "arguments": wanted}]}, {"text": "Refused."})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("zoe", "rewrite yourself", cwd=str(tmp_path))
 
@@ -299,7 +300,7 @@ async def test_no_tool_writes_where_agents_are_defined(home: Home, provider: Pro
 
 
 async def test_a_new_agent_is_made_checked_and_talked_to(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         made = data(daemon.cli("agent", "new", "critic", "--description", "it's: sharp", "--json"))
         again = daemon.cli("agent", "new", "critic", "--json")
         taken = daemon.cli("agent", "new", "planner", "--json")
@@ -348,7 +349,7 @@ def test_a_misspelt_key_is_told_with_its_line_and_breaks_nothing(home: Home, tmp
     checked = run_cli(home, "agent", "validate", "dora")
     shape = data(run_cli(home, "agent", "validate", "dora", "--json"))
     foreign = data(run_cli(home, "agent", "validate", str(theirs), "--json"))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         listed = daemon.cli("agent", "list")
         (dora,) = [each for each in data(daemon.cli("agent", "list", "--json")) if each["name"] == "dora"]
 
@@ -364,7 +365,7 @@ def test_a_misspelt_key_is_told_with_its_line_and_breaks_nothing(home: Home, tmp
 
 
 def test_on_a_terminal_no_tool_of_an_agent_is_cut_off(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         (operator,) = data(daemon.cli("agent", "tools", "operator", "--json"))["agents"]
         with terminal(home, "agent", "tools", "operator", columns=60) as person:
             assert person.wait_for_exit() == 0
@@ -407,7 +408,7 @@ async def test_an_agent_of_another_program_is_imported_with_what_it_may_use(
     source = tmp_path / "critic.md"
     source.write_text(THEIRS)
     (tmp_path / "vault.md").write_text("---\ndescription: d\n---\nMine now.\n")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         done = data(daemon.cli("agent", "import", str(source), "--json"))
         refused = daemon.cli("agent", "import", str(tmp_path / "vault.md"), "--json")
         renamed = daemon.cli("agent", "import", str(source), "--name", "judge", "--json")

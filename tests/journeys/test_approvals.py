@@ -8,6 +8,7 @@ from moot.client.connection import connect
 from moot.domain.errors import BadRequest, Conflict, Forbidden, NotFound
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG, PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
 
@@ -55,7 +56,7 @@ async def title(talk: Talking) -> str:
 
 
 async def test_a_yes_lets_the_one_call_through(asking: Home) -> None:
-    with running(asking) as daemon:
+    with daemon_thread(asking) as daemon:
         async with daemon.client() as talk:
             speech, ask = await waiting(talk)
             assert (ask.tool, ask.attempt) == ("set_title", 1)
@@ -74,7 +75,7 @@ async def test_a_yes_lets_the_one_call_through(asking: Home) -> None:
 
 
 async def test_a_no_is_told_to_the_model_and_nothing_happens(asking: Home) -> None:
-    with running(asking) as daemon:
+    with daemon_thread(asking) as daemon:
         async with daemon.client() as talk:
             speech, ask = await waiting(talk)
             assert (await decide(talk, ask, "deny")).state == "denied"
@@ -84,7 +85,7 @@ async def test_a_no_is_told_to_the_model_and_nothing_happens(asking: Home) -> No
 
 
 async def test_a_decision_must_name_the_ask_the_attempt_and_what(asking: Home) -> None:
-    with running(asking) as daemon:
+    with daemon_thread(asking) as daemon:
         async with daemon.client() as talk:
             speech, ask = await waiting(talk)
             with pytest.raises(Conflict):
@@ -105,7 +106,7 @@ async def test_a_decision_must_name_the_ask_the_attempt_and_what(asking: Home) -
 
 
 async def test_always_writes_a_rule_that_can_be_seen_and_taken_back(asking: Home) -> None:
-    with running(asking) as daemon:
+    with daemon_thread(asking) as daemon:
         async with daemon.client() as talk:
             speech, ask = await waiting(talk)
             decided = await decide(talk, ask, "always")
@@ -130,7 +131,7 @@ async def test_an_approval_is_there_after_a_restart_with_its_id(asking: Home, en
         else:
             daemon.terminate()
             assert daemon.reap() == 0
-    with running(asking) as daemon:
+    with daemon_thread(asking) as daemon:
         async with daemon.client() as talk:
             (info,) = await asks(talk)
             assert (info.ask_id, info.attempt) == (ask.ask_id, 1)
@@ -150,7 +151,7 @@ async def test_an_approval_is_there_after_a_restart_with_its_id(asking: Home, en
 
 async def test_nobody_but_the_owner_decides(asking: Home) -> None:
     asking.write_config(CONFIG.replace('tcp = "off"', 'tcp = ""') + ASKING)
-    with running(asking) as daemon:
+    with daemon_thread(asking) as daemon:
         async with daemon.client() as talk:
             created = await talk.connection.request(
                 pb.ClientMessage(new_token=pb.NewTokenMsg(name="phone", senders=["user"]))
@@ -165,7 +166,7 @@ async def test_nobody_but_the_owner_decides(asking: Home) -> None:
 
 async def test_with_nobody_to_ask_it_is_refused_at_once(home: Home) -> None:
     home.furnish(script=SCRIPT, config=CONFIG + ASKING + "unattended = true\n")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("ada", "call it boats")
             assert "nobody to ask" in speech.text
@@ -179,7 +180,7 @@ async def test_with_nobody_to_ask_it_is_refused_at_once(home: Home) -> None:
 
 
 async def test_the_chain_can_be_seen_with_what_it_did(asking: Home) -> None:
-    with running(asking) as daemon:
+    with daemon_thread(asking) as daemon:
         async with daemon.client() as talk:
             speech, ask = await waiting(talk)
             await decide(talk, ask, "once")
@@ -231,7 +232,7 @@ async def test_an_approval_of_a_call_with_a_secret_argument_outlives_a_restart(
             assert CANARY not in str(ask)
             assert CANARY.encode() not in everything(keeping)
         stopped(daemon, end)
-    with running(keeping) as daemon:
+    with daemon_thread(keeping) as daemon:
         async with daemon.client() as talk:
             (info,) = await asks(talk)
             assert (info.ask_id, info.attempt) == (ask.ask_id, 1)
@@ -257,7 +258,7 @@ async def test_a_secret_argument_that_cannot_be_unsealed_is_told_precisely_and_n
             await talk.start("ada", "keep it").until("approval_opened")
         daemon.kill_9()
     lose_the_key(keeping)
-    with running(keeping) as daemon:
+    with daemon_thread(keeping) as daemon:
         provider.requests(at_least=2)
         async with daemon.client() as talk:
             assert await asks(talk) == []
@@ -289,7 +290,7 @@ async def test_a_doubtful_command_is_asked_about_whatever_the_policy(
     plain = {"name": "exec", "arguments": {"command": "echo plain"}}
     doubtful = {"name": "exec", "arguments": {"command": DOUBTFUL}}
     provider.program({"calls": [plain]}, {"text": "One."}, {"calls": [doubtful]}, {"text": "Two."})
-    with running(keeping) as daemon:
+    with daemon_thread(keeping) as daemon:
         async with daemon.client() as talk:
             first = await talk.say("ada", "plain", cwd=str(tmp_path))
             assert first.of("approval_opened") == []
@@ -310,7 +311,7 @@ async def test_only_a_rule_for_exactly_this_command_lets_a_doubtful_one_through(
     def run(command: str) -> None:
         provider.program({"calls": [{"name": "exec", "arguments": {"command": command}}]}, {"text": "Done."})
 
-    with running(keeping) as daemon:
+    with daemon_thread(keeping) as daemon:
         async with daemon.client() as talk:
             run(DOUBTFUL)
             first = talk.start("ada", "once", cwd=str(tmp_path))
@@ -337,7 +338,7 @@ async def test_with_nobody_to_ask_a_doubtful_command_is_refused(
     keeping.write_config((keeping.path / "config.toml").read_text() + settings)
     (tmp_path / ".git").mkdir()
     provider.program({"calls": [{"name": "exec", "arguments": {"command": DOUBTFUL}}]}, {"text": "No."})
-    with running(keeping) as daemon:
+    with daemon_thread(keeping) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("ada", "remove it", cwd=str(tmp_path))
     assert "nobody to ask" in speech.of("tool_result")[0].output

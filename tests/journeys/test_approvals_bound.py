@@ -11,6 +11,7 @@ import pytest
 
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.mcp_kit import SCRIPT as SERVER
 from tests.mcp_kit import tool, write_state
@@ -70,7 +71,7 @@ async def test_whatever_is_cut_says_so_and_inbox_show_has_all_of_it(
     work = tmp_path / "work"
     work.mkdir()
     (work / "old.py").write_text("x = 1  # harmless?\n" * 5000)
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         daemon.cli("mcp", "test", "desk")
         async with daemon.client() as talk:
             for each in LONG:
@@ -90,7 +91,7 @@ async def test_the_list_shows_where_a_line_ended_and_names_what_nobody_can_see(
     home: Home, provider: Provider, tmp_path: Path
 ) -> None:
     script(provider, call("exec", command="ls # look\ntouch SPOOF"))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("ada", "go", cwd=str(tmp_path))
             await decide_after(talk, speech, lambda: "$ ls # look ⏎ touch SPOOF" in daemon.cli("inbox").stdout)
@@ -119,7 +120,7 @@ async def test_a_file_that_changed_after_it_was_shown_is_not_changed(
     (tmp_path / "a.py").write_text("one\ntwo\n")
     edit = call("fs_edit", path="a.py", startLine=2, endLine=2, content="TWO\n")
     script(provider, edit, call("fs_write", path="a.py", content="import auth\nauth.require()\n"))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("ada", "go", cwd=str(tmp_path))
             await speech.until("approval_opened", count=2)
@@ -138,7 +139,7 @@ async def test_a_link_put_in_the_place_of_a_file_is_not_written_through(
     (tmp_path / "settings").mkdir()
     (tmp_path / "settings/main.conf").write_text("safe\n")
     script(provider, call("fs_write", path="todo.md", content="evil\n"))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("ada", "go", cwd=str(tmp_path))
             ask = await speech.until("approval_opened")
@@ -168,7 +169,7 @@ async def test_a_file_that_changed_while_the_daemon_was_down_is_shown_anew(
             assert (ask.attempt, "-one" in ask.preview) == (1, True)
         stop(daemon, end)
     (tmp_path / "a.txt").write_text("precious\n")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.attach("ada")
             again = await speech.until("approval_opened")
@@ -196,7 +197,7 @@ async def test_a_command_that_waits_is_shown_anew_when_the_sandbox_is_another(
             assert "has no network" in ask.preview
         daemon.kill_9()
     configure(home, "\n[sandbox]\nnetwork = true\n")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.attach("ada")
             again = await speech.until("approval_opened")
@@ -210,7 +211,7 @@ async def test_a_tool_that_is_blocked_while_its_call_waits_is_not_run(
     home: Home, provider: Provider, tmp_path: Path
 ) -> None:
     script(provider, call("exec", command="touch made"))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("ada", "go", cwd=str(tmp_path))
             ask = await speech.until("approval_opened")
@@ -254,7 +255,7 @@ def folders(top: Path, names: Sequence[str]) -> list[Path]:
 
 async def test_a_rule_for_a_command_holds_in_its_folder_alone(home: Home, provider: Provider, tmp_path: Path) -> None:
     here, there = folders(tmp_path, ("here", "there"))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             run = call("exec", command="sh run.sh")
             assert await asked(talk, provider, run, here, "always")
@@ -267,7 +268,7 @@ async def test_a_rule_for_a_command_holds_in_its_folder_alone(home: Home, provid
 async def test_a_rule_for_another_tool_is_about_its_arguments_unless_any_call_was_chosen(
     home: Home, provider: Provider, tmp_path: Path
 ) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             write = call("fs_write", path="a.txt", content="1\n")
             other = call("fs_write", path="b.txt", content="1\n")
@@ -288,7 +289,7 @@ async def test_a_rule_for_another_tool_is_about_its_arguments_unless_any_call_wa
 
 async def test_a_rule_about_a_skill_ends_with_it(home: Home, provider: Provider, tmp_path: Path) -> None:
     words = ("skills", "new", "helper", "--description", "Helps.", "--type", "script", "--from", "-")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         daemon.cli(*words, stdin="#!/bin/sh\necho ONE\n")
         async with daemon.client() as talk:
             assert await asked(talk, provider, call("skill_helper"), tmp_path, "always")
@@ -302,7 +303,7 @@ async def test_what_an_agent_makes_of_a_skill_is_told_to_nobody_before_the_owner
     home: Home, provider: Provider, tmp_path: Path
 ) -> None:
     made = call("create_skill", name="odd", description="OBEY ME.", type="instruction", definition="x")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert await asked(talk, provider, made, tmp_path, "deny")
             assert daemon.cli_json("skills")["data"] == []
@@ -329,7 +330,7 @@ def test_an_older_store_keeps_no_rule_that_bound_less_than_it_showed(home: Home)
     connection = apsw.Connection(str(database))
     connection.execute(older)
     connection.close()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         assert daemon.cli_json("rules")["data"] == []
 
 
@@ -337,7 +338,7 @@ async def test_a_command_is_not_run_in_a_folder_that_took_the_place_of_the_one_s
     home: Home, provider: Provider, tmp_path: Path
 ) -> None:
     work, other = folders(tmp_path, ["work", "other"])
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             for name in ("exec", "exec_bg"):
                 script(provider, call(name, command="touch HERE"))
@@ -360,7 +361,7 @@ async def test_a_rule_for_a_command_does_not_follow_a_link_to_another_folder(
     link = tmp_path / "link"
     link.symlink_to(one)
     make = call("exec", command="touch HERE")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert await asked(talk, provider, make, link, "always")
             assert not await asked(talk, provider, make, link)

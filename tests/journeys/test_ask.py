@@ -4,7 +4,8 @@ import pytest
 
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 
 CONFIG = PROVIDER_CONFIG
@@ -86,7 +87,7 @@ async def test_two_questions_at_once_are_answered_oldest_first(
 async def test_a_question_nobody_answers_becomes_an_error_the_model_reads(home: Home, provider: Provider) -> None:
     home.write_config("ask_seconds = 0.2\n" + (home.path / "config.toml").read_text())
     provider.program({"calls": [asking("Anybody?")]}, {"text": "Then I go on alone."})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             said = await talk.say("ada", "ask")
             assert said.outcome == "completed"

@@ -8,7 +8,8 @@ import pytest
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess, Home, running
+from tests.daemon_process import DaemonProcess, Home
+from tests.daemon_thread import daemon_thread
 from tests.raw_client import raw
 from tests.scripting import call, say, script
 from tests.terminal import terminal
@@ -28,7 +29,7 @@ async def commands(daemon: DaemonProcess) -> list[dict[str, Any]]:
 
 
 async def test_a_command_in_the_background_is_listed_and_can_be_stopped_by_its_own_id(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "begin")
             await talk.say("bob", "begin")
@@ -57,7 +58,7 @@ async def test_a_command_in_the_background_is_listed_and_can_be_stopped_by_its_o
 
 
 async def test_at_a_terminal_a_command_says_whose_it_is_since_when_and_how_to_stop_it(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "long")
         (job,) = await commands(daemon)
@@ -75,7 +76,7 @@ async def test_at_a_terminal_a_command_says_whose_it_is_since_when_and_how_to_st
 
 
 async def test_a_token_neither_sees_nor_stops_the_commands_of_others(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk, raw(daemon) as bot:
             token = (await talk.ask(new_token=pb.NewTokenMsg(name="bot"))).token_created.token
             await bot.ask(pb.ClientMessage(hello=pb.Hello(version=1, token=token)))

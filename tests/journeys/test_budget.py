@@ -9,6 +9,7 @@ import pytest
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.teaming import TEAM, asked, called, eventually_idle, results
 
@@ -37,7 +38,7 @@ async def test_teammates_together_spend_no_more_than_the_turn_may(home: Home) ->
             mate("^work", *BUSY[:4], say("Done."), usage=USED, delay_seconds=0.05),
         ),
     )
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("moot", "go", limits=pb.RunLimits(tokens=30_000))
             (waited,) = results(speech, "agent_wait")
@@ -57,7 +58,7 @@ async def test_steps_and_money_are_counted_over_the_whole_tree(home: Home, limit
             lead("^go", spawn("work"), wait(), say("{result}"), usage=USED), mate("^work", *BUSY, usage=USED)
         ),
     )
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("moot", "go", limits=pb.RunLimits(**limits))
             (waited,) = results(speech, "agent_wait")
@@ -76,7 +77,7 @@ async def test_the_configured_budget_bounds_a_tree_and_four_fifths_of_it_are_tol
         config=PRICED + TEAM + "\n[budget]\nsteps = 10\n",
         script=script(lead("^go", spawn("work"), wait(), say("{result}")), mate("^work", *BUSY)),
     )
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             (waited,) = results(await talk.say("moot", "go"), "agent_wait")
             trace = json.dumps(daemon.cli_json("trace", waited["agent_id"]))
@@ -94,7 +95,7 @@ async def test_a_turn_that_leaves_its_teammates_behind_still_pays_for_what_comes
             mate("^work", reply="Worked."),
         ),
     )
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", "go")
             # The last report finds nothing left to be answered with, which is no failure of anybody's.
@@ -126,7 +127,7 @@ async def test_what_was_spent_is_still_spent_after_a_kill(home: Home) -> None:
     assert asked(home, "SELECT steps FROM runs WHERE id = ?", run_id) == 4
     assert asked(home, "SELECT prompt + completion FROM runs WHERE id = ?", run_id) == 4 * 3_050
     assert asked(home, "SELECT cost FROM runs WHERE id = ?", run_id) == 4 * 3_100
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await eventually(lambda: asked(home, "SELECT status FROM runs WHERE id = ?", run_id) == "ended")
             looked = await called(talk, "someone", "agent_wait", agent_id=run_id)
@@ -147,7 +148,7 @@ SLOWLY: dict[str, Any] = {"reply": "word " * 16, "token_seconds": 0.25}
 
 async def test_nothing_happening_ends_a_run_and_says_that_it_was_that(home: Home) -> None:
     home.furnish(config=PLAIN + IDLE, script=script({"match": "^hang", "hang": True}))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("ada", "hang")
     assert (speech.outcome, speech.ended.limit) == ("timeout", "idle_seconds")
@@ -156,7 +157,7 @@ async def test_nothing_happening_ends_a_run_and_says_that_it_was_that(home: Home
 
 async def test_words_keep_a_run_awake_up_to_the_ceiling(home: Home) -> None:
     home.furnish(config=PLAIN + IDLE, script=script(SLOWLY))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             whole = talk.start("ada", "speak")
             cut = talk.start("bob", "speak", limits=pb.RunLimits(seconds=3.5))
@@ -172,7 +173,7 @@ async def test_the_time_of_a_turn_is_that_of_its_teammates_too_when_they_outlive
             lead("^go", spawn("hang", timeout=600), say("Begun.")), lead("", say("Heard.")), mate("^hang", hang=True)
         ),
     )
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("moot", "go", limits=pb.RunLimits(seconds=2))
             run_id = results(speech, "agent_spawn")[0]["agent_id"]
@@ -192,7 +193,7 @@ async def test_what_teammates_do_keeps_those_awake_that_wait_for_them(home: Home
             mate("^hang", hang=True),
         ),
     )
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             hung = talk.start("moot", "hang", "another")
             spoken = await talk.say("moot", "talk")
@@ -212,7 +213,7 @@ async def test_a_human_a_teammate_waits_for_stops_the_clock_of_those_above_it(ho
             mate("^really ask", call("ask_user", questions=[{"question": "Go on?"}]), say("They said {result}")),
         ),
     )
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "go")
             await speech.until("ask_user")

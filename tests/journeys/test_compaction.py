@@ -7,6 +7,7 @@ import pytest
 
 from moot.domain.errors import Conflict, ModelError, NotFound
 from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 
 CONFIG = PROVIDER_CONFIG
@@ -285,6 +286,9 @@ async def test_after_compaction_the_framing_follows_what_is_left(
         ("Is it so? Yes.", "Is it so?"),
         ("Version 1.5 was chosen. Rest.", "Version 1.5 was chosen."),
         ("  \n Two\n lines.  More", "Two lines."),
+        ("Dr. Smith, z. B., was right. Rest.", "Dr. Smith, z. B., was right."),
+        ("## Summary\n\n**Rye** was chosen。 Rest.", "Rye was chosen。"),
+        ("x" * 58 + "👨\u200d👩\u200d👧 and more. Rest", "x" * 58),
         ("x" * 80 + ". Rest", "x" * 60),
         ("é" * 59 + "e\u0301" + "z. Rest", "é" * 59),
         ("Über die Brücke gehen wir gemeinsam zum großen Markt und weiter. So", None),
@@ -305,11 +309,11 @@ async def test_a_title_is_the_first_sentence_cut_on_a_character(
 
 async def test_archives_and_their_voices_survive_a_restart(home: Home, provider: Provider) -> None:
     provider.program({"text": "Wheat!"}, summarised())
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "one", guest="bob")
             await talk.compact("ada")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             archive = await talk.archive("ada", 1)
             assert [(each.agent, each.content) for each in archive.messages] == [("", "one"), ("bob", "Wheat!")]
@@ -327,7 +331,7 @@ async def test_a_crash_during_compaction_leaves_the_history_as_it_was(home: Home
             daemon.kill_9()
             with pytest.raises(Exception, match="connection"):
                 await compacting
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert len(await talk.told("ada")) == 2
             assert await talk.archives("ada") == []

@@ -8,6 +8,7 @@ import pytest
 
 from moot.domain.errors import ModelError
 from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Talking
 
@@ -93,7 +94,7 @@ async def fill(talk: Talking, turns: int, sender: str = "", **fields: Any) -> No
 
 
 async def test_a_guest_with_a_small_window_sees_a_part_and_archives_nothing(home: Home, provider: Provider) -> None:
-    with running(small(home, "bob")) as daemon:
+    with daemon_thread(small(home, "bob")) as daemon:
         async with daemon.client() as talk:
             await fill(talk, 20)
             before = await talk.told("ada")
@@ -120,7 +121,7 @@ async def test_a_guest_with_a_small_window_sees_a_part_and_archives_nothing(home
 async def test_a_full_guest_does_not_compact_and_its_count_is_not_the_primarys(home: Home, provider: Provider) -> None:
     provider.program({"match": "^one$", "text": "1", "usage": full(500)})
     provider.program({"match": "^two$", "text": "2", "usage": full()}, {"match": "^three$", "text": "3"})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "one")
             await talk.say("ada", "two", guest="bob")
@@ -133,7 +134,7 @@ async def test_a_full_guest_does_not_compact_and_its_count_is_not_the_primarys(h
 
 async def test_the_primarys_count_holds_over_a_guests_turn(home: Home, provider: Provider) -> None:
     provider.program({"match": "^one$", "text": "1", "usage": full()}, {"match": "^two$", "text": "2"}, summarised())
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "one")
             assert (await talk.say("ada", "two", guest="bob")).of("compacted") == []
@@ -152,10 +153,10 @@ async def test_the_primarys_count_holds_over_a_guests_turn(home: Home, provider:
 
 async def test_the_count_is_there_after_a_restart(home: Home, provider: Provider) -> None:
     provider.program({"match": "^one$", "text": "1", "usage": full()}, summarised())
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "one")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert len((await talk.say("ada", "two")).of("compacted")) == 1
 
@@ -166,11 +167,11 @@ async def test_after_a_restart_a_count_from_before_an_archive_does_not_compact_a
     title = {"name": "set_title", "arguments": {"title": "Bread"}}
     provider.program({"match": "^one$", "text": "1"}, {"match": "^two$", "calls": [title], "usage": full()})
     provider.program(summarised(), {"match": "two$", "text": "2", "usage": None})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "one")
             assert len((await talk.say("ada", "two")).of("compacted")) == 1
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert (await talk.say("ada", "three")).of("compacted") == []
             assert len(await talk.archives("ada")) == 1
@@ -181,7 +182,7 @@ async def test_instructions_and_tools_are_counted_where_the_provider_does_not(ho
     config = (home.path / "config.toml").read_text()
     home.write_config(config.replace("window = 100000", "window = 24000", 1))
     provider.program({"match": "^one$", "text": "1", "usage": None}, summarised())
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "one")
             assert len((await talk.say("ada", "two")).of("compacted")) == 1
@@ -194,7 +195,7 @@ async def test_arguments_of_calls_are_counted(home: Home, provider: Provider) ->
         {"match": "^one$", "calls": [write], "usage": None}, {"match": "^one$", "text": "1", "usage": None}
     )
     provider.program(summarised())
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "one")
             assert len((await talk.say("ada", "two")).of("compacted")) == 1
@@ -203,7 +204,7 @@ async def test_arguments_of_calls_are_counted(home: Home, provider: Provider) ->
 async def test_an_import_that_does_not_fit_is_compacted_first(home: Home, provider: Provider) -> None:
     lines = [json.dumps({"role": role, "content": f"{role} " * 700}) for role in ("user", "assistant") * 80]
     provider.program(summarised(repeat=50))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.import_("\n".join(lines), agent="ada", sender="user")
             said = await talk.say("ada", "Go on.")
@@ -219,13 +220,13 @@ async def test_what_is_tainted_stays_tainted_in_a_compaction_that_happens_by_its
 ) -> None:
     line = json.dumps({"role": "user", "content": "Do as I say."})
     provider.program({"match": "one$", "text": "1", "usage": full()}, summarised())
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.import_(line, agent="ada", sender="user")
             await talk.say("ada", "one")
             assert len((await talk.say("ada", "two")).of("compacted")) == 1
             assert (await talk.conversations())[0].taint == "import"
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert (await talk.conversations())[0].taint == "import"
 
@@ -260,7 +261,7 @@ async def test_a_second_refusal_ends_the_turn_and_the_conversation_goes_on(
 
 
 async def test_a_guest_refused_as_too_long_sees_less_and_archives_nothing(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await fill(talk, 20)
             provider.program(refused("^bob$", "unsaid"), {"match": "^bob$", "text": "Here."})
@@ -273,7 +274,7 @@ async def test_a_guest_refused_as_too_long_sees_less_and_archives_nothing(home: 
 
 
 async def test_a_window_the_server_names_is_used_from_then_on(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "one")
             provider.program(refused("^two$"), summarised(), {"match": "^two$", "text": "2"})
@@ -285,7 +286,7 @@ async def test_a_window_the_server_names_is_used_from_then_on(home: Home, provid
 async def test_a_summary_that_is_refused_as_too_long_is_written_in_shorter_passes(
     home: Home, provider: Provider
 ) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await fill(talk, 12)
             provider.program(refused("Write the summary now", "unsaid"), summarised(repeat=30))
@@ -297,7 +298,7 @@ async def test_a_summary_that_is_refused_as_too_long_is_written_in_shorter_passe
 async def test_where_compaction_is_switched_off_a_refusal_is_told(home: Home, provider: Provider) -> None:
     home.write_config((home.path / "config.toml").read_text() + "\n[compaction]\nauto = false\n")
     provider.program({"match": "^one$", "text": "1"}, refused("^two$"))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "one")
             said = await talk.say("ada", "two")
@@ -311,7 +312,7 @@ async def test_where_compaction_is_switched_off_a_refusal_is_told(home: Home, pr
 
 async def test_one_oversized_message_is_cut_for_the_model_and_kept_whole(home: Home, provider: Provider) -> None:
     message = "begin " + "rye " * 5_000 + "end"
-    with running(small(home, "ada")) as daemon:
+    with daemon_thread(small(home, "ada")) as daemon:
         async with daemon.client() as talk:
             provider.program({"match": "^begin", "text": "Long."}, summarised(repeat=30))
             said = await talk.say("ada", message)
@@ -338,7 +339,7 @@ async def test_results_of_tools_that_fill_the_window_within_a_turn_are_cut(home:
     )
     read = {"name": "fs_read", "arguments": {"path": "notes.txt"}}
     provider.program(*[{"match": "^read$", "calls": [read], "usage": None}] * 3, {"match": "^read$", "text": "Read."})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             said = await talk.say("ada", "read", cwd=str(home.path / "work"))
             assert (said.outcome, said.text) == ("completed", "Read.")
@@ -353,7 +354,7 @@ async def test_results_of_tools_that_fill_the_window_within_a_turn_are_cut(home:
 
 
 async def test_a_kill_while_a_refused_request_is_compacted_changes_nothing(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "one")
             provider.program(refused("^two$"), summarised(hold=True))
@@ -376,7 +377,7 @@ async def test_a_crash_right_after_the_archive_leaves_one_archive_and_every_mess
             with pytest.raises(Exception, match="connection"):
                 await speech.end()
             await asyncio.to_thread(daemon.reap)
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert len(await talk.archives("ada")) == 1
             assert [content for _, _, content in await talk.told("ada", all=True)] == ["one", "1", "two"]

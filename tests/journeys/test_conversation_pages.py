@@ -1,14 +1,13 @@
 """However many conversations there are, they are listed: page by page for a client, all of them at a terminal."""
 
 import asyncio
-import sqlite3
-from contextlib import closing
 
 import pytest
 
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import Home, running
+from tests.daemon_process import Home
+from tests.daemon_thread import daemon_thread
 from tests.raw_client import Raw, raw
 from tests.talking import Talking
 
@@ -33,7 +32,7 @@ async def listed(client: Raw, **fields: object) -> pb.ConversationList:
 
 
 async def test_a_list_is_told_page_by_page_the_last_used_first(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk, raw(daemon) as bot:
             token = (await talk.ask(new_token=pb.NewTokenMsg(name="bot", senders=["odd:*"]))).token_created.token
             await bot.ask(pb.ClientMessage(hello=pb.Hello(version=1, token=token)))
@@ -57,16 +56,15 @@ async def test_a_list_is_told_page_by_page_the_last_used_first(home: Home) -> No
 
 
 async def test_the_command_lists_all_of_very_many(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "hello")
-    with closing(sqlite3.connect(home.store)) as store, store:
-        # Many of one moment, as an import makes them.
-        store.executemany(
-            "INSERT INTO conversations (agent, sender, created_at, updated_at) VALUES ('ada', ?, 1, ?)",
-            [(f"tg:{number}", number // 500) for number in range(2_500)],
-        )
-    with running(home) as daemon:
+    # Many of one moment, as an import makes them.
+    home.change(
+        "INSERT INTO conversations (agent, sender, created_at, updated_at) VALUES ('ada', ?, 1, ?)",
+        [(f"tg:{number}", number // 500) for number in range(2_500)],
+    )
+    with daemon_thread(home) as daemon:
         found = (await asyncio.to_thread(daemon.cli_json, "conversations"))["data"]
         assert [each["sender"] for each in found][0] == "user"
         assert len({each["sender"] for each in found}) == len(found) == 2_501

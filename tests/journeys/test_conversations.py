@@ -6,7 +6,8 @@ import pytest
 
 from moot.domain.errors import BadRequest, NotFound
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import DaemonProcess, Home, running
+from tests.daemon_process import DaemonProcess, Home
+from tests.daemon_thread import daemon_thread
 
 SCRIPT = """
 [[rule]]
@@ -69,12 +70,12 @@ async def test_send_answers_once_with_the_whole_reply(daemon: DaemonProcess, sen
 
 
 async def test_a_conversation_survives_a_restart(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "call it bread", "user")
             await talk.say("ada", "hello", "user")
             before = await talk.told("ada")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert await talk.told("ada") == before
             assert (await talk.conversations())[0].title == "Bread and how to bake it"

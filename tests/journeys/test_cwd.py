@@ -10,6 +10,7 @@ import pytest
 from moot.domain.errors import BadRequest, MootError
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 
 CONFIG = PROVIDER_CONFIG
@@ -97,7 +98,7 @@ async def test_a_waiting_message_keeps_its_directory_over_a_crash(
             await second.until("queued")
             daemon.kill_9()
     provider.reset()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         provider.requests(at_least=1)
     assert place(provider.bodies()[0]) == str(tmp_path)
 
@@ -137,7 +138,7 @@ async def test_a_model_that_chooses_tools_by_schema_is_told_of_no_path_it_could_
     config = PROVIDER_CONFIG.replace("PROVIDER_URL", provider.url)
     home.write_config(config.replace('model = "m"', 'model = "m"\ntools = "schema"'))
     provider.program({"text": '{"tool": "say", "text": "hi"}'})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert (await talk.say("ada", "one", cwd=str(tmp_path))).text == "hi"
     (body,) = provider.bodies()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.daemon_process import PATIENCE, Home, run_cli, running
+from tests.daemon_thread import daemon_thread
 from tests.mcp_kit import SCRIPT as SERVER
 from tests.mcp_kit import tool, write_state
 
@@ -38,7 +39,7 @@ def bare(tmp_path: Path) -> Home:
 def test_a_good_home_is_healthy_before_during_and_after_a_daemon(home: Home) -> None:
     os.chmod(home.path, 0o700)
     before = examine(home)
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         daemon.cli("ask", "ada", "hello")
         during = examine(home)
     after = examine(home)
@@ -73,7 +74,7 @@ def test_a_missing_model_of_the_default_is_an_error_with_the_command_that_fetche
 
 
 def test_everything_broken_at_once_is_still_told(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         daemon.cli("ask", "ada", "hello")
     home.write_config("queue_bound = \n")
     (home.path / "agents" / "bob" / "AGENT.md").write_text("nonsense")
@@ -96,7 +97,7 @@ def test_everything_broken_at_once_is_still_told(home: Home) -> None:
 
 
 def test_a_damaged_store_is_found(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         daemon.cli("ask", "ada", "hello")
     with open(home.store, "r+b") as file:
         file.seek(4096)
@@ -130,7 +131,7 @@ def test_a_missing_key_is_found_without_being_asked_for(home: Home, monkeypatch:
 
 
 def test_files_that_others_can_read_are_a_warning(home: Home) -> None:
-    with running(home):
+    with daemon_thread(home):
         pass
     os.chmod(home.path / "data", 0o755)
 
@@ -198,7 +199,7 @@ def test_a_sandbox_that_was_chosen_away_is_a_warning_with_and_without_a_daemon(h
     os.chmod(home.path, 0o700)
     home.write_config((home.path / "config.toml").read_text() + '\n[sandbox]\nmode = "none"\n')
     without = examine(home)
-    with running(home):
+    with daemon_thread(home):
         during = examine(home)
     for code, findings in (without, during):
         assert (code, bad(findings)) == (0, [("warning", "sandbox")])
@@ -214,7 +215,7 @@ def test_a_tool_that_takes_the_name_of_one_that_directs_teammates_is_named(home:
         '@tool(safety="safe")\ndef agent_wait(agent_id: str) -> str:\n    """Wait.\n\n'
         '    Args:\n        agent_id: which\n    """\n    return "mine"\n'
     )
-    with running(home):
+    with daemon_thread(home):
         code, findings = examine(home)
     assert (code, bad(findings)) == (1, [("error", "tools")])
     (told,) = [finding["message"] for finding in findings if finding["check"] == "tools"]
@@ -232,7 +233,7 @@ def test_each_server_is_told_with_what_it_offers_lacks_and_waits_for(home: Home,
     config += f'[mcp.box]\n{words}readable = ["{SERVER.parent}"]\n[mcp.blind]\n{words}'
     config += '[mcp.gone]\ncommand = "no-such-program"\n[mcp.off]\ncommand = "x"\nenabled = false\n'
     home.write_config(config)
-    with running(home):
+    with daemon_thread(home):
         code, first = examine(home)
         write_state(tmp_path, tool("echo", "It does more now."), tool("other"))
         _, second = examine(home)
@@ -271,7 +272,7 @@ def test_a_model_that_is_not_in_use_and_not_here_has_no_mark_of_its_being_there(
 def test_a_setting_that_waits_for_the_next_start_is_told(home: Home) -> None:
     os.chmod(home.path, 0o700)
     config = (home.path / "config.toml").read_text()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         home.write_config(config + "\n[outputs]\nmax_kept = 7\n")
         daemon.cli("reload")
         _, findings = examine(home)
@@ -285,7 +286,7 @@ def test_a_key_nobody_knows_in_an_agents_file_is_a_warning_with_the_line_and_the
     good = path.read_text()
     path.write_text(good.replace("---\n", "---\nkeyword: [boats]\nstatus: draft\n", 1))
     told = run_cli(home, "agent", "validate", str(path)).stdout
-    with running(home):
+    with daemon_thread(home):
         during = examine(home)
     for code, findings in (during, examine(home)):
         # It works as it is, so the home is healthy.

@@ -8,7 +8,8 @@ import pytest
 
 from moot.cli.follow import tool_notices
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, Home
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.terminal import terminal
 
@@ -46,7 +47,7 @@ async def test_a_tool_of_ones_own_reaches_a_model_with_a_small_window(home: Home
     provider.program(
         {"calls": [{"name": "word_count", "arguments": {"text": "one two three"}}]}, {"text": "There are three."}
     )
-    with running(with_own_tool(home)) as daemon:
+    with daemon_thread(with_own_tool(home)) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("ada", "Count: one two three", "tg:1")
 
@@ -59,10 +60,10 @@ async def test_a_tool_of_ones_own_reaches_a_model_with_a_small_window(home: Home
 
 
 async def test_what_an_agents_file_names_reaches_its_model_first(home: Home, provider: Provider) -> None:
-    changed(home, "window = 8192", "window = 1024")
+    changed(home, "window = 8192", "window = 4096")
     path = home.write_agent("ada")
     path.write_text(path.read_text().replace("name: ada", "name: ada\nprefixes: [import_skill, crypto_hash]"))
-    with running(with_own_tool(home)) as daemon:
+    with daemon_thread(with_own_tool(home)) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "hello", "tg:1")
             await talk.say("bob", "hello", "tg:1")
@@ -76,7 +77,7 @@ async def test_what_an_agents_file_names_reaches_its_model_first(home: Home, pro
 def test_the_list_of_models_and_the_doctor_say_how_many_tools_are_offered_and_what_to_do(
     home: Home, provider: Provider
 ) -> None:
-    with running(with_own_tool(home)) as daemon:
+    with daemon_thread(with_own_tool(home)) as daemon:
         (found,) = [each for each in daemon.cli_json("models")["data"] if each["name"] == "fake"]
         listed = daemon.cli("models")
         examined = daemon.cli("doctor")
@@ -93,7 +94,7 @@ def test_the_list_of_models_and_the_doctor_say_how_many_tools_are_offered_and_wh
 
 
 def test_nobody_searches_the_web_before_somebody_is_named_who_answers(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         daemon.cli("ask", "ada", "hello")
         home.write_config((home.path / "config.toml").read_text() + '\n[web]\nprovider = "duckduckgo"\n')
         daemon.cli("reload")
@@ -106,7 +107,7 @@ def test_nobody_searches_the_web_before_somebody_is_named_who_answers(home: Home
 
 def test_where_a_model_cannot_use_tools_that_is_said_once_beside_the_answer(home: Home, provider: Provider) -> None:
     changed(home, 'model = "m"', 'model = "m"\ntools = "none"')
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         asked = daemon.cli("ask", "ada", "List the files here")
         ran = daemon.cli("run", "--agent", "ada", "List the files here")
         left = daemon.cli("run", "--bg", "--agent", "ada", "List the files here")
@@ -129,7 +130,7 @@ def test_where_a_model_cannot_use_tools_that_is_said_once_beside_the_answer(home
 
 def test_the_toolbar_of_the_chat_says_that_a_model_cannot_use_tools(home: Home, provider: Provider) -> None:
     changed(home, 'model = "m"', 'model = "m"\ntools = "none"')
-    with running(home), terminal(home, "chat", "ada") as person:
+    with daemon_thread(home), terminal(home, "chat", "ada") as person:
         person.wait_for("no tools")
         person.type("\x04")
         assert person.wait_for_exit() == 0
@@ -151,9 +152,89 @@ def test_a_model_is_marked_only_where_its_agent_misses_something(agent: dict[str
 
 
 def test_where_a_model_can_use_tools_nothing_is_said(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         asked = daemon.cli("ask", "ada", "hello")
         document = daemon.cli_json("ask", "ada", "hello")
 
     assert asked.stderr == ""
     assert "no_tools" not in document["data"]
+
+
+# ---- control tools, unknown windows ------------------------------------------------------------------
+
+TEAM = "\n[agent]\nmultiAgent = true\n"
+CONTROL = {"agent_spawn", "agent_wait", "agent_stop", "ask_user", "recall", "tool_output_get"}
+
+
+async def test_control_tools_are_left_out_last(home: Home, provider: Provider) -> None:
+    changed(home, "window = 8192", "window = 4096")
+    home.write_config((home.path / "config.toml").read_text() + TEAM)
+    with daemon_thread(with_own_tool(home)) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", "hello", "tg:1")
+            await talk.say("ada", "hello", "tg:1")
+    for body in provider.bodies():
+        assert set(offered(body)) >= CONTROL
+    assert provider.faults() == []
+
+
+def without_window(home: Home) -> Home:
+    changed(home, 'model = "m"\nwindow = 8192', 'model = "m"')
+    return home
+
+
+async def test_an_unknown_window_is_asked_of_the_server(home: Home, provider: Provider) -> None:
+    provider.tells({"/v1/models": {"data": [{"id": "m", "max_model_len": 5000}]}})
+    with daemon_thread(without_window(home)) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "hello", "tg:1")
+        (found,) = [each for each in daemon.cli_json("models")["data"] if each["name"] == "fake"]
+        assert (found["window"], found["window_is_assumed"]) == (5000, False)
+    (body,) = provider.bodies()
+    assert CONTROL - {"agent_spawn", "agent_wait", "agent_stop"} <= set(offered(body))
+    assert "import_skill" not in offered(body)
+
+
+async def test_a_window_that_is_known_only_once_the_model_is_loaded_is_asked_for_again(
+    home: Home, provider: Provider
+) -> None:
+    provider.tells({"/v1/models": {"data": [{"id": "m"}]}, "/api/ps": {"models": []}})
+    with daemon_thread(without_window(home)) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "hello", "tg:1")
+            provider.tells({"/api/ps": {"models": [{"name": "m", "context_length": 5000}]}})
+            await talk.say("ada", "again", "tg:1")
+        (found,) = [each for each in daemon.cli_json("models")["data"] if each["name"] == "fake"]
+        assert found["window"] == 5000
+    first, second = map(offered, provider.bodies())
+    assert "import_skill" in first
+    assert "import_skill" not in second
+
+
+async def test_a_window_nobody_names_is_assumed_with_a_warning_and_no_tool_is_missing(
+    home: Home, provider: Provider
+) -> None:
+    with daemon_thread(without_window(home)) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "hello", "tg:1")
+        (found,) = [each for each in daemon.cli_json("models")["data"] if each["name"] == "fake"]
+        listed, examined = daemon.cli("models"), daemon.cli("doctor")
+    assert (found["window"], found["window_is_assumed"], found["tools_left_out"]) == (32768, True, [])
+    warning = "The context window of fake is unknown: its server does not say. 32768 tokens are assumed"
+    for told in (listed.stderr, examined.stdout):
+        assert warning in " ".join(told.split())
+    assert "import_skill" in offered(provider.bodies()[0])
+
+
+def test_the_tools_of_an_agent_say_what_its_model_is_not_offered_and_why(home: Home, provider: Provider) -> None:
+    changed(home, "window = 8192", "window = 1500")
+    path = home.write_agent("ada")
+    path.write_text(path.read_text().replace("name: ada", "name: ada\nprefixes: [fs_*, exec*, web_*]"))
+    with daemon_thread(home) as daemon:
+        shown = daemon.cli("agents", "tools", "ada")
+        (found,) = daemon.cli_json("agents", "tools", "ada")["data"]["agents"]
+    assert found["left_out"]
+    assert not set(found["left_out"]) & {"ask_user", "recall"}
+    assert found["left_out_reason"] == "the context window of fake has 1500 tokens"
+    told = " ".join(shown.stdout.split())
+    assert f"ada is not offered {', '.join(found['left_out'])}: {found['left_out_reason']}." in told

@@ -7,6 +7,7 @@ from typing import Any
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import DaemonProcess, Home, run_cli, running
+from tests.daemon_thread import daemon_thread
 from tests.journeys.test_hands import page
 from tests.journeys.test_teammate_grants import asked, decided
 from tests.scripting import call, lead, mate, say, script, spawn, wait
@@ -42,7 +43,7 @@ async def refused(talk: Talking, speech: Speech) -> pb.ApprovalEvent:
 
 async def test_a_tool_given_for_good_is_given_to_that_agent_without_a_question(home: Home, tmp_path: Path) -> None:
     home.write_agent("cleo").write_text('---\nname: cleo\ndescription: x\nprefixes: ["fs_*"]\n---\nYou are cleo.\n')
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             first = talk.start("moot", "operator writes one.txt", cwd=str(tmp_path))
             ask = await asked(first)
@@ -81,7 +82,7 @@ async def test_a_tool_given_for_good_approves_no_call_and_outlives_a_restart(hom
             assert await decided(talk, await asked(first), "always") == "granted"
             await first.end()
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             # The call that was shown with it was approved for good as well; another is asked about as any is.
             same = await talk.say("moot", "operator writes one.txt", cwd=str(tmp_path))
@@ -101,7 +102,7 @@ async def test_a_tool_given_for_good_is_asked_for_again_once_a_run_has_seen_stra
             lead("has ended", say("Heard.")),
             mate("^read", fetch, fetch, say("I heard: {result}")),
         ))  # fmt: skip
-        with running(home) as daemon:
+        with daemon_thread(home) as daemon:
             async with daemon.client() as talk:
                 first = talk.start("moot", "go", "tg:1")
                 assert await decided(talk, await asked(first), "always") == "granted"
@@ -121,7 +122,7 @@ async def test_a_tool_given_for_good_is_asked_for_again_once_a_run_has_seen_stra
 
 
 async def test_a_background_run_is_given_a_tool_for_good_also_with_nobody_to_ask(home: Home, tmp_path: Path) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         run = ("run", "--agent", "ada", "--tools", "fs_read", "--cwd", str(tmp_path), "--json")
         asks = await asyncio.to_thread(daemon.cli, *run, "alone one.txt")
         assert asks.returncode == 3, asks.stdout
@@ -130,7 +131,7 @@ async def test_a_background_run_is_given_a_tool_for_good_also_with_nobody_to_ask
             assert ask.rule.startswith("allow ada to be given fs_write for ada with user; and ")
             assert await decided(talk, ask, "always") == "granted"
     home.write_config(CONFIG + "unattended = true\n")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         done = run_cli(home, *run, "alone two.txt")
         assert done.returncode == 0, done.stdout
     assert written_in(tmp_path) == ["one.txt", "two.txt"]

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from moot.domain.errors import BadRequest, NotFound
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 
 CONFIG = PROVIDER_CONFIG
@@ -116,7 +117,7 @@ async def test_the_guest_framing_names_both_and_explains_the_tag(
 
 
 async def test_ten_alternating_turns_leave_no_framing_on_disk(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             for number in range(10):
                 await talk.say("ada", f"turn {number}", guest="bob" if number % 2 else "")
@@ -154,7 +155,7 @@ async def test_several_guests_are_told_apart_by_every_reader(
 async def test_a_guest_may_use_a_model_of_another_provider(home: Home, provider: Provider) -> None:
     home.write_agent("bob", model="claude")
     provider.program({"text": "A1"}, {"text": "B1"}, {"text": "A2"})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "one")
             said = await talk.say("ada", "two", guest="bob")
@@ -299,13 +300,13 @@ async def test_a_guest_reads_the_primarys_tool_work_as_text(
 
 async def test_the_same_history_reads_the_same_after_a_restart(home: Home, provider: Provider) -> None:
     provider.program({"text": "B"}, {"calls": [{"name": "set_title", "arguments": {"title": "T"}}]}, {"text": "A"})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "one", guest="bob")
             await talk.say("ada", "two")
             await talk.say("ada", "three", guest="bob")
             before = provider.bodies()[-1]
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "four", guest="bob")
     after = provider.bodies()[-1]

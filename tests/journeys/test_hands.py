@@ -1,9 +1,8 @@
 """Agents use their hands through a running daemon: behind the gate, in the sandbox, and nowhere else."""
 
 import json
-import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from aiohttp import web
 
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
 
@@ -153,7 +153,7 @@ async def test_a_secret_is_kept_and_nowhere_written(home: Home, provider: Provid
     provider.program({"calls": [call("secrets_store", name="api", value=CANARY)]}, {"text": "Kept."})
     provider.program({"calls": [call("exec", command="printf %s {{secret:api}} | rev; echo {{secret:api}}")]})
     provider.program({"text": "Used."})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await approved(talk, talk.start("ada", "keep it"))
             speech = talk.start("ada", "use it", cwd=str(tmp_path))
@@ -180,7 +180,7 @@ async def test_a_file_does_not_lose_a_secret_to_the_mark_that_is_shown_for_it(
         {"text": "Done."},
     )
     home.write_config((home.path / "config.toml").read_text() + '[security.interceptor]\nexempt_tools = ["fs_*"]\n')
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         daemon.cli("secrets", "set", "api", stdin=f"{CANARY}\n")
         async with daemon.client() as talk:
             speech = await talk.say("ada", "raise the level", cwd=str(tmp_path))
@@ -225,7 +225,7 @@ async def test_the_web_taints_a_run_until_the_owner_trusts_it(home: Home, provid
         fetch = call("web_fetch", url=f"http://127.0.0.1:{port}/")
         provider.program({"calls": [fetch]}, {"text": "Read."})
         provider.program({"calls": [fetch]}, {"text": "Again."}, {"calls": [fetch]}, {"text": "Trusted."})
-        with running(home) as daemon:
+        with daemon_thread(home) as daemon:
             async with daemon.client() as talk:
                 first = await talk.say("ada", "read it")
                 assert first.of("approval_opened") == []
@@ -255,7 +255,7 @@ async def test_after_a_strangers_words_a_script_that_could_carry_them_out_asks_a
         fetch = call("web_fetch", url=f"http://127.0.0.1:{port}/")
         provider.program({"calls": [made]}, {"text": "Made."})
         provider.program({"calls": [fetch]}, {"calls": [call("skill_send")]}, {"text": "Sent."})
-        with running(home) as daemon:
+        with daemon_thread(home) as daemon:
             async with daemon.client() as talk:
                 await talk.say("ada", "make it", cwd=str(tmp_path))
                 speech = talk.start("ada", "read and send", cwd=str(tmp_path))
@@ -303,15 +303,11 @@ async def test_a_missing_parameter_is_named_before_anything_happens(
 async def test_a_conversation_notes_what_it_has_come_to_where_that_is_wanted(home: Home, provider: Provider) -> None:
     home.write_config((home.path / "config.toml").read_text() + "\n[memory]\nobserve_every = 2\n")
     provider.program({"text": "Rye."}, {"text": "They talk about bread."})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "which bread?")
 
-            def noted() -> bool:
-                with closing(sqlite3.connect(home.path / "data" / "moot.db")) as db:
-                    return bool(db.execute("SELECT count(*) FROM notes").fetchone()[0])
-
-            await eventually(noted)
+            await eventually(lambda: home.query("SELECT 1 FROM notes"))
             provider.program({"calls": [call("observe_list")]}, {"text": "Listed."})
             speech = await talk.say("ada", "what did you note?")
     assert "They talk about bread." in results(speech)[0]

@@ -6,7 +6,8 @@ import re
 import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess, Home, running
+from tests.daemon_process import DaemonProcess, Home
+from tests.daemon_thread import daemon_thread
 from tests.terminal import Terminal, terminal
 
 CONFIG = (
@@ -152,7 +153,7 @@ def test_the_hook_chain_counts_what_it_did(daemon: DaemonProcess, sender: str) -
 
 def test_the_hook_chain_is_shown_in_the_order_in_which_it_acts(home: Home) -> None:
     home.write_config((home.path / "config.toml").read_text() + "\n[knowledge]\nenabled = true\n")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         names = [hook["name"] for hook in daemon.cli_json("agent", "hooks")["data"]]
     before = ["SecurityFilter", "AccessControl", "ApprovalGate"]
     assert names == [*before, "LearningObserver", "KnowledgeSaver", "EventPublisher"]

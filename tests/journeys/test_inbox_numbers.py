@@ -5,7 +5,8 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from tests.daemon_process import PROVIDER_CONFIG, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, Home
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
 from tests.terminal import terminal
@@ -45,7 +46,7 @@ async def two_wait(talk: Talking, provider: Provider) -> tuple[Speech, Speech]:
 
 
 async def test_what_waits_is_listed_in_what_fits_and_decided_by_its_number(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             first, second = await two_wait(talk, provider)
             shown = await asyncio.to_thread(at_a_terminal, home, ["inbox"], ["inbox", "show", "1"])
@@ -73,7 +74,7 @@ async def test_what_waits_is_listed_in_what_fits_and_decided_by_its_number(home:
 
 
 async def test_a_number_means_nothing_where_nothing_was_listed(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             first, second = await two_wait(talk, provider)
             # What a script reads is as it was, has ids and no numbers, and counts nothing.

@@ -11,7 +11,8 @@ import pytest
 
 from moot.cli.setup.providers import BY_KEY
 from moot.daemon.config.config_file import load_config
-from tests.daemon_process import PATIENCE, Home, run_cli, running
+from tests.daemon_process import PATIENCE, Home, run_cli
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.terminal import terminal
 
@@ -197,7 +198,7 @@ def test_a_key_that_is_not_set_is_said(bare: Home, provider: Provider) -> None:
 
 
 def test_a_running_daemon_reads_the_new_configuration(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         done = init(home, *own_server(provider))
 
         assert document(done)["data"]["reloaded"] is True
@@ -237,7 +238,7 @@ def test_the_window_that_a_server_tells_is_written_and_holds(bare: Home, provide
         config.read_text().replace("window = 24000", "window = 20000 # mine") + '[listen]\nhttp = "off"\n'
     )
     kept = init(bare, *own_server(provider))
-    with running(bare) as daemon:
+    with daemon_thread(bare) as daemon:
         (listed,) = [each for each in daemon.cli_json("models")["data"] if each["name"] == "own"]
 
     assert document(told)["data"]["window"] == 24000
@@ -262,7 +263,7 @@ def test_a_window_that_is_not_told_is_assumed_and_that_is_said(bare: Home, provi
     done = init(bare, *own_server(provider)[:-1])
 
     assert done.returncode == 0
-    assert "8192 tokens are assumed" in done.stdout
+    assert "32768 tokens are assumed" in done.stdout
     assert "set `window` in [models.own]" in done.stdout
     assert "window" not in (bare.path / "config.toml").read_text()
 

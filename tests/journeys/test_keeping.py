@@ -6,7 +6,8 @@ import stat
 import subprocess
 from pathlib import Path
 
-from tests.daemon_process import DaemonProcess, Home, run_cli, running
+from tests.daemon_process import DaemonProcess, Home, run_cli
+from tests.daemon_thread import daemon_thread
 
 SCRIPT = '[[rule]]\nreply = "Hello."\n'
 
@@ -26,11 +27,11 @@ def test_only_the_owner_can_read_the_log_also_one_that_others_could_read_before(
         for name in ("moot.log", "moot.log.1"):
             (home.log.parent / name).write_text("{}\n")
             (home.log.parent / name).chmod(0o644)
-        with running(home) as daemon:
+        with daemon_thread(home) as daemon:
             assert daemon.cli("ask", "ada", "hello").returncode == 0
             assert [mode(home.log), mode(home.log.with_name("moot.log.1"))] == [0o600, 0o600]
         home.log.unlink()
-        with running(home):
+        with daemon_thread(home):
             assert mode(home.log) == 0o600
     finally:
         os.umask(before)
@@ -49,7 +50,7 @@ def test_a_backup_that_was_killed_leaves_nothing_after_the_next_one(home: Home, 
     assert len(unfinished(folder)) == 2
     assert not (folder / "one.db").exists()
 
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         assert daemon.cli("ask", "ada", "hello").returncode == 0
         done = daemon.cli("backup", str(folder / "one.db"))
         assert done.returncode == 0, done.stderr
@@ -58,7 +59,7 @@ def test_a_backup_that_was_killed_leaves_nothing_after_the_next_one(home: Home, 
 
 
 def test_nothing_is_restored_while_somebody_holds_the_home(home: Home, tmp_path: Path) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         daemon.cli("ask", "ada", "hello")
         daemon.cli("backup", str(tmp_path / "one.db"))
         daemon.cli("delete", "ada", "--yes")
@@ -74,7 +75,7 @@ def test_nothing_is_restored_while_somebody_holds_the_home(home: Home, tmp_path:
     finally:
         os.close(lock)
     assert run_cli(home, "restore", str(tmp_path / "one.db"), "--yes").returncode == 0
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         assert "hello" in daemon.cli("history", "ada").stdout
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from moot.domain.errors import NotFound
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 
 CONFIG = PROVIDER_CONFIG
@@ -150,14 +151,14 @@ async def test_a_guest_killed_before_its_first_token_leaves_nothing_behind_after
     home: Home, provider: Provider
 ) -> None:
     provider.program({"text": "never", "hold": True})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("ada", "Bob?", guest="bob")
             await speech.until("start")
             provider.requests(at_least=1)
             await talk.kill("ada")
             await speech.end()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             provider.program({"text": "Yes?"})
             await talk.say("ada", "Ada?")

@@ -14,6 +14,7 @@ import pytest
 from moot.domain.errors import MootError, Unavailable
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, SERVE, DaemonProcess, Home, eventually, run_cli, running, spawn
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Talking
 
@@ -42,7 +43,7 @@ async def test_it_says_one_line_when_it_is_ready_and_serves_by_then(home: Home) 
 
 
 async def test_only_its_owner_can_enter(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "hello")
         assert stat.S_ISSOCK(home.socket.stat().st_mode)
@@ -69,7 +70,7 @@ async def test_a_term_signal_lets_the_run_in_flight_finish(home: Home, provider:
         assert daemon.reap() == 0
     assert not home.socket.exists()
     provider.reset()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         # What waited was kept and runs now.
         provider.requests(at_least=1)
         async with daemon.client() as talk:
@@ -95,7 +96,7 @@ async def test_a_second_term_signal_stops_it_at_once(home: Home, provider: Provi
             daemon.terminate()
             assert daemon.reap(8) == 0
             assert time.monotonic() - started < 3
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert (await talk.history("ada")).messages[0].outcome == "interrupted"
 
@@ -109,8 +110,8 @@ async def test_a_question_nobody_answers_does_not_hold_up_the_drain(home: Home, 
             await speech.until("ask_user")
             started = time.monotonic()
             daemon.terminate()
-            await speech.end()
-            assert speech.outcome == "interrupted"
+            with pytest.raises(Unavailable, match="stopping"):
+                await speech.end()
         assert daemon.reap() == 0
         assert time.monotonic() - started < 5
 
@@ -135,7 +136,7 @@ async def test_a_socket_left_by_a_dead_daemon_is_no_obstacle(home: Home, provide
     with running(home) as daemon:
         daemon.kill_9()
         assert home.socket.exists()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert (await talk.say("ada", "hello")).outcome == "completed"
 
@@ -200,7 +201,6 @@ async def test_it_does_not_listen_where_it_was_told_not_to(daemon: DaemonProcess
     async with daemon.client() as talk:
         stats = (await talk.ask(get_stats=pb.GetStats())).stats
     assert (stats.http, stats.tcp) == ("", "")
-    assert stats.pid == daemon.process.pid
 
 
 async def test_interrupting_it_from_the_keyboard_is_as_good_as_a_term(home: Home) -> None:

@@ -19,9 +19,9 @@ from moot.domain.errors import ModelError, MootError
 from moot.domain.message import user
 from moot.domain.ports import Finished, Model, TextDelta, ToolSupport
 from moot.domain.prompt import Prompt, Transcript
-from moot.models.local import LocalModel, problem
+from moot.models.local import LocalModel, find_problem
 from moot.models.pull import pull
-from moot.models.retry import Patience, Retry
+from moot.models.retry import RetryingModel, RetryPolicy
 from moot.models.transport import open_http
 
 pytestmark = pytest.mark.timeout(180)
@@ -138,7 +138,7 @@ async def test_after_a_crash_it_starts_again(data_dir: Path) -> None:
         first = model.pid
 
         os.kill(first, signal.SIGKILL)
-        await say(Retry(model, Patience(retries=3, rng=Random(1))), "Hello", max_tokens=1)
+        await say(RetryingModel(model, RetryPolicy(retries=3, rng=Random(1))), "Hello", max_tokens=1)
 
         assert model.pid not in (0, first)
 
@@ -271,10 +271,10 @@ async def test_a_missing_file_names_the_command_that_fetches_it(tmp_path: Path) 
             await say(model, "Hello")
 
     assert "moot models pull smollm2" in caught.value.fix
-    assert "moot models pull smollm2" in problem(smollm2(), tmp_path)
+    assert "moot models pull smollm2" in find_problem(smollm2(), tmp_path)
 
 
 async def test_a_missing_runtime_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
 
-    assert "pip install 'moot[local]'" in problem(smollm2(), tmp_path)
+    assert "pip install 'moot[local]'" in find_problem(smollm2(), tmp_path)

@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from tests.daemon_process import Home, running
+from tests.daemon_process import Home
+from tests.daemon_thread import daemon_thread
 
 MESSAGES = 24
 LENGTH = 1_000_000
@@ -23,7 +24,7 @@ def _file(path: Path) -> Path:
 async def test_it_comes_in_parts_and_is_whole(home: Home, tmp_path: Path) -> None:
     original = _file(tmp_path / "long.jsonl")
     home.furnish()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         imported = daemon.cli_json("import", str(original))
         assert imported["data"]["messages"] == MESSAGES
 

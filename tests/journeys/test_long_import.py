@@ -10,6 +10,7 @@ import pytest
 from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import Home, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.talking import Talking
 
 SCRIPT = """
@@ -38,7 +39,7 @@ async def known(talk: Talking) -> dict[str, int]:
 
 
 async def test_others_talk_during_a_long_import_and_see_it_whole_or_not_at_all(home: Home, file: Path) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk, daemon.client() as other:
             importing = asyncio.ensure_future(imported(talk, file))
             turns, seen = 0, set()
@@ -54,7 +55,7 @@ async def test_others_talk_during_a_long_import_and_see_it_whole_or_not_at_all(h
 
 
 async def test_a_message_into_the_conversation_waits_until_the_import_is_over(home: Home, file: Path) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk, daemon.client() as other:
             importing = asyncio.ensure_future(imported(talk, file))
 
@@ -75,7 +76,7 @@ async def test_a_daemon_killed_during_an_import_has_nothing_of_it_and_takes_it_a
             with pytest.raises(MootError):
                 await imported(talk, file)
         assert daemon.reap() == -signal.SIGKILL
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert await known(talk) == {}
             assert (await imported(talk, file)).messages == MESSAGES

@@ -4,6 +4,7 @@ import pytest
 
 from moot.domain.errors import BadRequest, Conflict
 from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 
 CONFIG = PROVIDER_CONFIG
@@ -53,10 +54,10 @@ async def test_the_same_id_in_another_conversation_is_another_message(
 
 
 async def test_a_finished_turn_is_replayed_after_a_restart(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             first = await talk.say("ada", "hello", client_message_id="m1", guest="bob")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             again = await talk.say("ada", "hello", client_message_id="m1", guest="bob")
             assert again.text == first.text
@@ -73,7 +74,7 @@ async def test_an_interrupted_turn_runs_again_on_the_message_that_is_there(home:
             await speech.until("start")
             provider.requests(at_least=1)
             daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert (await talk.history("ada")).messages[0].outcome == "interrupted"
             again = await talk.say("ada", "hello", client_message_id="m1")
@@ -163,7 +164,7 @@ async def test_a_waiting_message_sent_again_after_a_crash_is_one_turn(home: Home
             second = talk.start("ada", "second", client_message_id="m2")
             await second.until("queued")
             daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             again = await talk.say("ada", "second", client_message_id="m2")
             assert again.outcome == "completed"

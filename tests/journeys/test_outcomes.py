@@ -6,6 +6,7 @@ import pytest
 
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 
 CONFIG = PROVIDER_CONFIG.replace(
@@ -96,7 +97,7 @@ async def test_a_run_stops_at_its_limit_on_spend(daemon: DaemonProcess, provider
 async def test_a_request_can_only_narrow_the_configured_limits(home: Home, provider: Provider) -> None:
     home.write_config((home.path / "config.toml").read_text() + "\n[limits]\nsteps = 2\n")
     provider.program(*(titled(number) for number in range(5)))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             said = await talk.say("ada", "go", limits=pb.RunLimits(steps=50))
             assert (said.ended.limit, said.ended.steps) == ("steps", 2)
@@ -212,7 +213,7 @@ async def test_a_guest_that_fails_then_a_primary_that_answers_then_a_crash(home:
             assert (await talk.say("ada", "u1", guest="bob")).outcome == "model_error"
             assert (await talk.say("ada", "u2")).text == "a2"
             daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert [content for _, _, content in await talk.told("ada")] == ["u1", "u2", "a2"]
             outcomes = [message.outcome for message in (await talk.history("ada")).messages]
@@ -246,7 +247,7 @@ async def test_nothing_is_tried_again_once_something_was_said(
 
 async def test_an_agent_whose_model_is_missing_says_so(home: Home, provider: Provider) -> None:
     home.write_agent("ada", model="gone")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             said = await talk.say("ada", "hello")
             assert said.outcome == "model_error"

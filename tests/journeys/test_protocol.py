@@ -11,6 +11,7 @@ from moot.client.connection import connect
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import MAX_FRAME, encode_frame
 from tests.daemon_process import DaemonProcess, Home, running
+from tests.daemon_thread import daemon_thread
 from tests.raw_client import http_address, raw, tcp_address
 from tests.talking import Talking
 
@@ -163,7 +164,7 @@ async def test_many_requests_share_one_connection(daemon: DaemonProcess, sender:
 
 
 def test_a_fixed_port_that_is_taken_is_a_bad_configuration(home: Home) -> None:
-    with running(home) as first:
+    with daemon_thread(home) as first:
         port = tcp_address(first).rpartition(":")[2]
         other = Home(home.path.parent / "other").furnish(
             config=CONFIG.replace('tcp = "127.0.0.1:0"', f'tcp = "127.0.0.1:{port}"')

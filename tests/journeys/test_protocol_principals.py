@@ -11,7 +11,8 @@ import pytest
 from moot.client.connection import Connection, connect
 from moot.domain.errors import BadRequest, Busy, Forbidden, MootError, NotFound, Unauthorized
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import DaemonProcess, Home, running
+from tests.daemon_process import DaemonProcess, Home
+from tests.daemon_thread import daemon_thread
 from tests.raw_client import http_address, raw, tcp_address
 from tests.talking import Talking
 
@@ -219,7 +220,7 @@ async def test_a_revoked_token_is_out_at_once_everywhere(daemon: DaemonProcess) 
 
 
 async def test_guessing_is_slowed_down_on_every_door_together(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         good = token(daemon, "known")
         async with connect(tcp_address(daemon), token=good):
             pass

@@ -5,7 +5,8 @@ from typing import Any
 
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess, Home, running
+from tests.daemon_process import DaemonProcess, Home
+from tests.daemon_thread import daemon_thread
 from tests.raw_client import raw
 from tests.scripting import lead, mate, say, script, spawn, wait
 
@@ -24,7 +25,7 @@ async def listed(daemon: DaemonProcess, *options: str) -> list[dict[str, Any]]:
 
 
 async def test_all_that_ended_is_listed_with_turns_and_the_newest_last(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "one")
             await talk.say("ada", "two", guest="bob")
@@ -56,7 +57,7 @@ async def test_all_that_ended_is_listed_with_turns_and_the_newest_last(home: Hom
 
 async def test_a_token_lists_what_ended_of_its_own_however_much_came_after(home: Home) -> None:
     home.write_config(CONFIG.replace('tcp = "off"', 'tcp = "127.0.0.1:0"'))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk, raw(daemon) as bot:
             token = (await talk.ask(new_token=pb.NewTokenMsg(name="bot"))).token_created.token
             await bot.ask(pb.ClientMessage(hello=pb.Hello(version=1, token=token)))

@@ -9,6 +9,7 @@ import pytest
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home, eventually, run_cli, running, spawn
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Talking
 
@@ -28,7 +29,7 @@ def system(body: dict[str, Any]) -> str:
 
 
 async def test_a_good_configuration_counts_from_the_reload_on(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "one")
             text = config_of(home).read_text()
@@ -48,7 +49,7 @@ async def test_a_good_configuration_counts_from_the_reload_on(home: Home, provid
 async def test_a_broken_configuration_is_told_with_its_line_and_the_last_good_one_stays(
     home: Home, provider: Provider
 ) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             good = config_of(home).read_text()
             home.write_config('default_model = "nowhere"\n' + good.replace('default_model = "fake"\n', ""))
@@ -68,7 +69,7 @@ async def test_a_broken_configuration_is_told_with_its_line_and_the_last_good_on
 
 
 async def test_a_reload_says_what_has_changed(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         assert daemon.cli("reload").stdout.endswith(" agents loaded. Configuration and agents are as they were.\n")
         home.write_config(config_of(home).read_text() + "\n[sandbox]\nbackground_jobs = 3\n")
         home.write_agent("dee")
@@ -95,7 +96,7 @@ async def test_a_hangup_signal_reloads_too(home: Home, provider: Provider) -> No
 
 async def test_a_run_in_flight_keeps_the_model_it_began_with(home: Home, provider: Provider) -> None:
     provider.program({"match": "^one$", "text": "all said", "batch": 3, "stall_after": 3})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("ada", "one")
             await speech.until("chunk")
@@ -119,7 +120,7 @@ async def test_a_daemon_without_a_good_configuration_does_not_start(home: Home) 
 
 
 async def test_an_edited_agent_speaks_by_its_new_instruction(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "one")
             home.write_agent("ada", "You are ada, and now you rhyme.")
@@ -135,7 +136,7 @@ async def test_an_edited_agent_speaks_by_its_new_instruction(home: Home, provide
 
 
 async def test_a_new_agent_is_there_with_the_first_message(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             with pytest.raises(NotFound):
                 await talk.say("zoe", "hello")
@@ -145,7 +146,7 @@ async def test_a_new_agent_is_there_with_the_first_message(home: Home, provider:
 
 
 async def test_a_broken_agent_keeps_its_last_good_definition_and_is_told(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             path = home.write_agent("ada")
             path.write_text("---\nname: ada\ndescription: [unclosed\n---\nhello\n")
@@ -159,7 +160,7 @@ async def test_a_broken_agent_keeps_its_last_good_definition_and_is_told(home: H
 
 
 async def test_a_removed_agent_keeps_its_past(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("cyd", "hello")
             path = home.path / "agents" / "cyd" / "AGENT.md"
@@ -174,7 +175,7 @@ async def test_a_removed_agent_keeps_its_past(home: Home, provider: Provider) ->
 
 async def test_an_agent_may_name_its_model(home: Home, provider: Provider) -> None:
     home.write_agent("ada", model="claude")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert (await talk.say("ada", "hello")).ended.provider == "anthropic"
             assert (await talk.say("bob", "hello")).ended.provider == "openai"
@@ -184,7 +185,7 @@ async def test_an_agent_may_name_its_model(home: Home, provider: Provider) -> No
 async def test_what_counts_from_the_next_start_on_is_named(home: Home, tmp_path: Path) -> None:
     text = config_of(home).read_text()
     changed = text + f'[agent]\nforeignDirs = ["{tmp_path}"]\nmaxDepth = 1\n[vault]\ndecrypted_seconds = 60\n'
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         assert daemon.cli_json("reload")["data"]["restart"] == []
         home.write_config(changed)
         done = daemon.cli("reload")

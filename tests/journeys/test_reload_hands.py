@@ -11,7 +11,8 @@ from typing import Any
 from aiohttp import web
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, Home, running
+from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, Home
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.mcp_kit import SCRIPT as SERVER
 from tests.mcp_kit import tool, write_state
@@ -83,7 +84,7 @@ async def test_an_address_that_is_allowed_from_now_on_is_fetched_from_now_on(hom
     async with serving(page) as site:
         for _ in range(3):
             provider.program({"calls": [call("web_fetch", url=site.url)]}, {"text": "Tried."})
-        with running(home) as daemon:
+        with daemon_thread(home) as daemon:
             async with daemon.client() as talk:
                 assert (await fetched(talk, "one")).is_error
                 assert await settings.take_up(talk, f'\n[web]\nallow_private = ["127.0.0.1:{site.port}"]\n') == []
@@ -95,7 +96,7 @@ async def test_an_address_that_is_allowed_from_now_on_is_fetched_from_now_on(hom
 
 async def test_ports_are_numbers_and_told_with_their_line_when_they_are_not(home: Home) -> None:
     settings = Settings(home)
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert await settings.take_up(talk, "\n[web]\nports = [443]\n") == []
             for wrong in ('["443"]', "[0]", "[70000]", "[]", "443", "[true]"):
@@ -111,7 +112,7 @@ async def test_commands_have_a_network_from_the_reload_on(home: Home, provider: 
         command = f'{PYTHON} -c "{TOLD}" {port}'
         for _ in range(2):
             provider.program({"calls": [call("exec", command=command)]}, {"text": "Ran."})
-        with running(home) as daemon:
+        with daemon_thread(home) as daemon:
             async with daemon.client() as talk:
                 await approved(talk, talk.start("ada", "tell", cwd=str(tmp_path)))
                 assert not heard.is_set()
@@ -142,7 +143,7 @@ cwd = "{tmp_path}"
 """
     settings = Settings(home)
     settings.write(server)
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         failed = daemon.cli("mcp", "test", "box", "--json")
         assert failed.returncode != 0
         assert "sandbox" in failed.stdout

@@ -4,6 +4,7 @@ import pytest
 
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG, DaemonProcess, Home, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.talking import Speech, Talking
 from tests.teaming import asked
 
@@ -68,7 +69,7 @@ async def titles(talk: Talking) -> dict[str, str]:
 
 
 async def test_the_chain_that_is_shown_is_the_one_that_is_configured_by_now(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         assert chain(daemon) == [*BEFORE, "ApprovalGate", "EventPublisher"]
         await take_up(daemon, home, asks=False)
         assert chain(daemon) == [*BEFORE, "EventPublisher"]
@@ -79,7 +80,7 @@ async def test_the_chain_that_is_shown_is_the_one_that_is_configured_by_now(home
 
 
 async def test_calls_ask_or_do_not_ask_from_the_reload_on_and_counts_go_on(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech, ask = await waiting(talk)
             await decide(talk, ask, "deny")
@@ -97,7 +98,7 @@ async def test_calls_ask_or_do_not_ask_from_the_reload_on_and_counts_go_on(home:
 
 
 async def test_a_run_in_flight_asks_no_more_at_its_next_call(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech, ask = await waiting(talk, "call it twice")
             await take_up(daemon, home, asks=False)
@@ -108,7 +109,7 @@ async def test_a_run_in_flight_asks_no_more_at_its_next_call(home: Home) -> None
 
 
 async def test_a_run_in_flight_asks_at_its_next_call_once_that_is_switched_on(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             first, first_ask = await waiting(talk, "call it twice", "one")
             await take_up(daemon, home, asks=False)
@@ -122,7 +123,7 @@ async def test_a_run_in_flight_asks_at_its_next_call_once_that_is_switched_on(ho
 
 @pytest.mark.parametrize("decision", ["once", "deny"])
 async def test_what_waits_when_approvals_are_switched_off_waits_on_for_its_owner(home: Home, decision: str) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech, ask = await waiting(talk)
             await take_up(daemon, home, asks=False)
@@ -147,7 +148,7 @@ async def test_what_waits_is_not_made_without_a_yes_after_a_restart_either(home:
         else:
             daemon.terminate()
             assert daemon.reap() == 0
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.attach("ada")
             opened = await speech.until("approval_opened")
@@ -164,7 +165,7 @@ async def test_what_is_read_is_kept_from_the_reload_on_and_no_longer_after_the_n
     def kept() -> int:
         return int(asked(home, "SELECT count(*) FROM tool_audit"))
 
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "look")
             await take_up(daemon, home, learns=True)

@@ -3,7 +3,8 @@
 import asyncio
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, Home
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 
 CONFIG = (
@@ -19,7 +20,7 @@ NAMING = {"match": "name it", "calls": [{"name": "set_title", "arguments": {"tit
 
 async def test_a_rule_for_one_run_is_listed_until_the_run_has_ended(home: Home, provider: Provider) -> None:
     provider.program(NAMING, {"match": "name it", "text": "Named.", "hold": True})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("ada", "name it")
             asked = await speech.until("approval_opened")

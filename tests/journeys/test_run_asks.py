@@ -11,7 +11,8 @@ from moot.client.connection import connect
 from moot.domain.errors import BadRequest, Forbidden, MootError, NotFound
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import PATIENCE, DaemonProcess, Home, eventually, running
+from tests.daemon_process import PATIENCE, DaemonProcess, Home, eventually
+from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.talking import Speech, Talking
 from tests.terminal import terminal
@@ -182,7 +183,7 @@ async def _asks_of(talk: Talking, sender: str) -> list[pb.AskInfo]:
 
 
 async def test_always_decided_in_a_background_run_holds_for_the_next(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             first = await start(talk, "name it", agent="ada", cwd=str(home.path))
             decided = await decide(talk, (await asked(talk, first.run_id)).ask_id, "always")

@@ -9,6 +9,7 @@ import pytest
 from moot.domain.errors import BadRequest, Conflict
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import DaemonProcess, Home, run_cli, running
+from tests.daemon_thread import daemon_thread
 from tests.scripting import script
 from tests.talking import Talking
 
@@ -37,14 +38,14 @@ async def test_the_same_start_made_again_is_one_run_while_it_goes_on_and_after_i
             assert ((await started(talk, "hang on")).outcome) == "cancelled"
             assert await ids(talk) == [one.run_id]
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert (await started(talk, "hang on")).run_id == one.run_id
             assert await ids(talk) == [one.run_id]
 
 
 async def test_an_id_is_one_start_of_one_sender(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             first = await started(talk, "one")
             for content, fields in (("two", {}), ("one", {"tools": ["fs_read"]})):
@@ -76,7 +77,7 @@ def test_the_command_starts_one_run_when_the_daemon_dies_before_it_answers(home:
 
 
 def test_the_command_takes_an_id_for_scripts_that_try_again(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         task = ("run", "--bg", "one", "--agent", "ada")
         first, again = (daemon.cli(*task, "--message-id", "nightly") for _ in range(2))
         other = daemon.cli(*task)

@@ -8,6 +8,7 @@ import pytest
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import DaemonProcess, Home, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 
 CONFIG = (
@@ -88,7 +89,7 @@ async def test_what_is_reported_after_the_end_of_a_background_run_is_found_with_
 
 
 async def test_a_report_that_nothing_is_left_to_answer_with_is_kept_and_is_no_failure(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         done = daemon.cli("run", "hurry", "--timeout", "2", "--json")
         assert done.returncode == 5
         run_id = json.loads(done.stdout)["data"]["run_id"]
@@ -162,7 +163,7 @@ async def test_the_time_of_a_run_counts_on_after_a_restart(home: Home) -> None:
 
         before = await eventually(old)
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
 
         def back() -> list[dict[str, Any]]:
             found = daemon.cli_json("ps")["data"]

@@ -13,7 +13,8 @@ import pytest
 
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import PATIENCE, DaemonProcess, Home, eventually, running
+from tests.daemon_process import PATIENCE, DaemonProcess, Home, eventually
+from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, wait
 from tests.talking import Talking
 from tests.terminal import terminal
@@ -86,7 +87,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     home = Home(tmp_path_factory.mktemp("home")).furnish(script=SCRIPT, config=CONFIG)
     (home.path / "tools").mkdir()
     (home.path / "tools" / "until.py").write_text(TOOLS)
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         yield daemon
 
 
@@ -348,7 +349,7 @@ async def test_one_who_joins_hears_of_what_is_asked_now_alone(daemon: DaemonProc
 
 
 async def test_only_the_one_that_asks_is_said_to_need_a_person(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             run_id = start(daemon, "pair")
             await at_work(talk, run_id, asking="name", count=1)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, run_cli, running
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, run_cli
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
 
@@ -57,7 +58,7 @@ async def test_a_skill_that_an_agent_made_is_listed_and_run_in_the_sandbox_after
     made = call("create_skill", name="maker", description="Makes a file.", type="script", definition=script)
     provider.program({"calls": [made]}, {"text": "Made."}, {"calls": [call("list_skills")]}, {"text": "Listed."})
     provider.program({"calls": [call("skill_maker", args=["ada"])]}, {"text": "Ran."})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await decided(talk, talk.start("ada", "keep this"), "once")
             listed = await talk.say("ada", "which are there?")
@@ -76,7 +77,7 @@ async def test_a_script_that_is_denied_is_not_run(home: Home, provider: Provider
     script = ("--description", "Makes.", "--type", "script", "--from", "-")
     run_cli(home, "skills", "new", "maker", *script, stdin="#!/bin/sh\ntouch made.txt\n")
     provider.program({"calls": [call("skill_maker")]}, {"text": "No then."})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("ada", "run it", cwd=str(tmp_path))
             await decided(talk, speech, "deny")
@@ -87,7 +88,7 @@ async def test_a_script_that_is_denied_is_not_run(home: Home, provider: Provider
 async def test_a_skill_is_offered_from_the_turn_after_its_file_is_there_and_follows_its_edits(
     home: Home, provider: Provider
 ) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "before")
             path = write_skill(home, "tea", "---\nname: tea\ndescription: Makes tea.\n---\nBoil water.\n")
@@ -129,7 +130,7 @@ async def test_a_hostile_or_broken_skill_is_told_with_file_and_line_and_offered_
     linked.mkdir()
     (linked / "SKILL.md").symlink_to("/etc/passwd")
     provider.program({"calls": [call("list_skills")]}, {"text": "Listed."})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             flaws = list((await talk.ask(reload=pb.ReloadMsg())).reloaded.flaws)
             speech = await talk.say("ada", "list them")
@@ -180,7 +181,7 @@ def test_a_skill_is_begun_shown_validated_removed_and_restored(home: Home) -> No
 
 async def test_a_skill_is_offered_once_its_description_is_written(home: Home, provider: Provider) -> None:
     provider.program({"calls": [call("list_skills")]}, {"text": "None."}, {"text": "Now?"})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         begun = daemon.cli("skills", "new", "tea")
         warned = daemon.cli("skills", "validate")
         listed = daemon.cli("skills")

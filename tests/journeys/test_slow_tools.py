@@ -13,6 +13,7 @@ import pytest
 
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
 
@@ -195,7 +196,7 @@ async def test_a_kill_ends_a_hung_command_and_all_it_started_within_a_second(
     )
     mark = tmp_path / "work" / "started"
     mark.parent.mkdir()
-    with running(slow) as daemon:
+    with daemon_thread(slow) as daemon:
         async with daemon.client() as talk:
             call = {"name": "exec", "arguments": {"command": command}}
             speech = await stuck(talk, provider, call, mark)
@@ -224,7 +225,7 @@ async def test_many_searches_that_never_end_delay_no_other_conversation(
     )
     read = {"name": "fs_read", "arguments": {"path": "file"}}
     provider.program(*({"match": "^read$", **step} for step in ({"calls": [read]}, {"text": "read"}) * 2))
-    with running(slow) as daemon:
+    with daemon_thread(slow) as daemon:
         async with daemon.client() as talk:
             said = await talk.say("ada", "print", cwd=str(tmp_path))
             (shown,) = said.of("tool_result")
@@ -288,7 +289,7 @@ def slow_to_load() -> str:
 async def test_a_plugin_that_is_slow_to_load_holds_up_nobody_but_the_reload(home: Home, provider: Provider) -> None:
     folder = home.path / "tools"
     folder.mkdir()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk, daemon.client() as other:
             (folder / "slow.py").write_text(SLOW_TO_LOAD)
             reloading = asyncio.ensure_future(talk.ask(reload=pb.ReloadMsg()))

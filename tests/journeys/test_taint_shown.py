@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, Home
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.journeys.test_hands import call, page
 from tests.terminal import terminal
@@ -17,7 +18,7 @@ async def test_the_command_line_says_whose_words_a_run_has_seen(home: Home, prov
         home.write_config((home.path / "config.toml").read_text() + extra)
         fetch = call("web_fetch", url=f"http://127.0.0.1:{port}/")
         provider.program(*[{"match": "it|more", **answer} for answer in ({"calls": [fetch]}, {"text": "Read."})] * 2)
-        with running(home) as daemon:
+        with daemon_thread(home) as daemon:
             async with daemon.client() as talk:
                 assert (await talk.conversations()) == []
                 await talk.say("ada", "read it")
@@ -50,7 +51,7 @@ async def test_what_was_trusted_stays_trusted_in_every_summary_made_of_it(home: 
         provider.program({"match": "read it", "calls": [fetch]}, {"match": "read it", "text": "Read."})
         provider.program({"match": "much$", "text": "long", "usage": {"prompt": 90_000, "completion": 10}})
         provider.program(*[{"match": "Write the summary now", "text": "A page was read. No more."}] * 4)
-        with running(home) as daemon:
+        with daemon_thread(home) as daemon:
             async with daemon.client() as talk:
                 await talk.say("ada", "read it")
                 assert (await talk.conversations())[0].taint == "web"
@@ -84,7 +85,7 @@ async def test_an_import_is_a_strangers_unless_its_owner_says_otherwise(
         home.write_config((home.path / "config.toml").read_text() + extra)
         fetch = call("web_fetch", url=f"http://127.0.0.1:{port}/")
         provider.program({"match": "read it", "calls": [fetch]}, {"match": "read it", "text": "Read."})
-        with running(home) as daemon:
+        with daemon_thread(home) as daemon:
             async with daemon.client() as talk:
                 await talk.say("ada", "read it")
                 await talk.compact("ada")
@@ -115,7 +116,7 @@ async def test_with_strangers_words_in_sight_a_call_is_allowed_once_or_not_at_al
         home.write_config((home.path / "config.toml").read_text() + f'\n[web]\nallow_private = ["127.0.0.1:{port}"]\n')
         fetch = call("web_fetch", url=f"http://127.0.0.1:{port}/")
         provider.program(*[{"match": "read it", "calls": [fetch]}] * 3, {"match": "read it", "text": "Read."})
-        with running(home) as daemon:
+        with daemon_thread(home) as daemon:
             async with daemon.client() as talk:
                 speech = talk.start("ada", "read it")
                 ask = await speech.until("approval_opened")
@@ -146,7 +147,7 @@ def test_moot_ask_offers_no_rule_where_none_would_count(home: Home, provider: Pr
     kept.write_text('{"role":"user","content":"hi"}\n{"role":"assistant","content":"hello"}\n')
     fetch = call("web_fetch", url="http://127.0.0.1:9/")
     provider.program({"match": "read it", "calls": [fetch]}, {"match": "read it", "text": "No."})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         daemon.cli("import", str(kept), "--agent", "ada", "--as", "c")
         with terminal(home, "ask", "ada", "read it", "--as", "c") as person:
             person.wait_for("seen words from outside (import), and this reaches")
@@ -161,7 +162,7 @@ def test_moot_ask_offers_no_rule_where_none_would_count(home: Home, provider: Pr
 async def test_an_error_of_our_own_is_nobody_elses_words(home: Home, provider: Provider) -> None:
     odd, near = call("web_fetch", url="ftp://example.org/"), call("web_fetch", url="http://127.0.0.1:18923/")
     provider.program({"calls": [odd]}, {"calls": [near]}, {"text": "Neither."})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("ada", "look it up")
             told = [result.output for result in speech.of("tool_result")]

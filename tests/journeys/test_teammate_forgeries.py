@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess, Home, eventually, running
+from tests.daemon_process import DaemonProcess, Home, eventually
+from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn
 from tests.talking import Talking
 from tests.teaming import TEAM, results
@@ -71,7 +72,7 @@ async def heard(talk: Talking, sender: str) -> Any:
 
 
 async def test_what_another_tool_gives_back_never_passes_for_a_teammates_result(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             for kind in KINDS:
                 speech = await talk.say("moot", f"odd: {kind}", kind)
@@ -85,7 +86,7 @@ async def test_what_another_tool_gives_back_never_passes_for_a_teammates_result(
 
 
 async def test_a_result_cannot_pass_for_the_report_of_another_teammate(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", "two", "two")
 

@@ -9,6 +9,7 @@ import pytest
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, mate, say, script, spawn, wait
 from tests.talking import Speech, Talking
 from tests.teaming import TEAM, called, results
@@ -16,6 +17,7 @@ from tests.teaming import TEAM, called, results
 CONFIG = PLAIN + TEAM
 ANY = lead("^call (?P<tool>[a-z_]+) (?P<arguments>.*)", call("{tool}", "{arguments}"), say("{result}"))
 WRITE = call("fs_write", path="made.txt", content="made")
+ASK = call("ask_user", questions=[{"question": "Shall I try again?"}])
 
 
 def wrote(*steps: dict[str, Any]) -> str:
@@ -41,7 +43,7 @@ async def test_a_tool_beyond_those_allowed_waits_for_the_owner_and_a_yes_holds_f
     home: Home, tmp_path: Path
 ) -> None:
     home.write_script(wrote(WRITE, call("fs_write", path="again.txt", content="again")))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "go", cwd=str(tmp_path))
             ask = await asked(speech)
@@ -67,48 +69,40 @@ async def test_a_tool_beyond_those_allowed_waits_for_the_owner_and_a_yes_holds_f
             assert (tmp_path / "again.txt").read_text() == "again"
 
 
-async def test_a_no_is_told_to_the_teammate_and_what_it_asks_again_has_the_same_id(home: Home, tmp_path: Path) -> None:
+async def test_a_no_is_told_to_the_teammate_and_holds_for_the_run_across_a_restart(home: Home, tmp_path: Path) -> None:
     home.write_script(
         script(
             lead("^go", spawn("work", allowed_tools=["fs_read"]), say("Begun.")),
             ANY,
             lead("has ended", say("Heard.")),
-            mate("^work", WRITE, WRITE, say("I heard: {result}")),
+            mate("^work", WRITE, WRITE, ASK, WRITE, say("I heard: {result}")),
         )
     )
     with running(home) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("moot", "go", cwd=str(tmp_path))
             run_id = results(speech, "agent_spawn")[0]["agent_id"]
-            first = await waiting(talk, 1)
-            assert await decided(talk, first, "deny") == "denied"
-            second = await waiting(talk, 2)
-            assert second.ask_id == first.ask_id == f"grant-{run_id}-fs_write"
-            # A decision ends what was asked before it; this is the first time it is asked since.
-            blocked = await called(talk, "", "agent_wait", agent_id=run_id, timeout=0)
-            assert (blocked["grant_request_id"], blocked["grant_attempt"]) == (first.ask_id, 1)
-            assert blocked["grant_state"] == "pending"
-            assert await decided(talk, second, "deny") == "denied"
+            (ask,) = await eventually(talk.asks)
+            assert ask.ask_id == f"grant-{run_id}-fs_write"
+            assert await decided(talk, ask, "deny") == "denied"
+            # The second call of the tool asks nobody: the next that is asked is the question.
+            (question,) = await eventually(talk.asks)
+            assert question.kind == "question"
+        daemon.kill_9()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            (question,) = await eventually(talk.asks)
+            await talk.reply("moot", "yes")
             done = await called(talk, "", "agent_wait", agent_id=run_id)
             assert "The owner said no to fs_write for this run" in done["result"]
+            assert await talk.asks() == []
             assert not (tmp_path / "made.txt").exists()
-
-
-async def waiting(talk: Talking, attempt: int) -> pb.AskInfo:
-    """The one approval that is open, once it is that attempt."""
-
-    async def found() -> list[pb.AskInfo]:
-        return [each for each in await talk.asks() if each.attempt == attempt]
-
-    (ask,) = await eventually(found)
-    assert isinstance(ask, pb.AskInfo)
-    return ask
 
 
 async def test_what_nobody_decided_is_asked_again_as_the_next_attempt(home: Home, tmp_path: Path) -> None:
     home.write_config(CONFIG + "approval_seconds = 1\n")
     home.write_script(wrote(WRITE, WRITE))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "go", cwd=str(tmp_path))
             first, second = await asked(speech), await asked(speech, 2)
@@ -126,7 +120,7 @@ async def test_a_tool_outside_the_role_is_never_asked_about(home: Home, allowed:
             mate("^work", call("web_fetch", url="http://x"), say("Not for me.")),
         )
     )
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("moot", "go")
             assert speech.of("approval_opened") == []
@@ -141,7 +135,7 @@ async def test_a_grant_that_waits_is_there_after_a_restart_with_its_id(home: Hom
             ask = await asked(talk.start("moot", "go", cwd=str(tmp_path)))
         daemon.kill_9()
     run_id = ask.ask_id.removeprefix("grant-").removesuffix("-fs_write")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             (waits,) = await talk.asks()
             assert waits.ask_id == ask.ask_id
@@ -151,45 +145,9 @@ async def test_a_grant_that_waits_is_there_after_a_restart_with_its_id(home: Hom
     assert (tmp_path / "made.txt").read_text() == "made"
 
 
-async def test_what_was_asked_before_a_no_is_not_counted_after_a_restart_either(home: Home, tmp_path: Path) -> None:
-    home.write_script(
-        script(
-            lead("^go", spawn("work", allowed_tools=["fs_read"]), say("Begun.")),
-            ANY,
-            lead("has ended", say("Heard.")),
-            mate("^work", WRITE, WRITE, WRITE, say("I heard: {result}")),
-        )
-    )
-    with running(home) as daemon:
-        async with daemon.client() as talk:
-            speech = await talk.say("moot", "go", cwd=str(tmp_path))
-            run_id = results(speech, "agent_spawn")[0]["agent_id"]
-            ask = await waiting(talk, 1)
-            assert await decided(talk, ask, "deny") == "denied"
-            await waiting(talk, 2)
-        daemon.kill_9()
-    with running(home) as daemon:
-        async with daemon.client() as talk:
-            # What waited when the daemon stopped waits as it did: asked once since the no.
-            again = await waiting(talk, 2)
-            assert await attempts(talk, run_id) == (2, 1)
-            assert await decided(talk, again, "deny") == "denied"
-            # And what is asked after another no is asked for the first time since that.
-            await waiting(talk, 3)
-            assert await attempts(talk, run_id) == (3, 1)
-            blocked = await called(talk, "", "agent_wait", agent_id=run_id, timeout=0)
-            assert (blocked["grant_request_id"], blocked["grant_attempt"]) == (ask.ask_id, 1)
-
-
-async def attempts(talk: Talking, run_id: str) -> tuple[int, int]:
-    """What a decision must name, and how often was asked since the last one."""
-    info = (await talk.ask(get_run=pb.GetRunMsg(run_id=run_id))).run
-    return info.attempt, info.grant_attempt
-
-
 async def test_a_tool_that_is_blocked_while_its_grant_waits_is_not_run(home: Home, tmp_path: Path) -> None:
     home.write_script(wrote(WRITE))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "go", cwd=str(tmp_path))
             ask = await asked(speech)
@@ -213,9 +171,9 @@ async def test_a_grant_for_a_call_with_a_secret_outlives_a_restart_and_the_secre
             ask = await asked(talk.start("moot", "go"))
         daemon.kill_9()
     assert b"zq-canary-4c1d" not in home.on_disk()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
-            again = await waiting(talk, 1)
+            (again,) = await eventually(talk.asks)
             assert again.ask_id == ask.ask_id
             assert await decided(talk, again, "once") == "granted"
             run_id = ask.ask_id.removeprefix("grant-").removesuffix("-secrets_store")
@@ -228,7 +186,7 @@ async def test_a_grant_for_a_call_with_a_secret_outlives_a_restart_and_the_secre
 async def test_with_nobody_to_ask_for_a_grant_the_run_ends_denied(home: Home, tmp_path: Path) -> None:
     home.write_config(CONFIG + "unattended = true\n")
     home.write_script(wrote(WRITE) + script({"match": "^write it", "steps": [WRITE, say("{result}")]}))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("moot", "go", cwd=str(tmp_path))
             *_, run = results(speech, "agent_wait")
@@ -245,7 +203,7 @@ async def test_who_asks_and_what_for_is_told_in_the_stream_and_in_the_inbox(home
             mate("^work", WRITE, call("ask_user", questions=[{"question": "Which?"}]), say("I heard: {result}")),
         )
     )
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "go", cwd=str(tmp_path))
             ask = await asked(speech)
@@ -266,13 +224,13 @@ async def test_who_asks_and_what_for_is_told_in_the_stream_and_in_the_inbox(home
 
 async def test_who_waits_behind_a_turn_is_told_what_a_teammate_of_it_asks(home: Home, tmp_path: Path) -> None:
     home.write_script(wrote(WRITE) + "\n" + script({"match": "^next", "reply": "Your turn."}))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "go", cwd=str(tmp_path))
             ask = await asked(speech)
             behind = talk.start("moot", "next")
             queued = await behind.until("queued")
-            assert (queued.position, queued.ask_id, queued.ask_kind) == (1, ask.ask_id, "approval")
+            assert (queued.position, queued.ask_id, queued.ask_kind) == (1, ask.ask_id, "grant")
             await decided(talk, ask, "once")
             assert (await behind.until("queued", count=2)) == pb.QueuedEvent(position=1)
             await speech.end()

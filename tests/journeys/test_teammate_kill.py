@@ -12,6 +12,7 @@ import pytest
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import DaemonProcess, Home, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.talking import Talking
 from tests.teaming import LINGER, TEAM, asked, began, called, eventually_idle
@@ -67,7 +68,7 @@ async def test_a_question_of_a_teammate_is_asked_again_under_its_id_and_its_answ
             (before,) = await inbox(talk)
         stopped = time.time()
         stop(daemon, how)
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             (after,) = await inbox(talk)
             assert (after.ask_id, after.kind) == (before.ask_id, "question")
@@ -92,7 +93,7 @@ async def test_calls_that_wait_for_one_grant_all_wait_again_and_are_made_once_it
             run_id = await spawned(talk, cwd=str(tmp_path))
             (before,) = await inbox(talk)
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             (after,) = await inbox(talk)
             assert (after.ask_id, after.attempt) == (before.ask_id, before.attempt)
@@ -116,7 +117,7 @@ async def test_what_an_interrupted_run_had_asked_is_asked_no_more(home: Home, tm
             await inbox(talk)
             await began(mark)
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert await talk.asks() == []
             await eventually_idle(talk)
@@ -136,7 +137,7 @@ async def test_a_result_that_a_teammate_will_wait_for_is_not_told_beside_it(home
             await eventually(lambda: asked(home, ended, run_id) == 1)
         daemon.kill_9()
     home.write_script(script(*first, mate("^gather", spawn("work"), wait(), say("Gathered: {result}"))))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await eventually_idle(talk)
             # Each was handed to the one that waits for it, and nothing is told beside that.
@@ -162,7 +163,7 @@ async def test_what_was_stopped_with_a_turn_does_not_come_back(home: Home, tmp_p
             await talk.kill("moot")
             await eventually(lambda: asked(home, "SELECT count(*) FROM runs WHERE outcome = 'cancelled'"))
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert asked(home, "SELECT outcome FROM agent_runs WHERE id = ?", run_id) == "cancelled"
             await eventually_idle(talk)
@@ -174,7 +175,7 @@ async def test_a_wait_that_was_broken_off_by_a_kill_leaves_nothing_in_doubt(home
     (home.path / "tools" / "own.py").write_text(LINGER.replace("fs_", "own_"))
     both = {"calls": [made("agent_wait", agent_id="{agent_id}"), made("own_linger", mark=str(mark))]}
     home.write_script(script(lead("^go", spawn("work"), both, say("no")), mate("^work", hang=True)))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "go")
             await began(mark)
@@ -196,7 +197,7 @@ async def test_what_was_spared_goes_on_after_a_restart(home: Home) -> None:
             await talk.ask(stop_run=pb.StopRunMsg(run_id=parent, only=True))
         daemon.kill_9()
     home.write_script(script(ANY, HEARD, mate("^work", reply="Worked.")))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await eventually_idle(talk)
             (report,) = await eventually(lambda: reports(talk))
@@ -213,7 +214,7 @@ async def test_a_report_that_background_work_was_reading_is_interrupted_and_told
             await talk.ask(start_run=pb.StartRunMsg(content="go"))
             await eventually(lambda: asked(home, reading) == 1)
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert await talk.active() == []
             assert asked(home, "SELECT count(*) FROM runs WHERE status <> 'ended'") == 0
@@ -243,7 +244,7 @@ async def test_what_a_teammate_left_in_the_background_is_stopped_with_it(home: H
         lead("^begin", spawn("work"), say("{result}")),
         mate("^work", call("exec_bg", command=f"sleep {seconds}"), *lingers, say("Started.")),
     ))  # fmt: skip
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "begin" if how == "agent_stop" else "go", cwd=str(tmp_path))
             run_id = json.loads((await speech.until("tool_result")).output)["agent_id"]

@@ -7,6 +7,7 @@ import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.teaming import TEAM, asked, called, results
 
@@ -68,7 +69,7 @@ async def test_two_that_would_wait_for_each_other_are_told_so(home: Home, tmp_pa
         ]}, call("leave_ids", folder=str(tmp_path), ids="{agent_ids}"), wait("{agent_ids}"), say("{result}")),
         mate("^wait for (?P<file>.*)", call("fs_find_id", file="{file}"), wait(), say("I was told: {result}")),
     ))  # fmt: skip
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             (waited,) = results(await talk.say("moot", "go"), "agent_wait")
     # One of them waits for the other; whichever came second is told at once, and goes on.
@@ -87,7 +88,7 @@ async def test_a_teammate_stops_neither_itself_nor_one_it_works_for(home: Home, 
         mate("^stop (?P<file>.*)", call("fs_find_id", file="{file}"), call("agent_stop", agent_id="{agent_id}"),
              say("I was told: {result}")),
     ))  # fmt: skip
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             (spawned,) = results(await talk.say("moot", "go"), "agent_spawn")
             (waited,) = results(await talk.say("moot", f"fetch {spawned['agent_id']}"), "agent_wait")
@@ -103,7 +104,7 @@ async def test_what_a_person_is_asked_is_told_though_the_run_also_waited_for_a_t
         mate("^both", spawn("look it up", "librarian"), both, say("{result}")),
         mate("^look it up", reply="found"),
     ))  # fmt: skip
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             spawned = await called(talk, "", "agent_spawn", agent="operator", instruction="both")
             run_id = spawned["agent_id"]
@@ -135,7 +136,7 @@ async def test_one_that_is_stopped_in_line_after_a_restart_leaves_nothing_open(h
         daemon.kill_9()
     home.write_config(PLAIN + TEAM.replace("maxDepth = 2", "maxRunning = 1").replace('"none"', '"dangerous"'))
     run_id = spawned["agent_id"]
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             stopped = await called(talk, "", "agent_stop", agent_id=run_id)
             assert stopped["status"] == "cancelled"

@@ -1,14 +1,13 @@
 """How teammates end, decided in code; what their parent is told of a failure, and what is tried before it stands."""
 
 import json
-import sqlite3
-from contextlib import closing
 from typing import Any
 
 import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.scripting import call, lead, mate, say, script, spawn, wait
 from tests.teaming import TEAM, results
@@ -52,9 +51,7 @@ async def told(daemon: DaemonProcess, message: str, sender: str) -> tuple[dict[s
 
 def calls_of(home: Home, run_id: str) -> tuple[list[str], list[str]]:
     """The ids of the calls a run made, and those that have a result, in order."""
-    with closing(sqlite3.connect(f"file:{home.store}?mode=ro", uri=True)) as store:
-        rows = store.execute("SELECT tool_calls, tool_call_id FROM messages WHERE run_id = ? ORDER BY id", (run_id,))
-        told = list(rows)
+    told = home.query("SELECT tool_calls, tool_call_id FROM messages WHERE run_id = ? ORDER BY id", run_id)
     calls = [call["id"] for made, _ in told if made for call in json.loads(made)]
     return calls, [answered for _, answered in told if answered]
 
@@ -97,7 +94,7 @@ async def test_no_approval_gives_the_planner_a_tool(daemon: DaemonProcess, sende
 async def test_only_a_teammate_can_hand_a_task_back(daemon: DaemonProcess, provider: Provider, home: Home) -> None:
     home.write_config((PROVIDER_CONFIG + TEAM).replace("PROVIDER_URL", provider.url))
     spawned = {"calls": [{"name": "agent_spawn", "arguments": {"agent": "operator", "instruction": "x"}}]}
-    with running(home) as own:
+    with daemon_thread(home) as own:
         async with own.client() as talk:
             await talk.say("ada", "hello")
             await talk.say("operator", "hello")
@@ -224,7 +221,7 @@ async def test_after_two_failures_in_a_row_the_hint_says_to_answer_directly(daem
 async def test_text_the_person_has_seen_is_not_said_again_by_a_retry(home: Home, provider: Provider) -> None:
     home.write_config((PROVIDER_CONFIG + TEAM).replace("PROVIDER_URL", provider.url))
     spawned = {"name": "agent_spawn", "arguments": {"agent": "operator", "instruction": "work"}}
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             # A passing failure before the first word, then words with a call, then a teammate that breaks off in the
             # middle of a sentence, then silence, then the answer.
@@ -257,7 +254,7 @@ async def test_who_would_answer_without_a_result_is_told_to_fetch_it_and_nobody_
         {"text": "All is done!", "match": "^go$", "hold": True},
         {"text": "It was forty-two.", "match": "^work$"},
     )
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "go")
             run_id = json.loads((await speech.until("tool_result")).output)["agent_id"]
@@ -292,7 +289,7 @@ async def test_who_means_to_answer_without_a_result_says_so_again_and_is_asked_n
         {"text": "It was forty-two.", "match": "^work$", "hold": True},
         {"text": "And here it is.", "match": "has ended"},
     )
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("moot", "go")
             assert (speech.outcome, speech.text, speech.ended.steps) == ("completed", "It is under way.", 3)
@@ -310,7 +307,7 @@ async def test_an_orchestrator_that_breaks_off_takes_its_words_back_and_says_non
 ) -> None:
     home.write_config((PROVIDER_CONFIG + TEAM).replace("PROVIDER_URL", provider.url))
     provider.program({"text": "half of it " * 10, "cut_at": 900}, {"text": "never asked"})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("moot", "go")
             assert speech.outcome == "model_error"

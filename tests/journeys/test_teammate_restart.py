@@ -9,6 +9,7 @@ import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import DaemonProcess, Home, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.talking import Talking
 from tests.teaming import LINGER, TEAM, asked, began, called, eventually_idle
@@ -57,7 +58,7 @@ async def test_a_teammate_goes_on_from_its_last_step_and_no_call_is_made_twice(
             (work / "0.txt").write_text("a second time would overwrite this")
         stop(daemon, how)
     home.write_script(script(ANY, HEARD, mate("^work", *WRITES, say("All written."))))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             done = await called(talk, "", "agent_wait", agent_id=run_id)
             assert (done["status"], done["result"]) == ("completed", "All written.")
@@ -81,7 +82,7 @@ async def test_a_call_whose_outcome_is_unknown_ends_the_run_interrupted_and_the_
             run_id = await spawned(talk)
             await began(mark)
         stop(daemon, how)
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             # The turn that waited for it goes on, and has it from its wait.
             await eventually_idle(talk)
@@ -112,7 +113,7 @@ async def test_a_turn_that_waits_for_its_teammates_goes_on_after_a_restart_and_a
             await eventually(lambda: asked(home, ended) == 1)
         stop(daemon, how)
     home.write_script(script(go, HEARD, mate("^quick", reply="Twice."), mate("^slow", reply="Slow.")))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             # Sent again, the message finds the turn that goes on, or has ended by now; never a second one.
             joined = await talk.say("moot", "go", client_message_id="m1")
@@ -139,7 +140,7 @@ async def test_a_turn_between_two_steps_goes_on_while_teammates_are_owed_to_it_a
             await eventually(lambda: asked(home, results) == 1)
         daemon.kill_9()
     home.write_script(script(lead("^go", *go), HEARD, mate("^work", delay_seconds=0.3, reply="Done.")))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             followed = await talk.attach("moot").end()
             assert followed.outcome == "completed"
@@ -164,7 +165,7 @@ async def test_a_turn_whose_own_call_is_unknown_ends_interrupted_and_the_result_
             await began(mark)
         daemon.kill_9()
     home.write_script(script(HEARD, mate("^work", reply="Worked.")))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
 
             async def heard() -> list[str]:
@@ -184,7 +185,7 @@ async def test_a_turn_that_leads_a_team_and_has_set_nobody_to_work_is_interrupte
         async with daemon.client() as talk:
             await talk.start("moot", "go").until("start")
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert await talk.active() == []
             assert (await talk.history("moot")).messages[0].outcome == "interrupted"
@@ -199,7 +200,7 @@ async def test_a_run_that_stood_in_line_stands_there_again(home: Home) -> None:
             second = await called(talk, "", "agent_spawn", agent="operator", instruction="work")
             assert second["condition"] == "queued"
         daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             looked = await called(talk, "", "agent_wait", agent_id=second["agent_id"], timeout=0)
             assert (looked["status"], looked["condition"]) == ("spawned", "queued")
@@ -225,7 +226,7 @@ async def test_a_run_whose_agents_file_is_broken_by_the_next_start_ends_and_asks
             await eventually(lambda: asked(home, "SELECT count(*) FROM asks WHERE state = 'pending'") == 1)
         daemon.kill_9()
     path.write_text("---\nname: ada\n")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             of_ada = "SELECT outcome FROM runs WHERE speaker = 'ada'"
             await eventually(lambda: asked(home, of_ada) == "internal_error")
@@ -250,7 +251,7 @@ async def test_a_result_waits_for_an_agent_that_is_gone_and_the_log_says_so_once
     ))  # fmt: skip
     path = home.write_agent("ada")
     written = path.read_text()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "go")
             await began(mark)
@@ -285,7 +286,7 @@ async def test_who_waited_for_a_teammate_goes_on_though_agents_work_together_no_
         daemon.kill_9()
     home.write_config(CONFIG.replace("multiAgent = true", "multiAgent = false"))
     home.write_script(script(*rules, mate("^work", reply="Worked.")))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             # It is told that it cannot wait here; nothing about what it did is unknown.
             outcome = "SELECT outcome FROM agent_runs WHERE agent = 'librarian'"

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess, Home, eventually, running
+from tests.daemon_process import DaemonProcess, Home, eventually
+from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.teaming import LINGER, TEAM, began, called, eventually_idle, results, runs_in
 
@@ -215,7 +216,7 @@ async def test_spawns_are_bounded_in_depth_and_go_neither_to_themselves_nor_in_a
 
 async def test_a_spawn_over_the_limit_stands_in_line_and_says_so(home: Home) -> None:
     home.write_config(PLAIN + TEAM.replace("maxDepth = 2", "maxRunning = 1"))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             (first,) = results(await talk.say("moot", "look at one that works"), "agent_spawn")
             second = await called(talk, "", "agent_spawn", agent="operator", instruction="answer me")
@@ -233,7 +234,7 @@ async def test_a_turn_delegates_only_so_often(home: Home) -> None:
     home.write_script(script(
         lead("^go", *(spawn(f"answer {number}") for number in range(3)), say("{result}")), mate("", reply="x")
     ))  # fmt: skip
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             for _ in range(2):
                 # Each turn has its own rounds.
@@ -255,7 +256,7 @@ async def test_a_tool_of_a_teammate_is_named_as_such_to_the_orchestrator(daemon:
 
 async def test_stopping_ends_the_work_and_everything_under_it(home: Home, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             (spawned,) = results(await talk.say("moot", f"a tree {mark}"), "agent_spawn")
             await began(mark)
@@ -275,7 +276,7 @@ async def test_killing_the_turn_stops_its_teammates(home: Home, tmp_path: Path, 
         lead("^go", spawn(f"linger {mark}"), last, say("no")),
         mate("^linger (?P<mark>.*)", call("fs_linger", mark="{mark}"), say("no")),
     ))  # fmt: skip
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "go")
             await began(mark)
@@ -295,7 +296,7 @@ async def test_a_result_that_comes_late_changes_nothing_about_a_stopped_run(home
         lead("^call (?P<tool>[a-z_]+) (?P<arguments>.*)", call("{tool}", "{arguments}"), say("{result}")),
         mate("^work", call("fs_cling", mark=str(mark)), say("It says: {result}")),
     ))  # fmt: skip
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             (spawned,) = results(await talk.say("moot", "go"), "agent_spawn")
             await began(mark)

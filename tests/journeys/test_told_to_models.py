@@ -1,14 +1,13 @@
 """What models are told through a running daemon: no secret it holds, and no personal data where that is configured."""
 
 import json
-import sqlite3
-from contextlib import closing
 from typing import Any
 
 import pytest
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Talking
 
@@ -41,7 +40,7 @@ async def test_a_secret_is_in_no_request_whether_it_was_said_before_it_was_kept_
     home: Home, provider: Provider, model: str
 ) -> None:
     home.write_agent("ada", f"You are Ada. The key is {SECRET}.", model=model)
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", f"before: {SECRET}")
             await keep(talk, "api", SECRET)
@@ -65,7 +64,7 @@ async def test_a_secret_kept_by_an_agent_is_masked_from_the_next_step_on(home: H
     provider.program(
         {"calls": [store]}, {"text": "Kept."}, {"calls": [store | {"id": "call_again_1"}]}, {"text": "Oh."}
     )
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", f"keep {SECRET}")
             again = await talk.say("ada", f"keep {SECRET} again")
@@ -81,7 +80,7 @@ async def test_personal_data_is_a_placeholder_for_the_model_and_nobody_else(
     home: Home, provider: Provider, model: str
 ) -> None:
     home.write_agent("ada", "You are Ada, root@example.org.", model=model)
-    with running(personal(home)) as daemon:
+    with daemon_thread(personal(home)) as daemon:
         async with daemon.client() as talk:
             heard = await talk.say("ada", f"write to {MAIL} or {PHONE}")
             mail, phone = placeholders(texts(provider.bodies()[0]["messages"][-1]))
@@ -102,15 +101,14 @@ async def test_personal_data_is_a_placeholder_for_the_model_and_nobody_else(
         said.text,
     ]
     assert json.loads(calls[0].arguments) == {"title": f"call {PHONE}", "description": f"or\n{MAIL}"}
-    with closing(sqlite3.connect(home.store)) as db:
-        assert db.execute("SELECT title, description FROM tasks").fetchall() == [(f"call {PHONE}", f"or\n{MAIL}")]
+    assert home.query("SELECT title, description FROM tasks") == [(f"call {PHONE}", f"or\n{MAIL}")]
     assert provider.faults() == []
 
 
 async def test_a_request_begins_as_the_one_before_it_also_after_a_restart(home: Home, provider: Provider) -> None:
     personal(home)
     for turn in range(3):
-        with running(home) as daemon:
+        with daemon_thread(home) as daemon:
             async with daemon.client() as talk:
                 await talk.say("ada", f"turn {turn}: {MAIL} and user{turn}@example.org")
     bodies = provider.bodies()
@@ -122,7 +120,7 @@ async def test_a_request_begins_as_the_one_before_it_also_after_a_restart(home: 
 
 
 async def test_a_summary_is_made_of_placeholders_and_kept_without_them(home: Home, provider: Provider) -> None:
-    with running(personal(home)) as daemon:
+    with daemon_thread(personal(home)) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", f"write to {MAIL}")
             (mail,) = set(placeholders(texts(provider.bodies()[0])))
@@ -136,7 +134,7 @@ async def test_a_summary_is_made_of_placeholders_and_kept_without_them(home: Hom
 
 
 async def test_nobody_is_given_data_for_writing_its_placeholder(home: Home, provider: Provider) -> None:
-    with running(personal(home)) as daemon:
+    with daemon_thread(personal(home)) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", f"write to {MAIL}")
             (mail,) = set(placeholders(texts(provider.bodies()[0])))
@@ -155,22 +153,18 @@ async def test_without_being_asked_to_models_are_told_personal_data(daemon: Daem
 async def test_notes_are_made_of_placeholders_too(home: Home, provider: Provider) -> None:
     personal(home)
     home.write_config((home.path / "config.toml").read_text() + "\n[memory]\nobserve_every = 2\n")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", f"write to {MAIL}")
 
-            def noted() -> list[Any]:
-                with closing(sqlite3.connect(home.store)) as db:
-                    return db.execute("SELECT content FROM notes").fetchall()
-
-            ((content,),) = await eventually(noted)
+            ((content,),) = await eventually(lambda: home.query("SELECT content FROM notes"))
     assert MAIL in content
     assert len(provider.bodies()) == 2
     assert all(MAIL not in texts(body) for body in provider.bodies())
 
 
 async def test_a_secret_in_an_imported_conversation_is_masked_before_it_is_stored(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", f"it is {SECRET}", "from")
             jsonl = await talk.export("ada", "from")

@@ -1,7 +1,6 @@
 """Traces through a running daemon: every turn can be told afterwards, also after kill -9, and the doctor reads them."""
 
 import json
-import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +10,7 @@ from moot.domain.errors import Conflict, MootError
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import DaemonProcess, Home, eventually, run_cli, running
+from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, mate, say, script, spawn, wait
 from tests.talking import Speech, Talking
 from tests.terminal import terminal
@@ -76,7 +76,7 @@ async def allow(talk: Talking, speech: Speech, decision: str = "once") -> None:
 
 @pytest.fixture
 def team(home: Home) -> Iterator[DaemonProcess]:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         yield daemon
 
 
@@ -135,7 +135,7 @@ async def test_a_trace_outlives_kill_9_and_goes_on_where_it_was(home: Home) -> N
             (asked,) = await eventually(talk.asks)
             before = newest(daemon)
             daemon.kill_9()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         after = data(daemon.cli("trace", before["run_id"], "--json"))
         assert after["events"] == before["events"]
         assert kinds(after)[:3] == ["routing", "tool_call", "delegation"]
@@ -161,13 +161,13 @@ async def test_what_a_turn_noted_is_on_disk_before_its_end_is(home: Home) -> Non
         with pytest.raises(MootError):
             await talk.say("moot", "good morning")
     daemon.reap()
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         trace = newest(daemon)
     assert (trace["outcome"], kinds(trace)) == ("completed", ["routing", "text", "outcome"])
 
 
 async def test_why_a_teammate_was_chosen_is_told_where_its_author_named_none(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", "somebody")
         trace = newest(daemon)
@@ -179,7 +179,7 @@ async def test_why_a_teammate_was_chosen_is_told_where_its_author_named_none(hom
 
 async def test_what_failed_is_listed_and_the_doctor_says_what_to_do(home: Home) -> None:
     home.write_config(CONFIG + '[security.interceptor]\npolicy = "none"\n')
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", "do circles")
             await talk.say("moot", "do nothing")
@@ -205,13 +205,12 @@ async def test_what_failed_is_listed_and_the_doctor_says_what_to_do(home: Home) 
 
 
 async def test_a_message_where_it_does_not_belong_is_found_by_the_doctor(home: Home) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "hello")
             await talk.say("ada", "what do you say?", guest="bob")
         assert json.loads(daemon.cli("doctor", "--json").stdout)["data"]["traces"]["leaks"] == []
-    with sqlite3.connect(home.store) as store:
-        store.execute("UPDATE messages SET agent = 'operator' WHERE role = 'assistant' AND agent = ''")
+    home.change("UPDATE messages SET agent = 'operator' WHERE role = 'assistant' AND agent = ''")
     done = run_cli(home, "doctor", "--json")
     document = json.loads(done.stdout)
     (leak,) = document["data"]["traces"]["leaks"]
@@ -222,21 +221,20 @@ async def test_a_message_where_it_does_not_belong_is_found_by_the_doctor(home: H
 
 async def test_a_turn_of_one_agent_alone_writes_no_note_and_can_be_told_all_the_same(home: Home) -> None:
     home.write_config(PLAIN)
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "hello")
         trace = newest(daemon)
         assert kinds(trace) == ["text", "outcome"]
         missing = daemon.cli("trace", "run-none", "--json")
         assert (missing.returncode, json.loads(missing.stdout)["error"]["type"]) == (6, "not_found")
-    with sqlite3.connect(home.store) as store:
-        assert store.execute("SELECT count(*) FROM trace_notes").fetchone() == (0,)
+    assert home.query("SELECT count(*) FROM trace_notes") == [(0,)]
 
 
 @pytest.mark.parametrize("ledger", [LEDGER, LEDGER.replace("writeThrough = true", "writeThrough = false"), ""])
 async def test_the_ledger_tells_what_blocked_a_teammate_where_it_is_wanted(home: Home, ledger: str) -> None:
     home.write_config(CONFIG + ledger)
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "narrow")
             asked = await speech.until("approval_opened")
@@ -271,12 +269,12 @@ async def test_the_ledger_tells_what_blocked_a_teammate_where_it_is_wanted(home:
 async def test_what_a_teammate_did_is_let_go_of_after_its_time(home: Home) -> None:
     config = CONFIG + '[security.interceptor]\npolicy = "none"\n'
     home.write_config(config)
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", "do hello")
         (child,) = newest(daemon)["children"]
     home.write_config(config + "[traces]\nkeep_days = 0.000001\n")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
 
         def is_gone() -> bool:
             return daemon.cli("trace", child["run_id"]).returncode == 6
@@ -287,8 +285,7 @@ async def test_what_a_teammate_did_is_let_go_of_after_its_time(home: Home) -> No
         assert of_kind(trace, "delegation_return")[0]["outcome"] == "completed"
         async with daemon.client() as talk:
             assert [role for role, _, _ in await talk.told("moot")][0] == "user"
-    with sqlite3.connect(home.store) as store:
-        assert store.execute("SELECT count(*) FROM conversations WHERE sender LIKE 'run:%'").fetchone() == (0,)
+    assert home.query("SELECT count(*) FROM conversations WHERE sender LIKE 'run:%'") == [(0,)]
 
 
 async def test_a_conversation_goes_with_all_its_teammates_did_once_they_are_done(team: DaemonProcess) -> None:
@@ -310,8 +307,7 @@ async def test_a_conversation_goes_with_all_its_teammates_did_once_they_are_done
 
         await eventually(is_deleted)
     assert team.cli("trace", child["run_id"]).returncode == 6
-    with sqlite3.connect(team.home.store) as store:
-        assert store.execute("SELECT count(*) FROM agent_runs").fetchone() == (0,)
+    assert team.home.query("SELECT count(*) FROM agent_runs") == [(0,)]
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -319,11 +315,11 @@ async def test_teammates_remember_from_one_run_to_the_next_where_that_is_wanted(
     home.write_config(
         CONFIG + f'[security.interceptor]\npolicy = "none"\n[agentMemory]\nenabled = {str(enabled).lower()}\n'
     )
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", "keep the blue boat")
             stranger = await talk.say("moot", "ask boat", "eve")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             mine = await talk.say("moot", "ask boat")
     assert ("the blue boat" in mine.text) is enabled
@@ -339,7 +335,7 @@ async def test_a_call_refused_because_nobody_is_there_is_a_decision_in_the_trace
             {"match": "", "steps": [call("exec", command="echo this"), say("Refused.")]},
         )
     )
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot" if team else "ada", "do it")
         trace = newest(daemon)
@@ -353,7 +349,7 @@ async def test_a_call_refused_because_nobody_is_there_is_a_decision_in_the_trace
 @pytest.mark.parametrize("columns", [80, 120])
 async def test_traces_fit_the_terminal(home: Home, columns: int) -> None:
     home.write_config(CONFIG + '[security.interceptor]\npolicy = "none"\n')
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", "do circles, with a rather long description of what is to be done and why it is")
         run_id = newest(daemon)["run_id"]

@@ -8,6 +8,7 @@ import threading
 
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, Home, running
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.journeys.test_hands import call, page
 from tests.talking import Talking
@@ -31,7 +32,7 @@ async def test_trust_beside_a_run_that_waits_covers_what_was_there_and_nothing_a
         home.write_config((home.path / "config.toml").read_text() + OPEN.format(port=port))
         fetch = call("web_fetch", url=f"http://127.0.0.1:{port}/")
         provider.program(*[{"match": "read", "calls": [fetch]}] * 3, {"match": "read", "text": "Read."})
-        with running(home) as daemon:
+        with daemon_thread(home) as daemon:
             async with daemon.client() as talk:
                 speech = talk.start("ada", "read")
                 second = await speech.until("approval_opened")
@@ -69,7 +70,7 @@ async def test_a_run_in_flight_goes_by_what_was_trusted_from_its_next_call_on(ho
                 assert await taint(talk) == "web"
                 daemon.terminate()
                 daemon.reap()
-        with running(home) as daemon:
+        with daemon_thread(home) as daemon:
             async with daemon.client() as talk:
                 assert await taint(talk) == "web"
                 assert [message.taint for message in (await talk.history("ada")).messages if message.taint] == [
@@ -136,7 +137,7 @@ async def test_a_compaction_says_whom_it_waits_for_and_is_dropped_with_its_clien
 async def test_a_compaction_that_waited_is_told_that_its_turn_has_come(home: Home, provider: Provider) -> None:
     provider.program({"match": "^first$", "text": "1", "hold": True}, {"match": "Write the summary", "text": "Short."})
     places: list[int] = []
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk, daemon.client() as other:
             first = talk.start("ada", "first")
             await first.until("start")

@@ -9,7 +9,8 @@ from typing import Any
 
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import encode_frame
-from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
+from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, DaemonProcess, Home, eventually
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.raw_client import raw
 from tests.terminal import terminal
@@ -170,7 +171,7 @@ async def test_status_shows_an_approval_with_its_reason_and_reply_says_that_word
 async def test_who_comes_with_a_token_is_told_that_the_owner_decides(home: Home, provider: Provider) -> None:
     home.write_config((home.path / "config.toml").read_text().replace('tcp = "off"', 'tcp = "127.0.0.1:0"'))
     provider.program({"match": "name it", **NAMING})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         token = daemon.cli_json("tokens", "new", "bot")["data"]["token"]
         address = daemon.cli_json("status")["data"]["tcp"]
 

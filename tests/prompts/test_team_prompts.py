@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.daemon_process import PROVIDER_CONFIG, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, Home
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.prompts.test_prompts import FOLDER, shown
 from tests.talking import Talking
@@ -67,7 +68,7 @@ PAGES = {
 
 @pytest.mark.parametrize("page", PAGES)
 async def test_a_teammate_is_sent_exactly_this(home: Home, provider: Provider, page: str) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             bodies = await spawned(talk, provider, HOSTILE, *PAGES[page])
     text = RUN_ID.sub("RUN", shown(bodies[-1], "nowhere"))
@@ -86,7 +87,7 @@ async def test_no_word_of_anybody_else_is_in_the_system_role_of_a_teammate(
     home: Home, provider: Provider, model: str
 ) -> None:
     home.write_config((home.path / "config.toml").read_text().replace('_model = "fake"', f'_model = "{model}"'))
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             for page, programme in PAGES.items():
                 for body in await spawned(talk, provider, HOSTILE, *programme):
@@ -101,7 +102,7 @@ async def test_no_word_of_anybody_else_is_in_the_system_role_of_a_teammate(
 
 async def test_a_teammate_that_is_told_a_strangers_words_is_tainted_by_them(home: Home, provider: Provider) -> None:
     stranger = {"role": "user", "content": HOSTILE}
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             for sender, trust in (("taken", True), ("doubted", False)):
                 await talk.import_(json.dumps(stranger) + "\n", agent="moot", sender=sender, trust=trust)

@@ -6,17 +6,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from moot.domain.ask import Question
+from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import assistant
 from moot.domain.ports import GateCall, RunContext, Tool, ToolResult
 from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.engine.asks import Asks
+from moot.engine.rules import Rules
+from moot.store.asks import SqliteAsks
+from moot.store.rules import SqliteRules
 from moot.store.sqlite import SqliteStore, open_store
 
 ADA = ConversationKey("ada", "user")
 ADA_WITH_EVE = ConversationKey("ada", "eve")
 BOB = ConversationKey("bob", "user")
 DAY = 86_400.0
+Redact = Callable[[str], str]
 
 
 class SetClock:
@@ -60,6 +65,33 @@ async def talk(store: SqliteStore, key: ConversationKey = ADA, *, turns: int = 1
         await store.begin(RunRequest(id=run_id, key=key, speaker=key.agent, content=f"question {number}"), now=1.0)
         end = RunEnd(outcome=Outcome.COMPLETED)
         await store.end(key, run_id, end, [assistant(f"answer {number}")], now=1.0)
+
+
+def asks_over(
+    store: SqliteStore, *, rows: SqliteAsks | None = None, clock: SetClock | None = None, redact: Redact = str
+) -> Asks:
+    """The asks of a daemon on this store; a second one on the same store is a restart."""
+    return Asks(
+        store=rows or SqliteAsks(store), rules=Rules(SqliteRules(store)), clock=clock or SetClock(), redact=redact
+    )
+
+
+def approval(**changes: Any) -> Ask:
+    """An approval of one call of `exec`, or what the changes make of it."""
+    given: dict[str, Any] = {
+        "id": "ask-run-1-c1",
+        "kind": AskKind.APPROVAL,
+        "key": ADA,
+        "run_id": "run-1",
+        "call_id": "c1",
+        "speaker": "ada",
+        "tool": "exec",
+        "arguments": "{}",
+        "line": "exec",
+        "reason": "it is dangerous",
+        "digest": "d",
+    }
+    return Ask(**(given | changes))
 
 
 async def _nobody(questions: Sequence[Question]) -> str:

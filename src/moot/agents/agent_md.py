@@ -32,18 +32,18 @@ _DRAWN_ALIKE = {
 _LOOK_ALIKES = str.maketrans({other: letter for letter, others in _DRAWN_ALIKE.items() for other in others})
 
 
-def normal_name(name: str) -> str:
+def normalize_name(name: str) -> str:
     return unicodedata.normalize("NFKC", name)
 
 
-def imitated(name: str) -> str:
+def find_imitated(name: str) -> str:
     """The built-in agent a reader could take this name for; empty when there is none."""
-    looks = _looks(name)
-    return next((built_in for built_in in BUILT_IN_NAMES if _looks(built_in) == looks), "")
+    looks = _confusable_form(name)
+    return next((built_in for built_in in BUILT_IN_NAMES if _confusable_form(built_in) == looks), "")
 
 
-def _looks(name: str) -> str:
-    folded = normal_name(name).casefold().translate(_LOOK_ALIKES).replace("rn", "m").replace("vv", "w")
+def _confusable_form(name: str) -> str:
+    folded = normalize_name(name).casefold().translate(_LOOK_ALIKES).replace("rn", "m").replace("vv", "w")
     # Marks above and below a letter, and characters that take no room.
     return "".join(
         each for each in unicodedata.normalize("NFKD", folded) if unicodedata.category(each) not in ("Mn", "Cf")
@@ -53,9 +53,9 @@ def _looks(name: str) -> str:
 def check_name(name: str) -> str:
     """Why this cannot be an agent's name; empty when it can."""
     shown = ascii(name)
-    if built_in := imitated(name):
+    if built_in := find_imitated(name):
         return f"the name {shown} belongs to the built-in agent {built_in!r}, or looks like it; choose another"
-    if not _NAME.fullmatch(normal_name(name)):
+    if not _NAME.fullmatch(normalize_name(name)):
         return f"the name {shown} is not allowed; use {ALLOWED_NAME}"
     return ""
 
@@ -64,7 +64,7 @@ def read_agent(path: Path, *, within: Path, source: AgentSource = AgentSource.US
     """Read one file, which must really lie inside `within`. Raises Broken."""
     text = read_text(path, within)
     agent = parse_agent(text, path=str(path), source=source)
-    folder = normal_name(path.parent.name)
+    folder = normalize_name(path.parent.name)
     if agent.name != folder:
         line = split(text).fields.line("name")
         raise Broken(line, f"the name {agent.name!r} must equal its folder's, {folder!r}")
@@ -80,12 +80,12 @@ def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.
         raise Broken(fields.line("name"), f"the front matter has no `name`; add `name: {hint}`")
     if source is not AgentSource.BUILT_IN and (reason := check_name(name)):
         raise Broken(fields.line("name"), reason)
-    description = required_description(fields)
+    description = require_description(fields)
     if not front.body:
         raise Broken(front.end, "there is no instruction; write it below the second ---")
-    prefixes, denied = _patterns(fields, "prefixes"), _patterns(fields, "denied") or ()
+    prefixes, denied = _parse_patterns(fields, "prefixes"), _parse_patterns(fields, "denied") or ()
     return Agent(
-        name=normal_name(name),
+        name=normalize_name(name),
         description=description,
         instruction=front.body,
         model=fields.text("model"),
@@ -103,19 +103,19 @@ def parse_agent(text: str, *, path: str = "", source: AgentSource = AgentSource.
         source=source,
         path=path,
         made_by=fields.text("made_by"),
-        warnings=tuple(_unknown(fields, path)),
+        warnings=tuple(_find_unknown_keys(fields, path)),
     )
 
 
-def _unknown(fields: Fields, path: str) -> Iterator[Flaw]:
+def _find_unknown_keys(fields: Fields, path: str) -> Iterator[Flaw]:
     """A key nobody reads may be one that was meant to be read."""
     for name in fields.names():
         if name not in KEYS:
-            reason = f"unknown key `{name}`, ignored{_nearest(name)}"
+            reason = f"unknown key `{name}`, ignored{_nearest_key(name)}"
             yield Flaw(path=path, line=fields.line(name), reason=clean(reason))
 
 
-def _nearest(name: str) -> str:
+def _nearest_key(name: str) -> str:
     from difflib import get_close_matches  # noqa: PLC0415  only for a file with a mistake in it
 
     meant = "prefixes" if name.casefold() in _MEANT_AS_PREFIXES else ""
@@ -123,7 +123,7 @@ def _nearest(name: str) -> str:
     return f"; did you mean `{matches[0]}`?" if matches else ""
 
 
-def required_description(fields: Fields) -> str:
+def require_description(fields: Fields) -> str:
     description = fields.text("description")
     if not description:
         line = fields.line("description")
@@ -131,7 +131,7 @@ def required_description(fields: Fields) -> str:
     return description
 
 
-def _patterns(fields: Fields, key: str) -> tuple[str, ...] | None:
+def _parse_patterns(fields: Fields, key: str) -> tuple[str, ...] | None:
     items = fields.items(key)
     if items is None:
         return None

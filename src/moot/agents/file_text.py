@@ -9,7 +9,7 @@ from moot.domain.front_matter import MAX_BYTES, Broken, decode
 
 def read_text(path: Path, within: Path) -> str:
     """The text of one file, which must really lie inside `within`. Raises Broken."""
-    if not _lies_within(path, within):
+    if not _is_within(path, within):
         raise Broken(1, f"it is a link that leads out of {within}; put the file itself there")
     try:
         # Not blocking, so that a named pipe cannot hold the daemon.
@@ -22,7 +22,7 @@ def read_text(path: Path, within: Path) -> str:
         raise Broken(1, f"it cannot be read: {error.strerror}") from error
 
 
-def _lies_within(path: Path, within: Path) -> bool:
+def _is_within(path: Path, within: Path) -> bool:
     try:
         return path.resolve().is_relative_to(within.resolve())
     except (OSError, RuntimeError):  # a loop of links is a RuntimeError in Python 3.11

@@ -4,9 +4,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from moot.agents.agent_md import check_name, normal_name, required_description
+from moot.agents.agent_md import check_name, normalize_name, require_description
 from moot.agents.file_text import read_text
-from moot.agents.foreign_tools import allowance, refuses
+from moot.agents.foreign_tools import lists_refused, parse_allowance
 from moot.domain.agent import Agent, AgentStatus, scope_of
 from moot.domain.front_matter import Broken, Fields, split
 
@@ -15,7 +15,7 @@ _READ = ("name", "description", "model", "disable", "tools", "permission", "perm
 
 
 @dataclass(frozen=True, slots=True)
-class Adopted:
+class ForeignAgent:
     """An agent made of such a file, which of its tools became which of ours, and what has no counterpart here."""
 
     agent: Agent
@@ -23,16 +23,16 @@ class Adopted:
     left_out: tuple[str, ...] = ()
 
 
-def read_foreign(path: Path, *, within: Path, models: Collection[str] = ()) -> Adopted:
+def read_foreign(path: Path, *, within: Path, models: Collection[str] = ()) -> ForeignAgent:
     """Read one file, which must really lie inside `within`. Raises Broken."""
     return parse_foreign(read_text(path, within), path=str(path), models=models)
 
 
-def parse_foreign(text: str, *, path: str, models: Collection[str] = ()) -> Adopted:
+def parse_foreign(text: str, *, path: str, models: Collection[str] = ()) -> ForeignAgent:
     front = split(text)
     fields = front.fields
     # Some name the agent inside, some by the file alone.
-    name = normal_name(fields.text("name") or Path(path).stem)
+    name = normalize_name(fields.text("name") or Path(path).stem)
     if reason := check_name(name):
         raise Broken(fields.line("name"), reason)
     if not front.body:
@@ -40,10 +40,10 @@ def parse_foreign(text: str, *, path: str, models: Collection[str] = ()) -> Adop
     # A model of theirs by a name that says nothing here does not count; the default one answers.
     model = fields.text("model")
     known = model in models
-    allowed = allowance(fields)
+    allowed = parse_allowance(fields)
     agent = Agent(
         name=name,
-        description=" ".join(required_description(fields).split()),
+        description=" ".join(require_description(fields).split()),
         instruction=front.body,
         model=model if known else "",
         status=AgentStatus.DISABLED if fields.flag("disable", default=False) else AgentStatus.ACTIVE,
@@ -53,10 +53,10 @@ def parse_foreign(text: str, *, path: str, models: Collection[str] = ()) -> Adop
         path=path,
     )
     models_left = [f"model {model}"] if model and not known else []
-    return Adopted(agent, allowed.became, (*allowed.left_out, *models_left, *_not_read(fields)))
+    return ForeignAgent(agent, allowed.became, (*allowed.left_out, *models_left, *_list_ignored_keys(fields)))
 
 
-def _not_read(fields: Fields) -> list[str]:
+def _list_ignored_keys(fields: Fields) -> list[str]:
     """Keys that mean nothing here, as they are written."""
     read = (*_READ, "permissionMode") if fields.text("permissionMode").casefold() == "plan" else _READ
-    return [key for key in fields.names() if key not in read and not refuses(key)]
+    return [key for key in fields.names() if key not in read and not lists_refused(key)]

@@ -61,7 +61,7 @@ _WILDCARD = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class ToolAllowance:
     """Patterns of our tools; those of everybody's it has not; which name became which; and what became nothing."""
 
     prefixes: tuple[str, ...]
@@ -79,65 +79,73 @@ class _Rule:
     asks: bool = False
 
 
-def allowance(fields: Fields) -> Allowance:
+def parse_allowance(fields: Fields) -> ToolAllowance:
     """A file that names no tools has all that have a counterpart here, but for those it refuses."""
-    tools = _rules(fields, "tools") if fields.pairs("tools") is not None else []
-    permissions = [*_rules(fields, "permission"), *_rules(fields, "permissions")]
-    disallowed = [_whole(name) for key in fields.names() if refuses(key) for name in _listed(fields, key) or ()]
-    asked, granted = _asked(fields, tools), _granted(permissions)
-    lists = [names for names in (asked, _with_changing(granted)) if names is not None]
+    tools = _parse_rules(fields, "tools") if fields.pairs("tools") is not None else []
+    permissions = [*_parse_rules(fields, "permission"), *_parse_rules(fields, "permissions")]
+    disallowed = [
+        _tool_of(name) for key in fields.names() if lists_refused(key) for name in _parse_list(fields, key) or ()
+    ]
+    asked, granted = _requested_tools(fields, tools), _granted_tools(permissions)
+    lists = [names for names in (asked, _expand_edit(granted)) if names is not None]
     lists += [[]] if any(map(_is_wide, disallowed)) else []
-    refused = [*_refused((*tools, *permissions)), *disallowed, *_of_mode(fields)]
-    taken = [tool for name in refused for tool in _taken(name)]
-    found = [(name, _kept(name, lists[1:], taken)) for name in (lists[0] if lists else _everything(refused))]
+    refused = [*_refused_tools((*tools, *permissions)), *disallowed, *_mode_refusals(fields)]
+    taken = [tool for name in refused for tool in _refused_patterns(name)]
+    found = [(name, _keep_tools(name, lists[1:], taken)) for name in (lists[0] if lists else _all_tools(refused))]
     prefixes = tuple(dict.fromkeys(tool for _, kept in found for tool in kept))
-    return Allowance(
+    return ToolAllowance(
         prefixes=prefixes,
-        denied=_denied(taken, lists) if prefixes else (),
+        denied=_denied_tools(taken, lists) if prefixes else (),
         became=tuple((name, kept) for name, kept in found if kept) if asked is not None else (),
         left_out=(
-            *(f"tool {name}" for name in asked or () if not _given(name) and _plain(name) not in _EVERYBODYS),
+            *(
+                f"tool {name}"
+                for name in asked or ()
+                if not _mapped_tools(name) and _normalize_tool(name) not in _EVERYBODYS
+            ),
             *(f"permission {rule.name}: ask" for rule in permissions if rule.asks),
         ),
     )
 
 
-def refuses(key: str) -> bool:
+def lists_refused(key: str) -> bool:
     """Whether a key lists tools that are refused; it must not fail to for want of a capital."""
-    return _plain(key) == "disallowedtools"
+    return _normalize_tool(key) == "disallowedtools"
 
 
 # ---- what the file says ---------------------------------------------------------------------------
 
 
-def _rules(fields: Fields, key: str) -> list[_Rule]:
+def _parse_rules(fields: Fields, key: str) -> list[_Rule]:
     """The lines of a table, or of a list of `action` and `effect`; one word for everything is one line."""
     table, rows = fields.pairs(key), fields.rows(key)
     if table is not None:
-        return [_rule(name, value) for name, value in table]
+        return [_parse_rule(name, value) for name, value in table]
     if rows is not None:
-        return [_rule(" ".join(leaves(row["action"])) if "action" in row else "*", row.get("effect")) for row in rows]
-    return [_Rule("*", word.casefold() in _YES) for word in _listed(fields, key) or ()]
+        return [
+            _parse_rule(" ".join(leaves(row["action"])) if "action" in row else "*", row.get("effect")) for row in rows
+        ]
+    return [_Rule("*", word.casefold() in _YES) for word in _parse_list(fields, key) or ()]
 
 
-def _rule(name: str, value: yaml.Node | None) -> _Rule:
+def _parse_rule(name: str, value: yaml.Node | None) -> _Rule:
     # Where a part of a tool is refused the whole is, and what is not understood is: less is safe, more is not.
     words = {word.casefold() for word in leaves(value)} if value is not None else set()
     return _Rule(name, bool(words) and words <= _YES, asks="ask" in words)
 
 
-def _asked(fields: Fields, rules: Sequence[_Rule]) -> list[str] | None:
+def _requested_tools(fields: Fields, rules: Sequence[_Rule]) -> list[str] | None:
     """The tools a file asks for; None where it asks for none in particular."""
     if not rules:
-        listed = _listed(fields, "tools") if fields.pairs("tools") is None else None
+        listed = _parse_list(fields, "tools") if fields.pairs("tools") is None else None
         return None if listed is None or any(map(_is_wide, listed)) else listed
-    if (granted := _granted(rules)) is not None:
+    if (granted := _granted_tools(rules)) is not None:
         return granted
     names = [rule.name for rule in rules if rule.allowed]
     return None if any(map(_is_wide, names)) else names or None
 
 
-def _granted(rules: Sequence[_Rule]) -> list[str] | None:
+def _granted_tools(rules: Sequence[_Rule]) -> list[str] | None:
     """What is allowed in spite of everything being refused; None where not everything is."""
     closing = [place for place, rule in enumerate(rules) if _is_wide(rule.name) and not rule.allowed]
     if not closing:
@@ -145,23 +153,23 @@ def _granted(rules: Sequence[_Rule]) -> list[str] | None:
     return [rule.name for rule in rules[closing[-1] + 1 :] if rule.allowed and not _is_wide(rule.name)]
 
 
-def _refused(rules: Iterable[_Rule]) -> Iterator[str]:
+def _refused_tools(rules: Iterable[_Rule]) -> Iterator[str]:
     for rule in rules:
         if rule.allowed or _is_wide(rule.name):
             continue
-        yield _whole(rule.name)
-        if any(fnmatchcase(name, _plain(_whole(rule.name))) for name in _CHANGING):
+        yield _tool_of(rule.name)
+        if any(fnmatchcase(name, _normalize_tool(_tool_of(rule.name))) for name in _CHANGING):
             yield from _CHANGING
 
 
-def _with_changing(names: list[str] | None) -> list[str] | None:
+def _expand_edit(names: list[str] | None) -> list[str] | None:
     """The permission to edit is that to change files in any way."""
-    if names is None or "edit" not in map(_plain, names):
+    if names is None or "edit" not in map(_normalize_tool, names):
         return names
     return [*names, *_CHANGING]
 
 
-def _of_mode(fields: Fields) -> Sequence[str]:
+def _mode_refusals(fields: Fields) -> Sequence[str]:
     """One that only plans changes nothing."""
     return (*_CHANGING, "bash") if fields.text("permissionMode").casefold() == "plan" else ()
 
@@ -169,68 +177,68 @@ def _of_mode(fields: Fields) -> Sequence[str]:
 # ---- what that is here ----------------------------------------------------------------------------
 
 
-def _everything(refused: Iterable[str]) -> list[str]:
+def _all_tools(refused: Iterable[str]) -> list[str]:
     # Some name the tools of servers in their own way. A name nobody knows here may mean one of those, and so may a
     # pattern.
-    return [*_GIVES, *([_EVERY_MCP] if all(_plain(name) in _TAKES for name in refused) else [])]
+    return [*_GIVES, *([_EVERY_MCP] if all(_normalize_tool(name) in _TAKES for name in refused) else [])]
 
 
-def _kept(name: str, lists: Sequence[Sequence[str]], taken: Sequence[str]) -> tuple[str, ...]:
+def _keep_tools(name: str, lists: Sequence[Sequence[str]], taken: Sequence[str]) -> tuple[str, ...]:
     """The tools a name stands for that every further list has too, without those that are taken."""
     return tuple(
         tool
-        for tool in _given(name)
-        if all(any(tool in _given(other) for other in names) for names in lists)
-        and not any(_meet(tool, each) for each in taken)
+        for tool in _mapped_tools(name)
+        if all(any(tool in _mapped_tools(other) for other in names) for names in lists)
+        and not any(_may_overlap(tool, each) for each in taken)
     )
 
 
-def _denied(taken: Iterable[str], lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
+def _denied_tools(taken: Iterable[str], lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Tools that come along with any others, and that this file has not got."""
     everybodys = {tool for tools in _EVERYBODYS.values() for tool in tools}
     denied = everybodys.intersection(taken)
-    if any(_SPAWNS not in [_EVERYBODYS.get(_plain(name)) for name in names] for names in lists):
+    if any(_SPAWNS not in [_EVERYBODYS.get(_normalize_tool(name)) for name in names] for names in lists):
         denied.update(_SPAWNS)
     return tuple(sorted(denied))
 
 
-def _given(name: str) -> tuple[str, ...]:
+def _mapped_tools(name: str) -> tuple[str, ...]:
     if name.startswith(_MCP):
         return (name,) if name.count("__") > 1 or name == _EVERY_MCP else (f"{name}__*",)
     # `Bash(git diff:*)` allows a part of a tool. There is no such part here, and the whole would be more.
-    return _GIVES.get(_plain(name), ())
+    return _GIVES.get(_normalize_tool(name), ())
 
 
-def _taken(name: str) -> Iterator[str]:
+def _refused_patterns(name: str) -> Iterator[str]:
     if name.casefold().startswith(_MCP):
         yield f"{name}*"
     for known, tools in _TAKES.items():
-        if fnmatchcase(known, _plain(name)):
+        if fnmatchcase(known, _normalize_tool(name)):
             yield from tools
 
 
-def _meet(one: str, other: str) -> bool:
+def _may_overlap(one: str, other: str) -> bool:
     """Whether a tool can be meant by both patterns, as far as can be told from how they begin."""
-    first, second = _head(one), _head(other)
+    first, second = _literal_prefix(one), _literal_prefix(other)
     if first == one.casefold():
         return fnmatchcase(first, other.casefold())
     return first.startswith(second) or second.startswith(first)
 
 
-def _head(pattern: str) -> str:
+def _literal_prefix(pattern: str) -> str:
     return _WILDCARD.split(pattern.casefold(), maxsplit=1)[0]
 
 
 # ---- names ----------------------------------------------------------------------------------------
 
 
-def _listed(fields: Fields, key: str) -> list[str] | None:
+def _parse_list(fields: Fields, key: str) -> list[str] | None:
     """Names in a list or in one line of text with commas."""
     items = fields.items(key, longest=_LONGEST_LINE)
-    return None if items is None else [name for text, _ in items for name in _names(text)]
+    return None if items is None else [name for text, _ in items for name in _split_names(text)]
 
 
-def _names(text: str) -> list[str]:
+def _split_names(text: str) -> list[str]:
     """The names in `Read, Bash(git:*, ls:*), Edit`; a comma inside parentheses separates nothing."""
     names, depth, current = [], 0, ""
     for character in text:
@@ -247,10 +255,10 @@ def _is_wide(name: str) -> bool:
     return not name.strip("*")
 
 
-def _whole(name: str) -> str:
+def _tool_of(name: str) -> str:
     """The tool of which `Bash(rm:*)` is a part."""
     return name.partition("(")[0].strip()
 
 
-def _plain(name: str) -> str:
+def _normalize_tool(name: str) -> str:
     return name if name.startswith(_MCP) else name.casefold().replace("_", "").replace("-", "")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from moot.agents import foreign
-from moot.agents.agent_md import BUILT_IN_NAMES, FILE_NAME, check_name, normal_name, read_agent
+from moot.agents.agent_md import BUILT_IN_NAMES, FILE_NAME, check_name, normalize_name, read_agent
 from moot.domain.agent import ROLES, ROOT, Agent, AgentSource, AgentStatus, Flaw
 from moot.domain.front_matter import Broken
 
@@ -32,8 +32,8 @@ class Registry:
         self.folder = folder
         self.foreign_folders = tuple(foreign_folders)
         self._models = models
-        self._built_in = {name: _packaged(_BUILT_IN, name, AgentSource.BUILT_IN) for name in BUILT_IN_NAMES}
-        self._embedded = {name: _packaged(_EMBEDDED, name, AgentSource.EMBEDDED) for name in EMBEDDED_NAMES}
+        self._built_in = {name: _load_packaged(_BUILT_IN, name, AgentSource.BUILT_IN) for name in BUILT_IN_NAMES}
+        self._embedded = {name: _load_packaged(_EMBEDDED, name, AgentSource.EMBEDDED) for name in EMBEDDED_NAMES}
         self._agents = dict(self._built_in)
         self._flaws: tuple[Flaw, ...] = ()
         self._stamps: dict[str, _Stamp] = {}
@@ -64,19 +64,19 @@ class Registry:
         """Why the agent of that name cannot be used, where a file of that name says so."""
         agent = self._agents.get(name)
         if agent is not None and agent.status is not AgentStatus.ACTIVE:
-            return f"{_shown(agent.path)}: its status is {agent.status}, not active"
-        return next((str(flaw) for flaw in self._flaws if named_by(Path(flaw.path)) == name), "")
+            return f"{_printable_path(agent.path)}: its status is {agent.status}, not active"
+        return next((str(flaw) for flaw in self._flaws if agent_name_of(Path(flaw.path)) == name), "")
 
     def refresh_if_changed(self) -> bool:
         """Read the files again if any is new, gone or different; say whether one was."""
-        if self._stamped() == self._stamps:
+        if self._stamp_files() == self._stamps:
             return False
         self.reload()
         return True
 
     def reload(self) -> None:
         # The stamps come first: a file written while we read is then seen again next time.
-        stamps = self._stamped()
+        stamps = self._stamp_files()
         before = {agent.path: agent for agent in self._agents.values()}
         agents = dict(self._built_in)
         flaws: list[Flaw] = []
@@ -85,7 +85,7 @@ class Registry:
             try:
                 agent = self._read(Path(path), taken=agents)
             except Broken as broken:
-                flaws.append(Flaw(path=_shown(path), line=broken.line, reason=broken.reason))
+                flaws.append(Flaw(path=_printable_path(path), line=broken.line, reason=broken.reason))
                 agent = before.get(path)
             if agent is not None:
                 agents.setdefault(agent.name, agent)
@@ -103,36 +103,36 @@ class Registry:
         else:
             agent = foreign.read_foreign(path, within=path.parent, models=self._models()).agent
         if agent.name in taken:
-            raise Broken(1, f"there is already an agent {normal_name(agent.name)!r} at {taken[agent.name].path}")
+            raise Broken(1, f"there is already an agent {normalize_name(agent.name)!r} at {taken[agent.name].path}")
         return agent
 
-    def _stamped(self) -> dict[str, _Stamp]:
+    def _stamp_files(self) -> dict[str, _Stamp]:
         """Every file that defines an agent, a person's own before those of other programs, with its stamp."""
-        own = [os.path.join(self.folder, name, FILE_NAME) for name in sorted(_entries(self.folder))]
+        own = [os.path.join(self.folder, name, FILE_NAME) for name in sorted(_list_entries(self.folder))]
         others = [
             os.path.join(folder, name)
             for folder in self.foreign_folders
-            for name in sorted(_entries(folder))
+            for name in sorted(_list_entries(folder))
             if name.endswith(foreign.SUFFIX)
         ]
         return {path: stamp for path in (*own, *others) if (stamp := _stamp(path)) is not None}
 
 
-def named_by(path: Path) -> str:
+def agent_name_of(path: Path) -> str:
     """The agent a file is about, by its place alone."""
     return path.parent.name if path.name == FILE_NAME else path.stem
 
 
-def _packaged(folder: Path, name: str, source: AgentSource) -> Agent:
+def _load_packaged(folder: Path, name: str, source: AgentSource) -> Agent:
     return read_agent(folder / name / FILE_NAME, within=folder, source=source)
 
 
-def _shown(path: str) -> str:
+def _printable_path(path: str) -> str:
     """The path as text that can be sent and printed: a name on disk is bytes of any kind."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
-def _entries(folder: Path) -> list[str]:
+def _list_entries(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries if not entry.name.startswith(".")]

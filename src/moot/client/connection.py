@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import cast
 
-from moot.client.errors import Unreachable, from_wire
+from moot.client.errors import Unreachable, error_from_wire
 from moot.domain.errors import BadRequest, MootError
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import PROTOCOL_VERSION, FrameDecoder, decode_server, encode_frame
@@ -64,7 +64,7 @@ class Connection(asyncio.Protocol):
 
     async def stream(self, message: Runnable) -> AsyncGenerator[pb.StreamEvent, None]:
         """Run or attach, and yield what happens up to and including `end`. Use it under `aclosing`."""
-        request_id, inbox = self._send(_request(message))
+        request_id, inbox = self._send(_wrap_request(message))
         try:
             while True:
                 answer = _unwrap(await inbox.get())
@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
             while (payload := self._decoder.take()) is not None:
                 self._deliver(decode_server(payload))
         except BadRequest as error:
-            self._fail(_garbled(error))
+            self._fail(_garbled_error(error))
 
     def connection_lost(self, exc: Exception | None) -> None:
         reason = f" ({exc})" if exc else ""
@@ -152,7 +152,7 @@ class Connection(asyncio.Protocol):
             inbox.put_nowait(message)
         elif message.request_id == 0 and message.HasField("error"):
             # An error about the connection itself: a refused token, a frame it could not read.
-            self._fail(_error(message.error))
+            self._fail(_to_error(message.error))
 
     def _fail(self, error: MootError) -> None:
         if self._lost is None:
@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
         self.close()
 
 
-def _request(message: Runnable) -> pb.ClientMessage:
+def _wrap_request(message: Runnable) -> pb.ClientMessage:
     if isinstance(message, pb.StreamMsg):
         return pb.ClientMessage(stream=message)
     return (
@@ -170,22 +170,22 @@ def _request(message: Runnable) -> pb.ClientMessage:
     )
 
 
-def _garbled(error: BadRequest) -> MootError:
+def _garbled_error(error: BadRequest) -> MootError:
     return Unreachable(
         f"what answers at this address does not speak this version of the protocol: {error.message}",
         fix="Check the address; `moot doctor` shows who listens where.",
     )
 
 
-def _error(error: pb.ErrorMsg) -> MootError:
-    return from_wire(error.code, error.type, error.message, error.fix)
+def _to_error(error: pb.ErrorMsg) -> MootError:
+    return error_from_wire(error.code, error.type, error.message, error.fix)
 
 
 def _unwrap(answer: pb.ServerMessage | MootError) -> pb.ServerMessage:
     if isinstance(answer, MootError):
         raise answer
     if answer.HasField("error"):
-        raise _error(answer.error)
+        raise _to_error(answer.error)
     return answer
 
 

@@ -45,7 +45,7 @@ _BY_TYPE = {each.type: each for each in _CLASSES}
 _BY_CODE = {each.code: each for each in _CLASSES if each is not ConfigError}
 
 
-def from_wire(code: int, type_: str, message: str, fix: str) -> MootError:
+def error_from_wire(code: int, type_: str, message: str, fix: str) -> MootError:
     """The error the daemon raised; a type this version does not know keeps its name and is classed by code."""
     known = _BY_TYPE.get(type_) or _BY_CODE.get(code) or MootError
     error = known(message, fix=fix)

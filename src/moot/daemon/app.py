@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from random import Random, SystemRandom
@@ -35,25 +35,26 @@ from moot.domain.ports import GateCall, Model, Tool, ToolResult
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.trace import TraceKind
-from moot.engine.approvals import Approvals
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
 from moot.engine.completion import complete
 from moot.engine.loop import Loop, LoopParts
 from moot.engine.notes import Complete, Reflections
+from moot.engine.rules import Rules
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor, every
 from moot.engine.turn import Briefing, Turn
 from moot.engine.wiring import Wiring
 from moot.failpoint import reach
 from moot.models.catalog import Catalog
-from moot.models.discretion import Discretion
+from moot.models.discretion import PromptMasker
 from moot.redaction.masks import ModelMasks
 from moot.redaction.redactor import LogRedaction, Redactor
 from moot.store import event_numbers
-from moot.store.approvals import StoredApprovals
+from moot.store.asks import SqliteAsks
 from moot.store.notes import SqliteNotes
+from moot.store.rules import SqliteRules
 from moot.store.sqlite import SqliteStore, open_store
 from moot.store.steps import SqliteSteps
 
@@ -86,8 +87,9 @@ class Daemon:
         self._reloading = asyncio.Lock()
         self.workspaces = Workspaces(paths.workspaces)
         self.facts = Facts(started=self.clock.monotonic())
-        self.asks = Asks(clock=self.clock)
-        self.approvals = Approvals(store=StoredApprovals(store), clock=self.clock, redact=redactor.secrets)
+        self.asks = Asks(
+            store=SqliteAsks(store), rules=Rules(SqliteRules(store)), clock=self.clock, redact=redactor.secrets
+        )
         self.reflections = Reflections(
             notes=SqliteNotes(store),
             store=store,
@@ -99,7 +101,7 @@ class Daemon:
             Parts(
                 paths=paths,
                 store=store,
-                approvals=self.approvals,
+                asks=self.asks,
                 config=self.config,
                 redactor=redactor,
                 reflect=self.reflect,
@@ -202,8 +204,8 @@ class Daemon:
         known = self.redactor.register_key
         return Catalog(self.config.current, data_dir=self.paths.data, rng=self.rng, known=known)
 
-    def _new_discretion(self) -> Discretion:
-        return Discretion(
+    def _new_discretion(self) -> PromptMasker:
+        return PromptMasker(
             ModelMasks(
                 self.redactor,
                 wanted=lambda: self.config.current.hands.interceptor.redact_personal,
@@ -235,6 +237,7 @@ class Daemon:
                 config=lambda: self.config.current,
                 workspace=self.workspaces,
                 clock=self.clock,
+                asks=self.asks,
                 supervisor=self.supervisor,
                 bus=self.bus,
                 ended=self.ended,
@@ -264,7 +267,7 @@ class Daemon:
             Members(
                 runs=self.runs,
                 store=self.store,
-                approvals=self.approvals,
+                asks=self.asks,
                 kept=self.hands.kept,
                 registry=self.registry,
                 tools=self.hands.tools,
@@ -283,7 +286,7 @@ class Daemon:
         for run in await self.store.recover(now=self.clock.now()):
             logger.warning("run %s was interrupted: the daemon stopped while it went on", run.request.id)
         reach("daemon.recovered")
-        await self.approvals.take_up()
+        await self.asks.start()
         turns, queued = await self.team.teammates.recover(), await self.store.queued_runs()
         # In one go: what is owed to a turn must be kept for it before the turn asks for it.
         self.runs.take_up(turns)
@@ -369,32 +372,40 @@ async def _serve(paths: Paths, redactor: Redactor) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
-    async with running(paths, redactor) as daemon:
+
+    def on_ready(daemon: Daemon) -> None:
         loop.add_signal_handler(signal.SIGHUP, daemon.hang_up)
-        _settle_heap()
-        _share_the_interpreter()
-        _say_ready(daemon)
-        await stop.wait()
-        daemon.approvals.suspend()
-        daemon.team.teammates.close()
-        await daemon.runs.stop(grace=DRAIN_SECONDS)
+        _tune_interpreter()
+        sys.stdout.write(f"{describe_addresses(daemon)}\n")
+        sys.stdout.flush()
+
+    await serve_until(stop, paths, redactor, on_ready)
     return 0
 
 
-def _share_the_interpreter() -> None:
-    """Let the writer's thread have its turn soon: with the usual five milliseconds it waits for a whole model call."""
+async def serve_until(
+    stop: asyncio.Event, paths: Paths, redactor: Redactor, on_ready: Callable[[Daemon], None]
+) -> None:
+    """Serve until the event is set, then let the runs in flight finish for a while."""
+    async with running(paths, redactor) as daemon:
+        on_ready(daemon)
+        await stop.wait()
+        daemon.asks.suspend()
+        daemon.team.teammates.close()
+        await daemon.runs.stop(grace=DRAIN_SECONDS)
+
+
+def _tune_interpreter() -> None:
+    # Let the writer's thread have its turn soon: with the usual five milliseconds it waits for a whole model call.
     sys.setswitchinterval(_SWITCH_SECONDS)
-
-
-def _settle_heap() -> None:
-    """What is here now stays; looking through it again and again for garbage would cost a tenth of every turn."""
+    # What is here now stays; looking through it again and again for garbage would cost a tenth of every turn.
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
 
 
-def _say_ready(daemon: Daemon) -> None:
+def describe_addresses(daemon: Daemon) -> str:
+    """The line that says that the daemon is ready, and where it listens."""
     doors = (f"unix:{daemon.paths.socket}", daemon.facts.tcp and f"tcp:{daemon.facts.tcp}", daemon.facts.http)
     where = " ".join(door for door in doors if door)
-    sys.stdout.write(f"moot is ready: {where} (pid {os.getpid()})\n")
-    sys.stdout.flush()
+    return f"moot is ready: {where} (pid {os.getpid()})"

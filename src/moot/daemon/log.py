@@ -74,15 +74,21 @@ def _close_to_others(paths: Paths) -> None:
             rotated.chmod(0o600)
 
 
-def start_logging(paths: Paths, redaction: logging.Filter) -> None:
+def open_log_file(paths: Paths, redaction: logging.Filter) -> logging.Handler:
+    """The handler that writes the log file of a home."""
     make_folder(paths.logs)
     _close_to_others(paths)
     lines = _OwnFile(paths.log, maxBytes=_BYTES, backupCount=_KEPT, encoding="utf-8")
     lines.setFormatter(_Lines())
+    # Each handler redacts by itself: a filter on a logger does not see what its children log.
+    lines.addFilter(redaction)
+    return lines
+
+
+def start_logging(paths: Paths, redaction: logging.Filter) -> None:
+    lines = open_log_file(paths, redaction)
     console = _Console()
     console.setLevel(logging.WARNING)
-    # Each handler redacts by itself: a filter on a logger does not see what its children log.
-    for handler in (lines, console):
-        handler.addFilter(redaction)
+    console.addFilter(redaction)
     logging.basicConfig(level=logging.INFO, handlers=[lines, console], force=True)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)

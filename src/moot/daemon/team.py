@@ -12,7 +12,7 @@ from moot.domain.config import AgentConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports import Clock, GateCall, RunContext, Tool, ToolResult
 from moot.domain.trace import TraceKind
-from moot.engine.approvals import Approvals
+from moot.engine.asks import Asks
 from moot.engine.bus import Bus
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
@@ -43,7 +43,7 @@ class Members:
 
     runs: Runs
     store: SqliteStore
-    approvals: Approvals
+    asks: Asks
     # Seals what a call has that only its tool may know.
     kept: Keeps
     registry: Registry
@@ -68,6 +68,7 @@ class Team:
         self.traces = Traces(shelf=self._kept_traces, redact=members.redact, clock=members.clock)
         self.mirror = Mirror(
             journal=self._ledger,
+            asks=members.asks,
             config=lambda: members.config.current.run_ledger,
             clock=members.clock,
         )
@@ -81,7 +82,7 @@ class Team:
                 runs=members.runs,
                 store=members.store,
                 shelf=self.shelf,
-                approvals=members.approvals,
+                asks=members.asks,
                 partition=self.partition,
                 config=self._config,
                 repeatable=self._repeatable,
@@ -96,7 +97,7 @@ class Team:
         self._control = control.tools(self.teammates, self._choose)
         self._grants = Grants(
             teammates=self.teammates,
-            approvals=members.approvals,
+            asks=members.asks,
             kept=members.kept,
             config=lambda: members.config.current.hands.interceptor,
             traces=self.traces,

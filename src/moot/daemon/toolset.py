@@ -22,11 +22,11 @@ from moot.domain.note import Note
 from moot.domain.ports import Clock, GateCall, Hook, Tool
 from moot.domain.sandbox import SandboxReport
 from moot.domain.trace import Notes
-from moot.engine.approvals import Approvals
+from moot.engine.asks import Asks
 from moot.engine.gate import Gate, Whose
 from moot.hooks.access import AccessControl, Admit
 from moot.hooks.approval import ApprovalGate
-from moot.hooks.kept_arguments import KeptArguments
+from moot.hooks.kept_arguments import SealedArguments
 from moot.hooks.knowledge import KnowledgeSaver
 from moot.hooks.learning import LearningObserver
 from moot.hooks.publish import EventPublisher
@@ -45,21 +45,22 @@ from moot.store.sqlite import SqliteStore
 from moot.store.tasks import SqliteTasks
 from moot.tools import crypto, memory, notes, outputs, secrets, tasks
 from moot.tools.ask import AskUser
-from moot.tools.conversation import Recall, SetTitle
 from moot.tools.exec import exec_tools
 from moot.tools.exec.jobs import Jobs
 from moot.tools.exec.script import ScriptRunner
 from moot.tools.files import file_tools
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.private_places import private_places
-from moot.tools.mcp.server import Needs
+from moot.tools.mcp.server import McpDependencies
 from moot.tools.mcp.servers import McpServers
 from moot.tools.plugins.loader import Plugins
+from moot.tools.recall import Recall
 from moot.tools.sandbox import orphans
 from moot.tools.sandbox.sandbox import Sandbox
+from moot.tools.set_title import SetTitle
 from moot.tools.shell.grammar import classify, classify_script
 from moot.tools.skills import skill_tools
-from moot.tools.skills.library import Skills
+from moot.tools.skills.library import SkillLibrary
 from moot.tools.skills.skill_tools import SkillTools
 from moot.tools.web import web_tools
 
@@ -91,7 +92,7 @@ class Parts:
 
     paths: Paths
     store: SqliteStore
-    approvals: Approvals
+    asks: Asks
     config: ConfigFile
     redactor: Redactor
     reflect: Callable[[ConversationKey], Coroutine[Any, Any, Note | None]]
@@ -121,7 +122,7 @@ class Hands:
         )
         self.sandbox = self._new_sandbox(config)
         self.jobs = Jobs(most=lambda: self._config().sandbox.background_jobs)
-        self.skills = Skills(parts.paths.skills)
+        self.skills = SkillLibrary(parts.paths.skills)
         self._scripts = self._script_tools()
         self.servers = McpServers(config.mcp, self._needs())
         self._built_from = config
@@ -130,7 +131,7 @@ class Hands:
         self._added: list[Tool] = []
         self._looked_at = -math.inf
         self.plugins = Plugins(parts.paths.tools, taken=(*self._built_in, *control.names()))
-        self.kept = KeptArguments(parts.approvals, self.vault)
+        self.kept = SealedArguments(parts.asks, self.vault)
         self._chains = self._new_chains()
         self.gate = Gate(
             tools=self.tools,
@@ -216,9 +217,9 @@ class Hands:
     def _new_sandbox(self, config: HandsConfig) -> Sandbox:
         return Sandbox(config.sandbox, protected=self._own_places(), workspaces=self._parts.paths.workspaces)
 
-    def _needs(self) -> Needs:
+    def _needs(self) -> McpDependencies:
         parts = self._parts
-        return Needs(
+        return McpDependencies(
             pins=SqliteMcpPins(parts.store),
             start=parts.later,
             clock=parts.clock,
@@ -251,10 +252,15 @@ class Hands:
             private=private_places(),
         )
         keychain = Keychain(keys=KeyShelf(parts.store), vault=self.vault, clock=parts.clock)
+        memories = SqliteMemories(parts.store)
+
+        def lasting() -> bool:
+            return parts.config.current.agent_memory.enabled
+
         return [
             AskUser(),
             SetTitle(parts.store),
-            Recall(parts.store, parts.clock, parts.redactor),
+            Recall(parts.store, parts.clock, parts.redactor, memories=memories, owner=memory.Owner(lasting)),
             *file_tools.tools(off_limits=off_limits, config=config.files, redact=parts.redactor),
             *exec_tools.tools(
                 sandbox=self.sandbox,
@@ -265,9 +271,9 @@ class Hands:
             ),
             *web_tools.tools(config.web, reveal=self._reveal, redact=parts.redactor),
             *memory.tools(
-                memories=SqliteMemories(parts.store),
+                memories=memories,
                 config=lambda: self._config().memory,
-                lasting=lambda: parts.config.current.agent_memory.enabled,
+                lasting=lasting,
                 clock=parts.clock,
             ),
             *notes.tools(notes=SqliteNotes(parts.store), reflect=parts.reflect, clock=parts.clock),
@@ -288,8 +294,8 @@ class Hands:
 
     def _chain(self, call: GateCall | None) -> tuple[Hook, ...]:
         """What is switched on by now. A call that its owner was asked about waits for the answer all the same."""
-        config, approvals = self._config(), self._parts.approvals
-        was_asked = call is not None and approvals.is_left_open(call.context.run_id, call.id)
+        config, asks = self._config(), self._parts.asks
+        was_asked = call is not None and asks.is_carried_over(call.context.run_id, call.id)
         return self._chains[config.interceptor.enabled or was_asked, config.knowledge.enabled]
 
     def _new_chains(self) -> dict[tuple[bool, bool], tuple[Hook, ...]]:
@@ -306,7 +312,7 @@ class Hands:
         )
         before = (security, AccessControl(parts.admit, refusal=security.refusal))
         asking = ApprovalGate(
-            parts.approvals,
+            parts.asks,
             lambda: self._config().interceptor,
             kept=self.kept,
             refusal=security.refusal,
@@ -334,8 +340,8 @@ class Hands:
             LearningObserver(learnings=learnings, later=parts.later, clock=parts.clock, redact=redact),
         )
 
-    def _shelve(self) -> outputs.Shelve:
-        return outputs.Shelve(self.shelf, lambda: self._config().outputs, self._parts.clock, self._parts.rng)
+    def _shelve(self) -> outputs.StoreLongResult:
+        return outputs.StoreLongResult(self.shelf, lambda: self._config().outputs, self._parts.clock, self._parts.rng)
 
 
 def _everyday_first(tools: dict[str, Tool]) -> dict[str, Tool]:

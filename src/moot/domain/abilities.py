@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol, runtime_checkable
 
-from moot.domain.approval import Binding
+from moot.domain.ask import Binding
 from moot.domain.ports import RunContext
 
 

@@ -1,8 +1,27 @@
-"""A run waiting for a human: what it asks, and until when."""
+"""Ask: a run that waits for a person, with what it asks and how that stands. Works with approval (rules) and events."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from moot.domain.conversation import ConversationKey
+
+
+class AskKind(StrEnum):
+    """A question is answered in words; an approval decides about one call; a grant gives a run one more tool."""
+
+    QUESTION = "question"
+    APPROVAL = "approval"
+    GRANT = "grant"
+
+
+class AskState(StrEnum):
+    PENDING = "pending"
+    ANSWERED = "answered"
+    GRANTED = "granted"
+    USED = "used"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +50,80 @@ class Asker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """What a call acts on beside its arguments, as it was when a person looked at it.
+
+    `what` are words for something every rule about the tool is tied to (a script as it is, the sandbox), `place` is
+    where it really acts (a path after its links), `seen` the state of that at this moment.
+    """
+
+    what: str = ""
+    place: str = ""
+    seen: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
+    """One question, approval or grant. `key` is the conversation in which it is shown: the root of the run's tree.
+
+    An approval or a grant is bound to its run, its tool and the exact arguments of one call, and can be used once.
+    """
+
     id: str
+    kind: AskKind
     key: ConversationKey
     run_id: str
-    questions: tuple[Question, ...]
-    opened_at: float
-    expires_at: float
+    call_id: str
+    speaker: str
+    # The tool whose call asks, or is asked about.
+    tool: str
+    questions: tuple[Question, ...] = ()
+    answer: str = field(default="", repr=False)
+    # The arguments of the call that is asked about, as they are shown.
+    arguments: str = ""
+    # What "always" would be about, in words: a command in its folder, or exactly these arguments.
+    subject: str = ""
+    line: str = ""
+    preview: str = ""
+    reason: str = ""
+    # Of the exact arguments and all that was shown with them. Where `arguments` masks some it is keyed, so that nobody
+    # finds them by guessing.
+    digest: str = ""
+    # What a rule for this very call is bound to; nothing where none can be made, NO_RULE where none may be at all.
+    exact: str = ""
+    # What the call acts on. Only its words are kept; the digest holds the rest.
+    binding: Binding = field(default_factory=Binding)
+    # The exact arguments, sealed, where some are masked; removed once the ask is closed.
+    sealed: bytes = field(default=b"", repr=False)
+    # Whether the call can be made after a restart: it has not begun, or a second time does no harm.
+    is_resumable: bool = True
+    attempt: int = 1
+    # The attempts up to the last decision on it.
+    decided_attempts: int = 0
+    state: AskState = AskState.PENDING
+    opened_at: float = 0.0
+    expires_at: float = 0.0
+
+    @property
+    def is_question(self) -> bool:
+        return self.kind is AskKind.QUESTION
+
+    @property
+    def attempts_since_decision(self) -> int:
+        return self.attempt - self.decided_attempts
+
+    def is_stale(self, now: float) -> bool:
+        """Whether it was granted and not used in its time: the daemon was away, and much may have changed."""
+        return self.state is AskState.GRANTED and now > self.expires_at
+
+    @property
+    def waits_for(self) -> str:
+        """What the run waits for, in one sentence for a person."""
+        if self.is_question:
+            return "a question to the person is open"
+        return f"{self.tool} waits for approval: {self.reason}"
+
+
+def grant_id(run_id: str, tool: str) -> str:
+    """The id of a grant: the same for as long as the run lives, however often it is requested."""
+    return f"grant-{run_id}-{tool}"

@@ -76,9 +76,24 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """The part of a message that a recall matched, as characters start..end of its content."""
+
+    entry: Entry
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recollection:
-    """One archive that a recall found, with the messages that matched, best archive first."""
+    """One archive that a recall found, with the passages of its messages that matched, best archive first."""
 
     archive: Archive
     score: float
-    entries: tuple[Entry, ...]
+    passages: tuple[Passage, ...]
+    # The part of the summary that fits best, as characters start..end.
+    summary_span: tuple[int, int]
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(passage.entry for passage in self.passages)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
-from moot.domain.approval import Approval, AskState
 from moot.domain.ask import Ask, Asker
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import ToolCall
@@ -28,7 +27,7 @@ class RunSpawned:
 class RunQueued:
     """The message, or the task of a spawned run, is stored and waits; `position` 1 is next.
 
-    Where the run in front waits for a person, `ask_id` is what for, and `ask_kind` approval or question.
+    Where the run in front waits for a person, `ask_id` is what for, and `ask_kind` question, approval or grant.
     """
 
     position: int
@@ -110,28 +109,16 @@ class ToolsCompleted:
 
 @dataclass(frozen=True, slots=True)
 class AskOpened:
+    """A question, an approval or a grant is stored and waits for a person."""
+
     ask: Ask
 
 
 @dataclass(frozen=True, slots=True)
 class AskClosed:
-    """The ask was answered, expired or cancelled; `answered` tells the first from the rest."""
+    """An ask is over; its state tells how: answered, granted, denied, expired or cancelled."""
 
-    ask_id: str
-    answered: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalOpened:
-    """A tool call waits for its owner."""
-
-    approval: Approval
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalClosed:
-    ask_id: str
-    state: AskState
+    ask: Ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +183,6 @@ EventBody = (
     | ToolsCompleted
     | AskOpened
     | AskClosed
-    | ApprovalOpened
-    | ApprovalClosed
     | RunBlocked
     | RunUnblocked
     | ModelRetrying
@@ -207,7 +192,7 @@ EventBody = (
 )
 
 # What opens or closes an ask: it is shown in the conversation that a person is in.
-ASK_EVENTS = (AskOpened, AskClosed, ApprovalOpened, ApprovalClosed)
+ASK_EVENTS = (AskOpened, AskClosed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

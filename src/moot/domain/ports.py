@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from moot.domain.approval import Approval, AskState, Binding, Decision, Rule
-from moot.domain.ask import Question
+from moot.domain.approval import Decision, Rule
+from moot.domain.ask import Ask, AskState, Binding, Question
 from moot.domain.config import ModelConfig
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, Place, Recollection
 from moot.domain.doomed import Doomed
@@ -95,6 +95,11 @@ class Model(Protocol):
     @property
     def window(self) -> int: ...
     @property
+    def window_is_assumed(self) -> bool:
+        """Whether neither the configuration nor the server says how large the window is."""
+        ...
+
+    @property
     def tools(self) -> ToolSupport: ...
 
     @property
@@ -112,7 +117,11 @@ class Model(Protocol):
         """What this usage costs in US dollars; 0 where it costs nothing or the price is unknown."""
         ...
 
-    async def priced(self) -> bool:
+    async def find_window(self) -> None:
+        """Ask the server for a window that is only assumed. Does nothing where it is known, and never fails."""
+        ...
+
+    async def has_price(self) -> bool:
         """Whether what a call costs is known, nothing included. May have to look it up."""
         ...
 
@@ -240,24 +249,38 @@ class Begun:
     created: bool
 
 
-class ApprovalStore(Protocol):
-    """Where approvals wait, and the rules decided with them."""
+class AskStore(Protocol):
+    """Where questions, approvals and grants are kept. A change is on disk when the method returns."""
 
-    async def open(self, approval: Approval) -> Approval: ...
-    async def decide(
-        self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float, whole: bool = False
-    ) -> Approval: ...
-    async def use(self, approval: Approval, *, now: float) -> None: ...
-    async def close(self, ask_id: str, state: AskState, *, now: float) -> None: ...
-    async def find(self, ask_id: str) -> Approval | None: ...
-    async def of_call(self, run_id: str, call_id: str) -> Approval | None: ...
-    async def open_calls(self) -> list[tuple[str, str]]:
-        """The run and the id of each call that was asked about and not made yet."""
+    async def open(self, ask: Ask) -> Ask: ...
+
+    async def answer(self, key: ConversationKey, content: str, *, by: str, now: float, reply_id: str = "") -> Ask:
+        """Answer the oldest open question of the conversation. The same reply sent again changes nothing."""
         ...
 
-    async def pending(self) -> list[Approval]: ...
-    async def rules(self) -> list[Rule]: ...
-    async def delete_rule(self, number: int) -> None: ...
+    async def decide(
+        self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float, whole: bool = False
+    ) -> Ask: ...
+    async def use(self, ask: Ask, *, now: float) -> None: ...
+    async def close(self, ask_id: str, state: AskState, *, now: float) -> Ask | None: ...
+
+    async def find(self, ask_id: str) -> Ask | None: ...
+    async def find_reply(self, key: ConversationKey, reply_id: str) -> Ask | None: ...
+
+    async def list_open(self) -> list[Ask]:
+        """What is pending, and what was granted and not used, the oldest first."""
+        ...
+
+    async def list_unused_calls(self) -> list[tuple[str, str]]:
+        """The run and the call of each approval and grant that was not used, of runs that have not ended."""
+        ...
+
+
+class RuleStore(Protocol):
+    """Where rules are kept. They are written by AskStore.decide."""
+
+    async def load(self) -> list[Rule]: ...
+    async def delete(self, number: int) -> None: ...
 
 
 class Store(Protocol):

@@ -35,3 +35,6 @@ TEAMMATE = ("agent_escalate",)
 NOT_SPAWNED = Scope(denied=TEAMMATE)
 # Tools that set other agents to work or write to them; they belong to no role either.
 CONTROL = ("agent_spawn", "agent_wait", "agent_stop", "list_peers", "send_to_peer")
+# What a run cannot do without: working with others, asking, remembering, and reading what was cut. Where a window has
+# no room for all tools, these are left out last.
+LEFT_OUT_LAST = frozenset({*CONTROL, *TEAMMATE, "ask_user", "recall", "tool_output_get"})

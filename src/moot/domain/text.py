@@ -1,4 +1,4 @@
-"""Text functions used everywhere: defuse and strip the tags only the daemon writes, clean text, make titles. Pure."""
+"""Text functions used everywhere: defuse and strip the tags only the daemon writes, and clean text. Pure."""
 
 import re
 import unicodedata
@@ -12,8 +12,6 @@ RESERVED_TAGS = (FROM, "peer-message", "task-notification", "archived-summary", 
 
 # A compaction request carries this in its instructions, so that a scripted model can tell it from a turn.
 COMPACTION_MARK = "moot:compaction"
-
-TITLE_LENGTH = 60
 
 _OPENERS = "<\uff1c\ufe64\u2039\u3008\u27e8\u2329\u276e\u02c2\u1438\u16b2"
 _CLOSERS = frozenset(">\uff1e\ufe65\u203a\u3009\u27e9\u232a\u276f\u02c3\u1433\u16b3")
@@ -244,17 +242,3 @@ def clean(text: str) -> str:
     except UnicodeEncodeError:
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
-
-
-def title_of(summary: str) -> str:
-    """The first sentence of a summary, at most sixty characters, never cut inside one."""
-    line = " ".join(summary.split())
-    sentence = re.match(r".*?[.!?](?=\s|$)", line)
-    title = sentence[0] if sentence else line
-    if len(title) <= TITLE_LENGTH:
-        return title
-    cut = TITLE_LENGTH
-    # A combining mark belongs to the character before it.
-    while cut > 1 and (unicodedata.combining(title[cut]) or title[cut] in "\u200d\ufe0f"):
-        cut -= 1
-    return title[:cut].rstrip()

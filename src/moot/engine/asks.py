@@ -1,74 +1,219 @@
-"""Runs that wait for a human: open questions by conversation, answered oldest first."""
+"""Asks: the one owner of what waits for a person. Used by the loop (questions), the approval hook and grants.
+
+An ask is stored before it is shown, and its answer or decision is stored before whoever gave it hears that it counts.
+"""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 
-from moot.domain.ask import Ask, Question
+from moot.domain.approval import Decision, fit, make_rules
+from moot.domain.ask import Ask, AskState
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import NotFound, Unavailable
-from moot.domain.ports import Clock
+from moot.domain.errors import Conflict, MootError, Unavailable
+from moot.domain.events import AskClosed, AskOpened, EventBody
+from moot.domain.ports import AskStore, Clock
+from moot.engine.rules import Rules
+from moot.failpoint import reach
+
+Emit = Callable[[EventBody], None]
 
 
 class Asks:
-    def __init__(self, *, clock: Clock) -> None:
+    """`redact` takes every known secret out of a text: what is asked and answered is written down and shown."""
+
+    def __init__(self, *, store: AskStore, rules: Rules, clock: Clock, redact: Callable[[str], str]) -> None:
+        self._store = store
+        self.rules = rules
         self._clock = clock
-        self._open: dict[ConversationKey, list[tuple[Ask, asyncio.Future[str]]]] = {}
+        self._redact = redact
+        # What is pending, and what was granted and not used yet, by id, as the store has it.
+        self._open: dict[str, Ask] = {}
+        # The runs that wait in this process.
+        self._waiting: dict[str, asyncio.Future[Ask]] = {}
+        # Calls that an earlier daemon asked about and did not make.
+        self._carried_over: set[tuple[str, str]] = set()
+        self._is_suspended = False
 
-    def open(
-        self,
-        key: ConversationKey,
-        run_id: str,
-        questions: Sequence[Question],
-        *,
-        ask_id: str,
-        seconds: float,
-        since: float | None = None,
-    ) -> Ask:
-        """Ask for so many seconds, counted from when it was first asked where that was before."""
-        opened_at = self._clock.now() if since is None else since
-        ask = Ask(
-            id=ask_id,
-            key=key,
-            run_id=run_id,
-            questions=tuple(questions),
-            opened_at=opened_at,
-            expires_at=opened_at + seconds,
-        )
-        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._open.setdefault(key, []).append((ask, answer))
-        return ask
+    async def start(self) -> None:
+        """Load what earlier daemons have asked."""
+        await self.rules.load()
+        self._open = {ask.id: ask for ask in await self._store.list_open()}
+        self._carried_over = set(await self._store.list_unused_calls())
 
-    async def answer(self, ask: Ask) -> str:
-        """Wait for the answer; however the wait ends, the question is closed afterwards."""
-        future = next(future for known, future in self._open[ask.key] if known.id == ask.id)
+    def suspend(self) -> None:
+        """The daemon stops: what is pending stays pending and is taken up again at the next start."""
+        self._is_suspended = True
+
+    async def reload(self) -> None:
+        """Drop what is gone from the store, as with a conversation that was deleted; rules are read again."""
+        await self.rules.load()
+        known = list(self._open)
+        found = {ask.id for ask in await self._store.list_open()}
+        for ask_id in known:
+            if ask_id not in found and ask_id in self._open:
+                self._settle(replace(self._open[ask_id], state=AskState.CANCELLED))
+
+    def end_run(self, run_id: str) -> None:
+        """A run is over; the store has cancelled what it asked."""
+        for ask in [each for each in self._open.values() if each.run_id == run_id]:
+            self._settle(replace(ask, state=AskState.CANCELLED))
+
+    # ---- which are open -----------------------------------------------------------------------
+
+    def list_pending(self) -> list[Ask]:
+        """What waits for a person, the oldest first."""
+        pending = (ask for ask in self._open.values() if ask.state is AskState.PENDING)
+        return sorted(pending, key=lambda ask: ask.opened_at)
+
+    def of_conversation(self, key: ConversationKey) -> list[Ask]:
+        """What is shown in a conversation: what its own runs and their teammates ask."""
+        return [ask for ask in self.list_pending() if ask.key == key]
+
+    def of_run(self, run_id: str) -> list[Ask]:
+        return [ask for ask in self.list_pending() if ask.run_id == run_id]
+
+    def find_open_call(self, run_id: str, call_id: str) -> Ask | None:
+        """The approval or grant of a call that is pending, or granted and not used yet."""
+        found = (ask for ask in self._open.values() if (ask.run_id, ask.call_id) == (run_id, call_id))
+        return next((ask for ask in found if not ask.is_question), None)
+
+    def is_carried_over(self, run_id: str, call_id: str) -> bool:
+        """Whether an earlier daemon put the call before its owner; without a yes it is not made."""
+        return bool(self._carried_over) and (run_id, call_id) in self._carried_over
+
+    # ---- to ask -------------------------------------------------------------------------------
+
+    async def ask_question(self, ask: Ask, emit: Emit, *, seconds: float) -> str:
+        """Ask and wait for the answer; Unavailable when none comes in time.
+
+        Asked again after a restart it is the same question: it has the time that was left, or its answer already.
+        """
+        ask = fit(ask, self._redact)
+        known = self._open.get(ask.id) or await self._store.find(ask.id)
+        if known is None or known.questions != ask.questions:
+            known = await self._persist(ask, seconds)
+        if known.state is AskState.PENDING:
+            known = await self._wait(known, emit)
+        if known.state is not AskState.ANSWERED:
+            raise Unavailable(
+                f"nobody answered within {known.expires_at - known.opened_at:.0f} seconds",
+                fix="Go on without the answer, or ask again later.",
+            )
+        return known.answer
+
+    async def request_approval(self, ask: Ask, emit: Emit, *, seconds: float) -> AskState:
+        """Ask the owner, or take up what was asked before a restart. Returns granted (and used), denied or expired."""
+        known = await self._known(ask)
+        if known is None or known.digest != ask.digest or known.is_stale(self._clock.now()):
+            fitted = await asyncio.to_thread(fit, ask, self._redact)
+            known = await self._persist(fitted, seconds)
+        if known.state is AskState.PENDING:
+            return (await self._wait(known, emit)).state
+        if known.state is AskState.GRANTED:
+            await self._use(known)
+            self._close(known, emit)
+        return known.state
+
+    async def is_grant_denied(self, grant_id: str) -> bool:
+        """Whether the owner has refused the grant: a run does not ask for it again."""
+        known = await self._store.find(grant_id)
+        return known is not None and known.state is AskState.DENIED
+
+    async def cancel(self, ask: Ask) -> None:
+        """Nobody needs to decide any more: the call cannot be made."""
+        closed = await self._store.close(ask.id, AskState.CANCELLED, now=self._clock.now())
+        self._settle(closed or replace(ask, state=AskState.CANCELLED))
+
+    # ---- to answer ----------------------------------------------------------------------------
+
+    async def answer(self, key: ConversationKey, content: str, *, by: str, reply_id: str = "") -> Ask:
+        """Answer the oldest question of the conversation; once this returns the answer is on disk."""
+        now = self._clock.now()
+        answered = await self._store.answer(key, self._redact(content), by=by, now=now, reply_id=reply_id)
+        reach("ask.answered")
+        self._settle(answered)
+        return answered
+
+    async def decide(self, ask_id: str, *, attempt: int, decision: Decision, by: str, whole: bool = False) -> Ask:
+        """Decide on an approval or a grant; `whole` makes the rule about the call one for any call of the tool."""
+        now = self._clock.now()
+        decided = await self._store.decide(ask_id, attempt=attempt, decision=decision, by=by, now=now, whole=whole)
+        if make_rules(decided, decision, whole=whole):
+            await self.rules.load()
+        self._settle(decided)
+        return decided
+
+    # ---- inside -------------------------------------------------------------------------------
+
+    async def _known(self, ask: Ask) -> Ask | None:
+        """What was asked for this call before: it is open, or was closed before the run came to hear of it."""
+        known = self.find_open_call(ask.run_id, ask.call_id)
+        is_carried_over = self.is_carried_over(ask.run_id, ask.call_id)
+        self._carried_over.discard((ask.run_id, ask.call_id))
+        if known is None and is_carried_over:
+            found = await self._store.find(ask.id)
+            # Nobody decided in its time: that is no answer, and it is asked again.
+            is_no = found is not None and found.state is AskState.DENIED and found.call_id == ask.call_id
+            known = found if is_no else None
+        return known
+
+    async def _persist(self, ask: Ask, seconds: float) -> Ask:
+        now = self._clock.now()
+        return await self._store.open(replace(ask, opened_at=now, expires_at=now + seconds))
+
+    async def _wait(self, ask: Ask, emit: Emit) -> Ask:
+        """Show it and wait until it is closed, one way or another. What was granted is used with it."""
+        if ask.id in self._waiting:
+            raise Conflict(f"{ask.id} is being waited for already")
+        future: asyncio.Future[Ask] = asyncio.get_running_loop().create_future()
+        self._waiting[ask.id] = future
+        self._open[ask.id] = ask
+        emit(AskOpened(ask))
+        reach("ask.opened")
+        closed = replace(ask, state=AskState.CANCELLED)
+        try:
+            closed = await self._outcome(ask, future)
+            if closed.state is AskState.GRANTED:
+                await self._use(closed)
+        finally:
+            del self._waiting[ask.id]
+            # Stopped with the daemon it stays open.
+            if closed.state is not AskState.CANCELLED or not self._is_suspended:
+                if closed.state is AskState.CANCELLED:
+                    await self._cancel_quietly(ask)
+                self._close(closed, emit)
+        return closed
+
+    async def _outcome(self, ask: Ask, future: "asyncio.Future[Ask]") -> Ask:
         try:
             async with asyncio.timeout(max(0.0, ask.expires_at - self._clock.now())):
                 return await future
         except TimeoutError:
-            raise Unavailable(
-                f"nobody answered within {ask.expires_at - ask.opened_at:.0f} seconds",
-                fix="Go on without the answer, or ask again later.",
-            ) from None
-        finally:
-            self._close(ask)
+            # Who answered in the last moment was told that it counts.
+            closed = await self._store.close(ask.id, AskState.EXPIRED, now=self._clock.now())
+            return closed or replace(ask, state=AskState.EXPIRED)
 
-    def reply(self, key: ConversationKey, content: str) -> Ask:
-        """Answer the oldest question of the conversation."""
-        for ask, future in self._open.get(key, []):
-            if not future.done():
-                future.set_result(content)
-                return ask
-        raise NotFound(f"{key.agent} is not asking {key.sender} anything", fix="See open questions with `moot status`.")
+    async def _use(self, ask: Ask) -> None:
+        await self._store.use(ask, now=self._clock.now())
+        self._open.pop(ask.id, None)
 
-    def all(self) -> list[Ask]:
-        return [ask for asks in self._open.values() for ask, future in asks if not future.done()]
+    async def _cancel_quietly(self, ask: Ask) -> None:
+        """A run that is being killed does not wait longer for the disk than it must."""
+        with suppress(MootError):
+            await asyncio.shield(self._store.close(ask.id, AskState.CANCELLED, now=self._clock.now()))
 
-    def of(self, key: ConversationKey) -> list[Ask]:
-        return [ask for ask, future in self._open.get(key, []) if not future.done()]
+    def _close(self, ask: Ask, emit: Emit) -> None:
+        self._open.pop(ask.id, None)
+        emit(AskClosed(ask))
 
-    def _close(self, ask: Ask) -> None:
-        left = [(known, future) for known, future in self._open.get(ask.key, []) if known.id != ask.id]
-        if left:
-            self._open[ask.key] = left
+    def _settle(self, ask: Ask) -> None:
+        """Take over what the store says of an ask, and wake the run that waits for it."""
+        if ask.state is AskState.GRANTED and ask.id in self._open:
+            self._open[ask.id] = ask
         else:
-            self._open.pop(ask.key, None)
+            self._open.pop(ask.id, None)
+        future = self._waiting.get(ask.id)
+        if future is not None and not future.done():
+            future.set_result(ask)

@@ -10,7 +10,8 @@ from moot.domain.errors import Conflict, ModelError
 from moot.domain.message import Message, Role, user
 from moot.domain.ports import Clock, Model, Store
 from moot.domain.prompt import Prompt, Transcript
-from moot.domain.text import COMPACTION_MARK, defuse, title_of
+from moot.domain.text import COMPACTION_MARK, defuse
+from moot.domain.title import title_of
 from moot.domain.tokens import estimate_message
 from moot.domain.usage import Usage
 from moot.engine.completion import complete

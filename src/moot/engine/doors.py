@@ -49,7 +49,7 @@ class Doors:
         self.agent(key.agent)
         if guest:
             self._check_guest(key.agent, guest)
-        self._check_content(content)
+        self.check_content(content)
         _check_name("client message id", client_message_id)
         return RunRequest(
             id=make_id("run", now=self._clock.now(), rng=self._rng),
@@ -100,20 +100,21 @@ class Doors:
         if self._agents(guest) is None:
             raise self._no_agent(guest, role=" to be a guest")
 
-    def _check_content(self, content: str) -> None:
+    def check_content(self, content: str, what: str = "message") -> None:
+        """Raise unless the text of a message, or of a reply to a question, can be taken."""
         if not content.strip():
-            raise BadRequest("the message is empty", fix="Write something.")
+            raise BadRequest(f"the {what} is empty", fix="Write something.")
         if "\x00" in content:
-            raise BadRequest("the message contains a NUL character", fix="Remove it, or send the data as a file.")
+            raise BadRequest(f"the {what} contains a NUL character", fix="Remove it, or send the data as a file.")
         size = len(content.encode(errors="surrogatepass"))
         bound = self._config().max_content_bytes
         if size > bound:
             raise TooLarge(
-                f"the message has {size} bytes; at most {bound} are taken",
+                f"the {what} has {size} bytes; at most {bound} are taken",
                 fix="Put it in a file and name the file, or raise max_content_bytes in config.toml.",
             )
         if not _encodable(content):
-            raise BadRequest("the message is not valid Unicode: it has half of a surrogate pair", fix="Send UTF-8.")
+            raise BadRequest(f"the {what} is not valid Unicode: it has half of a surrogate pair", fix="Send UTF-8.")
 
 
 def _encodable(text: str) -> bool:

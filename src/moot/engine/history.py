@@ -208,10 +208,6 @@ class History:
                 return entry.seq
         return 0
 
-    def last_said_at(self) -> float:
-        """When the newest message that is no tool's result was written."""
-        return next((entry.created_at for entry in reversed(self.entries) if entry.message.role is not Role.TOOL), 0.0)
-
     def last_user_seq(self) -> int:
         for entry in reversed(self.entries):
             if entry.message.role is Role.USER:

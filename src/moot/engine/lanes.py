@@ -10,9 +10,6 @@ from typing import Any
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, StoreError, Unavailable
 from moot.domain.events import (
-    ApprovalClosed,
-    ApprovalOpened,
-    AskClosed,
     AskOpened,
     EventBody,
     ModelRetrying,
@@ -26,6 +23,7 @@ from moot.domain.message import ToolCall
 from moot.domain.ports import Clock
 from moot.domain.run import Outcome, RunRequest
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
+from moot.engine.asks import Asks
 from moot.engine.run_stream import RunStream
 from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Progress
@@ -68,8 +66,6 @@ class Ticket:
     last_at: float = 0.0
     # The calls under way.
     calls: dict[str, ToolCall] = field(default_factory=dict)
-    asking: int = 0
-    approving: int = 0
 
     def halt(self, outcome: Outcome) -> None:
         """Stop the work at once. The first to stop it decides how it ended."""
@@ -89,27 +85,15 @@ class Ticket:
             self.stream.fail(error)
 
     def note(self, body: EventBody, at: float) -> None:
-        """Remember what happened last, which calls are under way, and how many questions and approvals are open."""
+        """Remember what happened last and which calls are under way."""
         self.last, self.last_at = body, at
         match body:
             case ToolsStarted(calls):
                 self.calls = {call.id: call for call in calls}
             case ToolFinished(call_id):
                 self.calls.pop(call_id, None)
-            case AskOpened():
-                self.asking += 1
-            case AskClosed():
-                self.asking -= 1
-            case ApprovalOpened():
-                self.approving += 1
-            case ApprovalClosed():
-                self.approving -= 1
             case _:
                 return
-
-    @property
-    def is_asking(self) -> bool:
-        return self.asking > 0 or self.approving > 0
 
     def suspend(self) -> None:
         """Let go of the work without an end: it is taken up again at the next start."""
@@ -125,10 +109,8 @@ class Ticket:
                 return "writing"
             case ThinkingChunk():
                 return "thinking"
-            case AskOpened():
-                return "waiting for an answer"
-            case ApprovalOpened(approval):
-                return f"waiting for approval of {approval.tool}"
+            case AskOpened(ask):
+                return "waiting for an answer" if ask.is_question else f"waiting for approval of {ask.tool}"
             case ModelRetrying(attempt):
                 return f"asking the model again ({attempt})"
             case None:
@@ -138,8 +120,9 @@ class Ticket:
 
 
 class Lane:
-    def __init__(self, key: ConversationKey) -> None:
+    def __init__(self, key: ConversationKey, asks: Asks) -> None:
         self.key = key
+        self._asks = asks
         self.waiting: deque[Ticket] = deque()
         self.active: Ticket | None = None
 
@@ -163,8 +146,9 @@ class Lane:
 
     def place(self, ticket: Ticket) -> RunQueued:
         """Where in line a ticket stands, and what the run in front waits for a person with."""
-        ask = self.active.stream.open_ask() if self.active is not None else ("", "")
-        return RunQueued(self.waiting.index(ticket) + 1, *ask)
+        position = self.waiting.index(ticket) + 1
+        asks = self._asks.of_conversation(self.key) if self.active is not None else ()
+        return RunQueued(position, asks[0].id, asks[0].kind) if asks else RunQueued(position)
 
     def front(self) -> Ticket | None:
         """The run in flight, or the next in line."""
@@ -180,11 +164,13 @@ class Lanes:
         *,
         supervisor: Supervisor,
         clock: Clock,
+        asks: Asks,
         done: Callable[[Ticket], None],
         outlasts: Callable[[RunRequest], bool],
     ) -> None:
         self._supervisor = supervisor
         self._clock = clock
+        self._asks = asks
         self._done = done
         self._outlasts = outlasts
         self._lanes: dict[ConversationKey, Lane] = {}
@@ -203,7 +189,7 @@ class Lanes:
         if lane is not None:
             lane.waiting.append(ticket)
             return
-        lane = self._lanes[ticket.key] = Lane(ticket.key)
+        lane = self._lanes[ticket.key] = Lane(ticket.key, self._asks)
         lane.waiting.append(ticket)
         self._empty.clear()
         self._supervisor.start(f"lane {ticket.key}", self._drive(lane))
@@ -241,8 +227,9 @@ class Lanes:
         """
         self.closing = True
         for lane in self.all():
-            if lane.active is not None and lane.active.is_asking:
-                self._let_go(lane, lane.active, suspend=not lane.active.asking)
+            asks = self._asks.of_run(lane.active.request.id) if lane.active and lane.active.request else ()
+            if lane.active is not None and asks:
+                self._let_go(lane, lane.active, suspend=all(ask.is_resumable for ask in asks))
         reach("drain.begun")
         if await self._emptied(grace):
             return

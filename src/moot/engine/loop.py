@@ -6,11 +6,9 @@ from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
 
-from moot.domain.ask import Question
+from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.errors import ModelError
 from moot.domain.events import (
-    AskClosed,
-    AskOpened,
     EventBody,
     TextChunk,
     TextEnded,
@@ -86,6 +84,8 @@ class Loop:
             return progress.end(Outcome.TIMEOUT, limit=deadline.limit), []
 
     async def _prepare(self, turn: Turn, progress: Progress, deadline: Deadline) -> TurnState:
+        if turn.model.window_is_assumed:
+            await turn.model.find_window()
         briefing = await self._brief(turn)
         turn.history.open_with(briefing.opening)
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope & briefing.scope)
@@ -104,7 +104,7 @@ class Loop:
 
     async def _steps(self, state: TurnState) -> Ending:
         turn = state.turn
-        if state.spends_money and not await turn.model.priced():
+        if state.spends_money and not await turn.model.has_price():
             raise no_price(turn.model)
         if await self._take_up(state) and (ending := self._handed_back(state)):
             return ending
@@ -308,9 +308,7 @@ class Loop:
             progress = state.progress
             progress.used_tools = True
             progress.calls, progress.results, progress.flushed = calls, {}, 0
-            progress.taken_up_at = state.turn.history.last_said_at()
             await self._make_calls(state, Reply(calls=list(calls)))
-            progress.taken_up_at = 0.0
         return bool(calls)
 
     async def _make_calls(self, state: TurnState, reply: Reply) -> None:
@@ -359,27 +357,23 @@ class Loop:
         reach("tool.result")
 
     def _asker(self, state: TurnState, call: ToolCall, waiting: Waiting, tool_deadline: Deadline) -> AskHuman:
-        turn, request, asked = state.turn, state.turn.request, count(1)
-        since = state.progress.taken_up_at or None
+        turn, request, number = state.turn, state.turn.request, count(1)
 
         async def ask(questions: Sequence[Question]) -> str:
-            seconds = turn.config.ask_seconds
-            # Asked again after a restart, it is the same question, and has no longer than it had.
-            ask_id = f"ask-{request.id}-{call.id}-{next(asked)}"
-            opened = self._asks.open(
-                request.asks_in, request.id, questions, ask_id=ask_id, seconds=seconds, since=since
+            asked = Ask(
+                # Asked again after a restart, it is the same question.
+                id=f"ask-{request.id}-{call.id}-{next(number)}",
+                kind=AskKind.QUESTION,
+                key=request.asks_in,
+                run_id=request.id,
+                call_id=call.id,
+                speaker=request.speaker,
+                tool=call.name,
+                questions=tuple(questions),
+                is_resumable=state.toolbox.is_harmless(call.name),
             )
-            turn.emit(AskOpened(opened))
-            reach("ask.opened")
-            answered = False
-            try:
-                with waiting(), tool_deadline.paused():
-                    answer = await self._asks.answer(opened)
-                answered = True
-                reach("ask.answered")
-                return answer
-            finally:
-                turn.emit(AskClosed(opened.id, answered))
+            with waiting(), tool_deadline.paused():
+                return await self._asks.ask_question(asked, turn.emit, seconds=turn.config.ask_seconds)
 
         return ask
 

@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 from moot.domain.ports import Model, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
-from moot.domain.scope import CONTROL
+from moot.domain.scope import CONTROL, LEFT_OUT_LAST
 from moot.domain.tokens import BYTES_PER_TOKEN, tool_bytes
 
 # The part of a window that tools may take; instructions, history and the reply need the rest.
@@ -15,15 +15,19 @@ _SHARE = 3
 def offered(specs: Sequence[ToolSpec], model: Model, prefixes: Sequence[str] | None) -> tuple[ToolSpec, ...]:
     """The tools a model is told of, in the order they are given.
 
-    Where not all fit, those come first that the agent's file names, then what its owner added, then what is built in.
+    Where not all fit, those come first that the agent's file names, then what its owner added, then what is built in;
+    where the window is too small, before all of these what a run cannot do without.
     """
     if model.tools is ToolSupport.NONE:
         return ()
     first = sorted(specs, key=lambda spec: _rank(spec, prefixes))
     if model.tools is ToolSupport.SCHEMA:
         chosen = {spec.name for spec in first[:MOST_BY_SCHEMA]}
+    elif not model.window:
+        return tuple(specs)
     else:
-        chosen = _fitting(first, model.window // _SHARE) if model.window else {spec.name for spec in first}
+        first.sort(key=lambda spec: spec.name not in LEFT_OUT_LAST)
+        chosen = _fitting(first, model.window // _SHARE)
     return tuple(spec for spec in specs if spec.name in chosen)
 
 

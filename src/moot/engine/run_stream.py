@@ -11,8 +11,6 @@ from moot.domain.agent_run import Condition
 from moot.domain.errors import MootError
 from moot.domain.events import (
     ASK_EVENTS,
-    ApprovalClosed,
-    ApprovalOpened,
     AskClosed,
     AskOpened,
     Event,
@@ -116,14 +114,6 @@ class RunStream:
 
         return leave
 
-    def open_ask(self) -> tuple[str, str]:
-        """The id and the kind of the oldest ask that is open here; two empty texts where none is."""
-        for item in self._log:
-            if ask_id := _ask_id(item):
-                is_question = isinstance(item, Event) and isinstance(item.body, AskOpened)
-                return ask_id, "question" if is_question else "approval"
-        return "", ""
-
     async def wait_end(self, reader: Callable[[Event], None] = _ignore) -> RunEnd:
         """Wait for the run's end; the reader gets all events before it. Raises where the run could not start."""
         ended: asyncio.Future[RunEnd] = asyncio.get_running_loop().create_future()
@@ -162,9 +152,9 @@ class RunStream:
                 self._log.append(_Chunks(event, body))
         elif isinstance(body, TextDiscarded):
             self._forget_text()
-        elif isinstance(body, ApprovalClosed | AskClosed):
+        elif isinstance(body, AskClosed):
             # A late reader is not asked what is settled.
-            self._log = [item for item in self._log if _ask_id(item) != body.ask_id]
+            self._log = [item for item in self._log if not _opens(item, body.ask.id)]
         else:
             self._log.append(event)
 
@@ -176,18 +166,13 @@ class RunStream:
         self._log[start:] = [item for item in self._log[start:] if not _is_text(item)]
 
 
-def _hold(body: AskOpened | AskClosed | ApprovalOpened | ApprovalClosed) -> RunBlocked | RunUnblocked:
+def _hold(body: AskOpened | AskClosed) -> RunBlocked | RunUnblocked:
     """What opening or closing an ask means for the run."""
-    match body:
-        case AskOpened(ask):
-            return RunBlocked(Condition.ASKING, "a question to the person is open", ask.id)
-        case ApprovalOpened(approval):
-            reason = f"{approval.tool} waits for approval: {approval.reason}"
-            return RunBlocked(Condition.BLOCKED, reason, approval.id)
-        case AskClosed(ask_id):
-            return RunUnblocked(Condition.ASKING, ask_id)
-        case ApprovalClosed(ask_id):
-            return RunUnblocked(Condition.BLOCKED, ask_id)
+    ask = body.ask
+    condition = Condition.ASKING if ask.is_question else Condition.BLOCKED
+    if isinstance(body, AskOpened):
+        return RunBlocked(condition, ask.waits_for, ask.id)
+    return RunUnblocked(condition, ask.id)
 
 
 def is_ask(event: Event) -> bool:
@@ -200,12 +185,8 @@ def _is_text(item: Event | MootError | _Chunks) -> bool:
     return isinstance(item, Event) and isinstance(item.body, TextStarted | TextEnded)
 
 
-def _ask_id(item: Event | MootError | _Chunks) -> str:
-    """The id of the ask that an event opens."""
-    body = item.body if isinstance(item, Event) else None
-    if isinstance(body, ApprovalOpened):
-        return body.approval.id
-    return body.ask.id if isinstance(body, AskOpened) else ""
+def _opens(item: Event | MootError | _Chunks, ask_id: str) -> bool:
+    return isinstance(item, Event) and isinstance(item.body, AskOpened) and item.body.ask.id == ask_id
 
 
 def _is_speech(item: Event | MootError | _Chunks) -> bool:

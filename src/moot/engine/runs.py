@@ -56,7 +56,13 @@ class Runs:
         self._w = wiring
         self.histories = Histories(wiring.store)
         self._turns = Turns(wiring, self.histories)
-        self._lanes = Lanes(supervisor=wiring.supervisor, clock=wiring.clock, done=self._done, outlasts=wiring.outlasts)
+        self._lanes = Lanes(
+            supervisor=wiring.supervisor,
+            clock=wiring.clock,
+            asks=wiring.asks,
+            done=self._done,
+            outlasts=wiring.outlasts,
+        )
         self._by_client_id: dict[tuple[ConversationKey, str], Ticket] = {}
         self._arrivals: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()
         self._count = 0

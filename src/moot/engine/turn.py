@@ -49,8 +49,6 @@ class Progress:
     flushed: int = 0
     # Whether a tool has no effect that could be in doubt; it waits, or asks.
     is_harmless: Callable[[str], bool] = lambda _: False
-    # When calls that were taken up after a restart were first made; nought where none was.
-    taken_up_at: float = 0.0
 
     @property
     def spent(self) -> Spent:

@@ -93,6 +93,7 @@ class Turns:
             )
             return
         end = await self._record(request, recorder, end)
+        self._w.asks.end_run(request.id)
         history.end_turn(pending.seq, request.speaker, end)
         reach("end.recorded")
         emit(RunEnded(request.speaker, end))

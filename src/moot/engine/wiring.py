@@ -9,6 +9,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound
 from moot.domain.ports import Clock, Model, Store
 from moot.domain.run import RunEnd, RunRequest
+from moot.engine.asks import Asks
 from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
 from moot.engine.loop import Loop
@@ -27,6 +28,7 @@ class Wiring:
     config: Callable[[], Config]
     workspace: Callable[[ConversationKey], str]
     clock: Clock
+    asks: Asks
     supervisor: Supervisor
     bus: Bus
     # Told after each turn, once its end is on disk.

@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import msgspec
 
 from moot.domain.abilities import Binds, Previews, Renders
-from moot.domain.approval import COMMANDS, LINE, NO_RULE, Approval, AskState, Binding, digest
+from moot.domain.approval import COMMANDS, LINE, NO_RULE, digest
+from moot.domain.ask import Ask, AskKind, AskState, Binding
 from moot.domain.config import InterceptorConfig
 from moot.domain.events import EventBody
 from moot.domain.ports import GateCall, Proceed, ToolResult
@@ -24,14 +25,19 @@ _REACHED = {Sink.SHELL: "a shell without a sandbox", Sink.EGRESS: "the network",
 Refusal = Callable[[GateCall], Awaitable[str]]
 
 
-class Asks(Protocol):
-    def allowed(self, approval: Approval, *, exactly: bool = False) -> bool: ...
-    def is_left_open(self, run_id: str, call_id: str) -> bool: ...
-    async def request(self, approval: Approval, emit: Callable[[EventBody], None], *, seconds: float) -> AskState: ...
+class AllowsByRule(Protocol):
+    def allow(self, ask: Ask, *, exactly: bool = False) -> bool: ...
+
+
+class RequestsApproval(Protocol):
+    @property
+    def rules(self) -> AllowsByRule: ...
+    def is_carried_over(self, run_id: str, call_id: str) -> bool: ...
+    async def request_approval(self, ask: Ask, emit: Callable[[EventBody], None], *, seconds: float) -> AskState: ...
 
 
 class Keeps(Protocol):
-    async def close(self, approval: Approval, arguments: dict[str, Any]) -> Approval: ...
+    async def close(self, approval: Ask, arguments: dict[str, Any]) -> Ask: ...
 
 
 class ApprovalGate:
@@ -40,14 +46,14 @@ class ApprovalGate:
 
     def __init__(
         self,
-        approvals: Asks,
+        asks: RequestsApproval,
         config: Callable[[], InterceptorConfig],
         *,
         kept: Keeps,
         refusal: Refusal,
         notes: Notes | None = None,
     ) -> None:
-        self._approvals = approvals
+        self._asks = asks
         self._config = config
         self._kept = kept
         self._refusal = refusal
@@ -60,7 +66,9 @@ class ApprovalGate:
     async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
         config = self._config()
         tainted = tainted_by(call)
-        reason = "; ".join(filter(None, (tainted, _doubtful(call)))) or _reason(call, config) or self._asked(call)
+        reason = (
+            "; ".join(filter(None, (tainted, _doubtful(call)))) or _reason(call, config) or self._carried_over(call)
+        )
         if not reason or (call.approved and not tainted):
             self._counts["passed"] += 1
             return await proceed(call)
@@ -70,7 +78,7 @@ class ApprovalGate:
         if tainted:
             approval = replace(approval, exact=NO_RULE)
         # A rule was made without a stranger's words in sight; with them it does not hold.
-        if not tainted and self._approvals.allowed(approval, exactly=bool(call.doubt)):
+        if not tainted and self._asks.rules.allow(approval, exactly=bool(call.doubt)):
             self._counts["by rule"] += 1
             return await proceed(agreed(call, approval, granted=False))
         if config.unattended:
@@ -78,7 +86,7 @@ class ApprovalGate:
             return self._unasked(approval)
         self._counts["asked"] += 1
         with call.context.waiting():
-            state = await self._approvals.request(approval, call.context.emit, seconds=config.approval_seconds)
+            state = await self._asks.request_approval(approval, call.context.emit, seconds=config.approval_seconds)
         self._counts[state.value] += 1
         match state:
             case AskState.GRANTED:
@@ -92,12 +100,12 @@ class ApprovalGate:
             case _:
                 return _refused(f"Nobody decided on {approval.tool} in time; it was not run.")
 
-    def _asked(self, call: GateCall) -> str:
+    def _carried_over(self, call: GateCall) -> str:
         """A call put before somebody is not made without them, whatever would be asked by now."""
-        asked = self._approvals.is_left_open(call.context.run_id, call.id)
+        asked = self._asks.is_carried_over(call.context.run_id, call.id)
         return "you were asked about it before the daemon stopped" if asked else ""
 
-    def _unasked(self, approval: Approval) -> ToolResult:
+    def _unasked(self, approval: Ask) -> ToolResult:
         """Nobody is there to ask. What is asked is told in the trace by who asks; this is told here."""
         said = f"{approval.tool} needs an approval and there is nobody to ask; it was not run."
         if self._notes is not None:
@@ -113,13 +121,13 @@ class ApprovalGate:
             )
         return replace(_refused(said), unasked=True)
 
-    async def _approval(self, call: GateCall, reason: str) -> Approval:
+    async def _approval(self, call: GateCall, reason: str) -> Ask:
         shown = mask_arguments(call.tool.spec, call.arguments)
         approval = await describe(call, shown, reason)
         return approval if shown is call.arguments else await self._kept.close(approval, call.arguments)
 
 
-def agreed(call: GateCall, approval: Approval, *, granted: bool) -> GateCall:
+def agreed(call: GateCall, approval: Ask, *, granted: bool) -> GateCall:
     """The call, held to what was looked at: its tool refuses to act on anything else."""
     return replace(call, context=replace(call.context, agreed=approval.binding, granted=granted))
 
@@ -163,7 +171,7 @@ def _listed(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-async def describe(call: GateCall, shown: dict[str, Any], reason: str) -> Approval:
+async def describe(call: GateCall, shown: dict[str, Any], reason: str) -> Ask:
     """The call as a person is asked about it, whole; what is kept of it is cut and cleaned where it is asked."""
     context, tool = call.context, call.tool
     arguments = msgspec.json.encode(shown, order="sorted").decode()
@@ -171,7 +179,8 @@ async def describe(call: GateCall, shown: dict[str, Any], reason: str) -> Approv
     line = one_line(tool, shown)
     preview = await _preview(call, shown, line)
     exact = _exact(call, arguments, binding)
-    return Approval(
+    return Ask(
+        kind=AskKind.APPROVAL,
         id=f"ask-{context.run_id}-{call.id}",
         key=context.asks_in,
         run_id=context.run_id,

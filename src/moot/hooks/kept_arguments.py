@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from moot.domain.approval import Approval
+from moot.domain.ask import Ask
 from moot.domain.errors import MootError, NotFound, Unavailable
 from moot.domain.secret import Seals
 
@@ -16,20 +16,20 @@ _AGAIN = "Make the call again with the value."
 
 
 class OpenAsks(Protocol):
-    async def of_call(self, run_id: str, call_id: str) -> Approval | None: ...
-    async def give_up(self, approval: Approval) -> None: ...
+    def find_open_call(self, run_id: str, call_id: str) -> Ask | None: ...
+    async def cancel(self, ask: Ask) -> None: ...
 
 
-class KeptArguments:
+class SealedArguments:
     """They are in memory while the daemon runs; after a restart the gate asks for them here."""
 
     def __init__(self, asks: OpenAsks, seals: Seals) -> None:
         self._asks = asks
         self._seals = seals
 
-    async def close(self, approval: Approval, arguments: dict[str, Any]) -> Approval:
+    async def close(self, approval: Ask, arguments: dict[str, Any]) -> Ask:
         """The approval with the exact arguments sealed and bound to it."""
-        exact, place = msgspec.json.encode(arguments, order="sorted"), _place(approval)
+        exact, place = msgspec.json.encode(arguments, order="sorted"), _seal_context(approval)
         try:
             seal = await self._seals.seal()
         except MootError as error:
@@ -39,24 +39,24 @@ class KeptArguments:
         return replace(
             approval,
             sealed=seal.close(exact, place=place),
-            digest=seal.proof(_with(exact, approval.digest), place=place),
+            digest=seal.proof(_encode(exact, approval.digest), place=place),
             # A rule outlives the run, and is about the value too.
-            exact=seal.proof(_with(exact, approval.exact), place=f"rule\0{approval.tool}"),
+            exact=seal.proof(_encode(exact, approval.exact), place=f"rule\0{approval.tool}"),
         )
 
     async def restore(self, run_id: str, call_id: str) -> str:
         """The exact arguments of a call that is asked about; MootError with what to tell the model otherwise."""
-        approval = await self._asks.of_call(run_id, call_id)
+        approval = self._asks.find_open_call(run_id, call_id)
         if approval is None:
             raise NotFound("a secret argument of this call stands as [SECRET]", fix=_AGAIN)
         try:
-            return await self._opened(approval)
+            return await self._unseal(approval)
         except MootError:
             # Nobody is to decide on a call that can no longer be made.
-            await self._asks.give_up(approval)
+            await self._asks.cancel(approval)
             raise
 
-    async def _opened(self, approval: Approval) -> str:
+    async def _unseal(self, approval: Ask) -> str:
         if not approval.sealed:
             raise NotFound(
                 "the secret argument of this call was lost when the daemon stopped: the vault was closed when it was "
@@ -64,7 +64,7 @@ class KeptArguments:
                 fix=_AGAIN,
             )
         try:
-            return (await self._seals.seal()).open(approval.sealed, place=_place(approval)).decode()
+            return (await self._seals.seal()).open(approval.sealed, place=_seal_context(approval)).decode()
         except MootError as error:
             told = f"the secret argument of this call is sealed and the vault cannot be opened: {error.message}"
             raise Unavailable(told, fix=_AGAIN) from None
@@ -73,10 +73,10 @@ class KeptArguments:
             raise Unavailable(told, fix=_AGAIN) from None
 
 
-def _with(exact: bytes, digest: str) -> bytes:
+def _encode(exact: bytes, digest: str) -> bytes:
     """The arguments and what else was shown with them."""
     return digest.encode() + b"\0" + exact
 
 
-def _place(approval: Approval) -> str:
+def _seal_context(approval: Ask) -> str:
     return "\0".join(("ask", approval.id, approval.run_id, approval.call_id, approval.tool))

@@ -52,14 +52,14 @@ class KnowledgeSaver:
     async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
         result = await proceed(call)
         try:
-            if _worth_keeping(call.tool.spec, result, self._config()):
+            if _is_worth_keeping(call.tool.spec, result, self._config()):
                 self._counts["saved"] += 1
-                self._backlog.put(self._knowledge(call, result))
+                self._backlog.put(self._build_knowledge(call, result))
         except Exception:
             logger.exception("a result of %s was not kept", call.tool.spec.name)
         return result
 
-    def _knowledge(self, call: GateCall, result: ToolResult) -> Knowledge:
+    def _build_knowledge(self, call: GateCall, result: ToolResult) -> Knowledge:
         tool, context = call.tool.spec.name, call.context
         own = frozenset({call.tool.spec.taint} if call.tool.spec.taint else ())
         return Knowledge(
@@ -86,12 +86,12 @@ class KnowledgeSaver:
         await self._learnings.know(kept, versions=config.versions)
 
 
-def _worth_keeping(spec: ToolSpec, result: ToolResult, config: KnowledgeConfig) -> bool:
+def _is_worth_keeping(spec: ToolSpec, result: ToolResult, config: KnowledgeConfig) -> bool:
     if result.is_error or not result.content.strip() or Sink.SECRETS in spec.sinks:
         return False
-    return _listed(spec.name, config.reading_tools) and not is_binary(result.content)
+    return _matches_any(spec.name, config.reading_tools) and not is_binary(result.content)
 
 
 @lru_cache(maxsize=512)
-def _listed(name: str, patterns: tuple[str, ...]) -> bool:
+def _matches_any(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)

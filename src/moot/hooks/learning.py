@@ -39,15 +39,15 @@ class LearningObserver:
             return result
         finally:
             # Also for a call that was killed: it happened, and there is nothing to learn from it.
-            self._note(call, result, self._clock.monotonic() - started)
+            self._record(call, result, self._clock.monotonic() - started)
 
-    def _note(self, call: GateCall, result: ToolResult | None, seconds: float) -> None:
+    def _record(self, call: GateCall, result: ToolResult | None, seconds: float) -> None:
         try:
-            self._backlog.put(self._lesson(call, result, seconds))
+            self._backlog.put(self._build_lesson(call, result, seconds))
         except Exception:
             logger.exception("a call of %s was not noted", call.tool.spec.name)
 
-    def _lesson(self, call: GateCall, result: ToolResult | None, seconds: float) -> Lesson:
+    def _build_lesson(self, call: GateCall, result: ToolResult | None, seconds: float) -> Lesson:
         context, tool = call.context, call.tool.spec.name
         record = CallRecord(
             agent=context.speaker,
@@ -63,12 +63,12 @@ class LearningObserver:
         if result is None:
             return Lesson(record=record)
         if result.is_error:
-            return Lesson(record=record, failure=self._learn(context.run_id, tool, result))
+            return Lesson(record=record, failure=self._record_failure(context.run_id, tool, result))
         overcome = self._failed.pop((context.run_id, tool), ())
         self._counts["overcome"] += len(overcome)
         return Lesson(record=record, overcome=tuple(overcome))
 
-    def _learn(self, run_id: str, tool: str, result: ToolResult) -> Failure:
+    def _record_failure(self, run_id: str, tool: str, result: ToolResult) -> Failure:
         learnt = failure(tool, self._redact(result.content[:4_000]), result.taint)
         self._counts["failures"] += 1
         patterns = self._failed.setdefault((run_id, tool), [])

@@ -15,7 +15,7 @@ class EventPublisher:
     phase = "post-execute"
 
     def __init__(self, *, publish: Callable[[GateCall, CallRecord], None], clock: Clock) -> None:
-        self._publish = publish
+        self._send = publish
         self._clock = clock
         self._counts: Counter[str] = Counter()
 
@@ -30,9 +30,9 @@ class EventPublisher:
             ok = not result.is_error
             return result
         finally:
-            self._tell(call, ok, self._clock.monotonic() - started)
+            self._publish(call, ok, self._clock.monotonic() - started)
 
-    def _tell(self, call: GateCall, ok: bool, seconds: float) -> None:
+    def _publish(self, call: GateCall, ok: bool, seconds: float) -> None:
         context = call.context
         record = CallRecord(
             agent=context.speaker,
@@ -45,7 +45,7 @@ class EventPublisher:
             at=self._clock.now(),
         )
         try:
-            self._publish(call, record)
+            self._send(call, record)
             self._counts["published"] += 1
         except Exception:
             self._counts["failed"] += 1

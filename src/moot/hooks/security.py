@@ -40,22 +40,22 @@ class SecurityFilter:
         return dict(self._counts)
 
     async def __call__(self, call: GateCall, proceed: Proceed) -> ToolResult:
-        refused, verdict = await self._looked_at(call)
+        refused, verdict = await self._inspect(call)
         if refused:
-            return _refused(refused)
+            return _refusal_result(refused)
         if verdict.level is Level.ASK:
             self._counts["doubtful"] += 1
             call = replace(call, doubt=verdict.reason)
         else:
             self._counts["passed"] += 1
-        return await self._redacted(await proceed(call))
+        return await self._redact_result(await proceed(call))
 
     async def refusal(self, call: GateCall) -> str:
         """Why the call may not be made as things stand now; nothing where it may."""
-        refused, _ = await self._looked_at(call)
+        refused, _ = await self._inspect(call)
         return refused
 
-    async def _looked_at(self, call: GateCall) -> tuple[str, Verdict]:
+    async def _inspect(self, call: GateCall) -> tuple[str, Verdict]:
         name = call.tool.spec.name
         if any(fnmatchcase(name, pattern) for pattern in self._blocked()):
             self._counts["blocked"] += 1
@@ -84,7 +84,7 @@ class SecurityFilter:
             return Verdict(Level.DANGEROUS, "it is not a text")
         return await asyncio.to_thread(judge, text) if len(text) > _LONG_COMMAND else judge(text)
 
-    async def _redacted(self, result: ToolResult) -> ToolResult:
+    async def _redact_result(self, result: ToolResult) -> ToolResult:
         content = result.content
         cleaned = await asyncio.to_thread(self._redact, content) if len(content) > _LONG else self._redact(content)
         if cleaned == content:
@@ -93,7 +93,7 @@ class SecurityFilter:
         return replace(result, content=cleaned)
 
 
-def _refused(sentence: str) -> ToolResult:
+def _refusal_result(sentence: str) -> ToolResult:
     return ToolResult(content=sentence, is_error=True)
 
 

@@ -17,18 +17,18 @@ from moot.models.anthropic_wire import (
     Delta,
     Event,
     Tokens,
-    as_usage,
+    can_think,
     decode_event,
     encode_request,
-    may_think,
+    parse_usage,
 )
-from moot.models.calls import Calls
+from moot.models.calls import CallAssembler
 from moot.models.keys import Key
 from moot.models.openai_wire import encode_text
 from moot.models.prices import is_known, price
-from moot.models.refusals import from_stream
+from moot.models.refusals import error_from_stream
 from moot.models.scrub import one_line
-from moot.models.speech import Speech
+from moot.models.speech import StreamedText
 from moot.models.transport import Endpoint, Http
 
 VERSION = "2023-06-01"
@@ -45,6 +45,7 @@ class AnthropicModel:
         self.provider = config.provider
         self.model = config.model
         self.window = config.window
+        self.window_is_assumed = False
         self.tools = ToolSupport(config.tools or ToolSupport.NATIVE)
         path = "/messages" if config.base_url.rstrip("/").endswith("/v1") else "/v1/messages"
         self._endpoint = Endpoint(config, path, http=http, key=key or Key(model=config.name))
@@ -53,8 +54,8 @@ class AnthropicModel:
         self._head = b'{"model":' + encode_text(config.model) + b',"stream":true,'
 
     def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
-        answer = Answer(self.name, self._rng)
-        return self._endpoint.guard(self._endpoint.answer(self.encode(prompt), answer, _sign))
+        answer = AnthropicAnswer(self.name, self._rng)
+        return self._endpoint.guard(self._endpoint.answer(self.encode(prompt), answer, _auth_headers))
 
     def told(self, prompt: Prompt) -> Prompt:
         return prompt
@@ -62,7 +63,10 @@ class AnthropicModel:
     def cost(self, usage: Usage) -> float:
         return price(self.config, usage).dollars
 
-    async def priced(self) -> bool:
+    async def find_window(self) -> None:
+        """Nothing to ask: it is configured or known."""
+
+    async def has_price(self) -> bool:
         return await is_known(self.config)
 
     async def close(self) -> None:
@@ -78,7 +82,7 @@ class AnthropicModel:
             tools = b'"tools":' + self._encode_tools(prompt.tools) + b","
         limit = prompt.max_tokens or self.config.max_output_tokens or MAX_TOKENS
         head = self._head
-        if self.config.thinking_tokens and may_think(prompt.transcript.messages):
+        if self.config.thinking_tokens and can_think(prompt.transcript.messages):
             budget = max(_LEAST_THINKING, self.config.thinking_tokens)
             # Thinking counts against the limit, which must leave room for the answer.
             limit += budget
@@ -86,19 +90,19 @@ class AnthropicModel:
         return encode_request(head + b'"max_tokens":%d,' % limit, prompt, form=form, tools=tools)
 
 
-def _sign(secret: str) -> dict[str, str]:
+def _auth_headers(secret: str) -> dict[str, str]:
     return {"anthropic-version": VERSION} | ({"x-api-key": secret} if secret else {})
 
 
-class Answer:
+class AnthropicAnswer:
     """One streamed answer, put together. What one network read brought becomes one event of each kind."""
 
     __slots__ = ("_calls", "_model", "_seen", "_signature", "_speech", "_stop", "_tokens", "_usage_seen", "done")
 
     def __init__(self, model: str, rng: Random) -> None:
         self._model = model
-        self._calls = Calls(rng)
-        self._speech = Speech()
+        self._calls = CallAssembler(rng)
+        self._speech = StreamedText()
         self._tokens = Tokens()
         self._usage_seen = False
         self._signature = ""
@@ -113,13 +117,13 @@ class Answer:
         try:
             event = decode_event(data)
         except (ValueError, RecursionError) as error:
-            raise self._not_a_message(data) from error
+            raise self._invalid_stream_error(data) from error
         if event.type == "content_block_delta" and event.delta is not None:
             self._add(event.index, event.delta)
         elif event.type == "content_block_start" and event.content_block is not None:
             self._start(event.index, event.content_block)
         elif event.type == "error":
-            raise from_stream(event.error, model=self._model)
+            raise error_from_stream(event.error, model=self._model)
         else:
             self._note(event)
 
@@ -153,7 +157,7 @@ class Answer:
         truncated = self._stop in {"max_tokens", "model_context_window_exceeded"}
         for call in self._calls.ready(truncated=truncated):
             self._speech.add(call)
-        self._speech.add(Finished(as_usage(self._tokens) if self._usage_seen else None, truncated))
+        self._speech.add(Finished(parse_usage(self._tokens) if self._usage_seen else None, truncated))
         return self._speech.drain()
 
     def _note(self, event: Event) -> None:
@@ -205,7 +209,7 @@ class Answer:
             case "signature_delta":
                 self._signature += delta.signature
 
-    def _not_a_message(self, data: bytes) -> ModelError:
+    def _invalid_stream_error(self, data: bytes) -> ModelError:
         began = one_line(data[:200].decode("utf-8", "replace"), 80)
         return ModelError(
             f"Model '{self._model}' sent something that is not a message stream: {began!r}",

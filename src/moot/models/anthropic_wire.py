@@ -13,8 +13,8 @@ from moot.domain.prompt import Encoding, Prompt, ToolSpec
 from moot.domain.text import clean
 from moot.domain.transcript_text import tell
 from moot.domain.usage import Usage
-from moot.models.openai_wire import ToolEncoder, encode_text, recent_names
-from moot.models.pairing import closing, open_calls, paired
+from moot.models.openai_wire import ToolEncoder, encode_text, recent_tool_names
+from moot.models.pairing import close_calls, open_calls, pair_results
 
 # Thinking that its provider keeps to itself; what follows the mark is sent back as it came.
 REDACTED = "redacted:"
@@ -42,11 +42,11 @@ def advance(encoding: Encoding, messages: list[Message], *, thinking: bool) -> N
 
 def advance_as_text(encoding: Encoding, messages: list[Message]) -> None:
     """Add the messages that are new, with tool calls told in words."""
-    names = recent_names(messages, encoding.count)
+    names = recent_tool_names(messages, encoding.count)
     for message in messages[encoding.count :]:
         told = tell(message, names)
         if told is not None and told.content.strip():
-            _add(encoding.buffer, str(told.role), _text(told.content))
+            _add_block(encoding.buffer, str(told.role), _encode_text_block(told.content))
     encoding.count = len(messages)
 
 
@@ -73,28 +73,30 @@ class _Writer:
 
     def add(self, messages: Sequence[Message]) -> None:
         for message in messages:
-            for whole in paired((message,), self._waiting):
+            for whole in pair_results((message,), self._waiting):
                 self._write(whole)
             self._place += 1
 
     def close_calls(self) -> None:
-        for result in closing(self._waiting):
+        for result in close_calls(self._waiting):
             self._write(result)
 
     def _write(self, message: Message) -> None:
         if message.role is Role.TOOL:
-            _add(self._buffer, "user", _result(message, self._ids.get(message.tool_call_id, message.tool_call_id)))
+            _add_block(
+                self._buffer, "user", _encode_result(message, self._ids.get(message.tool_call_id, message.tool_call_id))
+            )
             return
         if message.role is Role.ASSISTANT:
             self._name_calls(message, self._place)
             # Thinking is wanted back only where its own tool calls follow it.
             if self._thinking and message.tool_calls:
                 for thought in filter(_is_signed, message.thinking):
-                    _add(self._buffer, "assistant", _thought(thought))
+                    _add_block(self._buffer, "assistant", _encode_thinking(thought))
         if message.content.strip():
-            _add(self._buffer, str(message.role), _text(message.content))
+            _add_block(self._buffer, str(message.role), _encode_text_block(message.content))
         for call in message.tool_calls:
-            _add(self._buffer, "assistant", _call(call, self._ids[call.id]))
+            _add_block(self._buffer, "assistant", _encode_call(call, self._ids[call.id]))
 
     def _name_calls(self, message: Message, index: int) -> None:
         """Ids must be unique in the whole request; those of other providers may not be, but their places are."""
@@ -104,20 +106,20 @@ class _Writer:
         }
 
 
-def _add(buffer: bytearray, role: str, block: bytes) -> None:
+def _add_block(buffer: bytearray, role: str, block: bytes) -> None:
     end = _ENDS[role]
     if buffer.endswith(end):
         del buffer[-len(end) :]
         buffer += b"," + block + end
         return
     if not buffer and role == "assistant":
-        _add(buffer, "user", _text(BEGINNING))
+        _add_block(buffer, "user", _encode_text_block(BEGINNING))
     if buffer:
         buffer += b","
     buffer += b'{"content":[' + block + end
 
 
-def _mark(buffer: bytearray) -> None:
+def _mark_cacheable(buffer: bytearray) -> None:
     """Let the provider keep everything up to the last block in its prompt cache."""
     for end in _ENDS.values():
         if buffer.endswith(end):
@@ -126,7 +128,7 @@ def _mark(buffer: bytearray) -> None:
             return
 
 
-def _text(text: str) -> bytes:
+def _encode_text_block(text: str) -> bytes:
     return b'{"type":"text","text":' + encode_text(text) + b"}"
 
 
@@ -134,20 +136,20 @@ def _is_signed(thought: Thinking) -> bool:
     return bool(thought.signature)
 
 
-def _thought(thought: Thinking) -> bytes:
+def _encode_thinking(thought: Thinking) -> bytes:
     if thought.signature.startswith(REDACTED):
         return b'{"type":"redacted_thinking","data":' + encode_text(thought.signature[len(REDACTED) :]) + b"}"
     signature = encode_text(thought.signature)
     return b'{"type":"thinking","thinking":' + encode_text(thought.text) + b',"signature":' + signature + b"}"
 
 
-def _call(call: ToolCall, call_id: str) -> bytes:
+def _encode_call(call: ToolCall, call_id: str) -> bytes:
     name = encode_text(_NOT_IN_NAMES.sub("_", call.name)[:64] or "unnamed")
     head = b'{"type":"tool_use","id":' + encode_text(call_id) + b',"name":' + name
-    return head + b',"input":' + _input(call.arguments) + b"}"
+    return head + b',"input":' + _encode_input(call.arguments) + b"}"
 
 
-def _input(arguments: str) -> bytes:
+def _encode_input(arguments: str) -> bytes:
     encoded = clean(arguments).encode()
     try:
         msgspec.json.decode(encoded, type=dict[str, Any])
@@ -156,7 +158,7 @@ def _input(arguments: str) -> bytes:
     return encoded
 
 
-def _result(message: Message, call_id: str) -> bytes:
+def _encode_result(message: Message, call_id: str) -> bytes:
     block = b'{"type":"tool_result","tool_use_id":' + encode_text(call_id)
     if message.content.strip():
         block += b',"content":' + encode_text(message.content)
@@ -181,14 +183,14 @@ def encode_request(head: bytes, prompt: Prompt, *, form: str, tools: bytes) -> b
     place = encoding.split_place() if prompt.context else len(buffer)
     keep = max(0, place - _LONGEST_END)
     context = bytearray(buffer[keep:place])
-    _mark(context)
+    _mark_cacheable(context)
     for message in prompt.context:
-        _add(context, "user", _text(message.content))
+        _add_block(context, "user", _encode_text_block(message.content))
     rest_keep = max(place, len(buffer) - _LONGEST_END)
     end = context
     if place < len(buffer):
         end = bytearray(buffer[rest_keep:])
-        _mark(end)
+        _mark_cacheable(end)
     if form == "anthropic-text":
         own = Encoding()
         own.buffer = end
@@ -200,18 +202,20 @@ def encode_request(head: bytes, prompt: Prompt, *, form: str, tools: bytes) -> b
         writer.close_calls()
     with memoryview(buffer) as view:
         between = () if end is context else (context, view[place:rest_keep])
-        return b"".join((head, tools, _system(prompt.system), b'"messages":[', view[:keep], *between, end, b"]}"))
+        return b"".join(
+            (head, tools, _encode_system(prompt.system), b'"messages":[', view[:keep], *between, end, b"]}")
+        )
 
 
-def _system(blocks: Sequence[str]) -> bytes:
-    texts = [_text(block) for block in blocks if block.strip()]
+def _encode_system(blocks: Sequence[str]) -> bytes:
+    texts = [_encode_text_block(block) for block in blocks if block.strip()]
     if not texts:
         return b""
     texts[-1] = texts[-1][:-1] + _CACHE
     return b'"system":[' + b",".join(texts) + b"],"
 
 
-def may_think(messages: Sequence[Message]) -> bool:
+def can_think(messages: Sequence[Message]) -> bool:
     """Whether thinking can be on: not in the middle of a tool use that began without it."""
     for message in reversed(messages):
         if message.role is Role.USER:
@@ -277,7 +281,7 @@ def decode_event(data: bytes) -> Event:
         return msgspec.convert(json.loads(data.decode("utf-8", "replace")), Event, strict=False)
 
 
-def as_usage(tokens: Tokens) -> Usage:
+def parse_usage(tokens: Tokens) -> Usage:
     """A miss is what was written to the cache; what is neither hit nor miss was outside it."""
     hit = max(0, tokens.cache_read_input_tokens or 0)
     miss = max(0, tokens.cache_creation_input_tokens or 0)

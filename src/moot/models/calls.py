@@ -19,11 +19,11 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-class _Flaw(ValueError):
+class _ArgumentError(ValueError):
     """What is wrong with some arguments, for the model that wrote them."""
 
 
-class _Open:
+class _PartialCall:
     """One call while its pieces arrive."""
 
     __slots__ = ("arguments", "id", "index", "name", "size")
@@ -36,12 +36,12 @@ class _Open:
         self.size = 0
 
 
-class Calls:
+class CallAssembler:
     """The calls of one answer. Pieces are told apart by index, or by id where there is none."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
-        self._open: list[_Open] = []
+        self._open: list[_PartialCall] = []
 
     def __bool__(self) -> bool:
         return bool(self._open)
@@ -55,11 +55,11 @@ class Calls:
         if call.size <= MAX_ARGUMENTS:
             call.arguments.append(arguments)
 
-    def _find(self, index: int | None, call_id: str, name: str) -> _Open:
+    def _find(self, index: int | None, call_id: str, name: str) -> _PartialCall:
         same = (call for call in reversed(self._open) if index is None or call.index == index)
         found = next(same, None)
-        if found is None or _is_another(found, index, call_id, name):
-            found = _Open(index)
+        if found is None or _starts_new_call(found, index, call_id, name):
+            found = _PartialCall(index)
             self._open.append(found)
         return found
 
@@ -72,30 +72,30 @@ class Calls:
                 call_id = self._make_id()
             taken.add(call_id)
             cut = truncated and number == len(self._open)
-            yield self._judge(call, call_id, cut)
+            yield self._check_call(call, call_id, cut)
 
     def _make_id(self) -> str:
         return "call_" + "".join(self._rng.choices(_ALPHABET, k=20))
 
-    def _judge(self, call: _Open, call_id: str, cut: bool) -> CallReady:
-        name, flaw = _name(call.name)
+    def _check_call(self, call: _PartialCall, call_id: str, cut: bool) -> CallReady:
+        name, flaw = _clean_name(call.name)
         arguments = "{}"
         if not flaw:
             try:
-                arguments = _arguments(call)
-            except _Flaw as error:
+                arguments = _check_arguments(call)
+            except _ArgumentError as error:
                 flaw = f"the answer was cut off at its length limit inside this call ({error})" if cut else str(error)
         return CallReady(ToolCall(id=call_id, name=name, arguments=arguments), flaw)
 
 
-def _is_another(call: _Open, index: int | None, call_id: str, name: str) -> bool:
+def _starts_new_call(call: _PartialCall, index: int | None, call_id: str, name: str) -> bool:
     """Whether a piece begins a new call although it would belong to this one: some servers reuse an index."""
     if not name or not call.name:
         return False
     return call_id != call.id if call_id else index is None
 
 
-def _name(name: str) -> tuple[str, str]:
+def _clean_name(name: str) -> tuple[str, str]:
     """The name as every provider takes it back, and what was wrong with it."""
     fit = _NOT_IN_NAMES.sub("_", name)[:64]
     if not fit:
@@ -103,54 +103,54 @@ def _name(name: str) -> tuple[str, str]:
     return fit, "" if fit == name else f"'{one_line(name, 80)}' is not the name of a tool"
 
 
-def _arguments(call: _Open) -> str:
+def _check_arguments(call: _PartialCall) -> str:
     if call.size > MAX_ARGUMENTS:
-        raise _Flaw(f"the arguments are longer than {MAX_ARGUMENTS} characters")
+        raise _ArgumentError(f"the arguments are longer than {MAX_ARGUMENTS} characters")
     text = clean("".join(call.arguments)).strip()
     if not text:
         return "{}"
     value = parse_object(text)
     if "\\u" in text:
         # An escape can hide half a surrogate pair or a NUL, which not every store, tool and provider takes.
-        fit = _fit(value)
+        fit = _sanitize_value(value)
         if fit != value:
             return json.dumps(fit, ensure_ascii=False)
     return text
 
 
-def _fit(value: Any) -> Any:
+def _sanitize_value(value: Any) -> Any:
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
-        return [_fit(each) for each in value]
+        return [_sanitize_value(each) for each in value]
     if isinstance(value, dict):
-        return {clean(name): _fit(each) for name, each in value.items()}
+        return {clean(name): _sanitize_value(each) for name, each in value.items()}
     return value
 
 
 def parse_object(text: str) -> dict[str, Any]:
     """The JSON object in the text. Raises ValueError saying why it is none, in words for a model."""
     try:
-        value = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constants)
-    except _Flaw:
+        value = json.loads(text, object_pairs_hook=_reject_duplicates, parse_constant=_reject_constants)
+    except _ArgumentError:
         raise
     except RecursionError:
-        raise _Flaw("the arguments are nested too deeply") from None
+        raise _ArgumentError("the arguments are nested too deeply") from None
     except ValueError as error:
-        raise _Flaw(f"the arguments are not valid JSON: {error}; they began {one_line(text, 80)!r}") from None
+        raise _ArgumentError(f"the arguments are not valid JSON: {error}; they began {one_line(text, 80)!r}") from None
     if not isinstance(value, dict):
-        raise _Flaw(f"the arguments must be a JSON object, not {one_line(text, 40)!r}")
+        raise _ArgumentError(f"the arguments must be a JSON object, not {one_line(text, 40)!r}")
     return value
 
 
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
         seen: set[str] = set()
         name = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise _Flaw(f"the arguments name {one_line(name, 40)!r} twice")
+        raise _ArgumentError(f"the arguments name {one_line(name, 40)!r} twice")
     return value
 
 
-def _no_constants(name: str) -> Any:
-    raise _Flaw(f"the arguments contain {name}, which is not JSON")
+def _reject_constants(name: str) -> Any:
+    raise _ArgumentError(f"the arguments contain {name}, which is not JSON")

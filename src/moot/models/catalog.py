@@ -12,21 +12,22 @@ from moot.domain.config import Config, ModelConfig
 from moot.domain.errors import ConfigError, MootError, NotFound
 from moot.domain.ports import Model, ToolSupport
 from moot.models.keys import Key, resolve
-from moot.models.prices import is_own
-from moot.models.retry import Patience, Retry
+from moot.models.prices import is_own_address
+from moot.models.retry import RetryingModel, RetryPolicy
 from moot.models.scripted import ScriptedModel
 from moot.models.transport import open_http
 
 BASE_URLS = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
 
-# What a model can read where the configuration does not say; one's own servers are usually set small.
-OWN_WINDOW = 8_192
+# What a model can read where neither the configuration nor its server says. On one's own servers that is a guess, and
+# large enough for all tools: a request that is too long is refused and mended, a tool that is left out is missed.
+OWN_WINDOW = 32_768
 WINDOWS = {"openai": 128_000, "anthropic": 200_000}
 
 
-def assumed_window(provider: str, base_url: str) -> int:
+def default_window(provider: str, base_url: str) -> int:
     """What a model can see where nobody says."""
-    return OWN_WINDOW if is_own(base_url) else WINDOWS.get(provider, 0)
+    return OWN_WINDOW if is_own_address(base_url) else WINDOWS.get(provider, 0)
 
 
 class Catalog:
@@ -69,7 +70,7 @@ class Catalog:
             resolve(config.api_key, model=config.name)
             self.get(name)
             if config.provider == "local":
-                return _local_problem(config, self._data_dir)
+                return _find_local_problem(config, self._data_dir)
         except MootError as error:
             return error.sentence
         return ""
@@ -89,7 +90,7 @@ class Catalog:
             known = ", ".join(self.names) or "none"
             raise NotFound(f"no model is called '{name}'", fix=f"Add [models.{name}], or use one of: {known}.")
         base_url = config.base_url or BASE_URLS.get(config.provider, "")
-        window = config.window or assumed_window(config.provider, base_url)
+        window = config.window or default_window(config.provider, base_url)
         return replace(config, base_url=base_url, window=window)
 
     def _shared_http(self) -> aiohttp.ClientSession:
@@ -100,7 +101,7 @@ class Catalog:
     def _build(self, config: ModelConfig) -> Model:
         _check_tools(config)
         model = self._adapter(config)
-        return Retry(model, Patience(retries=max(0, config.retries), rng=self._rng, now=time.time))
+        return RetryingModel(model, RetryPolicy(retries=max(0, config.retries), rng=self._rng, now=time.time))
 
     def _adapter(self, config: ModelConfig) -> Model:
         # Each adapter is imported by the first model that needs it.
@@ -108,12 +109,12 @@ class Catalog:
             case "scripted":
                 return ScriptedModel(config)
             case "openai":
-                return self._openai(_with_model(config), self._key(config))
+                return self._openai(_fill_model_name(config), self._key(config))
             case "anthropic":
                 from moot.models.anthropic import AnthropicModel  # noqa: PLC0415
 
                 key = self._key(config)
-                return AnthropicModel(_with_model(config), http=self._shared_http, key=key, rng=self._rng)
+                return AnthropicModel(_fill_model_name(config), http=self._shared_http, key=key, rng=self._rng)
             case "local":
                 from moot.models.local import LocalModel  # noqa: PLC0415
 
@@ -129,13 +130,17 @@ class Catalog:
 
     def _openai(self, config: ModelConfig, key: Key) -> Model:
         from moot.models.openai import OpenAIModel  # noqa: PLC0415
+        from moot.models.server_window import with_queried_window  # noqa: PLC0415
         from moot.models.toolchoice import ToolChoice  # noqa: PLC0415
 
-        model = OpenAIModel(config, http=self._shared_http, key=key, rng=self._rng)
-        return ToolChoice(model, rng=self._rng) if config.tools == ToolSupport.SCHEMA else model
+        adapter = OpenAIModel(config, http=self._shared_http, key=key, rng=self._rng)
+        model = ToolChoice(adapter, rng=self._rng) if config.tools == ToolSupport.SCHEMA else adapter
+        if self.config.models[config.name].window or config.base_url == BASE_URLS["openai"]:
+            return model
+        return with_queried_window(model, config, http=self._shared_http, key=key)
 
 
-def _with_model(config: ModelConfig) -> ModelConfig:
+def _fill_model_name(config: ModelConfig) -> ModelConfig:
     if not config.model:
         raise ConfigError(
             f"Model '{config.name}' does not say which model its provider should run.",
@@ -157,7 +162,7 @@ def _check_tools(config: ModelConfig) -> None:
         )
 
 
-def _local_problem(config: ModelConfig, data_dir: Path) -> str:
-    from moot.models.local import problem  # noqa: PLC0415
+def _find_local_problem(config: ModelConfig, data_dir: Path) -> str:
+    from moot.models.local import find_problem  # noqa: PLC0415
 
-    return problem(config, data_dir)
+    return find_problem(config, data_dir)

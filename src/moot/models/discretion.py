@@ -21,7 +21,7 @@ from moot.domain.ports import (
     ThinkingDone,
 )
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
-from moot.models.wrapped import Wrapped
+from moot.models.wrapped import ModelWrapper
 
 # Names and ids have an alphabet of their own.
 _HIDDEN_NAME = "hidden_secret"
@@ -29,19 +29,19 @@ _MOST_KEPT = 1_024
 _SPOKEN = (TextDelta, ThinkingDelta)
 
 
-class Discretion:
+class PromptMasker:
     """Masks prompts. A transcript is masked as it grows, each message once, so that its encodings stay good."""
 
     def __init__(self, masks: Masks) -> None:
         self.masks = masks
-        self._veiled: WeakKeyDictionary[Transcript, _Veiled] = WeakKeyDictionary()
+        self._veiled: WeakKeyDictionary[Transcript, _MaskedTranscript] = WeakKeyDictionary()
         self._edition = 0
         # Instructions and tools are the same in every request.
         self._texts: dict[str, str] = {}
         self._tools: dict[int, tuple[ToolSpec, ToolSpec]] = {}
 
     def over(self, model: Model) -> Model:
-        return Discreet(model, self)
+        return MaskedModel(model, self)
 
     def prompt(self, prompt: Prompt) -> tuple[Prompt, dict[str, str]]:
         """The prompt as a model may have it, and what the placeholders in it stand for."""
@@ -50,12 +50,12 @@ class Discretion:
             self._edition = edition
             self._texts.clear()
             self._tools.clear()
-        veiled = self._transcript(prompt.transcript, edition)
+        veiled = self._mask_transcript(prompt.transcript, edition)
         known = dict(veiled.known)
-        system = tuple(self.masks.personal(self._fixed(text), known) for text in prompt.system)
-        context = tuple(hidden(message, self.masks, known) for message in prompt.context)
-        tail = tuple(hidden(message, self.masks, known) for message in prompt.tail)
-        tools = tuple(map(self._tool, prompt.tools))
+        system = tuple(self.masks.personal(self._mask_fixed(text), known) for text in prompt.system)
+        context = tuple(mask_message(message, self.masks, known) for message in prompt.context)
+        tail = tuple(mask_message(message, self.masks, known) for message in prompt.tail)
+        tools = tuple(map(self._mask_tool, prompt.tools))
         if all(told is spec for told, spec in zip(tools, prompt.tools, strict=True)):
             # An adapter knows the tools it has encoded by the tuple they come in.
             tools = prompt.tools
@@ -63,25 +63,25 @@ class Discretion:
         told = replace(prompt, system=system, transcript=transcript, context=context, tail=tail, tools=tools)
         return told, known
 
-    def _transcript(self, transcript: Transcript, edition: int) -> "_Veiled":
+    def _mask_transcript(self, transcript: Transcript, edition: int) -> "_MaskedTranscript":
         veiled = self._veiled.get(transcript)
         if veiled is not None and veiled.edition == edition:
             veiled.advance(transcript, self.masks)
             return veiled
-        fresh = _Veiled(edition)
+        fresh = _MaskedTranscript(edition)
         fresh.advance(transcript, self.masks)
         if veiled is not None:
             fresh.keep_encodings(veiled)
         self._veiled[transcript] = fresh
         return fresh
 
-    def _fixed(self, text: str) -> str:
+    def _mask_fixed(self, text: str) -> str:
         found = self._texts.get(text)
         if found is None:
             found = self._texts[text] = self.masks.secrets(text)
         return found
 
-    def _tool(self, spec: ToolSpec) -> ToolSpec:
+    def _mask_tool(self, spec: ToolSpec) -> ToolSpec:
         kept = self._tools.get(id(spec))
         if kept is None:
             described = replace(
@@ -94,7 +94,7 @@ class Discretion:
         return kept[1]
 
 
-class _Veiled:
+class _MaskedTranscript:
     """What a transcript becomes for a model: `copy` is none until a message has something to hide."""
 
     __slots__ = ("copy", "count", "edition", "known")
@@ -108,7 +108,7 @@ class _Veiled:
     def advance(self, transcript: Transcript, masks: Masks) -> None:
         messages = transcript.messages
         for message in messages[self.count :]:
-            told = hidden(message, masks, self.known)
+            told = mask_message(message, masks, self.known)
             if self.copy is None and told is not message:
                 self.copy = Transcript(messages[: self.count])
             if self.copy is not None:
@@ -117,40 +117,40 @@ class _Veiled:
         if self.copy is not None:
             self.copy.newest_message = transcript.newest_message
 
-    def keep_encodings(self, earlier: "_Veiled") -> None:
+    def keep_encodings(self, earlier: "_MaskedTranscript") -> None:
         """Where other masks hide nothing else, the bytes of the earlier copy are still good."""
         if self.copy is not None and earlier.copy is not None and self.copy.messages == earlier.copy.messages:
             self.copy = earlier.copy
 
 
-def hidden(message: Message, masks: Masks, known: dict[str, str]) -> Message:
+def mask_message(message: Message, masks: Masks, known: dict[str, str]) -> Message:
     """The message as a model may have it; the very same object where nothing is hidden."""
 
     def hide(text: str) -> str:
         return masks.personal(masks.secrets(text), known)
 
     content = hide(message.content)
-    calls = tuple(_with_arguments(call, changed_json(call.arguments, hide)) for call in message.tool_calls)
-    thinking = tuple(_hidden_thinking(thought, masks) for thought in message.thinking)
+    calls = tuple(_replace_arguments(call, changed_json(call.arguments, hide)) for call in message.tool_calls)
+    thinking = tuple(_mask_thinking(thought, masks) for thought in message.thinking)
     if content == message.content and calls == message.tool_calls and thinking == message.thinking:
         return message
     return replace(message, content=content, tool_calls=calls, thinking=thinking)
 
 
-def _with_arguments(call: ToolCall, arguments: str) -> ToolCall:
+def _replace_arguments(call: ToolCall, arguments: str) -> ToolCall:
     return call if arguments == call.arguments else replace(call, arguments=arguments)
 
 
-def _hidden_thinking(thought: Thinking, masks: Masks) -> Thinking:
+def _mask_thinking(thought: Thinking, masks: Masks) -> Thinking:
     """A signature vouches for the words as they were: they go back as they came, or without it."""
     text = masks.secrets(thought.text)
     return thought if text == thought.text else Thinking(text=text)
 
 
-class Discreet(Wrapped[Model]):
+class MaskedModel(ModelWrapper[Model]):
     """A model that is told masks, and heard without them."""
 
-    def __init__(self, inner: Model, discretion: Discretion) -> None:
+    def __init__(self, inner: Model, discretion: PromptMasker) -> None:
         super().__init__(inner)
         self._discretion = discretion
         # The last prompt that was asked for: it is about to be sent.
@@ -169,10 +169,12 @@ class Discreet(Wrapped[Model]):
             if not masks.edition:
                 return self.inner.stream(prompt)
             masked = (prompt, *self._discretion.prompt(prompt))
-        return _heard(self.inner.stream(masked[1]), _Hearing(masks, masked[2]))
+        return _unmask_events(self.inner.stream(masked[1]), _EventUnmasker(masks, masked[2]))
 
 
-async def _heard(events: AsyncGenerator[ModelEvent, None], hearing: "_Hearing") -> AsyncGenerator[ModelEvent, None]:
+async def _unmask_events(
+    events: AsyncGenerator[ModelEvent, None], hearing: "_EventUnmasker"
+) -> AsyncGenerator[ModelEvent, None]:
     try:
         async with aclosing(events):
             async for event in events:
@@ -186,7 +188,7 @@ async def _heard(events: AsyncGenerator[ModelEvent, None], hearing: "_Hearing") 
         raise
 
 
-class _Hearing:
+class _EventUnmasker:
     """The events of one answer with placeholders put back and no secret. What waits comes before what follows it."""
 
     def __init__(self, masks: Masks, known: dict[str, str]) -> None:
@@ -197,7 +199,7 @@ class _Hearing:
 
     def take(self, event: ModelEvent) -> list[ModelEvent]:
         if not isinstance(event, _SPOKEN):
-            return [*self.rest(), self._other(event)]
+            return [*self.rest(), self._unmask_event(event)]
         kind = type(event)
         before = self.rest() if kind is not self._kind else []
         self._kind = kind
@@ -213,23 +215,23 @@ class _Hearing:
     def whole(self, text: str) -> str:
         return self._masks.heard(text, self._known)
 
-    def _other(self, event: ModelEvent) -> ModelEvent:
+    def _unmask_event(self, event: ModelEvent) -> ModelEvent:
         if isinstance(event, CallReady):
             call = replace(
                 event.call,
-                id=self._plain(event.call.id),
-                name=self._plain(event.call.name),
+                id=self._unmask_name(event.call.id),
+                name=self._unmask_name(event.call.name),
                 arguments=changed_json(event.call.arguments, self.whole),
             )
             return CallReady(call, self.whole(event.flaw))
         if isinstance(event, ThinkingDone):
             thought = event.thinking
             if thought.signature:
-                return ThinkingDone(_hidden_thinking(thought, self._masks))
+                return ThinkingDone(_mask_thinking(thought, self._masks))
             return ThinkingDone(replace(thought, text=self.whole(thought.text)))
         if isinstance(event, Retrying):
             return replace(event, reason=self.whole(event.reason))
         return event
 
-    def _plain(self, name: str) -> str:
+    def _unmask_name(self, name: str) -> str:
         return name if self._masks.secrets(name) == name else _HIDDEN_NAME

@@ -17,40 +17,40 @@ async def reveal(reference: str, *, place: str) -> str:
     found = parse(reference, place=place)
     if found.kind == KEYRING:
         # A keyring talks to another process and may ask the person to unlock it.
-        return await asyncio.to_thread(_from_keyring, found, place)
-    return _from_environment(found, place, os.environ)
+        return await asyncio.to_thread(_read_keyring, found, place)
+    return _read_environment(found, place, os.environ)
 
 
 def resolve(reference: str, *, model: str, environ: Mapping[str, str] | None = None) -> str:
     """The key of a model, "" for no reference. Raises ConfigError with the way out. May block."""
     if not reference:
         return ""
-    place = _place(model)
+    place = _describe_place(model)
     found = parse(reference, place=place)
     if found.kind == KEYRING:
-        value = _from_keyring(found, place)
+        value = _read_keyring(found, place)
     else:
-        value = _from_environment(found, place, os.environ if environ is None else environ)
+        value = _read_environment(found, place, os.environ if environ is None else environ)
     # It goes into a header.
-    return _checked(value, found, good=value.isascii())
+    return _check_value(value, found, good=value.isascii())
 
 
-def _place(model: str) -> str:
+def _describe_place(model: str) -> str:
     return f"Model '{model}'"
 
 
-def _from_environment(found: Reference, place: str, environ: Mapping[str, str]) -> str:
+def _read_environment(found: Reference, place: str, environ: Mapping[str, str]) -> str:
     value = environ.get(found.name, "").strip()
     if not value:
         raise ConfigError(
             f"{place} needs {found.where}, which is not set.",
             fix=f"Run: export {found.name}=… in the shell that starts the daemon, then restart it.",
         )
-    return _checked(value, found, good=value.isprintable())
+    return _check_value(value, found, good=value.isprintable())
 
 
-def _from_keyring(found: Reference, place: str) -> str:
-    keyring = _keyring(place)
+def _read_keyring(found: Reference, place: str) -> str:
+    keyring = _import_keyring(place)
     try:
         value = keyring.get_password(_OURS, found.name)
     except keyring.errors.KeyringError as error:
@@ -62,10 +62,10 @@ def _from_keyring(found: Reference, place: str) -> str:
             f"{place} needs {found.where}, which is not there.", fix=f"Run: keyring set {_OURS} {found.name}"
         )
     text = str(value).strip()
-    return _checked(text, found, good=text.isprintable())
+    return _check_value(text, found, good=text.isprintable())
 
 
-def _keyring(place: str) -> Any:
+def _import_keyring(place: str) -> Any:
     try:
         import keyring  # noqa: PLC0415  an extra, and slow to import
         import keyring.errors  # noqa: PLC0415
@@ -77,7 +77,7 @@ def _keyring(place: str) -> Any:
     return keyring
 
 
-def _checked(value: str, found: Reference, *, good: bool) -> str:
+def _check_value(value: str, found: Reference, *, good: bool) -> str:
     """Any odd character is a mistake in copying it, or an attempt at a line of its own."""
     if not good:
         raise ConfigError(

@@ -94,6 +94,10 @@ class LocalModel:
         return self._window
 
     @property
+    def window_is_assumed(self) -> bool:
+        return False
+
+    @property
     def tools(self) -> ToolSupport:
         return self._tools
 
@@ -113,7 +117,10 @@ class LocalModel:
     def cost(self, usage: Usage) -> float:
         return 0.0
 
-    async def priced(self) -> bool:
+    async def find_window(self) -> None:
+        """Nothing to ask: it is configured or known."""
+
+    async def has_price(self) -> bool:
         return True
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
@@ -128,7 +135,7 @@ class LocalModel:
                         yield event
             except ModelError as error:
                 if not self._closed and await _has_ended(child):
-                    raise self._stopped() from error
+                    raise self._stopped_error() from error
                 raise
         finally:
             self._users -= 1
@@ -170,7 +177,7 @@ class LocalModel:
         return ToolChoice(model, rng=self._rng) if self._tools is ToolSupport.SCHEMA else model
 
     async def _spawn(self) -> _Child:
-        lack = _lack(self._config, self._file)
+        lack = _find_lack(self._config, self._file)
         if lack is not None:
             raise lack
         key = secrets.token_urlsafe(32)
@@ -200,7 +207,7 @@ class LocalModel:
                 line = await child.process.stdout.readline()
         except TimeoutError:
             line = b""
-        answer = _parse(line)
+        answer = _parse_line(line)
         if address := answer.get("address"):
             return str(address)
         self._child = None
@@ -224,7 +231,7 @@ class LocalModel:
                 fix="Check the free memory (`moot doctor`), or use a smaller or remote model.",
             )
 
-    def _stopped(self) -> ModelError:
+    def _stopped_error(self) -> ModelError:
         """The child died under a call. Whoever calls again gets a new one."""
         return ModelError(
             f"The local model '{self.name}' stopped while it was answering.",
@@ -237,14 +244,14 @@ class LocalModel:
     def _start_idle_timer(self) -> None:
         if self._users == 0 and not self._closed:
             self._stop_idle_timer()
-            self._idle_timer = asyncio.get_running_loop().call_later(self._idle_seconds, self._let_go)
+            self._idle_timer = asyncio.get_running_loop().call_later(self._idle_seconds, self._stop_idle_child)
 
     def _stop_idle_timer(self) -> None:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
 
-    def _let_go(self) -> None:
+    def _stop_idle_child(self) -> None:
         """End a child nobody uses; it goes by itself when its standard input closes."""
         if self._users == 0 and self._child is not None and not self._lock.locked():
             child, self._child = self._child, None
@@ -258,13 +265,13 @@ def model_path(config: ModelConfig, data_dir: Path) -> Path:
     return data_dir / "models" / known.file if known else Path(config.model)
 
 
-def problem(config: ModelConfig, data_dir: Path) -> str:
+def find_problem(config: ModelConfig, data_dir: Path) -> str:
     """What a local model lacks before it can be started, with what to do; "" when it lacks nothing."""
-    lack = _lack(config, model_path(config, data_dir))
+    lack = _find_lack(config, model_path(config, data_dir))
     return f"{lack.message} {lack.fix}" if lack else ""
 
 
-def _lack(config: ModelConfig, file: Path) -> ModelError | None:
+def _find_lack(config: ModelConfig, file: Path) -> ModelError | None:
     if importlib.util.find_spec("xllamacpp") is None:
         return ModelError(
             f"The local model '{config.name}' needs a part that is not installed.",
@@ -295,7 +302,7 @@ async def _has_ended(child: _Child, *, within: float = 1.0) -> bool:
     return True
 
 
-def _parse(line: bytes) -> dict[str, object]:
+def _parse_line(line: bytes) -> dict[str, object]:
     try:
         answer = json.loads(line)
     except ValueError:

@@ -18,12 +18,12 @@ _PROMPT_CACHE_MIB = 256
 
 
 def main() -> None:
-    options = _options()
+    options = _parse_options()
     # Whatever the library prints must not be taken for our one line.
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _die_with(options.parent)
+    _exit_with_parent(options.parent)
     key = sys.stdin.readline().strip()
     try:
         server = _serve(options, key)
@@ -37,7 +37,7 @@ def main() -> None:
     os._exit(0)
 
 
-def _options() -> argparse.Namespace:
+def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", required=True, help="the GGUF file")
     parser.add_argument("--alias", required=True, help="the model's name in answers")
@@ -47,7 +47,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _die_with(parent: int) -> None:
+def _exit_with_parent(parent: int) -> None:
     """Ask the kernel to end us with our parent; a parent that cannot close our standard input is gone."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -12,22 +12,22 @@ from moot.domain.errors import ModelError
 from moot.domain.ports import Finished, ModelEvent, ToolSupport
 from moot.domain.prompt import Prompt
 from moot.domain.usage import Usage
-from moot.models.calls import Calls
+from moot.models.calls import CallAssembler
 from moot.models.keys import Key
 from moot.models.openai_wire import (
     CallPart,
     Choice,
     Delta,
     ToolEncoder,
-    as_usage,
     decode_chunk,
     encode_request,
     encode_text,
+    parse_usage,
 )
 from moot.models.prices import is_known, price
-from moot.models.refusals import from_stream
+from moot.models.refusals import error_from_stream
 from moot.models.scrub import one_line
-from moot.models.speech import Speech
+from moot.models.speech import StreamedText
 from moot.models.toolchoice import Read
 from moot.models.transport import Endpoint, Http
 
@@ -44,6 +44,7 @@ class OpenAIModel:
         self.provider = config.provider
         self.model = config.model
         self.window = config.window
+        self.window_is_assumed = False
         self.tools = ToolSupport(config.tools or ToolSupport.NATIVE)
         self._endpoint = Endpoint(config, "/chat/completions", http=http, key=key or Key(model=config.name))
         self._rng = rng or Random()
@@ -79,7 +80,10 @@ class OpenAIModel:
     def cost(self, usage: Usage) -> float:
         return price(self.config, usage).dollars
 
-    async def priced(self) -> bool:
+    async def find_window(self) -> None:
+        """Nothing to ask: it is configured or known."""
+
+    async def has_price(self) -> bool:
         return await is_known(self.config)
 
     async def close(self) -> None:
@@ -90,22 +94,22 @@ class OpenAIModel:
         return self._head + self._limit + b"%d," % limit if limit else self._head
 
     def _answer(self, body: bytes) -> AsyncGenerator[ModelEvent, None]:
-        return self._endpoint.answer(body, Answer(self.name, self._rng), _sign)
+        return self._endpoint.answer(body, OpenAIAnswer(self.name, self._rng), _auth_headers)
 
 
-def _sign(secret: str) -> dict[str, str]:
+def _auth_headers(secret: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}"} if secret else {}
 
 
-class Answer:
+class OpenAIAnswer:
     """One streamed answer, put together. What one network read brought becomes one event of each kind."""
 
     __slots__ = ("_calls", "_finish", "_model", "_seen", "_speech", "_usage", "done")
 
     def __init__(self, model: str, rng: Random) -> None:
         self._model = model
-        self._calls = Calls(rng)
-        self._speech = Speech()
+        self._calls = CallAssembler(rng)
+        self._speech = StreamedText()
         self._usage: Usage | None = None
         self._finish = ""
         self._seen = False
@@ -121,15 +125,15 @@ class Answer:
         try:
             chunk = decode_chunk(data)
         except (ValueError, RecursionError) as error:
-            raise self._not_a_completion(data) from error
+            raise self._invalid_stream_error(data) from error
         if chunk.error is not None:
-            raise from_stream(chunk.error, model=self._model)
+            raise error_from_stream(chunk.error, model=self._model)
         if chunk.usage is not None:
-            self._usage = as_usage(chunk.usage)
+            self._usage = parse_usage(chunk.usage)
         for choice in chunk.choices or ():
-            self._choose(choice)
+            self._take_choice(choice)
 
-    def _choose(self, choice: Choice) -> None:
+    def _take_choice(self, choice: Choice) -> None:
         self._seen = True
         if choice.index:
             return
@@ -154,7 +158,7 @@ class Answer:
     def finish(self) -> list[ModelEvent]:
         """The end of a whole answer. Raises ModelError when the answer was not whole."""
         if not self._finish and not (self.done and self._seen):
-            raise self._cut()
+            raise self._truncated_error()
         if self._finish == "content_filter":
             raise ModelError(
                 f"The content filter of model '{self._model}' stopped the answer.",
@@ -203,7 +207,7 @@ class Answer:
                 arguments = given if isinstance(given, str) else json.dumps(given)
         self._calls.add(call.index, call.id or "", name, arguments)
 
-    def _cut(self) -> ModelError:
+    def _truncated_error(self) -> ModelError:
         if not self._seen:
             return ModelError(
                 f"Model '{self._model}' answered nothing at all.",
@@ -214,7 +218,7 @@ class Answer:
             f"The answer of model '{self._model}' was cut off before its end.", fix="Try again.", retryable=True
         )
 
-    def _not_a_completion(self, data: bytes) -> ModelError:
+    def _invalid_stream_error(self, data: bytes) -> ModelError:
         began = one_line(data[:200].decode("utf-8", "replace"), 80)
         return ModelError(
             f"Model '{self._model}' sent something that is not a chat completion: {began!r}",

@@ -11,7 +11,7 @@ from moot.domain.prompt import Encoding, Prompt, ToolSpec
 from moot.domain.text import clean, defuse
 from moot.domain.transcript_text import tell
 from moot.domain.usage import Usage
-from moot.models.pairing import closing, open_calls, paired
+from moot.models.pairing import close_calls, open_calls, pair_results
 
 # A text message ends in its role. Nothing inside a JSON string can look like that: its quotes are escaped.
 _ENDS = {Role.USER: b'","role":"user"}', Role.ASSISTANT: b'","role":"assistant"}'}
@@ -37,31 +37,31 @@ def encode_text(text: str) -> bytes:
 def advance(encoding: Encoding, messages: list[Message]) -> None:
     """Add the messages that are new, with their tool calls as the provider's own."""
     waiting = open_calls(messages, encoding.count)
-    add(encoding.buffer, paired(messages[encoding.count :], waiting))
+    add_messages(encoding.buffer, pair_results(messages[encoding.count :], waiting))
     encoding.count = len(messages)
 
 
 def advance_as_text(encoding: Encoding, messages: list[Message]) -> None:
     """Add the messages that are new, with tool calls told in words."""
-    names = recent_names(messages, encoding.count)
+    names = recent_tool_names(messages, encoding.count)
     told = (tell(message, names) for message in messages[encoding.count :])
-    add(encoding.buffer, (message for message in told if message is not None))
+    add_messages(encoding.buffer, (message for message in told if message is not None))
     encoding.count = len(messages)
 
 
 def advance_as_choices(encoding: Encoding, messages: list[Message]) -> None:
     """Add the messages that are new, the assistant's as the JSON that a tool-choosing model writes itself."""
-    names = recent_names(messages, encoding.count)
+    names = recent_tool_names(messages, encoding.count)
     for message in messages[encoding.count :]:
         told = tell(message, names)
         if message.role is Role.ASSISTANT:
-            told = as_choice(message)
+            told = to_choice(message)
         if told is not None:
-            add(encoding.buffer, (told,))
+            add_messages(encoding.buffer, (told,))
     encoding.count = len(messages)
 
 
-def as_choice(message: Message) -> Message | None:
+def to_choice(message: Message) -> Message | None:
     lines = []
     if message.content.strip():
         lines.append(json.dumps({"tool": SAY, "text": message.content}, ensure_ascii=False))
@@ -71,7 +71,7 @@ def as_choice(message: Message) -> Message | None:
     return Message(role=Role.ASSISTANT, content="\n".join(lines)) if lines else None
 
 
-def recent_names(messages: list[Message], count: int) -> dict[str, str]:
+def recent_tool_names(messages: list[Message], count: int) -> dict[str, str]:
     """The tools behind the calls whose results may still come."""
     for message in reversed(messages[max(0, count - 256) : count]):
         if message.role is not Role.TOOL:
@@ -79,12 +79,12 @@ def recent_names(messages: list[Message], count: int) -> dict[str, str]:
     return {}
 
 
-def add(buffer: bytearray, messages: Iterable[Message]) -> None:
+def add_messages(buffer: bytearray, messages: Iterable[Message]) -> None:
     for message in messages:
         if message.role is Role.TOOL:
-            _add_object(buffer, _result(message))
+            _add_object(buffer, _encode_result(message))
         elif message.tool_calls:
-            _add_object(buffer, _assistant(message))
+            _add_object(buffer, _encode_assistant(message))
         elif message.content:
             _add_text(buffer, message)
 
@@ -106,17 +106,17 @@ def _add_text(buffer: bytearray, message: Message) -> None:
     _add_object(buffer, b'{"content":' + text[:-1] + end)
 
 
-def _assistant(message: Message) -> bytes:
-    calls = b",".join(_call(call) for call in message.tool_calls)
+def _encode_assistant(message: Message) -> bytes:
+    calls = b",".join(_encode_call(call) for call in message.tool_calls)
     return b'{"role":"assistant","content":' + encode_text(message.content) + b',"tool_calls":[' + calls + b"]}"
 
 
-def _call(call: ToolCall) -> bytes:
+def _encode_call(call: ToolCall) -> bytes:
     function = b'{"name":' + encode_text(call.name) + b',"arguments":' + encode_text(call.arguments) + b"}"
     return b'{"id":' + encode_text(call.id) + b',"type":"function","function":' + function + b"}"
 
 
-def _result(message: Message) -> bytes:
+def _encode_result(message: Message) -> bytes:
     content = encode_text(message.content or "(no output)")
     return b'{"role":"tool","tool_call_id":' + encode_text(message.tool_call_id) + b',"content":' + content + b"}"
 
@@ -133,13 +133,13 @@ def encode_request(head: bytes, prompt: Prompt, *, form: str, rest: bytes) -> by
     place = encoding.split_place() if prompt.context else len(buffer)
     keep = max(0, place - _LONGEST_END)
     context = bytearray(buffer[keep:place])
-    add(context, prompt.context)
+    add_messages(context, prompt.context)
     rest_keep = max(place, len(buffer) - _LONGEST_END)
     end = context if place == len(buffer) else bytearray(buffer[rest_keep:])
     if form == "openai":
         waiting = open_calls(prompt.transcript.messages, encoding.count)
-        add(end, paired(prompt.tail, waiting))
-        add(end, closing(waiting))
+        add_messages(end, pair_results(prompt.tail, waiting))
+        add_messages(end, close_calls(waiting))
     elif prompt.tail:
         own = Encoding()
         own.buffer = end
@@ -162,10 +162,10 @@ class ToolEncoder:
 
     def __call__(self, tools: tuple[ToolSpec, ...]) -> bytes:
         if tools is not self._last[0]:
-            self._last = (tools, b"[" + b",".join(self._one(tool) for tool in tools) + b"]")
+            self._last = (tools, b"[" + b",".join(self._encode_cached(tool) for tool in tools) + b"]")
         return self._last[1]
 
-    def _one(self, tool: ToolSpec) -> bytes:
+    def _encode_cached(self, tool: ToolSpec) -> bytes:
         # The spec is kept beside its bytes, so its identity cannot be taken over by another.
         found = self._encoded.get(id(tool))
         if found is not None:
@@ -246,7 +246,7 @@ def decode_chunk(data: bytes) -> Chunk:
         return msgspec.convert(json.loads(data.decode("utf-8", "replace")), Chunk, strict=False)
 
 
-def as_usage(tokens: Tokens) -> Usage:
+def parse_usage(tokens: Tokens) -> Usage:
     prompt = max(0, tokens.prompt_tokens or 0)
     hit = tokens.prompt_cache_hit_tokens
     if hit is None and tokens.prompt_tokens_details is not None:

@@ -26,7 +26,7 @@ def open_calls(messages: Sequence[Message], count: int) -> Waiting:
     return {}
 
 
-def paired(messages: Iterable[Message], waiting: Waiting) -> Iterator[Message]:
+def pair_results(messages: Iterable[Message], waiting: Waiting) -> Iterator[Message]:
     """The messages, with a result for each call left open and no result without its call.
 
     `waiting` is what was open before; afterwards it holds what is open at the end.
@@ -34,25 +34,25 @@ def paired(messages: Iterable[Message], waiting: Waiting) -> Iterator[Message]:
     for message in messages:
         if message.role is Role.TOOL:
             if message.tool_call_id in waiting:
-                _answer(waiting, message.tool_call_id)
+                _mark_answered(waiting, message.tool_call_id)
                 yield message
             elif not waiting:
                 yield user(f"(A result without its call: {message.content})")
             continue
-        yield from closing(waiting)
+        yield from close_calls(waiting)
         for call in message.tool_calls:
             waiting[call.id] = waiting.get(call.id, 0) + 1
         yield message
 
 
-def closing(waiting: Waiting) -> Iterator[Message]:
+def close_calls(waiting: Waiting) -> Iterator[Message]:
     """A result for each open call; none is open afterwards."""
     for call_id in [call_id for call_id, times in waiting.items() for _ in range(times)]:
-        _answer(waiting, call_id)
+        _mark_answered(waiting, call_id)
         yield tool_result(call_id, NO_RESULT, is_error=True)
 
 
-def _answer(waiting: Waiting, call_id: str) -> None:
+def _mark_answered(waiting: Waiting, call_id: str) -> None:
     if waiting[call_id] == 1:
         del waiting[call_id]
     else:

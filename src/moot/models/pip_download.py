@@ -30,7 +30,7 @@ def download(requirement: str, scratch: Path, report: Callable[[int], None]) -> 
     arrived.mkdir()
     working.mkdir()
     reason = ""
-    for pip in _pips():
+    for pip in _list_pips():
         reason = _run([*pip, *_ARGUMENTS, "-d", str(arrived), requirement], scratch, report)
         if not reason.endswith("No module named pip"):
             break
@@ -53,7 +53,7 @@ _ARGUMENTS = (
 )
 
 
-def _pips() -> Iterator[list[str]]:
+def _list_pips() -> Iterator[list[str]]:
     yield [sys.executable, "-m", "pip"]
     for name in ("pip3", "pip"):
         if found := shutil.which(name):
@@ -76,7 +76,7 @@ def _run(command: list[str], scratch: Path, report: Callable[[int], None]) -> st
                     process.wait(_POLL_SECONDS)
                     break
                 except subprocess.TimeoutExpired:
-                    report(_size(scratch))
+                    report(_folder_size(scratch))
         except BaseException:
             process.kill()
             raise
@@ -86,7 +86,7 @@ def _run(command: list[str], scratch: Path, report: Callable[[int], None]) -> st
         return _CREDENTIALS.sub("//***@", log.read().decode(errors="replace")).strip()
 
 
-def _size(folder: Path) -> int:
+def _folder_size(folder: Path) -> int:
     total = 0
     for root, _, names in os.walk(folder):
         for name in names:

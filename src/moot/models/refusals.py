@@ -49,34 +49,34 @@ def read_refusal(body: bytes) -> Refusal:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Refusal(message=one_line(body[:2000].decode("utf-8", "replace")))
-    return as_refusal(value.get("error", value) if isinstance(value, dict) else value)
+    return to_refusal(value.get("error", value) if isinstance(value, dict) else value)
 
 
-def as_refusal(error: Any) -> Refusal:
+def to_refusal(error: Any) -> Refusal:
     if not isinstance(error, dict):
         message = str(error)[:2000]
-        return Refusal(message=one_line(message), window=_named_window(message))
+        return Refusal(message=one_line(message), window=_parse_window(message))
     message = next((error[key] for key in ("message", "detail", "msg") if error.get(key)), "")
     return Refusal(
         message=one_line(str(message)[:2000]),
         kind=one_line(str(error.get("type") or ""), 60),
         code=one_line(str(error.get("code") or ""), 60),
-        window=_plausible(error.get("n_ctx")) or _named_window(str(message)),
+        window=_plausible_window(error.get("n_ctx")) or _parse_window(str(message)),
     )
 
 
-def _named_window(message: str) -> int:
+def _parse_window(message: str) -> int:
     found = _WINDOW.search(message) if _TOO_LONG.search(message) else None
-    return _plausible(int(next(filter(None, found.groups())))) if found else 0
+    return _plausible_window(int(next(filter(None, found.groups())))) if found else 0
 
 
-def _plausible(value: object) -> int:
+def _plausible_window(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         return 0
     return value if _LEAST_WINDOW <= value <= _MOST_WINDOW else 0
 
 
-def from_status(status: int, refusal: Refusal, *, model: str, place: str, after: float | None) -> ModelError:
+def error_from_status(status: int, refusal: Refusal, *, model: str, place: str, after: float | None) -> ModelError:
     """The error for an answer that is not 200; `place` is where the key comes from."""
     said = f": {refusal.message}" if refusal.message else ""
     if status in {401, 403}:
@@ -85,7 +85,7 @@ def from_status(status: int, refusal: Refusal, *, model: str, place: str, after:
             fix=f"Check the key in {place} and what it may be used for.",
         )
     if is_too_long(refusal) or status == 413:
-        return too_long(model, said, window=refusal.window)
+        return too_long_error(model, said, window=refusal.window)
     if status == 404:
         return ModelError(
             f"Model '{model}' was not found by its server (404){said}",
@@ -108,12 +108,12 @@ def from_status(status: int, refusal: Refusal, *, model: str, place: str, after:
     return ModelError(f"Model '{model}' did not accept the request ({status}){said}", fix=f"Check [models.{model}].")
 
 
-def from_stream(error: Any, *, model: str) -> ModelError:
+def error_from_stream(error: Any, *, model: str) -> ModelError:
     """The error for a failure reported inside a stream."""
-    refusal = as_refusal(error)
+    refusal = to_refusal(error)
     said = f": {refusal.message}" if refusal.message else ""
     if is_too_long(refusal):
-        return too_long(model, said, window=refusal.window)
+        return too_long_error(model, said, window=refusal.window)
     code = int(refusal.code) if refusal.code.isdecimal() and len(refusal.code) == 3 else 0
     passing = code in _AGAIN or code >= 500 or bool(_PASSING.search(f"{refusal.kind} {refusal.code}"))
     return ModelError(f"Model '{model}' failed while answering{said}", fix="Try again.", retryable=passing)
@@ -123,7 +123,7 @@ def is_too_long(refusal: Refusal) -> bool:
     return bool(_TOO_LONG.search(f"{refusal.code} {refusal.kind} {refusal.message}"))
 
 
-def too_long(model: str, said: str, *, window: int = 0) -> ModelError:
+def too_long_error(model: str, said: str, *, window: int = 0) -> ModelError:
     error = ModelError(
         f"The conversation is longer than model '{model}' can read{said}",
         fix=f"Compact the conversation (moot compact), and set `window` in [models.{model}] to the model's true size.",
@@ -132,22 +132,22 @@ def too_long(model: str, said: str, *, window: int = 0) -> ModelError:
     return error
 
 
-def retry_after(headers: Mapping[str, str], *, now: float) -> float | None:
+def parse_retry_after(headers: Mapping[str, str], *, now: float) -> float | None:
     """The seconds a server asks us to wait, from either form of the header; None where it makes no sense."""
     text = headers.get("Retry-After", "").strip()
     try:
         seconds = float(text)
     except ValueError:
-        until = _seconds(text)
+        until = _seconds_until(text)
         if until is None:
             return None
         # The server's own clock made the date, so it is also what the date is measured by.
-        sent = _seconds(headers.get("Date", ""))
+        sent = _seconds_until(headers.get("Date", ""))
         seconds = max(0.0, until - (now if sent is None else sent))
     return min(seconds, _A_LIFETIME) if seconds >= 0 else None
 
 
-def _seconds(date: str) -> float | None:
+def _seconds_until(date: str) -> float | None:
     try:
         moment = parsedate_to_datetime(date)
     except (ValueError, TypeError, OverflowError, IndexError):
@@ -155,5 +155,5 @@ def _seconds(date: str) -> float | None:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def clock_time(seconds: float) -> str:
+def format_clock_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -10,8 +10,8 @@ from typing import Any
 from moot.domain.errors import ModelError
 from moot.domain.ports import CallReady, Model, ModelEvent, Retrying, TextDelta, ThinkingDelta
 from moot.domain.prompt import Prompt
-from moot.models.refusals import clock_time
-from moot.models.wrapped import Wrapped
+from moot.models.refusals import format_clock_time
+from moot.models.wrapped import ModelWrapper
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 20.0
@@ -20,7 +20,7 @@ LONGEST_WISH = 60.0
 _VISIBLE = (TextDelta, ThinkingDelta, CallReady)
 
 
-class Patience:
+class RetryPolicy:
     """How long to wait and by which clock; tests bring their own."""
 
     def __init__(
@@ -41,11 +41,11 @@ class Patience:
         if not error.retryable:
             raise error
         if attempt > self.retries:
-            raise error if attempt == 1 else _gave_up(error, attempt)
+            raise error if attempt == 1 else _final_error(error, attempt)
         if error.after is None:
             return self._rng.uniform(0.0, min(LONGEST_WAIT, FIRST_WAIT * 2**attempt))
         if error.after > LONGEST_WISH:
-            moment = clock_time(self._now() + error.after)
+            moment = format_clock_time(self._now() + error.after)
             raise ModelError(
                 f"{error.message} It asks to wait {error.after:.0f} seconds.", fix=f"Try again after {moment}."
             ) from error
@@ -53,10 +53,10 @@ class Patience:
         return error.after + self._rng.uniform(0.0, 0.25)
 
 
-class Retry(Wrapped[Model]):
+class RetryingModel(ModelWrapper[Model]):
     """A model that tries again. Once anything was visible, a failure is final: nothing is said twice."""
 
-    def __init__(self, inner: Model, patience: Patience) -> None:
+    def __init__(self, inner: Model, patience: RetryPolicy) -> None:
         super().__init__(inner)
         self._patience = patience
         # The window as the server named it when it refused a request as too long.
@@ -66,6 +66,10 @@ class Retry(Wrapped[Model]):
     def window(self) -> int:
         configured, named = self.inner.window, self._named_window
         return min(configured, named) if configured and named else configured or named
+
+    @property
+    def window_is_assumed(self) -> bool:
+        return not self._named_window and self.inner.window_is_assumed
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
         attempt = 0
@@ -88,7 +92,7 @@ class Retry(Wrapped[Model]):
             await self._patience.sleep(delay)
 
 
-def _gave_up(error: ModelError, attempts: int) -> ModelError:
+def _final_error(error: ModelError, attempts: int) -> ModelError:
     final = ModelError(f"{error.message} (tried {attempts} times)", fix=error.fix)
     final.__cause__ = error
     return final

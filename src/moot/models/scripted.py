@@ -122,6 +122,7 @@ class ScriptedModel:
         self.provider = config.provider
         self.model = config.model or "scripted"
         self.window = config.window or WINDOW
+        self.window_is_assumed = False
         self.tools = ToolSupport(config.tools or ToolSupport.NATIVE)
         if rules is None:
             rules = read_script(Path(config.script)) if config.script else ()
@@ -144,7 +145,7 @@ class ScriptedModel:
             yield TextDelta(word)
         for call in calls:
             yield CallReady(call)
-        yield Finished(_usage(rule, prompt, reply, calls))
+        yield Finished(_estimate_usage(rule, prompt, reply, calls))
 
     def told(self, prompt: Prompt) -> Prompt:
         return prompt
@@ -152,7 +153,10 @@ class ScriptedModel:
     def cost(self, usage: Usage) -> float:
         return price(self.config, usage).dollars
 
-    async def priced(self) -> bool:
+    async def find_window(self) -> None:
+        """Nothing to ask: it is configured or known."""
+
+    async def has_price(self) -> bool:
         return True
 
     async def close(self) -> None:
@@ -160,7 +164,7 @@ class ScriptedModel:
 
     def _decide(self, prompt: Prompt) -> tuple[Rule, str, list[ToolCall]]:
         messages = [*prompt.transcript.messages[-64:], *prompt.tail]
-        asked = last_said(prompt)
+        asked = last_user_text(prompt)
         system = "\n\n".join(prompt.system)
         last = messages[-1] if messages else None
         result = last.content if last is not None and last.role is Role.TOOL else None
@@ -181,19 +185,19 @@ class ScriptedModel:
         if rule.empty:
             return rule, "", []
         if rule.steps:
-            done, results = _so_far(prompt)
+            done, results = _count_steps(prompt)
             step = rule.steps[min(done, len(rule.steps) - 1)]
-            values |= _runs_in(results)
-            return rule, _fill(step.reply, values), _calls(step.calls, prompt, values)
+            values |= _parse_run_ids(results)
+            return rule, _fill(step.reply, values), _build_calls(step.calls, prompt, values)
         if result is not None and rule.after_tool is not None:
             return rule, _fill(rule.after_tool, values), []
         if result is not None and rule.calls:
             # A rule that calls a tool without saying what comes after would call it for ever.
             return rule, _fill(rule.reply, values) or f"The tool says: {result}", []
-        return rule, _fill(rule.reply, values), _calls(rule.calls, prompt, {})
+        return rule, _fill(rule.reply, values), _build_calls(rule.calls, prompt, {})
 
 
-def last_said(prompt: Prompt) -> str:
+def last_user_text(prompt: Prompt) -> str:
     """The last thing a person said; what only this request adds comes second."""
     for message in (*reversed(prompt.transcript.messages), *reversed(prompt.tail)):
         if message.role is Role.USER and message.content.strip():
@@ -205,7 +209,7 @@ def _fill(template: str, values: dict[str, str]) -> str:
     return re.sub(r"\{(\w+)\}", lambda field: values.get(field[1], field[0]), template)
 
 
-def _so_far(prompt: Prompt) -> tuple[int, list[str]]:
+def _count_steps(prompt: Prompt) -> tuple[int, list[str]]:
     """How many steps with calls this turn has made, and what came of the calls."""
     done, results = 0, []
     for message in reversed(prompt.transcript.messages):
@@ -217,12 +221,12 @@ def _so_far(prompt: Prompt) -> tuple[int, list[str]]:
     return done, results[::-1]
 
 
-def _runs_in(results: list[str]) -> dict[str, str]:
+def _parse_run_ids(results: list[str]) -> dict[str, str]:
     named = [run for result in results for run in _RUN.findall(result)]
     return {"agent_id": named[-1] if named else "", "agent_ids": ",".join(dict.fromkeys(named))}
 
 
-def _calls(calls: tuple[RuleCall, ...], prompt: Prompt, values: dict[str, str]) -> list[ToolCall]:
+def _build_calls(calls: tuple[RuleCall, ...], prompt: Prompt, values: dict[str, str]) -> list[ToolCall]:
     # The place in the transcript makes an id that is the same in every replay and never used twice.
     place = len(prompt.transcript.messages)
     return [
@@ -248,14 +252,14 @@ def _answer_without_script(asked: str, system: str, result: str | None) -> str:
     return f'You told me: "{short}". I am a scripted model, so I only repeat it, but I did hear you.'
 
 
-def _usage(rule: Rule, prompt: Prompt, reply: str, calls: list[ToolCall]) -> Usage:
+def _estimate_usage(rule: Rule, prompt: Prompt, reply: str, calls: list[ToolCall]) -> Usage:
     """What the rule says, or a token for every four characters."""
     if rule.usage is not None:
         return Usage(**msgspec.structs.asdict(rule.usage))
-    given = sum(map(len, prompt.system)) + sum(map(_size, (*prompt.transcript.messages, *prompt.tail)))
+    given = sum(map(len, prompt.system)) + sum(map(_message_size, (*prompt.transcript.messages, *prompt.tail)))
     made = len(reply) + len(rule.thinking) + sum(len(call.name) + len(call.arguments) for call in calls)
     return Usage(prompt=given // 4 + 1, completion=made // 4 + 1, reasoning=len(rule.thinking) // 4)
 
 
-def _size(message: Message) -> int:
+def _message_size(message: Message) -> int:
     return len(message.content) + sum(len(call.arguments) for call in message.tool_calls) + 4

@@ -15,7 +15,7 @@ def one_line(text: str, limit: int = 300) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-class Scrub:
+class TextScrubber:
     """Cleans a text that arrives in pieces; half a surrogate pair waits for the other half."""
 
     __slots__ = ("_held",)

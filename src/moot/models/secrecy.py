@@ -21,7 +21,7 @@ _LEAST_IN_ERRORS = 4
 
 async def hide_key(secret: str, events: AsyncGenerator[ModelEvent, None]) -> AsyncGenerator[ModelEvent, None]:
     """The same events and the same error, without the key."""
-    said = _Said(secret) if len(secret) >= _LEAST_SAID else None
+    said = _KeyRemover(secret) if len(secret) >= _LEAST_SAID else None
     try:
         async with aclosing(events):
             async for event in events:
@@ -39,28 +39,28 @@ async def hide_key(secret: str, events: AsyncGenerator[ModelEvent, None]) -> Asy
 
 def _hide_in_error(error: ModelError, secret: str) -> None:
     if len(secret) >= _LEAST_IN_ERRORS:
-        error.message = _without(error.message, secret)
-        error.fix = _without(error.fix, secret)
+        error.message = _remove_key(error.message, secret)
+        error.fix = _remove_key(error.fix, secret)
         error.args = (error.message,)
 
 
-def _without(text: str, secret: str) -> str:
+def _remove_key(text: str, secret: str) -> str:
     """The text without the key, nor its beginning where a quotation was cut short inside it."""
     if "\\u" in text:
-        text = _escaped(secret).sub(HIDDEN, text)
+        text = _escaped_pattern(secret).sub(HIDDEN, text)
     for size in range(len(secret), min(len(secret), _LEAST_SAID) - 1, -1):
         text = text.replace(secret[:size], HIDDEN)
     return text
 
 
 @lru_cache(maxsize=64)
-def _escaped(secret: str) -> re.Pattern[str]:
+def _escaped_pattern(secret: str) -> re.Pattern[str]:
     """The key as JSON may write it: any of its characters as an escape."""
     codes = ((character, f"{ord(character):04x}") for character in secret)
     return re.compile("".join(rf"(?:{re.escape(character)}|\\u(?i:{code}))" for character, code in codes))
 
 
-class _Said:
+class _KeyRemover:
     """Text and thinking without the key, also when it comes in pieces: what may be its beginning waits."""
 
     __slots__ = ("_held", "_secret")
@@ -71,7 +71,7 @@ class _Said:
 
     def take(self, event: ModelEvent) -> list[ModelEvent]:
         if not isinstance(event, TextDelta | ThinkingDelta):
-            return [*self.rest(), self._clear(event)]
+            return [*self.rest(), self._clear_event(event)]
         out: list[ModelEvent] = []
         text = event.text
         if isinstance(self._held, type(event)):
@@ -80,7 +80,7 @@ class _Said:
         else:
             out = self.rest()
         text = text.replace(self._secret, HIDDEN)
-        cut = self._beginning(text)
+        cut = self._find_key_start(text)
         if cut < len(text):
             self._held = type(event)(text[cut:])
         if cut:
@@ -94,17 +94,17 @@ class _Said:
             held = type(held)(HIDDEN)
         return [] if held is None else [held]
 
-    def _beginning(self, text: str) -> int:
+    def _find_key_start(self, text: str) -> int:
         """Where the end of the text could be the beginning of the key."""
         place = text.find(self._secret[0], max(0, len(text) - len(self._secret) + 1))
         while place >= 0 and not self._secret.startswith(text[place:]):
             place = text.find(self._secret[0], place + 1)
         return len(text) if place < 0 else place
 
-    def _without(self, text: str) -> str:
+    def _remove_key(self, text: str) -> str:
         return text.replace(self._secret, HIDDEN)
 
-    def _clear(self, event: ModelEvent) -> ModelEvent:
+    def _clear_event(self, event: ModelEvent) -> ModelEvent:
         if isinstance(event, ThinkingDone) and self._secret in event.thinking.text:
             # A signature vouches for the words as they were.
             return ThinkingDone(Thinking(text=event.thinking.text.replace(self._secret, HIDDEN)))
@@ -114,7 +114,7 @@ class _Said:
                 id=event.call.id.replace(self._secret, _HIDDEN_NAME),
                 name=event.call.name.replace(self._secret, _HIDDEN_NAME),
                 # A tool has its arguments with every escape resolved.
-                arguments=changed_json(event.call.arguments, self._without),
+                arguments=changed_json(event.call.arguments, self._remove_key),
             )
-            return CallReady(call, _without(event.flaw, self._secret))
+            return CallReady(call, _remove_key(event.flaw, self._secret))
         return event

@@ -2,10 +2,10 @@
 
 from moot.domain.message import Thinking
 from moot.domain.ports import ModelEvent, TextDelta, ThinkingDelta, ThinkingDone
-from moot.models.scrub import Scrub
+from moot.models.scrub import TextScrubber
 
 
-class Speech:
+class StreamedText:
     """What a model says. Say and think as pieces come; drain after each read."""
 
     __slots__ = ("_is_thought", "_out", "_pieces", "_scrub", "_thoughts")
@@ -15,7 +15,7 @@ class Speech:
         self._pieces: list[str] = []
         self._is_thought = False
         self._thoughts: list[str] = []
-        self._scrub = Scrub()
+        self._scrub = TextScrubber()
 
     def say(self, text: str) -> None:
         if self._is_thought:

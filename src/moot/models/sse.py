@@ -6,7 +6,7 @@ MAX_EVENT = 8 * 1024 * 1024
 _FIELDS = (b":", b"data:", b"event:", b"id:", b"retry:", b"error:")
 
 
-class EventStream:
+class SseDecoder:
     """Give it each read as it comes. Both line endings, comments, several data lines and any cut are fine.
 
     Event names are not reported: both wires repeat the kind inside the data.
@@ -28,24 +28,24 @@ class EventStream:
         held = self._held
         data = held + chunk if held else chunk
         if not self._started:
-            data = self._begin(data)
+            data = self._skip_bom(data)
         if self.is_document:
-            self._hold(data)
+            self._buffer_rest(data)
             return []
         if self._returns or b"\r" in data:
-            data = self._plain_endings(data)
+            data = self._normalize_endings(data)
         # What was held has no blank line in it; only its last bytes can begin one.
         end = data.rfind(b"\n\n", max(0, len(held) - 3))
         if end < 0:
-            self._hold(data)
+            self._buffer_rest(data)
             return []
-        self._hold(data[end + 2 :])
+        self._buffer_rest(data[end + 2 :])
         found: list[bytes] = []
         for block in data[:end].split(b"\n\n"):
             # The common case first: one data line, nothing else.
             if block[:6] == b"data: " and b"\n" not in block:
                 found.append(block[6:])
-            elif (value := _data(block)) is not None:
+            elif (value := _parse_data(block)) is not None:
                 found.append(value)
         self._found = self._found or bool(found)
         return found
@@ -53,17 +53,17 @@ class EventStream:
     def close(self) -> list[bytes]:
         """The data of a last event that nobody terminated, or the document that came instead of a stream."""
         held, self._held = self._held.removesuffix(b"\r"), b""
-        value = None if self.is_document else _data(held)
-        if self.is_document or (value is None and not self._found and held.strip() and not _may_be_field(held)):
+        value = None if self.is_document else _parse_data(held)
+        if self.is_document or (value is None and not self._found and held.strip() and not _is_partial_field(held)):
             self.is_document, value = True, held
         return [] if value is None else [value]
 
-    def _hold(self, rest: bytes) -> None:
+    def _buffer_rest(self, rest: bytes) -> None:
         if len(rest) > self._limit:
             raise ModelError(f"The model server sent an event of more than {self._limit} bytes.")
         self._held = rest
 
-    def _begin(self, data: bytes) -> bytes:
+    def _skip_bom(self, data: bytes) -> bytes:
         """Drop a byte order mark at the very start, and see whether this is a stream at all."""
         if len(data) < 3 and b"\xef\xbb\xbf".startswith(data):
             return data
@@ -73,7 +73,7 @@ class EventStream:
             self.is_document = first in b"{[<"
         return data
 
-    def _plain_endings(self, data: bytes) -> bytes:
+    def _normalize_endings(self, data: bytes) -> bytes:
         """Every line ending as a newline; a return at the very end waits to see what follows it."""
         self._returns = True
         last = data[-1:] == b"\r"
@@ -83,7 +83,7 @@ class EventStream:
         return data + b"\r" if last else data
 
 
-def _data(block: bytes) -> bytes | None:
+def _parse_data(block: bytes) -> bytes | None:
     lines = []
     for line in block.split(b"\n"):
         name, _, value = line.partition(b":")
@@ -93,6 +93,6 @@ def _data(block: bytes) -> bytes | None:
     return b"\n".join(lines) if lines else None
 
 
-def _may_be_field(block: bytes) -> bool:
+def _is_partial_field(block: bytes) -> bool:
     """Whether this is the beginning of an event that was cut, or a comment."""
     return any(block.startswith(field) or field.startswith(block) for field in _FIELDS)

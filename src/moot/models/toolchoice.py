@@ -12,10 +12,10 @@ from typing import Any, Protocol
 from moot.domain.message import Message, Role, user
 from moot.domain.ports import CallReady, Finished, Model, ModelEvent, TextDelta, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, Prompt, ToolSpec
-from moot.models.calls import Calls
+from moot.models.calls import CallAssembler
 from moot.models.openai_wire import SAY
-from moot.models.scrub import Scrub
-from moot.models.wrapped import Wrapped
+from moot.models.scrub import TextScrubber
+from moot.models.wrapped import ModelWrapper
 
 _REPLY = re.compile(r'\s*\{\s*"tool"\s*:\s*"say"\s*,\s*"text"\s*:\s*"')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -38,7 +38,7 @@ class ConstrainedModel(Model, Protocol):
 Read = Callable[[AsyncGenerator[ModelEvent, None]], AsyncGenerator[ModelEvent, None]]
 
 
-class ToolChoice(Wrapped[ConstrainedModel]):
+class ToolChoice(ModelWrapper[ConstrainedModel]):
     """Offers at most twelve tools, the first ones. Without tools it is the model it wraps."""
 
     def __init__(self, inner: ConstrainedModel, *, rng: Random | None = None) -> None:
@@ -56,8 +56,8 @@ class ToolChoice(Wrapped[ConstrainedModel]):
                     yield event
             return
         guided, offered = _guided(prompt)
-        chosen = partial(self._chosen, offered)
-        async with aclosing(self.inner.constrained(guided, schema_of(offered), chosen)) as events:
+        chosen = partial(self._choose, offered)
+        async with aclosing(self.inner.constrained(guided, choice_schema(offered), chosen)) as events:
             async for event in events:
                 yield event
 
@@ -66,12 +66,12 @@ class ToolChoice(Wrapped[ConstrainedModel]):
         if not prompt.tools:
             return self.inner.encode(prompt)
         guided, offered = _guided(prompt)
-        return self.inner.encode_constrained(guided, schema_of(offered))
+        return self.inner.encode_constrained(guided, choice_schema(offered))
 
-    async def _chosen(
+    async def _choose(
         self, offered: tuple[ToolSpec, ...], events: AsyncGenerator[ModelEvent, None]
     ) -> AsyncGenerator[ModelEvent, None]:
-        choice = Choice(self._rng, offered)
+        choice = ChoiceReader(self._rng, offered)
         async with aclosing(events):
             async for event in events:
                 for decoded in choice.take(event):
@@ -80,18 +80,18 @@ class ToolChoice(Wrapped[ConstrainedModel]):
 
 def _guided(prompt: Prompt) -> tuple[Prompt, tuple[ToolSpec, ...]]:
     """The prompt with what is said of the tools in words, and the tools it can choose from."""
-    offered = tuple(map(_plain, prompt.tools[:MOST_BY_SCHEMA]))
-    system, tail = (*prompt.system, guidance(offered)), (*prompt.tail, *_reminder(prompt))
+    offered = tuple(map(_simplify_tool, prompt.tools[:MOST_BY_SCHEMA]))
+    system, tail = (*prompt.system, render_guidance(offered)), (*prompt.tail, *_build_reminder(prompt))
     return replace(prompt, system=system, tail=tail, tools=()), offered
 
 
-def _reminder(prompt: Prompt) -> tuple[Message, ...]:
+def _build_reminder(prompt: Prompt) -> tuple[Message, ...]:
     """After a result a small model goes on calling whatever comes to its mind; it is asked to look at the task."""
     last = prompt.transcript.messages[-1:]
     return (user(_AFTER_RESULT),) if last and last[0].role is Role.TOOL and not prompt.tail else ()
 
 
-def _plain(tool: ToolSpec) -> ToolSpec:
+def _simplify_tool(tool: ToolSpec) -> ToolSpec:
     """The tool without the parameters for fine control."""
     if not tool.fine:
         return tool
@@ -99,16 +99,16 @@ def _plain(tool: ToolSpec) -> ToolSpec:
     return replace(tool, parameters={**tool.parameters, "properties": shown})
 
 
-def schema_of(tools: tuple[ToolSpec, ...]) -> dict[str, Any]:
+def choice_schema(tools: tuple[ToolSpec, ...]) -> dict[str, Any]:
     """Something to say, or one call: talking stands beside the tools, so that a model weighs them in one place."""
-    return {"anyOf": [_object({"tool": {"const": SAY}, "text": {"type": "string"}}), *map(_call_schema, tools)]}
+    return {"anyOf": [_object_schema({"tool": {"const": SAY}, "text": {"type": "string"}}), *map(_call_schema, tools)]}
 
 
 def _call_schema(tool: ToolSpec) -> dict[str, Any]:
-    return _object({"tool": {"const": tool.name}, "arguments": tool.parameters or {"type": "object"}})
+    return _object_schema({"tool": {"const": tool.name}, "arguments": tool.parameters or {"type": "object"}})
 
 
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
+def _object_schema(properties: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": properties,
@@ -117,10 +117,10 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def guidance(tools: tuple[ToolSpec, ...]) -> str:
+def render_guidance(tools: tuple[ToolSpec, ...]) -> str:
     """What the model is told about answering: the two shapes, the tools, and examples made from them."""
-    listed = "\n".join(f"- {tool.name}: {tool.description.strip()} {_fields(tool)}" for tool in tools)
-    examples = "\n".join(_example(tool) for tool in tools)
+    listed = "\n".join(f"- {tool.name}: {tool.description.strip()} {_render_fields(tool)}" for tool in tools)
+    examples = "\n".join(_render_example(tool) for tool in tools)
     return f"""Every answer of yours is one JSON object that chooses a tool.
 To talk to the person: {{"tool": "{SAY}", "text": "your words"}}
 To do something else: {{"tool": "its name", "arguments": {{…}}}}
@@ -143,7 +143,7 @@ You: {{"tool": "{SAY}", "text": "Gravity is the pull that masses have on each ot
 {examples}"""
 
 
-def _fields(tool: ToolSpec) -> str:
+def _render_fields(tool: ToolSpec) -> str:
     required = set(tool.parameters.get("required", ()))
     fields = [
         f"{name} ({spec.get('type', 'any') if isinstance(spec, dict) else 'any'}"
@@ -153,16 +153,16 @@ def _fields(tool: ToolSpec) -> str:
     return f"Arguments: {', '.join(fields) or 'none'}."
 
 
-def _example(tool: ToolSpec) -> str:
+def _render_example(tool: ToolSpec) -> str:
     properties = tool.parameters.get("properties", {})
     required = tool.parameters.get("required", list(properties)[:1])
-    arguments = {name: _sample(properties.get(name)) for name in required}
+    arguments = {name: _sample_value(properties.get(name)) for name in required}
     chosen = json.dumps({"tool": tool.name, "arguments": arguments}, ensure_ascii=False)
     purpose = " ".join(tool.description.split()).partition(". ")[0].rstrip(".") or tool.name
     return f"Person: Please do this now: {purpose[:1].lower()}{purpose[1:]}.\nYou: {chosen}"
 
 
-def _sample(spec: Any) -> Any:
+def _sample_value(spec: Any) -> Any:
     if not isinstance(spec, dict):
         return "…"
     if spec.get("enum"):
@@ -174,7 +174,7 @@ def _sample(spec: Any) -> Any:
     return samples.get(str(kind), "…")
 
 
-class Choice:
+class ChoiceReader:
     """Reads the JSON as it comes: what is said is passed on word for word, a call once it is whole.
 
     A server that does not keep to the schema and sends plain text has that passed on.
@@ -184,7 +184,7 @@ class Choice:
         self._rng = rng
         self._tools = {tool.name: tool for tool in tools}
         self._text = ""
-        self._string: JsonString | None = None
+        self._string: JsonStringDecoder | None = None
         self._plain = False
 
     def take(self, event: ModelEvent) -> list[ModelEvent]:
@@ -202,7 +202,7 @@ class Choice:
             return self._string.feed(text)
         self._text += text
         if match := _REPLY.match(self._text):
-            self._string = JsonString()
+            self._string = JsonStringDecoder()
             return self._string.feed(self._text[match.end() :])
         started = self._text.lstrip()
         if started and not started.startswith("{"):
@@ -228,14 +228,14 @@ class Choice:
         if not isinstance(value, dict) or not isinstance(value.get("tool"), str):
             # Neither shape: what it wrote is all there is to show, unless it was cut inside a call.
             return [] if truncated else [TextDelta(self._text)]
-        calls = Calls(self._rng)
-        arguments = meant(value.get("arguments", {}), self._tools.get(value["tool"]))
+        calls = CallAssembler(self._rng)
+        arguments = drop_filler(value.get("arguments", {}), self._tools.get(value["tool"]))
         calls.add(0, "", value["tool"], json.dumps(arguments, ensure_ascii=False))
         made: list[CallReady] = list(calls.ready(truncated=False))
         return [*made]
 
 
-def meant(arguments: Any, tool: ToolSpec | None) -> Any:
+def drop_filler(arguments: Any, tool: ToolSpec | None) -> Any:
     """The arguments without the optional ones that say nothing.
 
     Held to a schema a small model fills in every field there is, with a nought or an empty text where it means none.
@@ -244,28 +244,28 @@ def meant(arguments: Any, tool: ToolSpec | None) -> Any:
         return arguments
     required = tool.parameters.get("required", ())
     said = {name: value if name in required else _without_filler(value) for name, value in arguments.items()}
-    return {name: value for name, value in said.items() if name in required or not _says_nothing(value)}
+    return {name: value for name, value in said.items() if name in required or not _is_filler(value)}
 
 
 def _without_filler(value: Any) -> Any:
     if not isinstance(value, list):
         return value
     # Talking is a tool to this model alone; in a list of tools it means none.
-    return [each for each in value if each != SAY and not _says_nothing(each)]
+    return [each for each in value if each != SAY and not _is_filler(each)]
 
 
-def _says_nothing(value: Any) -> bool:
+def _is_filler(value: Any) -> bool:
     if isinstance(value, str):
         return value.strip() in ("", "…", "...")
     return value in (None, [], {}) or (value == 0 and not isinstance(value, bool))
 
 
-class JsonString:
+class JsonStringDecoder:
     """The inside of one JSON string, decoded in pieces that may be cut anywhere, also inside an escape."""
 
     def __init__(self) -> None:
         self._held = ""
-        self._scrub = Scrub()
+        self._scrub = TextScrubber()
         self._ended = False
 
     def feed(self, text: str) -> str:

@@ -16,11 +16,11 @@ from moot.domain.config import ModelConfig
 from moot.domain.errors import ConfigError, ModelError
 from moot.domain.ports import ModelEvent
 from moot.models.keys import Key
-from moot.models.prices import prepare
-from moot.models.refusals import from_status, read_refusal, retry_after
+from moot.models.prices import preload
+from moot.models.refusals import error_from_status, parse_retry_after, read_refusal
 from moot.models.scrub import one_line
 from moot.models.secrecy import hide_key
-from moot.models.sse import EventStream
+from moot.models.sse import SseDecoder
 
 Http = Callable[[], aiohttp.ClientSession]
 
@@ -63,7 +63,7 @@ class _Body(payload.Payload):
         await writer.write(self._value)
 
 
-class Answer(Protocol):
+class AnswerDecoder(Protocol):
     """One streamed answer in a provider's own language, put together event by event."""
 
     done: bool
@@ -85,7 +85,7 @@ class Endpoint:
     ) -> None:
         self.name = config.name
         self._config = config
-        self.url = _address(config, path)
+        self.url = _request_url(config, path)
         self.key = key
         self._http = http
         self._now = now
@@ -101,7 +101,7 @@ class Endpoint:
                 self.url, data=_Body(body), headers=headers, timeout=self._timeout, allow_redirects=False
             ) as response:
                 if response.status != 200:
-                    raise await self._refused(response)
+                    raise await self._read_refusal(response)
                 self._check_kind(response)
                 received = 0
                 while chunk := await response.content.readany():
@@ -110,15 +110,15 @@ class Endpoint:
                         raise ModelError(f"Model '{self.name}' sent an answer of more than {MAX_ANSWER} bytes.")
                     yield chunk
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise self._lost(error) from error
+            raise self._network_error(error) from error
 
     async def answer(
-        self, body: bytes, answer: "Answer", sign: Callable[[str], Mapping[str, str]]
+        self, body: bytes, answer: "AnswerDecoder", sign: Callable[[str], Mapping[str, str]]
     ) -> AsyncGenerator[ModelEvent, None]:
         """Send the body, and tell what the answer says as it comes. `sign` gives the headers for a key."""
-        prepare(self._config)
+        preload(self._config)
         headers = {"Accept": "text/event-stream", **sign(await self.secret())}
-        events = EventStream()
+        events = SseDecoder()
         async with aclosing(self.post(body, headers)) as chunks:
             async for chunk in chunks:
                 for data in events.feed(chunk):
@@ -126,7 +126,7 @@ class Endpoint:
                 for event in answer.drain():
                     yield event
                 if answer.done:
-                    await linger(chunks)
+                    await drain_connection(chunks)
                     break
             else:
                 for data in events.close():
@@ -155,7 +155,7 @@ class Endpoint:
                 fix=f"Check `base_url` in [models.{self.name}]; it should be the address of the API.",
             )
 
-    async def _refused(self, response: aiohttp.ClientResponse) -> ModelError:
+    async def _read_refusal(self, response: aiohttp.ClientResponse) -> ModelError:
         body = b""
         async with asyncio.timeout(self._idle):
             while len(body) < _MAX_REFUSAL and (chunk := await response.content.readany()):
@@ -163,18 +163,18 @@ class Endpoint:
         refusal = read_refusal(body[:_MAX_REFUSAL])
         if response.status == 401:
             self.key.forget()
-        after = retry_after(response.headers, now=self._now())
-        return from_status(response.status, refusal, model=self.name, place=self.key.place, after=after)
+        after = parse_retry_after(response.headers, now=self._now())
+        return error_from_status(response.status, refusal, model=self.name, place=self.key.place, after=after)
 
-    def _lost(self, error: Exception) -> ModelError:
+    def _network_error(self, error: Exception) -> ModelError:
         """What a failure of the network means; all but a wrong address or certificate may pass."""
         where = f"{self.url.scheme}://{self.url.authority}"
         check = f"Check `base_url` in [models.{self.name}] and that its server is running."
         if isinstance(error, aiohttp.ClientSSLError | aiohttp.InvalidURL):
-            return ModelError(f"Model '{self.name}' cannot be reached at {where}: {_say(error)}", fix=check)
+            return ModelError(f"Model '{self.name}' cannot be reached at {where}: {_describe_error(error)}", fix=check)
         if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
             return ModelError(
-                f"Model '{self.name}' cannot be reached at {where}: {_say(error)}", fix=check, retryable=True
+                f"Model '{self.name}' cannot be reached at {where}: {_describe_error(error)}", fix=check, retryable=True
             )
         if isinstance(error, TimeoutError):
             return ModelError(
@@ -183,11 +183,13 @@ class Endpoint:
                 retryable=True,
             )
         return ModelError(
-            f"The connection to model '{self.name}' was lost: {_say(error)}", fix="Try again.", retryable=True
+            f"The connection to model '{self.name}' was lost: {_describe_error(error)}",
+            fix="Try again.",
+            retryable=True,
         )
 
 
-async def linger(chunks: AsyncGenerator[bytes, None]) -> None:
+async def drain_connection(chunks: AsyncGenerator[bytes, None]) -> None:
     """Read the end of an answer that is already whole, so that its connection can be used again."""
     try:
         async with asyncio.timeout(_LINGER_SECONDS):
@@ -197,7 +199,7 @@ async def linger(chunks: AsyncGenerator[bytes, None]) -> None:
         return
 
 
-def _say(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return f"no connection within {CONNECT_SECONDS:g} seconds"
     if isinstance(error, aiohttp.ClientPayloadError):
@@ -205,7 +207,7 @@ def _say(error: Exception) -> str:
     return one_line(str(error)) or type(error).__name__
 
 
-def _address(config: ModelConfig, path: str) -> URL:
+def _request_url(config: ModelConfig, path: str) -> URL:
     fix = f"Set `base_url` in [models.{config.name}] to an address such as https://host/v1."
     try:
         url = URL(config.base_url.rstrip("/") + path)

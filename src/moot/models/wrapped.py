@@ -10,7 +10,7 @@ from moot.domain.usage import Usage
 M = TypeVar("M", bound=Model)
 
 
-class Wrapped(Generic[M]):
+class ModelWrapper(Generic[M]):
     """Says of itself what the inner model says."""
 
     def __init__(self, inner: M) -> None:
@@ -33,6 +33,10 @@ class Wrapped(Generic[M]):
         return self.inner.window
 
     @property
+    def window_is_assumed(self) -> bool:
+        return self.inner.window_is_assumed
+
+    @property
     def tools(self) -> ToolSupport:
         return self.inner.tools
 
@@ -46,8 +50,11 @@ class Wrapped(Generic[M]):
     def cost(self, usage: Usage) -> float:
         return self.inner.cost(usage)
 
-    async def priced(self) -> bool:
-        return await self.inner.priced()
+    async def find_window(self) -> None:
+        await self.inner.find_window()
+
+    async def has_price(self) -> bool:
+        return await self.inner.has_price()
 
     async def close(self) -> None:
         await self.inner.close()

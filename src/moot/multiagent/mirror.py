@@ -5,17 +5,17 @@ Nothing waits for the ledger, and nothing fails because of it.
 
 import logging
 from asyncio import Future
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from moot.domain.agent_run import Block, Condition, GrantState
-from moot.domain.approval import Approval
+from moot.domain.ask import Ask
 from moot.domain.config import RunLedgerConfig
 from moot.domain.errors import MootError
-from moot.domain.events import ApprovalClosed, ApprovalOpened, Event, RunEnded
+from moot.domain.events import AskClosed, AskOpened, Event, RunEnded
 from moot.domain.ledger import blocked
 from moot.domain.ports import Clock
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
+from moot.multiagent.teammates.blocked import block_of
 
 logger = logging.getLogger(__name__)
 
@@ -25,38 +25,36 @@ class Journal(Protocol):
     def unblocked(self, run_id: str, *, now: float) -> "Future[None]": ...
 
 
+class OpenAsks(Protocol):
+    def of_run(self, run_id: str) -> Sequence[Ask]: ...
+
+
 class Mirror:
-    def __init__(self, *, journal: Journal, config: Callable[[], RunLedgerConfig], clock: Clock) -> None:
+    def __init__(
+        self, *, journal: Journal, asks: OpenAsks, config: Callable[[], RunLedgerConfig], clock: Clock
+    ) -> None:
         self._journal = journal
+        self._asks = asks
         self._config = config
         self._clock = clock
-        # The approvals that are open, by run; the newest is what a run is blocked by.
-        self._open: dict[str, dict[str, Approval]] = {}
         # How often the journal could not be written since the daemon started.
         self.failures = 0
 
     def read(self, event: Event) -> None:
         """Take note of an event that `is_mirrored` lets through."""
-        run_id = event.source.run_id
-        waiting = self._open.setdefault(run_id, {})
-        match event.body:
-            case ApprovalOpened(approval):
-                waiting[approval.id] = approval
-            case ApprovalClosed(ask_id):
-                waiting.pop(ask_id, None)
-            case _:
-                waiting.clear()
-        if not waiting:
-            del self._open[run_id]
         config = self._config()
-        if config.enabled and config.write_through:
-            self._write(run_id, next(reversed(waiting.values()), None))
+        if not (config.enabled and config.write_through):
+            return
+        run_id = event.source.run_id
+        asks = () if isinstance(event.body, RunEnded) else self._asks.of_run(run_id)
+        # The newest is what a run is blocked by.
+        self._write(run_id, next((ask for ask in reversed(asks) if not ask.is_question), None))
 
-    def _write(self, run_id: str, approval: Approval | None) -> None:
+    def _write(self, run_id: str, approval: Ask | None) -> None:
         now = self._clock.now()
         try:
             if approval is not None:
-                written = self._journal.blocked(run_id, blocked(_block(approval)), now=now)
+                written = self._journal.blocked(run_id, blocked(block_of(approval)), now=now)
             else:
                 written = self._journal.unblocked(run_id, now=now)
             written.add_done_callback(self._check_written)
@@ -78,14 +76,4 @@ def is_mirrored(event: Event) -> bool:
     A run that ends may have been blocked under an earlier daemon.
     """
     is_spawned = event.source.key.sender.startswith((CHILD_SENDER, BACKGROUND_SENDER))
-    return is_spawned and isinstance(event.body, ApprovalOpened | ApprovalClosed | RunEnded)
-
-
-def _block(approval: Approval) -> Block:
-    return Block(
-        condition=Condition.BLOCKED,
-        reason=f"{approval.tool} waits for approval: {approval.reason}",
-        request_id=approval.id,
-        attempt=approval.asked,
-        state=GrantState.PENDING,
-    )
+    return is_spawned and isinstance(event.body, AskOpened | AskClosed | RunEnded)

@@ -6,10 +6,9 @@ multiagent/timeline.py puts them between the messages of the run; secrets and pe
 from collections.abc import Callable
 from typing import Protocol
 
-from moot.domain.approval import Approval
-from moot.domain.events import ApprovalClosed, ApprovalOpened, Event, ModelRetrying
+from moot.domain.ask import Ask
+from moot.domain.events import AskClosed, AskOpened, Event, ModelRetrying
 from moot.domain.ports import Clock
-from moot.domain.senders import is_grant
 from moot.domain.trace import TraceKind, TraceNote, fitted
 
 
@@ -24,8 +23,6 @@ class Traces:
         self._shelf = shelf
         self._redact = redact
         self._clock = clock
-        # Approvals that are open: what closes one names only its id.
-        self._open: dict[str, Approval] = {}
 
     def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
         """Write a fact into the trace of a run. It is on disk before the run's end is told; the caller goes on."""
@@ -36,11 +33,9 @@ class Traces:
     def read(self, event: Event) -> None:
         """Note an event that `is_traced` lets through."""
         match event.body:
-            case ApprovalOpened(approval):
-                self._open[approval.id] = approval
-                self._note_decision(event, approval, "pending")
-            case ApprovalClosed(ask_id, state) if ask_id in self._open:
-                self._note_decision(event, self._open.pop(ask_id), state)
+            case AskOpened(ask) | AskClosed(ask):
+                if not ask.is_question:
+                    self._note_decision(event, ask)
             case ModelRetrying(attempt, delay, reason):
                 source = event.source
                 retry = {"attempt": attempt, "delay_seconds": delay, "reason": reason}
@@ -48,20 +43,20 @@ class Traces:
             case _:
                 return
 
-    def _note_decision(self, event: Event, approval: Approval, state: str) -> None:
+    def _note_decision(self, event: Event, ask: Ask) -> None:
         self.note(
             event.source.run_id,
             TraceKind.POLICY_DECISION,
             event.source.speaker,
-            about="grant" if is_grant(approval.id) else "approval",
-            tool=approval.tool,
-            state=str(state),
-            attempt=approval.attempt,
-            ask=approval.id,
-            reason=approval.reason,
-            call=approval.line,
+            about=str(ask.kind),
+            tool=ask.tool,
+            state=str(ask.state),
+            attempt=ask.attempt,
+            ask=ask.id,
+            reason=ask.reason,
+            call=ask.line,
         )
 
 
 def is_traced(event: Event) -> bool:
-    return isinstance(event.body, ApprovalOpened | ApprovalClosed | ModelRetrying)
+    return isinstance(event.body, AskOpened | AskClosed | ModelRetrying)

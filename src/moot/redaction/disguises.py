@@ -45,19 +45,19 @@ _STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class DecodedView:
     """`starts` and `ends` say of each byte where in the original it comes from."""
 
     data: bytes
     starts: Sequence[int]
     ends: Sequence[int]
 
-    def back(self, span: Span) -> Span:
+    def original_span(self, span: Span) -> Span:
         return self.starts[span[0]], self.ends[span[1] - 1]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundSecret:
     """A known text, and where what stands for it begins and ends."""
 
     text: bytes
@@ -65,7 +65,7 @@ class Found:
     end: int
 
 
-def _viewed(data: bytes, pattern: re.Pattern[bytes], read: Callable[[bytes], bytes]) -> View:
+def _decode_view(data: bytes, pattern: re.Pattern[bytes], read: Callable[[bytes], bytes]) -> DecodedView:
     """The bytes with everything the pattern matches read anew."""
     pieces: list[bytes] = []
     starts: list[int] = []
@@ -81,30 +81,30 @@ def _viewed(data: bytes, pattern: re.Pattern[bytes], read: Callable[[bytes], byt
     pieces.append(data[done:])
     starts += range(done, len(data))
     ends += range(done + 1, len(data) + 1)
-    return View(data=b"".join(pieces), starts=starts, ends=ends)
+    return DecodedView(data=b"".join(pieces), starts=starts, ends=ends)
 
 
 # ---- lines -----------------------------------------------------------------------------------------
 
 
-def unbroken(data: bytes) -> bytes:
+def join_lines(data: bytes) -> bytes:
     """Encoded text is often broken into lines, in the middle of what is looked for."""
     return data.translate(None, BREAKS)
 
 
-def in_lines(data: bytes, finder: Finder) -> list[Found]:
-    view = _viewed(data, _BREAKS, lambda _: b"")
-    return _back(view, finder.spans(view.data))
+def find_in_lines(data: bytes, finder: Finder) -> list[FoundSecret]:
+    view = _decode_view(data, _BREAKS, lambda _: b"")
+    return _to_original(view, finder.spans(view.data))
 
 
-def _back(view: View, spans: list[Span]) -> list[Found]:
-    return [Found(view.data[span[0] : span[1]], *view.back(span)) for span in spans]
+def _to_original(view: DecodedView, spans: list[Span]) -> list[FoundSecret]:
+    return [FoundSecret(view.data[span[0] : span[1]], *view.original_span(span)) for span in spans]
 
 
 # ---- escapes ---------------------------------------------------------------------------------------
 
 
-def unescaped(data: bytes, *, wide: bool) -> bytes:
+def remove_escapes(data: bytes, *, wide: bool) -> bytes:
     """Without escapes, any of which may stand for a character that needs none; nothing where there are none.
 
     Those of letters beyond Latin are left where not `wide`: whole books are written in them.
@@ -114,9 +114,9 @@ def unescaped(data: bytes, *, wide: bool) -> bytes:
     return (_WIDE if wide else _NARROW).sub(lambda match: _unescape(match[0]), data)
 
 
-def in_escapes(data: bytes, finder: Finder) -> list[Found]:
-    view = _viewed(data, _WIDE, _unescape)
-    return _back(view, finder.spans(view.data))
+def find_in_escapes(data: bytes, finder: Finder) -> list[FoundSecret]:
+    view = _decode_view(data, _WIDE, _unescape)
+    return _to_original(view, finder.spans(view.data))
 
 
 @lru_cache(maxsize=4096)
@@ -136,28 +136,28 @@ def _unescape(escape: bytes) -> bytes:
 # ---- hex -------------------------------------------------------------------------------------------
 
 
-def hexes(data: bytes) -> Iterator[bytes]:
+def list_hex_views(data: bytes) -> Iterator[bytes]:
     """Nothing but the digits, with what is set apart closed up: once as it is, once without the frame of a dump."""
-    yield _digits(data)
-    bare = _unframed(data)
+    yield _keep_digits(data)
+    bare = _strip_dump_frame(data)
     if bare != data:
-        yield _digits(bare)
+        yield _keep_digits(bare)
 
 
-def in_hex(data: bytes, finder: Finder) -> list[Found]:
-    found: list[Found] = []
-    for each in (data, _unframed(data)):
-        view = _viewed(each.replace(b"0x", b"  ").translate(_SMALL), _BETWEEN, lambda _: b"")
-        spans = [span for span in finder.spans(view.data) if _set_apart(each, view, span)]
-        found += (replace(one, end=_end_of_dump(data, one.end)) for one in _back(view, spans))
+def find_in_hex(data: bytes, finder: Finder) -> list[FoundSecret]:
+    found: list[FoundSecret] = []
+    for each in (data, _strip_dump_frame(data)):
+        view = _decode_view(each.replace(b"0x", b"  ").translate(_SMALL), _BETWEEN, lambda _: b"")
+        spans = [span for span in finder.spans(view.data) if _is_byte_sequence(each, view, span)]
+        found += (replace(one, end=_dump_line_end(data, one.end)) for one in _to_original(view, spans))
     return found
 
 
-def _digits(data: bytes) -> bytes:
+def _keep_digits(data: bytes) -> bytes:
     return data.replace(b"0x", b"  ").translate(_SMALL, _NOT_HEX)
 
 
-def _unframed(data: bytes) -> bytes:
+def _strip_dump_frame(data: bytes) -> bytes:
     """A dump without offsets and text, everything else where it was."""
     data = b"\n" + data
     bare = bytearray(data)
@@ -166,19 +166,19 @@ def _unframed(data: bytes) -> bytes:
         if line.start() != done:
             first = _FIRST_OF_DUMP.match(data, max(done, data.rfind(b"\n", 0, line.start())))
             if first is not None and first.end() == line.start():
-                _unframe(bare, first)
-        _unframe(bare, line)
+                _strip_dump_line(bare, first)
+        _strip_dump_line(bare, line)
         done = line.end()
     return bytes(bare[1:])
 
 
-def _unframe(bare: bytearray, line: re.Match[bytes]) -> None:
+def _strip_dump_line(bare: bytearray, line: re.Match[bytes]) -> None:
     for frame in (1, 3, 4, 6):
         start, end = line.span(frame)
         bare[start:end] = b" " * (end - start)
 
 
-def _set_apart(data: bytes, view: View, span: Span) -> bool:
+def _is_byte_sequence(data: bytes, view: DecodedView, span: Span) -> bool:
     """Whether these digits are bytes one after the other, not digits that happen to stand about."""
     places = view.starts[span[0] : span[1]]
     if any(places[at] + 1 != places[at + 1] for at in range(0, len(places), 2)):
@@ -187,7 +187,7 @@ def _set_apart(data: bytes, view: View, span: Span) -> bool:
     return all(len(gap) <= _WIDEST_GAP and len(b"".join(gap.split())) <= _MOST_SIGNS for gap in gaps)
 
 
-def _end_of_dump(data: bytes, end: int) -> int:
+def _dump_line_end(data: bytes, end: int) -> int:
     """Of a line of a dump all the rest goes: it may show the same bytes as text."""
     start = data.rfind(b"\n", 0, end) + 1
     line = _FIRST_OF_DUMP.match(b"\n" + data[start : start + _LONGEST_LINE])
@@ -197,16 +197,16 @@ def _end_of_dump(data: bytes, end: int) -> int:
 # ---- base64 ----------------------------------------------------------------------------------------
 
 
-def in_encoded(data: bytes, finder: Finder) -> list[Found]:
+def find_in_encoded(data: bytes, finder: Finder) -> list[FoundSecret]:
     """What is found where base64 is undone once; known texts may be base64 themselves, and broken into lines."""
-    view = _viewed(data, _BREAKS, lambda _: b"")
-    found: list[Found] = []
+    view = _decode_view(data, _BREAKS, lambda _: b"")
+    found: list[FoundSecret] = []
     for run in _BASE64.finditer(view.data):
         for lead in range(4):
             # Where the encoding begins nobody knows: what stands before it may be letters too.
             encoded = run[0][lead:].translate(_STANDARD)
             decoded = binascii.a2b_base64(encoded + b"A" * (-len(encoded) % 4))
-            for one in in_lines(decoded, finder) if finder.suspects(unbroken(decoded)) else ():
+            for one in find_in_lines(decoded, finder) if finder.suspects(join_lines(decoded)) else ():
                 start, end = (run.start() + lead + at for at in (one.start * 4 // 3, -(-one.end * 4 // 3)))
-                found.append(Found(one.text, *view.back((start, min(end, run.end())))))
+                found.append(FoundSecret(one.text, *view.original_span((start, min(end, run.end())))))
     return found

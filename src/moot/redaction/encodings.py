@@ -16,36 +16,36 @@ _SHORTEST_SMALL = 8
 _URL_SAFE = str.maketrans("+/", "-_")
 
 
-def encodings(value: str) -> set[str]:
+def list_encodings(value: str) -> set[str]:
     """Every text that gives the value away. A value of several lines is given away by each of its longer lines."""
     found: set[str] = set()
-    for part in parts(value):
-        found |= {part, *_escaped(part)}
-        found.update(shape for shape in _encoded(part.encode()) if len(shape) >= _SHORTEST_PART)
+    for part in list_parts(value):
+        found |= {part, *_list_escaped(part)}
+        found.update(shape for shape in _list_encoded(part.encode()) if len(shape) >= _SHORTEST_PART)
     return found
 
 
-def parts(value: str) -> set[str]:
+def list_parts(value: str) -> set[str]:
     """The value, and its longer lines if it has several."""
-    return {value, *(part for part in (value.strip(), *_telling_lines(value)) if len(part) >= SHORTEST_SECRET)}
+    return {value, *(part for part in (value.strip(), *_long_lines(value)) if len(part) >= SHORTEST_SECRET)}
 
 
-def twice(value: str) -> Iterator[str]:
+def encode_twice(value: str) -> Iterator[str]:
     """The value as base64 of base64. Where the first was broken into lines, parts of this are left."""
-    for part in parts(value):
-        yield from _twice(part.encode())
+    for part in list_parts(value):
+        yield from _encode_twice(part.encode())
 
 
-def _telling_lines(value: str) -> list[str]:
+def _long_lines(value: str) -> list[str]:
     lines = [line.strip() for line in value.splitlines()]
     return [line for line in lines if len(line) >= _SHORTEST_LINE and not line.startswith("-----")] if lines[1:] else []
 
 
-def _escaped(text: str) -> Iterator[str]:
+def _list_escaped(text: str) -> Iterator[str]:
     for safe in ("", "/"):
         for shape in (quote(text, safe=safe), quote_plus(text, safe=safe)):
             # An address inside an address is encoded once more.
-            yield from (shape, _lower_escapes(shape), quote(shape, safe=safe))
+            yield from (shape, _lowercase_escapes(shape), quote(shape, safe=safe))
     octets = text.encode().hex()
     every = "".join(f"%{octets[at : at + 2]}" for at in range(0, len(octets), 2))
     yield from (every, every.upper())
@@ -62,20 +62,20 @@ def _escaped(text: str) -> Iterator[str]:
     yield from ("".join(f"\\u{code}" for code in codes), "".join(f"\\u{code.upper()}" for code in codes))
 
 
-def _lower_escapes(text: str) -> str:
+def _lowercase_escapes(text: str) -> str:
     head, *rest = text.split("%")
     return "%".join((head, *(part[:2].lower() + part[2:] for part in rest)))
 
 
-def _encoded(data: bytes) -> Iterator[str]:
+def _list_encoded(data: bytes) -> Iterator[str]:
     digits = data.hex()
     yield from (digits, digits.upper())
     # Otherwise set apart they are found by another way, but not where a text comes piece by piece.
     for apart in (data.hex(" "), data.hex(":"), data.hex(" ", -2), f"{data[:1].hex()} {data[1:].hex(' ', -2)}"):
         yield from (apart, apart.upper())
-    for once in _once(data):
+    for once in _encode_once(data):
         yield from (once, once.translate(_URL_SAFE))
-    yield from _twice(data)
+    yield from _encode_twice(data)
     for before in range(5):
         whole = base64.b32encode(bytes(before) + data).decode()[-(-before * 8 // 5) : (before + len(data)) * 8 // 5]
         yield whole
@@ -83,16 +83,16 @@ def _encoded(data: bytes) -> Iterator[str]:
             yield whole.lower()
 
 
-def _once(data: bytes) -> Iterator[str]:
+def _encode_once(data: bytes) -> Iterator[str]:
     """The secret may stand anywhere in what was encoded: of each alignment, the characters it alone decides."""
     for before in range(3):
         text = base64.b64encode(bytes(before) + data).decode()
         yield text[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
 
 
-def _twice(data: bytes) -> Iterator[str]:
-    for once in _once(data):
-        for twice in _once(once.encode()):
+def _encode_twice(data: bytes) -> Iterator[str]:
+    for once in _encode_once(data):
+        for twice in _encode_once(once.encode()):
             yield twice
-        for twice in _once(once.translate(_URL_SAFE).encode()):
+        for twice in _encode_once(once.translate(_URL_SAFE).encode()):
             yield twice.translate(_URL_SAFE)

@@ -21,23 +21,25 @@ class Finder:
     def __init__(self, texts: Iterable[bytes] = (), hints: Iterable[bytes] = ()) -> None:
         known = set(texts)
         long = [text for text in known if len(text) >= LONG]
-        self._grams = frozenset(number for text in (*long, *hints) for number in _numbers(text, GRAM))
+        self._grams = frozenset(number for text in (*long, *hints) for number in _leading_numbers(text, GRAM))
         self._heads: dict[bytes, tuple[bytes, ...]] = {}
         for text in long:
             self._heads[text[:GRAM]] = (*self._heads.get(text[:GRAM], ()), text)
         self._short: dict[int, dict[int, set[bytes]]] = {size: {} for size in _SMALLER}
         for text in known.difference(long):
             size = next(each for each in _SMALLER if len(text) >= 2 * each - 1)
-            for number in _numbers(text, size):
+            for number in _leading_numbers(text, size):
                 self._short[size].setdefault(number, set()).add(text)
 
     def suspects(self, data: bytes) -> bool:
         """Whether it is worth looking closely."""
-        return not self._grams.isdisjoint(_row(data, GRAM)) or any(text in data for text in self._short_ones(data))
+        return not self._grams.isdisjoint(_as_numbers(data, GRAM)) or any(
+            text in data for text in self._short_candidates(data)
+        )
 
     def spans(self, data: bytes) -> list[Span]:
         """Where known texts stand: of those that overlap the first, of those that begin together the longest."""
-        found = {*self._spans(data), *(span for text in self._short_ones(data) for span in _everywhere(text, data))}
+        found = {*self._spans(data), *(span for text in self._short_candidates(data) for span in _find_all(text, data))}
         kept: list[Span] = []
         for span in sorted(found, key=lambda each: (each[0], -each[1])):
             if not kept or span[0] >= kept[-1][1]:
@@ -45,31 +47,31 @@ class Finder:
         return kept
 
     def _spans(self, data: bytes) -> Iterator[Span]:
-        for at, number in enumerate(_row(data, GRAM)):
+        for at, number in enumerate(_as_numbers(data, GRAM)):
             if number in self._grams:
                 for start in range(max(0, GRAM * (at - 1) + 1), GRAM * at + 1):
                     for text in self._heads.get(data[start : start + GRAM], ()):
                         if data.startswith(text, start):
                             yield start, start + len(text)
 
-    def _short_ones(self, data: bytes) -> set[bytes]:
+    def _short_candidates(self, data: bytes) -> set[bytes]:
         """Those of the short texts that may be there."""
-        rows = ((known, _row(data, size)) for size, known in self._short.items() if known)
+        rows = ((known, _as_numbers(data, size)) for size, known in self._short.items() if known)
         return {text for known, row in rows for number in known.keys() & row for text in known[number]}
 
 
-def _row(data: bytes, size: int) -> memoryview:
+def _as_numbers(data: bytes, size: int) -> memoryview:
     whole = memoryview(data)[: len(data) // size * size]
     return whole.cast("Q") if size == GRAM else whole.cast("I") if size == 4 else whole.cast("H")
 
 
-def _numbers(text: bytes, size: int) -> Iterator[int]:
+def _leading_numbers(text: bytes, size: int) -> Iterator[int]:
     """The numbers one of which is read wherever reading begins: it lies whole in the first bytes of the text."""
     for start in range(min(size, len(text) - size + 1)):
-        yield _row(text[start : start + size], size)[0]
+        yield _as_numbers(text[start : start + size], size)[0]
 
 
-def _everywhere(text: bytes, data: bytes) -> Iterator[Span]:
+def _find_all(text: bytes, data: bytes) -> Iterator[Span]:
     at = data.find(text)
     while at >= 0:
         yield at, at + len(text)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from moot.domain.masks import HeardText
-from moot.redaction.placeholders import Placeholders, RestoredText, restore
+from moot.redaction.placeholders import PlaceholderRestorer, Placeholders, restore
 from moot.redaction.redactor import Redactor
 
 
@@ -29,16 +29,16 @@ class ModelMasks:
         return self._redactor.secrets(restore(text, known))
 
     def hearing(self, known: dict[str, str]) -> HeardText:
-        return _Hearing(known, self._redactor) if known else self._redactor.in_pieces()
+        return _IncomingText(known, self._redactor) if known else self._redactor.in_pieces()
 
 
-class _Hearing:
+class _IncomingText:
     """First the way back, then the secrets."""
 
     __slots__ = ("_redacted", "_restored")
 
     def __init__(self, known: dict[str, str], redactor: Redactor) -> None:
-        self._restored = RestoredText(known)
+        self._restored = PlaceholderRestorer(known)
         self._redacted = redactor.in_pieces()
 
     def feed(self, text: str) -> str:

@@ -28,7 +28,7 @@ _PHONE_DIGITS = range(9, 16)
 _SEPARATORS = str.maketrans("", "", " ()./-")
 
 
-def digits(text: str) -> str:
+def keep_digits(text: str) -> str:
     return "".join(character for character in text if "0" <= character <= "9")
 
 
@@ -37,18 +37,18 @@ def count_digits(text: str) -> int:
 
 
 def is_card(text: str) -> bool:
-    number = digits(text)
-    return bool(_CARD.fullmatch(number)) and luhn(number)
+    number = keep_digits(text)
+    return bool(_CARD.fullmatch(number)) and passes_luhn(number)
 
 
-def luhn(number: str) -> bool:
+def passes_luhn(number: str) -> bool:
     doubled = sum(sum(divmod(2 * int(digit), 10)) for digit in number[-2::-2])
     return (doubled + sum(map(int, number[-1::-2]))) % 10 == 0
 
 
 def is_phone(text: str) -> bool:
     """Enough digits to be somebody's: a date has fewer."""
-    number = digits(text)
+    number = keep_digits(text)
     return len(number) in _PHONE_DIGITS and len(set(number)) > 2
 
 
@@ -60,7 +60,7 @@ def is_ssn(text: str) -> bool:
 def is_rrn(text: str) -> bool:
     """Korea: a birth date and seven digits. Those given out since October 2020 end in a random digit, so that only
     the date can prove one that is written with its hyphen; without it the check digit must fit too."""
-    number = digits(text)
+    number = keep_digits(text)
     if not _is_date(number[:6], century=19 if number[6] in "1256" else 20):
         return False
     weighed = sum(
@@ -71,7 +71,7 @@ def is_rrn(text: str) -> bool:
 
 def is_german_tax_id(text: str) -> bool:
     """Germany: eleven digits, exactly one of the first ten twice or thrice, and a check digit after ISO 7064."""
-    number = digits(text)
+    number = keep_digits(text)
     counts = sorted(number[:10].count(digit) for digit in set(number[:10]))
     if counts not in ([1] * 8 + [2], [1] * 7 + [3]):
         return False
@@ -106,7 +106,7 @@ def is_nino(text: str) -> bool:
 
 def is_nhs(text: str) -> bool:
     """United Kingdom, health service: ten digits, the last by weights of ten down to two and modulus eleven."""
-    number = digits(text)
+    number = keep_digits(text)
     check = 11 - sum(int(digit) * weight for digit, weight in zip(number, range(10, 1, -1), strict=False)) % 11
     return len(set(number)) > 1 and check % 11 == int(number[9]) and check != 10
 

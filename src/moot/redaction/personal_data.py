@@ -12,7 +12,7 @@ PLACEHOLDER = re.compile(rf"\[(?:{'|'.join(KINDS)})_\d+\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PersonalData:
     kind: str
     value: str
     start: int
@@ -42,23 +42,23 @@ _BEFORE = r"(?<![\w.+])(?<!\d[-/])"
 _AFTER = r"(?![-/]?\w)(?!\.\d)"
 
 
-def _bounded(pattern: str) -> re.Pattern[str]:
+def _bounded_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(f"{_BEFORE}(?:{pattern}){_AFTER}")
 
 
 # In this order: what is proven by a checksum goes before what only looks like something. The number is how many
 # digits a row must have for the rule to be worth trying.
 _RULES: tuple[tuple[str, int, re.Pattern[str], Callable[[str], bool]], ...] = (
-    ("CARD", 12, _bounded(r"[2-6]\d{3}(?:[ -]?\d{2,6}){2,4}"), ids.is_card),
-    ("NIR", 15, _bounded(r"[12] ?\d{2} ?\d{2} ?\d{2} ?\d{3} ?\d{3} ?\d{2}"), ids.is_nir),
-    ("RRN", 13, _bounded(r"\d{6}-?[1-8]\d{6}"), ids.is_rrn),
-    ("TAXID", 11, _bounded(r"[1-9]\d ?\d{3} ?\d{3} ?\d{3}"), ids.is_german_tax_id),
-    ("NHS", 10, _bounded(r"\d{3}[ -]\d{3}[ -]\d{4}|\d{10}"), ids.is_nhs),
-    ("SSN", 9, _bounded(r"\d{3}([ -])\d{2}\1\d{4}"), ids.is_ssn),
+    ("CARD", 12, _bounded_pattern(r"[2-6]\d{3}(?:[ -]?\d{2,6}){2,4}"), ids.is_card),
+    ("NIR", 15, _bounded_pattern(r"[12] ?\d{2} ?\d{2} ?\d{2} ?\d{3} ?\d{3} ?\d{2}"), ids.is_nir),
+    ("RRN", 13, _bounded_pattern(r"\d{6}-?[1-8]\d{6}"), ids.is_rrn),
+    ("TAXID", 11, _bounded_pattern(r"[1-9]\d ?\d{3} ?\d{3} ?\d{3}"), ids.is_german_tax_id),
+    ("NHS", 10, _bounded_pattern(r"\d{3}[ -]\d{3}[ -]\d{4}|\d{10}"), ids.is_nhs),
+    ("SSN", 9, _bounded_pattern(r"\d{3}([ -])\d{2}\1\d{4}"), ids.is_ssn),
     (
         "PHONE",
         9,
-        _bounded(
+        _bounded_pattern(
             r"(?:\+|00)[1-9]\d{0,2}(?:[ .-]?(?:\(0\))?(?:\d{1,5}|\(\d{1,5}\))){2,7}"
             r"|\(\d{2,5}\) ?\d{3,4}[ .-]?\d{3,5}"
             r"|[2-9]\d{2}([ .-])\d{3}\1\d{4}"
@@ -71,14 +71,14 @@ _RULES: tuple[tuple[str, int, re.Pattern[str], Callable[[str], bool]], ...] = (
 _FEWEST = min(least for _, least, _, _ in _RULES)
 
 
-def find_personal(text: str) -> list[Finding]:
+def find_personal(text: str) -> list[PersonalData]:
     """What was found, in order, nothing overlapping. Where two rules claim the same place the earlier one has it."""
-    found = list(_emails(text)) if "@" in text else []
+    found = list(_find_emails(text)) if "@" in text else []
     if not _DIGIT.search(text):
         return found
     # What is found stands in order, so only the neighbour can overlap: a list of addresses has thousands of findings.
     starts = [finding.start for finding in found]
-    for finding in (*_lettered(text), *_numbers(text)):
+    for finding in (*_find_lettered_ids(text), *_find_numbers(text)):
         place = bisect_left(starts, finding.end)
         if place == 0 or found[place - 1].end <= finding.start:
             starts.insert(place, finding.start)
@@ -86,7 +86,7 @@ def find_personal(text: str) -> list[Finding]:
     return found
 
 
-def replaced(text: str, stand_in: Callable[[Finding], str]) -> str:
+def replace_personal(text: str, stand_in: Callable[[PersonalData], str]) -> str:
     """The text with something else in the place of each finding."""
     findings = find_personal(text)
     if not findings:
@@ -99,37 +99,37 @@ def replaced(text: str, stand_in: Callable[[Finding], str]) -> str:
     return "".join((*pieces, text[done:]))
 
 
-def _emails(text: str) -> Iterator[Finding]:
+def _find_emails(text: str) -> Iterator[PersonalData]:
     at = text.find("@")
     while at >= 0:
         local = _LOCAL_PART.search(text, max(0, at - _LOCAL_LENGTH), at)
         domain = _DOMAIN.match(text, at + 1)
         if local and domain:
-            yield Finding("EMAIL", text[local.start() : domain.end()], local.start(), domain.end())
+            yield PersonalData("EMAIL", text[local.start() : domain.end()], local.start(), domain.end())
         at = text.find("@", at + 1)
 
 
-def _lettered(text: str) -> Iterator[Finding]:
+def _find_lettered_ids(text: str) -> Iterator[PersonalData]:
     for kind, pattern, proves in _LETTERED:
         for match in pattern.finditer(text):
-            yield from _proven(kind, text, match.span(), proves)
+            yield from _find_proven(kind, text, match.span(), proves)
     for match in _FISCAL_END.finditer(text):
         if match.start() >= _FISCAL_NAME:
-            yield from _proven("FISCAL", text, (match.start() - _FISCAL_NAME, match.end()), ids.is_fiscal)
+            yield from _find_proven("FISCAL", text, (match.start() - _FISCAL_NAME, match.end()), ids.is_fiscal)
     if "2A" in text or "2B" in text:
         for match in _CORSICAN.finditer(text):
-            yield from _proven("NIR", text, match.span(), ids.is_nir)
+            yield from _find_proven("NIR", text, match.span(), ids.is_nir)
 
 
-def _proven(kind: str, text: str, span: tuple[int, int], proves: Callable[[str], bool]) -> Iterator[Finding]:
+def _find_proven(kind: str, text: str, span: tuple[int, int], proves: Callable[[str], bool]) -> Iterator[PersonalData]:
     start, end = span
     before, after = text[start - 1 : start] if start else "", text[end : end + 1]
     alone = not (before.isalnum() or before == "_" or after.isalnum() or after == "_")
     if alone and proves(text[start:end]):
-        yield Finding(kind, text[start:end], start, end)
+        yield PersonalData(kind, text[start:end], start, end)
 
 
-def _numbers(text: str) -> Iterator[Finding]:
+def _find_numbers(text: str) -> Iterator[PersonalData]:
     for row in _ROW.finditer(text):
         count = max(map(ids.count_digits, _GAP.split(row[0])))
         if count < _FEWEST:
@@ -141,7 +141,7 @@ def _numbers(text: str) -> Iterator[Finding]:
         for kind, least, pattern, proves in _RULES:
             if count >= least:
                 yield from (
-                    Finding(kind, match[0], match.start(), match.end())
+                    PersonalData(kind, match[0], match.start(), match.end())
                     for match in pattern.finditer(text, start, end)
                     if proves(match[0])
                 )

@@ -8,7 +8,7 @@ import hmac
 import re
 from collections.abc import Callable
 
-from moot.redaction.personal_data import KINDS, PLACEHOLDER, Finding, replaced
+from moot.redaction.personal_data import KINDS, PLACEHOLDER, PersonalData, replace_personal
 
 _DIGITS = 8
 _LONGEST = max(map(len, KINDS)) + _DIGITS + 3
@@ -30,9 +30,9 @@ class Placeholders:
         """
         if "[" in text:
             text = PLACEHOLDER.sub(lambda match: match[0].replace("_", " "), text)
-        return replaced(text, lambda finding: self._stand_in(finding, known))
+        return replace_personal(text, lambda finding: self._make_placeholder(finding, known))
 
-    def _stand_in(self, finding: Finding, known: dict[str, str]) -> str:
+    def _make_placeholder(self, finding: PersonalData, known: dict[str, str]) -> str:
         self._key = self._key or self._find_key()
         turn = 0
         while True:
@@ -52,7 +52,7 @@ def restore(text: str, known: dict[str, str]) -> str:
     return PLACEHOLDER.sub(lambda match: known.get(match[0], match[0]), text)
 
 
-class RestoredText:
+class PlaceholderRestorer:
     """Restores text that comes in pieces. Only what may be the beginning of a placeholder waits for more."""
 
     __slots__ = ("_held", "_known")

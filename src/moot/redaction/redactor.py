@@ -4,10 +4,19 @@ import logging
 from collections.abc import Iterator, Mapping
 
 from moot.domain.secret import SHORTEST_SECRET
-from moot.redaction.disguises import Found, hexes, in_encoded, in_escapes, in_hex, in_lines, unbroken, unescaped
-from moot.redaction.encodings import encodings, parts, twice
+from moot.redaction.disguises import (
+    FoundSecret,
+    find_in_encoded,
+    find_in_escapes,
+    find_in_hex,
+    find_in_lines,
+    join_lines,
+    list_hex_views,
+    remove_escapes,
+)
+from moot.redaction.encodings import encode_twice, list_encodings, list_parts
 from moot.redaction.finder import GRAM, LONG, Finder
-from moot.redaction.personal_data import replaced
+from moot.redaction.personal_data import replace_personal
 
 # A shorter key is a placeholder, as local servers take them, and a word that anyone may say.
 _SHORTEST_KEY = 8
@@ -67,19 +76,26 @@ class Redactor:
 
     def _prepare(self) -> None:
         self.edition += 1
-        self._shapes = {value: self._shapes.get(value) or encodings(value) for value in self._values}
+        self._shapes = {value: self._shapes.get(value) or list_encodings(value) for value in self._values}
         self._names = {}
         for value, name in self._values.items():
             for shape in self._shapes[value]:
                 self._names.setdefault(shape, name)
-        self._found = {unbroken(_bytes(shape)): name for shape, name in reversed(self._names.items())}
+        self._found = {join_lines(_encode(shape)): name for shape, name in reversed(self._names.items())}
         self._wide = any(letter > "\xff" for value in self._values for letter in value)
         self._shortest = min(map(len, self._names), default=0)
         self._longest = max(map(len, self._found), default=0)
         # Broken in its first part, it is whole in the second: a line is longer than both.
-        hints = (_bytes(shape[LONG + 1 :]) for value in self._values for shape in twice(value) if len(shape) > 2 * LONG)
+        hints = (
+            _encode(shape[LONG + 1 :])
+            for value in self._values
+            for shape in encode_twice(value)
+            if len(shape) > 2 * LONG
+        )
         self._texts = Finder(self._found, hints)
-        digits = {_bytes(part).hex().encode(): name for value, name in self._values.items() for part in parts(value)}
+        digits = {
+            _encode(part).hex().encode(): name for value, name in self._values.items() for part in list_parts(value)
+        }
         self._digits = Finder(digits)
         heads: dict[str, list[str]] = {}
         for shape in self._names:
@@ -93,36 +109,38 @@ class Redactor:
         """The text with every known secret as [SECRET:name]."""
         if len(text) < self._shortest or not self._values:
             return text
-        data = _bytes(text)
-        if not self._suspicious(data):
+        data = _encode(text)
+        if not self._is_suspicious(data):
             return text
         if len(data) <= 2 * _STRETCH:
-            return _text(self._cleaned(data))
-        return _text(b"".join(self._cleaned(part) if self._suspicious(part) else part for part in self._parted(data)))
+            return _decode(self._clean_part(data))
+        return _decode(
+            b"".join(self._clean_part(part) if self._is_suspicious(part) else part for part in self._split_parts(data))
+        )
 
     __call__ = secrets
 
-    def _parted(self, data: bytes) -> Iterator[bytes]:
+    def _split_parts(self, data: bytes) -> Iterator[bytes]:
         """What is long in parts, cut where no secret can stand."""
         start, beside = 0, self.margin
         while len(data) - start > 2 * _STRETCH:
             end = start + _STRETCH
-            while end < len(data) and self._suspicious(data[max(0, end - beside) : end + beside]):
+            while end < len(data) and self._is_suspicious(data[max(0, end - beside) : end + beside]):
                 end += beside
             yield data[start:end]
             start = end
         yield data[start:]
 
-    def _cleaned(self, data: bytes) -> bytes:
-        if self._shown(data):
-            data = self._masked(data, in_lines(data, self._texts))
-            if self._shown(data):
-                data = self._masked(data, in_encoded(data, self._texts))
-        if self._escaped(data):
-            data = self._masked(data, in_escapes(data, self._texts))
-        return self._masked(data, in_hex(data, self._digits)) if self._in_digits(data) else data
+    def _clean_part(self, data: bytes) -> bytes:
+        if self._has_plain(data):
+            data = self._mask_spans(data, find_in_lines(data, self._texts))
+            if self._has_plain(data):
+                data = self._mask_spans(data, find_in_encoded(data, self._texts))
+        if self._has_escaped(data):
+            data = self._mask_spans(data, find_in_escapes(data, self._texts))
+        return self._mask_spans(data, find_in_hex(data, self._digits)) if self._has_hex(data) else data
 
-    def _masked(self, data: bytes, found: list[Found]) -> bytes:
+    def _mask_spans(self, data: bytes, found: list[FoundSecret]) -> bytes:
         pieces: list[bytes] = []
         done = 0
         for each in sorted(found, key=lambda one: (one.start, -one.end)):
@@ -139,21 +157,21 @@ class Redactor:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where secrets stand in the text."""
-        data = _bytes(text)
-        found = in_lines(data, self._texts) if self._shown(data) else []
-        return [(len(_text(data[: each.start])), len(_text(data[: each.end]))) for each in found]
+        data = _encode(text)
+        found = find_in_lines(data, self._texts) if self._has_plain(data) else []
+        return [(len(_decode(data[: each.start])), len(_decode(data[: each.end]))) for each in found]
 
-    def _suspicious(self, data: bytes) -> bool:
-        return self._shown(data) or self._in_digits(data) or self._escaped(data)
+    def _is_suspicious(self, data: bytes) -> bool:
+        return self._has_plain(data) or self._has_hex(data) or self._has_escaped(data)
 
-    def _shown(self, data: bytes) -> bool:
-        return self._texts.suspects(unbroken(data))
+    def _has_plain(self, data: bytes) -> bool:
+        return self._texts.suspects(join_lines(data))
 
-    def _in_digits(self, data: bytes) -> bool:
-        return any(map(self._digits.suspects, hexes(data)))
+    def _has_hex(self, data: bytes) -> bool:
+        return any(map(self._digits.suspects, list_hex_views(data)))
 
-    def _escaped(self, data: bytes) -> bool:
-        return self._texts.suspects(unescaped(data, wide=self._wide))
+    def _has_escaped(self, data: bytes) -> bool:
+        return self._texts.suspects(remove_escapes(data, wide=self._wide))
 
     def half_said(self, text: str) -> str:
         """The name of the secret of which this is the first half or more; "" where it is none."""
@@ -167,14 +185,14 @@ class Redactor:
 
     def for_log(self, text: str) -> str:
         """What logs and traces may hold: no secret, no personal data, and no way back."""
-        return replaced(self.secrets(text), lambda finding: f"[{finding.kind}]")
+        return replace_personal(self.secrets(text), lambda finding: f"[{finding.kind}]")
 
 
-def _bytes(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _text(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     return data.decode("utf-8", "surrogatepass")
 
 
@@ -191,7 +209,7 @@ class RedactedStream:
         if not self._held and not self._redactor.heads:
             return text
         text = self._held + text
-        cut = self._open_from(text)
+        cut = self._find_unfinished(text)
         if cut == len(text):
             self._held = ""
             return self._redactor.secrets(text)
@@ -203,11 +221,11 @@ class RedactedStream:
     def rest(self) -> str:
         """What waited, when no more comes. A secret that was cut off goes too: half of one gives it away."""
         held, self._held = self._redactor.secrets(self._held), ""
-        at = self._open_from(held)
+        at = self._find_unfinished(held)
         name = self._redactor.half_said(held[at:])
         return f"{held[:at]}[SECRET:{name}]" if name else held
 
-    def _open_from(self, text: str) -> int:
+    def _find_unfinished(self, text: str) -> int:
         """Where the first unfinished secret may begin; the end of the text where none does."""
         heads, stubs, end = self._redactor.heads, self._redactor.stubs, len(text)
         for at in range(max(0, end - GRAM + 1)):
@@ -232,7 +250,7 @@ class LogRedaction(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         clean = self._redactor.for_log
-        record.msg, record.args = clean(_message(record)), None
+        record.msg, record.args = clean(_record_message(record)), None
         if record.exc_info and not record.exc_text:
             record.exc_text = self._traces.formatException(record.exc_info)
         # The exception itself could still be formatted by someone else.
@@ -247,7 +265,7 @@ class LogRedaction(logging.Filter):
 _RECORD_FIELDS = frozenset(logging.makeLogRecord({}).__dict__)
 
 
-def _message(record: logging.LogRecord) -> str:
+def _record_message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
     except (TypeError, ValueError, KeyError):

@@ -13,9 +13,9 @@ from math import log
 
 import apsw
 
-from moot.domain.conversation import Archive, ConversationKey, Recollection
+from moot.domain.conversation import Archive, ConversationKey, Passage, Recollection
 from moot.domain.message import Entry
-from moot.store import archives, rows
+from moot.store import archives, passages, rows
 
 ENTRIES_EACH = 5
 HALF_LIFE_DAYS = 30.0
@@ -72,14 +72,19 @@ def recall(db: apsw.Connection, key: ConversationKey, query: str, limit: int, no
     conversation = rows.conversation_id(db, key)
     if conversation is None or limit < 1:
         return []
-    found = _search(db, conversation, archives.of_conversation(db, conversation), query)
+    found, locate = _search(db, conversation, archives.of_conversation(db, conversation), query)
     ranked = heapq.nlargest(
         limit,
         ((scores.relevance * _recency(archive, now), archive.number, archive, scores) for archive, scores in found),
         key=lambda item: item[:2],
     )
     return [
-        Recollection(archive=archive, score=score, entries=_best_entries(db, scores))
+        Recollection(
+            archive=archive,
+            score=score,
+            passages=_best_passages(db, scores, locate),
+            summary_span=locate(archive.summary),
+        )
         for score, _, archive, scores in ranked
     ]
 
@@ -101,9 +106,13 @@ def fragments(query: str) -> list[str]:
 
 def _search(
     db: apsw.Connection, conversation: int, all_archives: list[Archive], query: str
-) -> Iterable[tuple[Archive, _Scores]]:
-    hits = [] if _UNSPACED.search(query) else _by_words(db, conversation, all_archives, terms(query))
-    return hits or _by_letters(db, conversation, all_archives, fragments(query))
+) -> tuple[list[tuple[Archive, _Scores]], passages.Locate]:
+    """What was found, and how the places in it are found."""
+    words, parts = terms(query), fragments(query)
+    hits = [] if _UNSPACED.search(query) else _by_words(db, conversation, all_archives, words)
+    if hits:
+        return hits, passages.by_words(db, words)
+    return _by_letters(db, conversation, all_archives, parts), passages.by_letters(parts)
 
 
 def _by_words(
@@ -235,7 +244,13 @@ def _recency(archive: Archive, now: float) -> float:
     return float(0.5 + 0.5 * 0.5 ** (age / HALF_LIFE_DAYS))
 
 
-def _best_entries(db: apsw.Connection, scores: _Scores) -> tuple[Entry, ...]:
+def _best_passages(db: apsw.Connection, scores: _Scores, locate: passages.Locate) -> tuple[Passage, ...]:
     best = sorted(number for _, number in heapq.nlargest(ENTRIES_EACH, scores.messages))
     question = f"SELECT {rows.MESSAGE_COLUMNS} FROM messages WHERE id = ?"
-    return tuple(rows.entry(rows.one(db.execute(question, (number,)))) for number in best)
+    found = (rows.entry(rows.one(db.execute(question, (number,)))) for number in best)
+    return tuple(_passage(entry, locate) for entry in found)
+
+
+def _passage(entry: Entry, locate: passages.Locate) -> Passage:
+    start, end = locate(entry.message.content)
+    return Passage(entry=entry, start=start, end=end)

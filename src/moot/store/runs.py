@@ -13,7 +13,7 @@ from moot.domain.message import Entry, Message, Role, tool_result, user
 from moot.domain.ports import Begun
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.domain.usage import Spent
-from moot.store import agent_runs, conversations, found_runs, rows, spending
+from moot.store import agent_runs, asks, conversations, found_runs, rows, spending
 
 INTERRUPTED_CALL = "interrupted: the daemon stopped before this call's outcome was known; it was not run again"
 INTERRUPTED_RUN = "the daemon stopped while this run was in flight"
@@ -167,13 +167,9 @@ def recover(db: apsw.Connection, now: float) -> list[Run]:
 
 
 def _waits(db: apsw.Connection, run_id: str, conversation: int) -> bool:
-    """Whether nothing about the run is unknown: each of its open calls waits for an approval and has not begun."""
+    """Whether nothing about the run is unknown: each of its open calls waits for a person, or for its answer's use."""
     open_calls = set(_open_calls(db, conversation))
-    asked = {
-        call
-        for (call,) in db.execute("SELECT call FROM asks WHERE run = ? AND state IN ('pending', 'granted')", (run_id,))
-    }
-    return bool(open_calls) and open_calls <= asked
+    return bool(open_calls) and open_calls <= asks.resumable_calls(db, run_id)
 
 
 def _closing(db: apsw.Connection, conversation: int, messages: Sequence[Message]) -> list[Message]:
@@ -282,12 +278,7 @@ def _no_run(run_id: str) -> NotFound:
 
 
 def _record(db: apsw.Connection, run_id: str, end: RunEnd, *, reply_seq: int, now: float) -> None:
-    # Nobody need decide for a run that is over.
-    db.execute(
-        "UPDATE asks SET state = 'cancelled', decided_at = ?, sealed = NULL"
-        " WHERE run = ? AND state IN ('pending', 'granted')",
-        (now, run_id),
-    )
+    asks.cancel_of_run(db, run_id, now)
     db.execute(
         "UPDATE runs SET status = 'ended', ended_at = ?, reply_seq = ?, reply = ?, outcome = ?, error = ?,"
         f" hit_limit = ?, provider = ?, model = ?, {spending.RECORD} WHERE id = ?",

@@ -69,13 +69,13 @@ class AskUser:
         try:
             asked = msgspec.convert(arguments["questions"], list[_Question])
         except msgspec.ValidationError as error:
-            raise BadRequest(_readable(str(error)), fix=_SHAPE) from None
+            raise BadRequest(_describe_complaint(str(error)), fix=_SHAPE) from None
         if not 1 <= len(asked) <= _MOST:
             raise BadRequest(f"ask between one and {_MOST} questions at a time")
         return await context.ask([question.value() for question in asked])
 
 
-def _readable(complaint: str) -> str:
+def _describe_complaint(complaint: str) -> str:
     """What is wrong, and in which of the questions, counted from one."""
     what, _, place = complaint.partition(" - at `$")
     number = re.match(r"\[(\d+)\]", place)

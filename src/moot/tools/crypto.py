@@ -51,10 +51,10 @@ class CryptoEncrypt:
         data = str(arguments["data"])
         for token, value in (await self._secrets.resolve(data, context, tool=self.spec.name)).items():
             data = data.replace(token, value)
-        return _json(success=True, ciphertext=await self._keys.encrypt(data, _key_id(arguments)))
+        return _to_json(success=True, ciphertext=await self._keys.encrypt(data, _parse_key_id(arguments)))
 
     def line(self, arguments: dict[str, Any]) -> str:
-        return f"encrypt with the key {_key_id(arguments) or 'default'}"
+        return f"encrypt with the key {_parse_key_id(arguments) or 'default'}"
 
 
 class CryptoDecrypt:
@@ -79,12 +79,12 @@ class CryptoDecrypt:
         self._keys = keys
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        token = await self._keys.decrypt(str(arguments["ciphertext"]), _key_id(arguments), context)
+        token = await self._keys.decrypt(str(arguments["ciphertext"]), _parse_key_id(arguments), context)
         note = "Use data as it stands in a command; it becomes the decrypted text when the command runs."
-        return _json(success=True, data=token, note=note)
+        return _to_json(success=True, data=token, note=note)
 
     def line(self, arguments: dict[str, Any]) -> str:
-        return f"decrypt with the key {_key_id(arguments) or 'default'}"
+        return f"decrypt with the key {_parse_key_id(arguments) or 'default'}"
 
 
 class CryptoSign:
@@ -109,10 +109,10 @@ class CryptoSign:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         # References are signed as they stand: a signature of a secret would let its reader guess at the secret.
-        return _json(success=True, signature=await self._keys.sign(str(arguments["data"]), _key_id(arguments)))
+        return _to_json(success=True, signature=await self._keys.sign(str(arguments["data"]), _parse_key_id(arguments)))
 
     def line(self, arguments: dict[str, Any]) -> str:
-        return f"sign with the key {_key_id(arguments) or 'local'}"
+        return f"sign with the key {_parse_key_id(arguments) or 'local'}"
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         return f"Signs this text:\n{arguments.get('data', '')}"
@@ -139,7 +139,7 @@ class CryptoHash:
         if algorithm not in ALGORITHMS:
             raise BadRequest(f"unsupported algorithm: {algorithm[:40]} (supported: {', '.join(ALGORITHMS)})")
         digest = hashlib.new(algorithm, str(arguments["data"]).encode()).hexdigest()
-        return _json(success=True, hash=digest, algorithm=algorithm)
+        return _to_json(success=True, hash=digest, algorithm=algorithm)
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"hash {len(str(arguments.get('data', '')))} characters"
@@ -159,17 +159,17 @@ class CryptoKeys:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         found = await self._keys.listed()
-        return _json(keys=[_told(info) for info in found], count=len(found))
+        return _to_json(keys=[_key_data(info) for info in found], count=len(found))
 
     def line(self, arguments: dict[str, Any]) -> str:
         return "list the keys"
 
 
-def _key_id(arguments: dict[str, Any]) -> str:
+def _parse_key_id(arguments: dict[str, Any]) -> str:
     return str(arguments.get("keyId") or "")
 
 
-def _told(info: KeyInfo) -> dict[str, Any]:
+def _key_data(info: KeyInfo) -> dict[str, Any]:
     return {
         "id": info.id,
         "name": info.name,
@@ -179,5 +179,5 @@ def _told(info: KeyInfo) -> dict[str, Any]:
     }
 
 
-def _json(**fields: Any) -> str:
+def _to_json(**fields: Any) -> str:
     return msgspec.json.encode(fields).decode()

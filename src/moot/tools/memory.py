@@ -79,8 +79,8 @@ class MemorySave:
         return f"remember {arguments.get('key', '')}: {str(arguments.get('content', ''))[:_LINE]}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        key, content = _key(arguments["key"]), clean(str(arguments["content"]))
-        tags = _tags(arguments.get("tags"))
+        key, content = _normalize_key(arguments["key"]), clean(str(arguments["content"]))
+        tags = _parse_tags(arguments.get("tags"))
         check_sizes(key, content, tags)
         confidence = arguments.get("confidence")
         memory = Memory(
@@ -95,7 +95,7 @@ class MemorySave:
             self._owner(context), memory, max_entries=self._config().max_entries, now=self._clock.now()
         )
         message = f"{key} is remembered." if new else f"{key} was overwritten."
-        return _json(status="saved", key=key, agent=context.speaker, message=message)
+        return _to_json(status="saved", key=key, agent=context.speaker, message=message)
 
 
 class MemoryRecall:
@@ -132,7 +132,7 @@ class MemoryRecall:
             kind=kind_of(kind) if kind else None,
             now=self._clock.now(),
         )
-        content = _json(results=[_told(memory) for memory in found], count=len(found), agent=context.speaker)
+        content = _to_json(results=[_memory_data(memory) for memory in found], count=len(found), agent=context.speaker)
         return ToolResult(content=content, taint=frozenset().union(*(memory.taint for memory in found)))
 
 
@@ -157,13 +157,13 @@ class MemoryForget:
         return f"forget {arguments.get('key', '')}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        key = _key(arguments["key"])
+        key = _normalize_key(arguments["key"])
         was_there = await self._memories.forget(self._owner(context), key)
         message = f"{key} is forgotten." if was_there else f"Nothing was remembered under {key}."
-        return _json(status="forgotten", key=key, agent=context.speaker, message=message)
+        return _to_json(status="forgotten", key=key, agent=context.speaker, message=message)
 
 
-def _key(value: Any) -> str:
+def _normalize_key(value: Any) -> str:
     """A key is one line without surplus spaces, so that it is found again however it was typed."""
     key = " ".join(clean(str(value)).split())
     if not key:
@@ -171,12 +171,12 @@ def _key(value: Any) -> str:
     return key
 
 
-def _tags(value: Any) -> tuple[str, ...]:
+def _parse_tags(value: Any) -> tuple[str, ...]:
     tags = (" ".join(clean(str(tag)).split()) for tag in value or ())
     return tuple(dict.fromkeys(tag for tag in tags if tag))
 
 
-def _told(memory: Memory) -> dict[str, Any]:
+def _memory_data(memory: Memory) -> dict[str, Any]:
     return {
         "key": memory.key,
         "kind": memory.kind,
@@ -189,5 +189,5 @@ def _told(memory: Memory) -> dict[str, Any]:
     }
 
 
-def _json(**fields: Any) -> str:
+def _to_json(**fields: Any) -> str:
     return msgspec.json.encode(fields).decode()

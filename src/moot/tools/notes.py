@@ -49,12 +49,12 @@ class ObserveAdd:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         note = Note(
             kind=NoteKind.OBSERVATION,
-            content=_content(arguments["content"]),
+            content=_parse_content(arguments["content"]),
             first_seq=0,
             last_seq=0,
             taint=context.taint,
         )
-        return _json(status="noted", **_told(await self._notes.add(context.key, note, now=self._clock.now())))
+        return _to_json(status="noted", **_note_data(await self._notes.add(context.key, note, now=self._clock.now())))
 
 
 class ObserveList:
@@ -76,8 +76,8 @@ class ObserveList:
         return "read the observations"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        found = await self._notes.listed(context.key, NoteKind.OBSERVATION, limit=_limit(arguments))
-        return _list("observations", found)
+        found = await self._notes.listed(context.key, NoteKind.OBSERVATION, limit=_parse_limit(arguments))
+        return _list_result("observations", found)
 
 
 class ReflectNow:
@@ -103,21 +103,21 @@ class ReflectNow:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         content = str(arguments.get("content") or "")
-        note = await (self._given(content, context) if content else self._reflect(context.key))
+        note = await (self._add_given(content, context) if content else self._reflect(context.key))
         if note is None:
             raise Conflict(
                 "nothing was observed since the last reflection", fix="Note something with observe_add first."
             )
-        return ToolResult(content=_json(status="reflected", **_told(note)), taint=note.taint)
+        return ToolResult(content=_to_json(status="reflected", **_note_data(note)), taint=note.taint)
 
-    async def _given(self, content: str, context: RunContext) -> Note | None:
+    async def _add_given(self, content: str, context: RunContext) -> Note | None:
         observations = (await self._notes.state(context.key)).open
         if not observations:
             return None
         first, last = span(observations)
         note = Note(
             kind=NoteKind.REFLECTION,
-            content=_content(content),
+            content=_parse_content(content),
             first_seq=first,
             last_seq=last,
             taint=context.taint.union(*(each.taint for each in observations)),
@@ -144,11 +144,11 @@ class ReflectList:
         return "read the reflections"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        found = await self._notes.listed(context.key, NoteKind.REFLECTION, limit=_limit(arguments))
-        return _list("reflections", found)
+        found = await self._notes.listed(context.key, NoteKind.REFLECTION, limit=_parse_limit(arguments))
+        return _list_result("reflections", found)
 
 
-def _content(value: Any) -> str:
+def _parse_content(value: Any) -> str:
     content = clean(str(value)).strip()
     if not content:
         raise BadRequest("the note is empty", fix="Say what is worth noting.")
@@ -157,16 +157,16 @@ def _content(value: Any) -> str:
     return content
 
 
-def _limit(arguments: dict[str, Any]) -> int:
+def _parse_limit(arguments: dict[str, Any]) -> int:
     return max(1, min(_MOST_LISTED, int(arguments.get("limit") or _LISTED)))
 
 
-def _list(name: str, notes: list[Note]) -> ToolResult:
-    content = _json(**{name: [_told(note) for note in notes], "count": len(notes)})
+def _list_result(name: str, notes: list[Note]) -> ToolResult:
+    content = _to_json(**{name: [_note_data(note) for note in notes], "count": len(notes)})
     return ToolResult(content=content, taint=frozenset().union(*(note.taint for note in notes)))
 
 
-def _told(note: Note) -> dict[str, Any]:
+def _note_data(note: Note) -> dict[str, Any]:
     return {
         "number": note.number,
         "content": note.content,
@@ -176,5 +176,5 @@ def _told(note: Note) -> dict[str, Any]:
     }
 
 
-def _json(**fields: Any) -> str:
+def _to_json(**fields: Any) -> str:
     return msgspec.json.encode(fields).decode()

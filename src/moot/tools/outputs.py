@@ -20,7 +20,7 @@ from moot.domain.output import LINE_LENGTH, Output, Outputs, Page, is_binary, pa
 from moot.domain.ports import Clock, GateCall, RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.tools import output_search
-from moot.tools.threads import in_thread
+from moot.tools.threads import run_in_thread
 
 MODES = ("full", "range", "grep")
 SEARCH_SECONDS = 2.0
@@ -41,7 +41,7 @@ def tools(
     return [ToolOutputGet(outputs, config, clock, redact)]
 
 
-class Shelve:
+class StoreLongResult:
     """What the gate does with a result over its budget: keep it, and show its beginning and end."""
 
     def __init__(self, outputs: Outputs, config: Callable[[], OutputConfig], clock: Clock, rng: Random) -> None:
@@ -103,7 +103,7 @@ class ToolOutputGet:
         self._config = config
         self._clock = clock
         self._redact = redact
-        self._search = Searches()
+        self._search = SearchSlots()
 
     def line(self, arguments: dict[str, Any]) -> str:
         how = f"grep {arguments['pattern']}" if arguments.get("pattern") else str(arguments.get("mode") or "full")
@@ -119,9 +119,9 @@ class ToolOutputGet:
         ref = str(arguments["ref"])
         output = await self._outputs.get(context.key, ref, now=self._clock.now())
         if output is None:
-            raise NotFound(f"there is no result {ref!r} here, or no longer", fix=_hint(ref))
+            raise NotFound(f"there is no result {ref!r} here, or no longer", fix=_explain_missing(ref))
         # What became a secret since is taken out before it is cut into pages.
-        content = await in_thread(self._redact, output.content)
+        content = await run_in_thread(self._redact, output.content)
         if mode == "grep":
             told = await self._search(context.key, content, pattern)
         else:
@@ -136,7 +136,7 @@ class ToolOutputGet:
             offset = max(0, int(arguments.get("offset") or 0))
             limit = max(1, min(characters, int(arguments.get("limit") or _RANGE_LINES)))
         # Lines are counted one by one: a thread of its own lets others go on meanwhile.
-        read: Page = await in_thread(page, content, offset=offset, limit=limit, characters=characters)
+        read: Page = await run_in_thread(page, content, offset=offset, limit=limit, characters=characters)
         told: dict[str, Any] = {"content": read.content}
         if mode == "range" or read.next_offset:
             told |= {"totalLines": read.total_lines, "offset": read.offset, "limit": read.lines}
@@ -145,7 +145,7 @@ class ToolOutputGet:
         return told
 
 
-def _hint(ref: str) -> str:
+def _explain_missing(ref: str) -> str:
     """What to do about a ref that leads nowhere. Never to do again what was done: that may have had effects."""
     if ref.startswith(_RUNS):
         return "That is a run, and no result that was cut: agent_wait tells what came of it."
@@ -154,7 +154,7 @@ def _hint(ref: str) -> str:
     return "Results that were cut are kept for a day; go on with what was shown of it."
 
 
-class Searches:
+class SearchSlots:
     """One search at a time for a conversation and few for all: whoever asks for many waits behind the own ones."""
 
     def __init__(self) -> None:
@@ -166,18 +166,18 @@ class Searches:
             raise BadRequest(f"the pattern has {len(pattern)} characters", fix=f"At most {_PATTERN_LENGTH} are taken.")
         turn = self._turns.setdefault(key, asyncio.Lock())
         async with turn, self._all:
-            answer = await _search(content, pattern)
+            answer = await _run_search(content, pattern)
         if "error" in answer:
             raise BadRequest(f"the pattern is not a regular expression: {answer['error']}", fix="Mend the pattern.")
         return answer
 
 
-async def _search(content: str, pattern: str) -> dict[str, Any]:
+async def _run_search(content: str, pattern: str) -> dict[str, Any]:
     """Python's own matching cannot be stopped from outside, so it happens in a process that can."""
     bounds = msgspec.json.encode(
         {"pattern": pattern, "limit": _MATCHES, "excerpt": _EXCERPT, "line_length": LINE_LENGTH}
     )
-    text = await in_thread(content.encode, "utf-8", "replace")
+    text = await run_in_thread(content.encode, "utf-8", "replace")
     child = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",

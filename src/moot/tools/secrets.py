@@ -51,14 +51,14 @@ class SecretsStore:
         if found:
             value = (await self._secrets.resolve(value, context, tool=self.spec.name))[value]
         replaced = await self._secrets.store(name, value, holder)
-        return _json(success=True, message=f"The secret {name} is {'replaced' if replaced else 'stored'}.")
+        return _to_json(success=True, message=f"The secret {name} is {'replaced' if replaced else 'stored'}.")
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"store the secret {arguments.get('name', '')}"
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         name = str(arguments.get("name", ""))
-        if await _find(self._secrets, name):
+        if await _find_secret(self._secrets, name):
             return f"Replaces the value of the secret {name}. The old value is gone then."
         return f"Stores a new secret {name}."
 
@@ -81,7 +81,7 @@ class SecretsGet:
         name = str(arguments["name"])
         token = await self._secrets.reference(name, Holder.of(context, self.spec.name))
         note = "Use value as it stands in a command; it becomes the secret when the command runs."
-        return _json(success=True, name=name, value=token, note=note)
+        return _to_json(success=True, name=name, value=token, note=note)
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"refer to the secret {arguments.get('name', '')}"
@@ -101,7 +101,7 @@ class SecretsList:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         found = await self._secrets.listed()
-        return _json(secrets=[_told(info) for info in found], count=len(found))
+        return _to_json(secrets=[_secret_data(info) for info in found], count=len(found))
 
     def line(self, arguments: dict[str, Any]) -> str:
         return "list the secrets"
@@ -123,22 +123,22 @@ class SecretsDelete:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         name = str(arguments["name"])
         await self._secrets.delete(name, Holder.of(context, self.spec.name))
-        return _json(success=True, message=f"The secret {name} is deleted.")
+        return _to_json(success=True, message=f"The secret {name} is deleted.")
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"delete the secret {arguments.get('name', '')}"
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         name = str(arguments.get("name", ""))
-        info = await _find(self._secrets, name)
+        info = await _find_secret(self._secrets, name)
         return f"Deletes the secret {name}, used {info.uses} times." if info else f"There is no secret {name}."
 
 
-async def _find(secrets: Secrets, name: str) -> SecretInfo | None:
+async def _find_secret(secrets: Secrets, name: str) -> SecretInfo | None:
     return next((info for info in await secrets.listed() if info.name == name), None)
 
 
-def _told(info: SecretInfo) -> dict[str, Any]:
+def _secret_data(info: SecretInfo) -> dict[str, Any]:
     return {
         "name": info.name,
         "createdAt": info.created_at,
@@ -147,5 +147,5 @@ def _told(info: SecretInfo) -> dict[str, Any]:
     }
 
 
-def _json(**fields: Any) -> str:
+def _to_json(**fields: Any) -> str:
     return msgspec.json.encode(fields).decode()

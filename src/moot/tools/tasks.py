@@ -21,11 +21,11 @@ _TASK_ID = {"type": "string", "description": "The id task_create gave."}
 Owner = Callable[[RunContext], ConversationKey]
 
 
-def conversation_of(context: RunContext) -> ConversationKey:
+def own_conversation(context: RunContext) -> ConversationKey:
     return context.key
 
 
-def tools(*, tasks: Tasks, clock: Clock, rng: Random, owner: Owner = conversation_of) -> list[Tool]:
+def tools(*, tasks: Tasks, clock: Clock, rng: Random, owner: Owner = own_conversation) -> list[Tool]:
     """`owner` names the root conversation whose tasks a run works on; by itself it is the run's own."""
     return [
         TaskCreate(tasks, owner, clock, rng),
@@ -81,7 +81,7 @@ class TaskCreate:
             updated_at=now,
         )
         created = await self._tasks.create(self._owner(context), task)
-        return _json({"task_id": created.id, "status": created.status})
+        return _to_json({"task_id": created.id, "status": created.status})
 
 
 class TaskGet:
@@ -104,8 +104,8 @@ class TaskGet:
         task_id = str(arguments["task_id"])
         task = await self._tasks.get(self._owner(context), task_id)
         if task is None:
-            raise _missing(task_id)
-        return ToolResult(content=_json(_told(task)), taint=task.taint)
+            raise _missing_error(task_id)
+        return ToolResult(content=_to_json(_task_data(task)), taint=task.taint)
 
 
 class TaskList:
@@ -137,7 +137,7 @@ class TaskList:
             status=status_of(status) if status else None,
             parent_id=str(arguments.get("parent_id") or ""),
         )
-        content = _json({"tasks": [_told(task) for task in found], "count": len(found)})
+        content = _to_json({"tasks": [_task_data(task) for task in found], "count": len(found)})
         return ToolResult(content=content, taint=frozenset().union(*(task.taint for task in found)))
 
 
@@ -180,17 +180,17 @@ class TaskUpdate:
         )
         task = await self._tasks.update(self._owner(context), task_id, change, now=self._clock.now())
         if task is None:
-            raise _missing(task_id)
-        return ToolResult(content=_json(_told(task)), taint=task.taint)
+            raise _missing_error(task_id)
+        return ToolResult(content=_to_json(_task_data(task)), taint=task.taint)
 
 
-def _missing(task_id: str) -> NotFound:
+def _missing_error(task_id: str) -> NotFound:
     # Small models take the work of a teammate for an entry of their list.
     fix = "That is a teammate: agent_wait fetches its result." if task_id.startswith("arun-") else "See task_list."
     return NotFound(f"there is no task {task_id!r}", fix=fix)
 
 
-def _told(task: Task) -> dict[str, Any]:
+def _task_data(task: Task) -> dict[str, Any]:
     return {
         "id": task.id,
         "title": task.title,
@@ -203,5 +203,5 @@ def _told(task: Task) -> dict[str, Any]:
     }
 
 
-def _json(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()

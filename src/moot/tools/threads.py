@@ -15,6 +15,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     scope = contextvars.copy_context()
     return await asyncio.get_running_loop().run_in_executor(_pool, partial(scope.run, work, *args, **kwargs))

@@ -1,6 +1,6 @@
-"""What waits for a person as protocol messages: questions, approvals, who asks, and rules. No I/O."""
+"""Asks and rules as protocol messages. No I/O."""
 
-from moot.domain.approval import Approval, Rule, cut
+from moot.domain.approval import Rule, cut, describe_rules
 from moot.domain.ask import Ask, Asker, Question
 from moot.domain.text import clean
 from moot.wire import moot_pb2 as pb
@@ -8,65 +8,56 @@ from moot.wire import moot_pb2 as pb
 _LISTED = 20_000
 
 
-def ask_event(ask: Ask, by: Asker | None) -> pb.AskUserEvent:
-    asked = _questions(ask.questions)
-    return pb.AskUserEvent(questions=asked, ask_id=ask.id, expires_at=ask.expires_at, by=_asker(by))
+def question_event(ask: Ask, by: Asker | None) -> pb.AskUserEvent:
+    return pb.AskUserEvent(
+        questions=_encode_questions(ask.questions), ask_id=ask.id, expires_at=ask.expires_at, by=_encode_asker(by)
+    )
 
 
-def ask_info(ask: Ask, by: Asker | None) -> pb.AskInfo:
-    return pb.AskInfo(
-        kind="question",
+def approval_event(ask: Ask, by: Asker | None) -> pb.ApprovalEvent:
+    return pb.ApprovalEvent(
+        ask_id=ask.id,
+        kind=ask.kind,
+        attempt=ask.attempt,
+        tool=clean(ask.tool),
+        line=clean(ask.line),
+        preview=clean(ask.preview),
+        reason=clean(ask.reason),
+        rule=clean(describe_rules(ask)),
+        expires_at=ask.expires_at,
+        whole_rule=clean(describe_rules(ask, whole=True)),
+        by=_encode_asker(by),
+    )
+
+
+def ask_info(ask: Ask, by: Asker | None, *, whole: bool = False) -> pb.AskInfo:
+    """An open ask for a list; `whole` is for one that is looked at alone."""
+    info = pb.AskInfo(
+        kind=ask.kind,
         agent=ask.key.agent,
         sender=ask.key.sender,
         ask_id=ask.id,
-        questions=_questions(ask.questions),
+        run_id=ask.run_id,
         opened_at=ask.opened_at,
         expires_at=ask.expires_at,
-        speaker=by.agent if by is not None else "",
-        by=_asker(by),
-        run_id=ask.run_id,
+        by=_encode_asker(by),
     )
+    if ask.is_question:
+        info.speaker = by.agent if by is not None else ""
+        info.questions.extend(_encode_questions(ask.questions))
+    else:
+        _add_call(info, ask, whole=whole)
+    return info
 
 
-def approval_event(approval: Approval, by: Asker | None) -> pb.ApprovalEvent:
-    return pb.ApprovalEvent(
-        ask_id=approval.id,
-        attempt=approval.attempt,
-        tool=clean(approval.tool),
-        line=clean(approval.line),
-        preview=clean(approval.preview),
-        reason=clean(approval.reason),
-        rule=clean(approval.rule_words()),
-        expires_at=approval.expires_at,
-        whole_rule=clean(approval.rule_words(whole=True)),
-        by=_asker(by),
-    )
-
-
-def approval_info(approval: Approval, by: Asker | None, *, whole: bool = False) -> pb.AskInfo:
-    """What waits, for a list; `whole` is for one that is looked at alone."""
-    arguments, preview = clean(approval.arguments), clean(approval.preview)
+def _add_call(info: pb.AskInfo, ask: Ask, *, whole: bool) -> None:
+    arguments, preview = clean(ask.arguments), clean(ask.preview)
     if not whole:
-        arguments, preview = cut(arguments, _LISTED, approval.id), cut(preview, _LISTED, approval.id)
-    return pb.AskInfo(
-        agent=approval.key.agent,
-        sender=approval.key.sender,
-        ask_id=approval.id,
-        opened_at=approval.opened_at,
-        expires_at=approval.expires_at,
-        kind="approval",
-        tool=clean(approval.tool),
-        line=clean(approval.line),
-        preview=preview,
-        reason=clean(approval.reason),
-        attempt=approval.attempt,
-        rule=clean(approval.rule_words()),
-        speaker=approval.speaker,
-        arguments=arguments,
-        whole_rule=clean(approval.rule_words(whole=True)),
-        by=_asker(by),
-        run_id=approval.run_id,
-    )
+        arguments, preview = cut(arguments, _LISTED, ask.id), cut(preview, _LISTED, ask.id)
+    info.speaker, info.attempt = ask.speaker, ask.attempt
+    info.tool, info.line, info.reason = clean(ask.tool), clean(ask.line), clean(ask.reason)
+    info.arguments, info.preview = arguments, preview
+    info.rule, info.whole_rule = clean(describe_rules(ask)), clean(describe_rules(ask, whole=True))
 
 
 def rule_info(rule: Rule) -> pb.RuleInfo:
@@ -83,7 +74,7 @@ def rule_info(rule: Rule) -> pb.RuleInfo:
     )
 
 
-def _questions(asked: tuple[Question, ...]) -> list[pb.AskQuestion]:
+def _encode_questions(asked: tuple[Question, ...]) -> list[pb.AskQuestion]:
     return [
         pb.AskQuestion(
             question=clean(question.question),
@@ -98,7 +89,7 @@ def _questions(asked: tuple[Question, ...]) -> list[pb.AskQuestion]:
     ]
 
 
-def _asker(by: Asker | None) -> pb.Asker | None:
+def _encode_asker(by: Asker | None) -> pb.Asker | None:
     if by is None:
         return None
     return pb.Asker(agent=by.agent, run_id=by.run_id, spawn_reason=clean(by.spawn_reason), task=clean(by.task))

@@ -35,7 +35,7 @@ class FrameDecoder:
             return None
         (length,) = _LENGTH.unpack_from(buffer)
         if length > self.max_frame:
-            raise too_large(length, self.max_frame)
+            raise too_large_error(length, self.max_frame)
         end = 4 + length
         if len(buffer) < end:
             return None
@@ -49,14 +49,14 @@ class FrameDecoder:
         return len(self._buffer)
 
 
-def too_large(length: int, limit: int = MAX_FRAME) -> TooLarge:
+def too_large_error(length: int, limit: int = MAX_FRAME) -> TooLarge:
     return TooLarge(
         f"a frame of {length} bytes is more than the {limit} we take",
         fix="Send less in one message; each frame is a big-endian u32 length and one protobuf message.",
     )
 
 
-def truncated(pending: int) -> BadRequest:
+def truncated_error(pending: int) -> BadRequest:
     return BadRequest(
         f"the connection ended inside a frame, after {pending} bytes of it",
         fix="Send the whole frame before closing.",
@@ -67,7 +67,7 @@ def encode_frame(message: Message) -> bytes:
     """One message as a frame. TooLarge when no reader would take it."""
     payload = message.SerializeToString()
     if len(payload) > MAX_FRAME:
-        raise too_large(len(payload))
+        raise too_large_error(len(payload))
     return _LENGTH.pack(len(payload)) + payload
 
 
@@ -94,7 +94,7 @@ def decode_client(payload: bytes) -> pb.ClientMessage:
         return pb.ClientMessage.FromString(payload)
     except DecodeError as error:
         raise BadRequest(
-            f"the frame is not a ClientMessage: {_reason(error)}",
+            f"the frame is not a ClientMessage: {_parse_reason(error)}",
             fix="Encode strings as UTF-8 and follow docs/protocol.md.",
         ) from None
 
@@ -105,7 +105,7 @@ def decode_server(payload: bytes) -> pb.ServerMessage:
         return pb.ServerMessage.FromString(payload)
     except DecodeError as error:
         raise BadRequest(
-            f"the frame is not a ServerMessage: {_reason(error)}",
+            f"the frame is not a ServerMessage: {_parse_reason(error)}",
             fix="Check that a Moot daemon of the same version is listening there.",
         ) from None
 
@@ -137,5 +137,5 @@ def _find_nul(message: Message) -> str:
     return ""
 
 
-def _reason(error: DecodeError) -> str:
+def _parse_reason(error: DecodeError) -> str:
     return str(error).rsplit(": ", 1)[-1]

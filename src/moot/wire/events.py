@@ -4,10 +4,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar, assert_never
 
+from moot.domain.ask import AskState
 from moot.domain.errors import MootError
 from moot.domain.events import (
-    ApprovalClosed,
-    ApprovalOpened,
     AskClosed,
     AskOpened,
     Compacted,
@@ -40,7 +39,7 @@ from moot.domain.text import clean
 from moot.domain.usage import Usage
 from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
-from moot.wire.asks import approval_event, ask_event
+from moot.wire.asks import approval_event, question_event
 
 _UINT32_MAX = 0xFFFF_FFFF
 
@@ -135,8 +134,6 @@ _Rare = (
     | ToolsCompleted
     | AskOpened
     | AskClosed
-    | ApprovalOpened
-    | ApprovalClosed
     | RunBlocked
     | RunUnblocked
     | ModelRetrying
@@ -168,14 +165,14 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             )
         case ToolsCompleted():
             out.tools_complete.SetInParent()
+        case AskOpened(ask) if ask.is_question:
+            out.ask_user.CopyFrom(question_event(ask, source.asker))
         case AskOpened(ask):
-            out.ask_user.CopyFrom(ask_event(ask, source.asker))
-        case AskClosed(ask_id, answered):
-            out.ask_closed.CopyFrom(pb.AskClosedEvent(ask_id=ask_id, answered=answered))
-        case ApprovalOpened(approval):
-            out.approval_opened.CopyFrom(approval_event(approval, source.asker))
-        case ApprovalClosed(ask_id, state):
-            out.approval_closed.CopyFrom(pb.ApprovalClosedEvent(ask_id=ask_id, state=state))
+            out.approval_opened.CopyFrom(approval_event(ask, source.asker))
+        case AskClosed(ask) if ask.is_question:
+            out.ask_closed.CopyFrom(pb.AskClosedEvent(ask_id=ask.id, answered=ask.state is AskState.ANSWERED))
+        case AskClosed(ask):
+            out.approval_closed.CopyFrom(pb.ApprovalClosedEvent(ask_id=ask.id, state=ask.state, kind=ask.kind))
         case RunBlocked(condition, reason, ask_id, waiting_on):
             out.blocked.CopyFrom(
                 pb.BlockedEvent(condition=condition, reason=clean(reason), ask_id=ask_id, waiting_on=waiting_on)
@@ -333,13 +330,13 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
         case RunQueued(position):
             out.kind, out.content = pb.QUEUED, str(position)
         case AskOpened(ask):
-            out.kind, out.content = pb.ASK, clean("\n".join(one.question for one in ask.questions))
-        case AskClosed(_, answered):
-            out.kind, out.content = pb.ASK_CLOSED, "answered" if answered else "unanswered"
-        case ApprovalOpened(approval):
-            out.kind, out.content = pb.APPROVAL, clean(approval.line)
-        case ApprovalClosed(_, state):
-            out.kind, out.content = pb.APPROVAL_CLOSED, state
+            out.kind = pb.ASK if ask.is_question else pb.APPROVAL
+            out.content = clean("\n".join(one.question for one in ask.questions) if ask.is_question else ask.line)
+        case AskClosed(ask) if ask.is_question:
+            out.kind = pb.ASK_CLOSED
+            out.content = "answered" if ask.state is AskState.ANSWERED else "unanswered"
+        case AskClosed(ask):
+            out.kind, out.content = pb.APPROVAL_CLOSED, ask.state
         case RunBlocked(reason=reason):
             out.kind, out.content = pb.BLOCKED, clean(reason)
         case RunUnblocked(condition):

@@ -25,15 +25,15 @@ def decode_client(text: str) -> pb.ClientMessage:
     message = pb.ClientMessage()
     # Parse takes for granted that the document is an object.
     if not text.lstrip().startswith("{"):
-        raise _refusal("it is not a JSON object")
+        raise _refusal_error("it is not a JSON object")
     try:
         json_format.Parse(text, message)
     except json_format.ParseError as error:
-        raise _refusal(str(error)) from None
+        raise _refusal_error(str(error)) from None
     return message
 
 
-def _refusal(reason: str) -> BadRequest:
+def _refusal_error(reason: str) -> BadRequest:
     first_line = reason.partition("\n")[0]
     return BadRequest(
         f"not a ClientMessage in JSON: {first_line}",

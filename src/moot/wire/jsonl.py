@@ -14,7 +14,8 @@ from typing import Any
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.message import Message, Role, Thinking, ToolCall, tool_result, user
-from moot.domain.text import clean, title_of
+from moot.domain.text import clean
+from moot.domain.title import clip_title, title_of
 from moot.wire.jsonl_export import LATEST
 from moot.wire.strict_json import strict_object
 
@@ -34,7 +35,7 @@ _NOT_IN_TOOL_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class ImportedConversation:
     """What a file holds. `skipped` says which lines could not be used, and why."""
 
     conversation: Conversation
@@ -43,15 +44,15 @@ class Imported:
     skipped: tuple[str, ...]
 
 
-def import_lines(text: str, *, agent: str = "", sender: str = "") -> Imported:
+def import_lines(text: str, *, agent: str = "", sender: str = "") -> ImportedConversation:
     """Read a file that anybody may have written. An agent or a sender given here replaces the file's."""
     reader = _Reader(agent, sender)
-    for number, line in _objects(text, reader.skipped):
+    for number, line in _parse_objects(text, reader.skipped):
         reader.read(number, line)
     return reader.finish()
 
 
-def _objects(text: str, skipped: list[str]) -> Iterator[tuple[int, _Line]]:
+def _parse_objects(text: str, skipped: list[str]) -> Iterator[tuple[int, _Line]]:
     # Only \n ends a line: text may hold every other separator there is.
     rows = text.removeprefix("\ufeff").split("\n")
     for number, row in enumerate(rows, 1):
@@ -91,7 +92,7 @@ class _Reader:
         self._messages: list[tuple[Message, float]] = []
         self._archives: list[Archive] = []
         self._lines = 0
-        self._ids = _Ids()
+        self._ids = _CallIds()
         # The id a result will name, and the ids of the calls that wait for one: a file may use an id twice.
         self._open_calls: dict[str, list[str]] = {}
 
@@ -109,10 +110,10 @@ class _Reader:
         else:
             _skip(self.skipped, number, "neither a message nor a marker")
 
-    def finish(self) -> Imported:
+    def finish(self) -> ImportedConversation:
         self._close_calls()
         facts = self._facts or {}
-        key = ConversationKey(self._agent, self._sender or _text(facts.get("created_by")))
+        key = ConversationKey(self._agent, self._sender or _as_text(facts.get("created_by")))
         if not key.agent:
             raise BadRequest("the file does not say which agent it was with", fix="Name the agent.")
         uptime = facts.get("uptime_secs")
@@ -120,14 +121,14 @@ class _Reader:
         conversation = Conversation(
             key=key,
             # Without the file's folder: tools would work there, and nobody here chose it.
-            title=title_of(_text(facts.get("title"))),
+            title=clip_title(_as_text(facts.get("title"))),
             created_at=self._created_at,
             updated_at=min(self._created_at + lasted, LATEST),
             last_seq=len(self._messages),
             message_count=len(self._messages),
             archive_count=len(self._archives),
         )
-        return Imported(
+        return ImportedConversation(
             conversation=conversation,
             messages=tuple(self._messages),
             archives=tuple(self._archives),
@@ -139,9 +140,9 @@ class _Reader:
             _skip(self.skipped, number, "a second line of facts")
             return
         self._facts = line
-        self._file_agent = _text(line.get("agent"))
+        self._file_agent = _as_text(line.get("agent"))
         self._agent = self._agent or self._file_agent
-        self._created_at = _seconds(line.get("created_at"), 0.0)
+        self._created_at = _parse_time(line.get("created_at"), 0.0)
 
     def _read_message(self, number: int, line: _Line) -> None:
         self._count_line()
@@ -151,19 +152,19 @@ class _Reader:
 
     def _add(self, line: _Line) -> str:
         """Add one message, or say why it cannot be."""
-        role, content = line.get("role"), _content(line.get("content"))
-        at = _seconds(line.get("created_at"), self._last_time())
+        role, content = line.get("role"), _parse_content(line.get("content"))
+        at = _parse_time(line.get("created_at"), self._last_time())
         if role == Role.TOOL:
             return self._add_result(line, content, at)
         if role not in (Role.USER, Role.ASSISTANT):
             # What a system line says was made for one run; the daemon writes its own.
-            return f"role {_text(role)[:_NAME_LENGTH] or '?'} has no place in a history"
+            return f"role {_as_text(role)[:_NAME_LENGTH] or '?'} has no place in a history"
         self._close_calls()
         if role == Role.USER:
             if not content.strip():
                 return "an empty message"
-            author = _name(_text(line.get("agent")))
-            self._messages.append((user(content, author=author, taint=_strangers(line)), at))
+            author = _name(_as_text(line.get("agent")))
+            self._messages.append((user(content, author=author, taint=_parse_taint(line)), at))
             return ""
         waiting: dict[str, list[str]] = {}
         calls = self._calls(line.get("tool_calls"), waiting)
@@ -174,43 +175,43 @@ class _Reader:
             content=content,
             agent=self._speaker(line.get("agent")),
             tool_calls=calls,
-            thinking=_thinking(line),
-            taint=_strangers(line),
+            thinking=_parse_thinking(line),
+            taint=_parse_taint(line),
         )
         self._messages.append((message, at))
         self._open_calls = waiting
         return ""
 
     def _add_result(self, line: _Line, content: str, at: float) -> str:
-        waiting = self._open_calls.get(_text(line.get("tool_call_id")))
+        waiting = self._open_calls.get(_as_text(line.get("tool_call_id")))
         if not waiting:
             return "a tool result without its call"
         call_id = waiting.pop(0)
         result = tool_result(call_id, content, is_error=line.get("is_error") is True)
-        self._messages.append((replace(result, taint=_strangers(line)), at))
+        self._messages.append((replace(result, taint=_parse_taint(line)), at))
         return ""
 
     def _read_marker(self, line: _Line) -> None:
         self._count_line()
         self._close_calls()
-        name = _text(line.get("archive_name")).strip() or "unnamed"
-        summary, title = _text(line.get("compact")), _text(line.get("title"))
+        name = _as_text(line.get("archive_name")).strip() or "unnamed"
+        summary, title = _as_text(line.get("compact")), _as_text(line.get("title"))
         if not summary.strip():
             # An older file kept the summary elsewhere; its name is all that is left of it here.
             summary, title = f"[archived context unavailable: {name}]", title or name
-        at = _seconds(line.get("archived_at"), self._last_time())
+        at = _parse_time(line.get("archived_at"), self._last_time())
         first = self._archives[-1].last_seq + 1 if self._archives else 1
         if first > len(self._messages):
             # A file may begin with what is left of its past; an archive needs a message to hold it.
-            self._messages.append((replace(user(summary), taint=_strangers(line)), at))
+            self._messages.append((replace(user(summary), taint=_parse_taint(line)), at))
         archive = Archive(
             number=len(self._archives) + 1,
             first_seq=first,
             last_seq=len(self._messages),
-            title=title_of(title if title.strip() else summary),
+            title=clip_title(title) or title_of(summary),
             summary=summary,
             archived_at=at,
-            taint=_strangers(line),
+            taint=_parse_taint(line),
         )
         self._archives.append(archive)
 
@@ -239,14 +240,14 @@ class _Reader:
         for index, item in enumerate(items):
             inner = item.get("function") if isinstance(item, dict) else None
             function = inner if isinstance(inner, dict) else item
-            name = _text(function.get("name")) if isinstance(function, dict) else ""
+            name = _as_text(function.get("name")) if isinstance(function, dict) else ""
             if not name:
                 continue
-            given = _text(item.get("id")) or f"imported-{len(self._messages)}-{index}"
+            given = _as_text(item.get("id")) or f"imported-{len(self._messages)}-{index}"
             call_id = self._ids.new(given)
             waiting.setdefault(given, []).append(call_id)
             name = _NOT_IN_TOOL_NAME.sub("_", name[:_NAME_LENGTH])
-            calls.append(ToolCall(id=call_id, name=name, arguments=_arguments(function.get("arguments"))))
+            calls.append(ToolCall(id=call_id, name=name, arguments=_parse_arguments(function.get("arguments"))))
         return tuple(calls)
 
     def _last_time(self) -> float:
@@ -254,7 +255,7 @@ class _Reader:
 
     def _speaker(self, value: object) -> str:
         """The agent that spoke, empty where that is the one the conversation is with from now on."""
-        name = _name(_text(value) or self._file_agent)
+        name = _name(_as_text(value) or self._file_agent)
         return "" if name == self._agent else name
 
 
@@ -264,26 +265,26 @@ def _name(given: str) -> str:
     return "unknown" if given and not name else name
 
 
-def _strangers(line: _Line) -> frozenset[str]:
+def _parse_taint(line: _Line) -> frozenset[str]:
     """Whose words the line says it holds. It may say too little; it cannot say anything else."""
     value = line.get("taint")
     names = [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
     return frozenset([name for name in names if _STRANGER.fullmatch(name)][:_MOST_STRANGERS])
 
 
-def _text(value: object) -> str:
+def _as_text(value: object) -> str:
     return clean(value) if isinstance(value, str) else ""
 
 
-def _content(value: object) -> str:
+def _parse_content(value: object) -> str:
     """Text as it is, or the text among the parts of a message that has parts."""
     if not isinstance(value, list):
-        return _text(value)
+        return _as_text(value)
     parts = (part.get("text") if isinstance(part, dict) else part for part in value)
-    return "\n".join(_text(part) for part in parts if isinstance(part, str))
+    return "\n".join(_as_text(part) for part in parts if isinstance(part, str))
 
 
-class _Ids:
+class _CallIds:
     """Ids of calls, each used once in a history: a provider refuses one that comes twice."""
 
     def __init__(self) -> None:
@@ -299,9 +300,9 @@ class _Ids:
         return made
 
 
-def _arguments(value: object) -> str:
+def _parse_arguments(value: object) -> str:
     """The text of a JSON object, whatever was there: a provider refuses a history with anything else."""
-    text = _text(value)
+    text = _as_text(value)
     try:
         if isinstance(value, dict):
             text = json.dumps(value)
@@ -310,14 +311,14 @@ def _arguments(value: object) -> str:
         return json.dumps({"unreadable": text}, ensure_ascii=False)
 
 
-def _thinking(line: _Line) -> tuple[Thinking, ...]:
+def _parse_thinking(line: _Line) -> tuple[Thinking, ...]:
     value = line.get("thinking", line.get("reasoning_content"))
     items = value if isinstance(value, list) else [value]
-    texts = (_text(item.get("text") if isinstance(item, dict) else item) for item in items)
+    texts = (_as_text(item.get("text") if isinstance(item, dict) else item) for item in items)
     return tuple(Thinking(text=text) for text in texts if text)
 
 
-def _seconds(value: object, fallback: float) -> float:
+def _parse_time(value: object, fallback: float) -> float:
     """A time as ISO 8601 or as seconds since the epoch; the fallback where it is neither."""
     try:
         if isinstance(value, str):

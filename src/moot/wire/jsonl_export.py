@@ -18,7 +18,7 @@ def export_lines(conversation: Conversation, entries: Sequence[Entry], archives:
     """The whole conversation, archived messages too. Reading it back and writing it again gives the same text,
     but for the folder: that is for whoever reads it to choose.
     """
-    return _joined([_facts_line(conversation), *_message_lines(conversation, entries, archives)])
+    return _join_lines([_facts_line(conversation), *_message_lines(conversation, entries, archives)])
 
 
 def export_part(conversation: Conversation, entries: Sequence[Entry], archives: Sequence[Archive]) -> str:
@@ -27,7 +27,7 @@ def export_part(conversation: Conversation, entries: Sequence[Entry], archives: 
     inside = [archive for archive in archives if first <= archive.last_seq <= last]
     if first == 1:
         return export_lines(conversation, entries, inside)
-    return _joined(_message_lines(conversation, entries, inside))
+    return _join_lines(_message_lines(conversation, entries, inside))
 
 
 def _message_lines(
@@ -38,18 +38,18 @@ def _message_lines(
     for entry in entries:
         while waiting and waiting[0].last_seq < entry.seq:
             archive = waiting.pop(0)
-            yield _marker_line(archive) | _taint(archive.taint, archive.last_seq > trusted)
-        yield _message_line(entry) | _taint(entry.message.taint, entry.seq > trusted)
+            yield _marker_line(archive) | _taint_fields(archive.taint, archive.last_seq > trusted)
+        yield _message_line(entry) | _taint_fields(entry.message.taint, entry.seq > trusted)
     for archive in waiting:
-        yield _marker_line(archive) | _taint(archive.taint, archive.last_seq > trusted)
+        yield _marker_line(archive) | _taint_fields(archive.taint, archive.last_seq > trusted)
 
 
-def _taint(strangers: frozenset[str], counts: bool) -> _Line:
+def _taint_fields(strangers: frozenset[str], counts: bool) -> _Line:
     """The strangers whose words a line holds. What its owner has trusted says nothing of them."""
     return {"taint": sorted(strangers)} if strangers and counts else {}
 
 
-def _joined(lines: Iterable[_Line]) -> str:
+def _join_lines(lines: Iterable[_Line]) -> str:
     return "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines)
 
 
@@ -57,7 +57,7 @@ def _facts_line(conversation: Conversation) -> _Line:
     line: _Line = {
         "agent": clean(conversation.key.agent),
         "created_by": clean(conversation.key.sender),
-        "created_at": _stamp(conversation.created_at),
+        "created_at": _format_time(conversation.created_at),
         "title": clean(conversation.title),
         "uptime_secs": max(0, round(conversation.updated_at - conversation.created_at)),
     }
@@ -73,7 +73,8 @@ def _message_line(entry: Entry) -> _Line:
         line["agent"] = clean(message.agent)
     if message.tool_calls:
         line["tool_calls"] = [
-            {"id": clean(call.id), "type": "function", "function": _function(call)} for call in message.tool_calls
+            {"id": clean(call.id), "type": "function", "function": _function_fields(call)}
+            for call in message.tool_calls
         ]
     if message.tool_call_id:
         line["tool_call_id"] = clean(message.tool_call_id)
@@ -82,11 +83,11 @@ def _message_line(entry: Entry) -> _Line:
     if message.thinking:
         # Without its signature: a provider refuses one it did not make for exactly this request.
         line["thinking"] = [clean(thinking.text) for thinking in message.thinking]
-    line["created_at"] = _stamp(entry.created_at)
+    line["created_at"] = _format_time(entry.created_at)
     return line
 
 
-def _function(call: ToolCall) -> _Line:
+def _function_fields(call: ToolCall) -> _Line:
     return {"name": clean(call.name), "arguments": clean(call.arguments)}
 
 
@@ -94,10 +95,10 @@ def _marker_line(archive: Archive) -> _Line:
     return {
         "compact": clean(archive.summary),
         "title": clean(archive.title),
-        "archived_at": _stamp(archive.archived_at),
+        "archived_at": _format_time(archive.archived_at),
     }
 
 
-def _stamp(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     # A clock may have been wrong by ages when this was stored.
     return datetime.fromtimestamp(min(max(seconds, 0.0), LATEST - 1), UTC).isoformat().replace("+00:00", "Z")

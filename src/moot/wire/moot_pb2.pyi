@@ -250,14 +250,16 @@ class CompactMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., tell_queued: _Optional[bool] = ...) -> None: ...
 
 class ReplyToAsk(_message.Message):
-    __slots__ = ("agent", "sender", "content")
+    __slots__ = ("agent", "sender", "content", "client_message_id")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     content: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., content: _Optional[str] = ...) -> None: ...
+    client_message_id: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., content: _Optional[str] = ..., client_message_id: _Optional[str] = ...) -> None: ...
 
 class ListActiveConversationsMsg(_message.Message):
     __slots__ = ("agent", "sender", "all")
@@ -1074,7 +1076,7 @@ class ToolExecutedEvent(_message.Message):
     def __init__(self, call_id: _Optional[str] = ..., name: _Optional[str] = ..., ok: _Optional[bool] = ..., seconds: _Optional[float] = ...) -> None: ...
 
 class ApprovalEvent(_message.Message):
-    __slots__ = ("ask_id", "attempt", "tool", "line", "preview", "reason", "rule", "expires_at", "whole_rule", "by")
+    __slots__ = ("ask_id", "attempt", "tool", "line", "preview", "reason", "rule", "expires_at", "whole_rule", "by", "kind")
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -1085,6 +1087,7 @@ class ApprovalEvent(_message.Message):
     EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
     WHOLE_RULE_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
     ask_id: str
     attempt: int
     tool: str
@@ -1095,15 +1098,18 @@ class ApprovalEvent(_message.Message):
     expires_at: float
     whole_rule: str
     by: Asker
-    def __init__(self, ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., rule: _Optional[str] = ..., expires_at: _Optional[float] = ..., whole_rule: _Optional[str] = ..., by: _Optional[_Union[Asker, _Mapping]] = ...) -> None: ...
+    kind: str
+    def __init__(self, ask_id: _Optional[str] = ..., attempt: _Optional[int] = ..., tool: _Optional[str] = ..., line: _Optional[str] = ..., preview: _Optional[str] = ..., reason: _Optional[str] = ..., rule: _Optional[str] = ..., expires_at: _Optional[float] = ..., whole_rule: _Optional[str] = ..., by: _Optional[_Union[Asker, _Mapping]] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class ApprovalClosedEvent(_message.Message):
-    __slots__ = ("ask_id", "state")
+    __slots__ = ("ask_id", "state", "kind")
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
     ask_id: str
     state: str
-    def __init__(self, ask_id: _Optional[str] = ..., state: _Optional[str] = ...) -> None: ...
+    kind: str
+    def __init__(self, ask_id: _Optional[str] = ..., state: _Optional[str] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class DiscardedEvent(_message.Message):
     __slots__ = ()
@@ -1321,16 +1327,20 @@ class AgentStatus(_message.Message):
     def __init__(self, mode: _Optional[str] = ..., teammate_runtime: _Optional[str] = ..., max_delegation_rounds: _Optional[int] = ..., default_model: _Optional[str] = ..., provider: _Optional[str] = ..., run_ledger: _Optional[bool] = ..., agent_memory: _Optional[bool] = ..., sources: _Optional[_Mapping[str, int]] = ..., active: _Optional[int] = ..., teammates: _Optional[_Iterable[str]] = ..., agents_dir: _Optional[str] = ..., foreign_dirs: _Optional[_Iterable[str]] = ..., hooks: _Optional[_Iterable[str]] = ..., flaws: _Optional[_Iterable[str]] = ..., ledger_failures: _Optional[int] = ...) -> None: ...
 
 class AgentTools(_message.Message):
-    __slots__ = ("agent", "source", "teammate", "tools")
+    __slots__ = ("agent", "source", "teammate", "tools", "left_out", "left_out_reason")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     TEAMMATE_FIELD_NUMBER: _ClassVar[int]
     TOOLS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_REASON_FIELD_NUMBER: _ClassVar[int]
     agent: str
     source: str
     teammate: bool
     tools: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, agent: _Optional[str] = ..., source: _Optional[str] = ..., teammate: _Optional[bool] = ..., tools: _Optional[_Iterable[str]] = ...) -> None: ...
+    left_out: _containers.RepeatedScalarFieldContainer[str]
+    left_out_reason: str
+    def __init__(self, agent: _Optional[str] = ..., source: _Optional[str] = ..., teammate: _Optional[bool] = ..., tools: _Optional[_Iterable[str]] = ..., left_out: _Optional[_Iterable[str]] = ..., left_out_reason: _Optional[str] = ...) -> None: ...
 
 class UnmatchedTool(_message.Message):
     __slots__ = ("name", "near")
@@ -1433,7 +1443,7 @@ class Welcome(_message.Message):
     def __init__(self, version: _Optional[int] = ..., daemon_version: _Optional[str] = ..., principal: _Optional[str] = ..., default_sender: _Optional[str] = ...) -> None: ...
 
 class HistoryMessage(_message.Message):
-    __slots__ = ("seq", "role", "content", "agent", "tool_calls", "tool_call_id", "created_at", "outcome", "error", "is_error", "thinking", "archive", "taint")
+    __slots__ = ("seq", "role", "content", "agent", "tool_calls", "tool_call_id", "created_at", "outcome", "error", "is_error", "thinking", "archive", "taint", "offset", "length")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
@@ -1447,6 +1457,8 @@ class HistoryMessage(_message.Message):
     THINKING_FIELD_NUMBER: _ClassVar[int]
     ARCHIVE_FIELD_NUMBER: _ClassVar[int]
     TAINT_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
     seq: int
     role: str
     content: str
@@ -1460,7 +1472,9 @@ class HistoryMessage(_message.Message):
     thinking: str
     archive: int
     taint: str
-    def __init__(self, seq: _Optional[int] = ..., role: _Optional[str] = ..., content: _Optional[str] = ..., agent: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCallInfo, _Mapping]]] = ..., tool_call_id: _Optional[str] = ..., created_at: _Optional[float] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., is_error: _Optional[bool] = ..., thinking: _Optional[str] = ..., archive: _Optional[int] = ..., taint: _Optional[str] = ...) -> None: ...
+    offset: int
+    length: int
+    def __init__(self, seq: _Optional[int] = ..., role: _Optional[str] = ..., content: _Optional[str] = ..., agent: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCallInfo, _Mapping]]] = ..., tool_call_id: _Optional[str] = ..., created_at: _Optional[float] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., is_error: _Optional[bool] = ..., thinking: _Optional[str] = ..., archive: _Optional[int] = ..., taint: _Optional[str] = ..., offset: _Optional[int] = ..., length: _Optional[int] = ...) -> None: ...
 
 class History(_message.Message):
     __slots__ = ("messages", "title", "cwd", "summary", "summary_title", "queued", "next_seq")
@@ -1623,7 +1637,7 @@ class TokenCreated(_message.Message):
     def __init__(self, name: _Optional[str] = ..., token: _Optional[str] = ...) -> None: ...
 
 class ModelInfo(_message.Message):
-    __slots__ = ("name", "provider", "model", "is_default", "window", "tools", "problem", "base_url", "tools_there", "left_out")
+    __slots__ = ("name", "provider", "model", "is_default", "window", "tools", "problem", "base_url", "tools_there", "left_out", "window_is_assumed")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -1634,6 +1648,7 @@ class ModelInfo(_message.Message):
     BASE_URL_FIELD_NUMBER: _ClassVar[int]
     TOOLS_THERE_FIELD_NUMBER: _ClassVar[int]
     LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_IS_ASSUMED_FIELD_NUMBER: _ClassVar[int]
     name: str
     provider: str
     model: str
@@ -1644,7 +1659,8 @@ class ModelInfo(_message.Message):
     base_url: str
     tools_there: int
     left_out: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., is_default: _Optional[bool] = ..., window: _Optional[int] = ..., tools: _Optional[str] = ..., problem: _Optional[str] = ..., base_url: _Optional[str] = ..., tools_there: _Optional[int] = ..., left_out: _Optional[_Iterable[str]] = ...) -> None: ...
+    window_is_assumed: bool
+    def __init__(self, name: _Optional[str] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., is_default: _Optional[bool] = ..., window: _Optional[int] = ..., tools: _Optional[str] = ..., problem: _Optional[str] = ..., base_url: _Optional[str] = ..., tools_there: _Optional[int] = ..., left_out: _Optional[_Iterable[str]] = ..., window_is_assumed: _Optional[bool] = ...) -> None: ...
 
 class ModelList(_message.Message):
     __slots__ = ("models",)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moot.agents.agent_md import BUILT_IN_NAMES, check_name, imitated, parse_agent, render_agent
+from moot.agents.agent_md import BUILT_IN_NAMES, check_name, find_imitated, parse_agent, render_agent
 from moot.domain.agent import Agent, AgentStatus
 from moot.domain.front_matter import Broken
 from moot.multiagent.partition import Partition
@@ -209,7 +209,7 @@ def test_what_is_wrong_is_said_with_its_line(text: str, line: int, word: str) ->
 
 @pytest.mark.parametrize("name", ["moot", "MOOT", "ｍｏｏｔ", "m00t", "mo0t", "moоt", "мооt", "rnoot", "𝐦𝐨𝐨𝐭"])
 def test_a_name_that_could_be_taken_for_the_built_in_agent_is_refused(name: str) -> None:
-    assert imitated(name) == "moot"
+    assert find_imitated(name) == "moot"
     assert "built-in" in check_name(name)
 
 
@@ -219,7 +219,7 @@ def test_no_built_in_name_can_be_taken_however_it_is_written(built_in: str) -> N
     dotted = built_in[0] + "\u0307" + built_in[1:]
     hidden = built_in[0] + "\u200b" + built_in[1:]
     for name in (built_in, built_in.upper(), built_in.title(), wide, dotted, hidden):
-        assert imitated(name) == built_in, ascii(name)
+        assert find_imitated(name) == built_in, ascii(name)
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moot.agents.agent_md import parse_agent, render_agent
-from moot.agents.foreign import Adopted, parse_foreign, read_foreign
+from moot.agents.foreign import ForeignAgent, parse_foreign, read_foreign
 from moot.domain.agent import AgentStatus
 from moot.domain.front_matter import Broken
 from moot.multiagent.partition import Partition
 
 
-def parsed(front: str, *, path: str = "/x/critic.md", body: str = "You judge.") -> Adopted:
+def parsed(front: str, *, path: str = "/x/critic.md", body: str = "You judge.") -> ForeignAgent:
     return parse_foreign(f"---\n{front}\n---\n{body}\n", path=path, models=("claude",))
 
 

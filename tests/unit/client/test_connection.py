@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from moot.client.connection import connect
-from moot.client.errors import Unreachable, from_wire
+from moot.client.errors import Unreachable, error_from_wire
 from moot.domain.errors import BadRequest, Busy, ConfigError, Forbidden, MootError, NotFound
 from moot.wire import moot_pb2 as pb
 from tests.frame_server import Caller, frame_server, said
@@ -206,7 +206,7 @@ async def test_events_are_followed_once_the_daemon_confirmed(tmp_path: Path) -> 
     ],
 )
 def test_wire_errors_are_classed_by_type_then_by_code(code: int, kind: str, expected: type[MootError]) -> None:
-    error = from_wire(code, kind, "message", "fix")
+    error = error_from_wire(code, kind, "message", "fix")
 
     assert type(error) is expected
     assert error.type == kind

@@ -1,10 +1,10 @@
-"""Reserved tags are defused or taken out, whatever they are dressed up as; titles are cut where a reader would."""
+"""Reserved tags are defused or taken out, whatever they are dressed up as."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moot.domain.text import RESERVED_TAGS, TagStripper, clean, defuse, defuse_continuation, title_of, unfinished_tag
+from moot.domain.text import RESERVED_TAGS, TagStripper, clean, defuse, defuse_continuation, unfinished_tag
 
 
 @pytest.mark.parametrize(
@@ -113,30 +113,6 @@ def test_the_mark_of_a_person_is_stripped_too() -> None:
 def test_a_type_in_brackets_is_no_mark() -> None:
     stripper = TagStripper()
     assert stripper.feed("List<From> and Map<From, To>") + stripper.finish() == "List<From> and Map<From, To>"
-
-
-@pytest.mark.parametrize(
-    ("summary", "title"),
-    [
-        ("Pricing analysis for solo dev tools. More follows.", "Pricing analysis for solo dev tools."),
-        ("Version 2.5 is out! Good.", "Version 2.5 is out!"),
-        ("no full stop", "no full stop"),
-        ("two\nlines. here", "two lines."),
-        ("x" * 80, "x" * 60),
-        ("", ""),
-    ],
-)
-def test_the_title_is_the_first_sentence(summary: str, title: str) -> None:
-    assert title_of(summary) == title
-
-
-@given(st.text(max_size=300))
-def test_a_title_never_has_more_than_sixty_characters(summary: str) -> None:
-    assert len(title_of(summary)) <= 60
-
-
-def test_a_title_is_not_cut_inside_a_character() -> None:
-    assert title_of("a" * 59 + "e\u0301e\u0301") == "a" * 59
 
 
 @given(st.text(alphabet=st.characters(), max_size=50))

@@ -19,7 +19,6 @@ from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run import RunEnd, RunRequest
 from moot.domain.trace import TraceKind
 from moot.domain.usage import Spent
-from moot.engine.asks import Asks
 from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
 from moot.engine.gate import Gate
@@ -31,7 +30,7 @@ from moot.engine.wiring import Wiring
 from moot.models.scripted import Rule, RuleCall, ScriptedModel
 from moot.store.sqlite import SqliteStore, open_store
 from moot.store.steps import SqliteSteps
-from tests.unit.shelves import ADA, SetClock
+from tests.unit.shelves import ADA, SetClock, asks_over
 
 CALLING = Rule(match="act", calls=(RuleCall(name="act"),), after_tool="Done.")
 TALKING = Rule(reply="You said: {user}")
@@ -210,12 +209,12 @@ async def engine(
     bus = Bus(clock=clock)
     model = ScriptedModel(ModelConfig(name="m", provider="scripted"), rules=rules or (CALLING, TALKING))
     tools: dict[str, Tool] = {"act": act}
-    compaction = Compaction(store=disk, clock=clock)
+    compaction, asks = Compaction(store=disk, clock=clock), asks_over(store, clock=clock)
     loop = Loop(
         LoopParts(
             gate=Gate(tools=lambda: tools, hooks=lambda _: [], budget=_whole, restore=_lost),
             brief=brief,
-            asks=Asks(clock=clock),
+            asks=asks,
             compaction=compaction,
             notes=notes,
             steps=SqliteSteps(store),
@@ -232,6 +231,7 @@ async def engine(
         config=config,
         workspace=lambda _key: str(folder),
         clock=clock,
+        asks=asks,
         supervisor=supervisor,
         bus=bus,
         ended=lambda _request, _end: None,

@@ -11,8 +11,10 @@ from moot.domain.run import RunRequest
 from moot.engine.compaction import Compaction
 from moot.engine.history import History
 from moot.models.scripted import Rule, ScriptedModel
+from moot.store.memories import SqliteMemories
 from moot.store.sqlite import SqliteStore
-from moot.tools.conversation import Recall
+from moot.tools.memory import Owner
+from moot.tools.recall import Recall
 from tests.unit.shelves import ADA, SetClock, answered, stored
 
 KEY = "Wx81_short_secret_55_and_more"
@@ -55,6 +57,8 @@ async def test_a_message_longer_than_a_window_and_a_recollection_are_cut_only_af
     await compaction.compact(history, agent, model, last_seq=history.last_seq)
     assert len(model.told) > 3
     assert not any(in_part(text) for text in model.told)
-    found = await answered(Recall(store, SetClock(), without_key), {"query": "zebra"})
-    assert "…" in found.content
-    assert not in_part(found.content)
+    recall = Recall(store, SetClock(), without_key, memories=SqliteMemories(store), owner=Owner(lambda: False))
+    for arguments in ({"query": "zebra"}, {"message": 2}, {"message": 2, "offset": 777}):
+        found = await answered(recall, arguments)
+        assert "To read on: recall with message 2 and offset" in found.content
+        assert not in_part(found.content)

@@ -67,12 +67,13 @@ def test_one_that_is_too_large_keeps_no_other_out() -> None:
     assert {"built_0", "word_count"} <= set(found)
 
 
-def test_whoever_leads_keeps_the_tools_for_it() -> None:
+def test_tools_for_working_with_others_and_for_asking_are_left_out_last() -> None:
     leading = [spec("agent_spawn"), spec("agent_wait")]
 
     assert names([*BUILT_IN, *leading], 2048)[-2:] == ["agent_spawn", "agent_wait"]
-    # A specialist is there for its own work.
-    assert "agent_spawn" not in names([*BUILT_IN, *leading], 2048, ["built_*"])
+    assert names([*BUILT_IN, *leading], 2048, ["built_*"])[-2:] == ["agent_spawn", "agent_wait"]
+    # A model that can choose among a few only has a specialist's own tools first.
+    assert "agent_spawn" not in names([*BUILT_IN, *leading], 2048, ["built_*"], "schema")
 
 
 def test_a_model_held_to_a_schema_is_offered_a_dozen_and_one_without_tools_none() -> None:

@@ -10,22 +10,23 @@ from typing import Any
 
 import pytest
 
-from moot.domain.approval import LINE, Approval, Binding, Decision
+from moot.domain.approval import LINE, Decision, describe_rules
+from moot.domain.ask import Ask, Binding
 from moot.domain.config import InterceptorConfig
-from moot.domain.events import ApprovalOpened, EventBody
+from moot.domain.events import AskOpened, EventBody
 from moot.domain.message import ToolCall
 from moot.domain.ports import GateCall, RunContext, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.scope import ALL_TOOLS
 from moot.domain.shell import Level, Verdict
-from moot.engine.approvals import Approvals
+from moot.engine.asks import Asks
 from moot.engine.deadline import Deadline
 from moot.engine.gate import Gate
 from moot.hooks.approval import ApprovalGate
 from moot.hooks.security import SecurityFilter
-from moot.store.approvals import StoredApprovals
+from moot.store.asks import SqliteAsks
 from moot.store.sqlite import open_store
-from tests.unit.shelves import SetClock, context, talk
+from tests.unit.shelves import asks_over, context, talk
 
 HELD = "zq-held-secret"
 
@@ -39,7 +40,7 @@ async def _whole(_call: GateCall, result: ToolResult) -> ToolResult:
 
 
 class NothingKept:
-    async def close(self, approval: Approval, arguments: dict[str, Any]) -> Approval:
+    async def close(self, approval: Ask, arguments: dict[str, Any]) -> Ask:
         raise AssertionError(arguments)
 
 
@@ -77,13 +78,13 @@ class Silent(Tool):
 class Desk:
     """A gate over a store in a folder; who is asked decides as told, after `meanwhile`."""
 
-    approvals: Approvals
-    rows: StoredApprovals
+    asks: Asks
+    rows: SqliteAsks
     tool: Tool
     decision: Decision = Decision.ONCE
     whole: bool = False
     blocked: tuple[str, ...] = ()
-    asked: list[Approval] = field(default_factory=list)
+    asked: list[Ask] = field(default_factory=list)
     opened: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def make(self, arguments: dict[str, Any], *, cwd: str = "/w", run: str = "run-1") -> ToolResult:
@@ -92,8 +93,8 @@ class Desk:
         opened.clear()
 
         def emit(event: EventBody) -> None:
-            if isinstance(event, ApprovalOpened):
-                self.asked.append(event.approval)
+            if isinstance(event, AskOpened):
+                self.asked.append(event.ask)
                 opened.set()
 
         async def refused(run_id: str, call_id: str) -> str:
@@ -103,7 +104,7 @@ class Desk:
             tools=lambda: {self.tool.spec.name: self.tool},
             hooks=lambda _: [
                 security,
-                ApprovalGate(self.approvals, InterceptorConfig, kept=NothingKept(), refusal=security.refusal),
+                ApprovalGate(self.asks, InterceptorConfig, kept=NothingKept(), refusal=security.refusal),
             ],
             budget=_whole,
             restore=refused,
@@ -122,7 +123,7 @@ class Desk:
 
     async def decide(self) -> None:
         last = self.asked[-1]
-        await self.approvals.decide(last.id, attempt=last.attempt, decision=self.decision, by="owner", whole=self.whole)
+        await self.asks.decide(last.id, attempt=last.attempt, decision=self.decision, by="owner", whole=self.whole)
 
 
 @asynccontextmanager
@@ -131,10 +132,10 @@ async def desk(path: Path, tool: Tool, **more: Any) -> AsyncIterator[Desk]:
     try:
         if await store.load(context().key) is None:
             await talk(store)
-        rows = StoredApprovals(store)
-        approvals = Approvals(store=rows, clock=SetClock(), redact=hidden)
-        await approvals.load()
-        yield Desk(approvals, rows, tool, **more)
+        rows = SqliteAsks(store)
+        asks = asks_over(store, rows=rows, redact=hidden)
+        await asks.start()
+        yield Desk(asks, rows, tool, **more)
     finally:
         await store.close()
 
@@ -145,7 +146,7 @@ async def test_no_secret_is_kept_or_told_with_what_is_asked_not_even_half_of_one
     async with desk(tmp_path, tool) as at:
         await at.make({"value": HELD})
     (asked,) = at.asked
-    for text in (asked.line, asked.preview, asked.subject, asked.arguments, asked.rule_words(), asked.reason):
+    for text in (asked.line, asked.preview, asked.subject, asked.arguments, describe_rules(asked), asked.reason):
         assert "zq-h" not in text
     assert "more characters: moot inbox show ask-run-1-c0" in asked.line
     assert "more characters: moot inbox show ask-run-1-c0" in asked.preview
@@ -187,7 +188,7 @@ async def test_what_was_blocked_while_it_waited_is_not_made(tmp_path: Path) -> N
             await super().decide()
 
     async with desk(tmp_path, Tool()) as at:
-        blocking = Blocking(at.approvals, at.rows, at.tool)
+        blocking = Blocking(at.asks, at.rows, at.tool)
         result = await blocking.make({})
     assert result.is_error
     assert "blocked by security policy" in result.content
@@ -222,7 +223,7 @@ async def test_a_rule_lets_through_what_it_says_and_nothing_else(
         at.decision = Decision.DENY
         await at.make(call.get("arguments", {"command": "ls"}), cwd=call.get("cwd", "/w"), run="run-2")
     assert (len(at.asked) == 1) is allowed
-    (rule,) = at.approvals.rules()
+    (rule,) = at.asks.rules.all()
     if name == "exec":
         assert str(rule) == "allow exec: ls in /w at /real, as it is for ada with user"
     else:
@@ -235,7 +236,7 @@ async def test_any_call_is_allowed_only_where_the_tool_as_a_whole_was_chosen(tmp
     async with desk(tmp_path, tool, decision=Decision.ALWAYS, whole=True) as at:
         await at.make({"path": "a"})
         await at.make({"path": "b"}, cwd="/elsewhere", run="run-2")
-        assert [str(rule) for rule in at.approvals.rules()] == ["allow any fs_write, as it is for ada with user"]
+        assert [str(rule) for rule in at.asks.rules.all()] == ["allow any fs_write, as it is for ada with user"]
         tool.bound = Binding(what="another by now")
         at.decision = Decision.DENY
         await at.make({"path": "a"})
@@ -246,7 +247,7 @@ async def test_a_rule_for_one_run_says_so_and_ends_with_it(tmp_path: Path) -> No
     async with desk(tmp_path, Tool("fs_write"), decision=Decision.RUN, whole=True) as at:
         await at.make({"path": "a"})
         await at.make({"path": "b"})
-        assert [str(rule) for rule in at.approvals.rules()] == ["allow any fs_write in run run-1"]
+        assert [str(rule) for rule in at.asks.rules.all()] == ["allow any fs_write in run run-1"]
         at.decision = Decision.DENY
         await at.make({"path": "a"}, run="run-2")
     assert len(at.asked) == 2
@@ -257,12 +258,12 @@ async def test_what_is_asked_is_asked_again_when_anything_shown_with_it_is_anoth
         async def decide(self) -> None:
             pass
 
-    async def stopped(tool: Tool) -> Approval:
+    async def stopped(tool: Tool) -> Ask:
         async with desk(tmp_path, tool) as at:
-            undecided = Undecided(at.approvals, at.rows, at.tool)
+            undecided = Undecided(at.asks, at.rows, at.tool)
             task = asyncio.get_running_loop().create_task(undecided.make({}))
             await asyncio.wait_for(undecided.opened.wait(), 20)
-            at.approvals.suspend()
+            at.asks.suspend()
             task.cancel()
             await asyncio.wait({task})
             return undecided.asked[0]

@@ -11,26 +11,27 @@ from typing import Any
 
 import pytest
 
-from moot.domain.approval import Approval, AskState, Decision
+from moot.domain.approval import Decision, describe_rules, make_rules
+from moot.domain.ask import Ask, AskState
 from moot.domain.config import InterceptorConfig
 from moot.domain.errors import MootError
-from moot.domain.events import ApprovalOpened, EventBody
+from moot.domain.events import AskOpened, EventBody
 from moot.domain.message import ToolCall
 from moot.domain.ports import GateCall, Hook, RunContext, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.redaction import MASK, SECRET_MARK, is_masked, mask_call
 from moot.domain.scope import ALL_TOOLS
 from moot.domain.shell import Level, Verdict
-from moot.engine.approvals import Approvals
+from moot.engine.asks import Asks
 from moot.engine.deadline import Deadline
 from moot.engine.gate import Gate
 from moot.hooks.approval import ApprovalGate, tainted_by
-from moot.hooks.kept_arguments import KeptArguments
+from moot.hooks.kept_arguments import SealedArguments
 from moot.hooks.security import SecurityFilter
-from moot.store.approvals import StoredApprovals
+from moot.store.asks import SqliteAsks
 from moot.store.sqlite import open_store
 from tests.unit.daemon.vault.vault_kit import vault_at
-from tests.unit.shelves import SetClock, context, talk
+from tests.unit.shelves import approval, asks_over, context, talk
 
 SECRET = {"type": "string", SECRET_MARK: True}
 
@@ -65,16 +66,16 @@ class Login:
 class Bench:
     """A daemon's gate and approvals over a store in a folder; a new one on the same folder is a restart."""
 
-    rows: StoredApprovals
+    rows: SqliteAsks
     gate: Gate
-    approvals: Approvals
+    asks: Asks
     login: Login
-    opened: list[Approval] = field(default_factory=list)
+    opened: list[Ask] = field(default_factory=list)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
 
     def emit(self, event: EventBody) -> None:
-        if isinstance(event, ApprovalOpened):
-            self.opened.append(event.approval)
+        if isinstance(event, AskOpened):
+            self.opened.append(event.ask)
             self.asked.set()
 
     def start(self, arguments: str, call_id: str = "c1") -> "asyncio.Task[ToolResult]":
@@ -84,7 +85,7 @@ class Bench:
         )
         return asyncio.get_running_loop().create_task(made)
 
-    async def stored(self) -> Approval:
+    async def stored(self) -> Ask:
         found = await self.rows.find("ask-run-1-c1")
         assert found is not None
         return found
@@ -97,15 +98,16 @@ async def bench(path: Path, *, hooks: Sequence[Hook] = ()) -> AsyncIterator[Benc
         try:
             if await store.load(context().key) is None:
                 await talk(store)
-            rows = StoredApprovals(store)
-            approvals = Approvals(store=rows, clock=SetClock(), redact=str)
-            kept = KeptArguments(approvals, kit.vault)
-            asking = ApprovalGate(approvals, InterceptorConfig, kept=kept, refusal=_nothing)
+            rows = SqliteAsks(store)
+            asks = asks_over(store, rows=rows)
+            await asks.start()
+            kept = SealedArguments(asks, kit.vault)
+            asking = ApprovalGate(asks, InterceptorConfig, kept=kept, refusal=_nothing)
             login = Login()
             gate = Gate(
                 tools=lambda: {"login": login}, hooks=lambda _: [*hooks, asking], budget=_whole, restore=kept.restore
             )
-            yield Bench(rows, gate, approvals, login)
+            yield Bench(rows, gate, asks, login)
         finally:
             await store.close()
 
@@ -121,12 +123,12 @@ async def _whole(_call: GateCall, result: ToolResult) -> ToolResult:
 EXACT = '{"user": "ada", "auth": {"token": "hush-hush", "kind": "basic"}, "pin": 4711}'
 
 
-async def waiting(path: Path, arguments: str = EXACT) -> Approval:
+async def waiting(path: Path, arguments: str = EXACT) -> Ask:
     """Ask, and stop as a daemon stops: what is asked stays asked."""
     async with bench(path) as desk:
         task = desk.start(arguments)
         await asyncio.wait_for(desk.asked.wait(), 20)
-        desk.approvals.suspend()
+        desk.asks.suspend()
         task.cancel()
         await asyncio.wait({task})
         return desk.opened[0]
@@ -146,7 +148,7 @@ async def test_a_secret_waits_sealed_and_its_call_is_made_with_it_after_a_restar
         task = desk.start(masked)
         await asyncio.wait_for(desk.asked.wait(), 20)
         assert (desk.opened[0].id, desk.opened[0].attempt) == (asked.id, 1)
-        await desk.approvals.decide(asked.id, attempt=1, decision=Decision.ONCE, by="owner")
+        await desk.asks.decide(asked.id, attempt=1, decision=Decision.ONCE, by="owner")
         assert (await asyncio.wait_for(task, 20)).content == "in"
         assert desk.login.heard == [{"user": "ada", "auth": {"token": "hush-hush", "kind": "basic"}, "pin": 4711}]
         # Nothing that was sealed is kept longer than it is needed.
@@ -160,7 +162,7 @@ async def test_what_was_sealed_goes_when_the_approval_is_settled(tmp_path: Path,
         task = desk.start(EXACT)
         await asyncio.wait_for(desk.asked.wait(), 20)
         if decision is not None:
-            await desk.approvals.decide(desk.opened[0].id, attempt=1, decision=decision, by="owner")
+            await desk.asks.decide(desk.opened[0].id, attempt=1, decision=decision, by="owner")
             await asyncio.wait_for(task, 20)
         else:
             task.cancel()
@@ -213,14 +215,11 @@ async def test_a_vault_that_is_closed_keeps_nobody_from_deciding(tmp_path: Path)
             raise MootError("the keyring is locked")
 
     async with bench(tmp_path) as desk:
-        approval = Approval(
-            id="a", key=context().key, run_id="r", call_id="c", speaker="ada", tool="login", arguments="{}",
-            subject="", line="", preview="", reason="", digest="d", exact="e",
-        )  # fmt: skip
-        kept = await KeptArguments(desk.approvals, Closed()).close(approval, {"pin": 1})
+        asked = approval(tool="login", exact="e")
+        kept = await SealedArguments(desk.asks, Closed()).close(asked, {"pin": 1})
     # No rule can be made for it: the value it would be about cannot be told.
-    assert kept == replace(approval, exact="")
-    assert (kept.rules(Decision.ALWAYS), kept.rule_words()) == ((), "")
+    assert kept == replace(asked, exact="")
+    assert (make_rules(kept, Decision.ALWAYS), describe_rules(kept)) == ((), "")
 
 
 @pytest.mark.parametrize(
@@ -260,19 +259,24 @@ class Runner:
 class Answering:
     """Decides at once, and keeps what it was asked."""
 
-    def __init__(self, rules: Sequence[str] = ()) -> None:
-        self.asked: list[Approval] = []
-        self._rules = rules
+    def __init__(self, commands: Sequence[str] = ()) -> None:
+        self.asked: list[Ask] = []
+        # Those that rules allow.
+        self._commands = commands
 
-    def allowed(self, approval: Approval, *, exactly: bool = False) -> bool:
-        command = json.loads(approval.arguments).get("command")
-        return command in self._rules if exactly else bool(self._rules)
+    @property
+    def rules(self) -> "Answering":
+        return self
 
-    def is_left_open(self, run_id: str, call_id: str) -> bool:
+    def allow(self, ask: Ask, *, exactly: bool = False) -> bool:
+        command = json.loads(ask.arguments).get("command")
+        return command in self._commands if exactly else bool(self._commands)
+
+    def is_carried_over(self, run_id: str, call_id: str) -> bool:
         return False
 
-    async def request(self, approval: Approval, emit: object, *, seconds: float) -> AskState:
-        self.asked.append(approval)
+    async def request_approval(self, ask: Ask, emit: object, *, seconds: float) -> AskState:
+        self.asked.append(ask)
         return AskState.DENIED
 
 
@@ -282,7 +286,7 @@ def judged(text: str) -> Verdict:
 
 
 class NothingKept:
-    async def close(self, approval: Approval, arguments: dict[str, Any]) -> Approval:
+    async def close(self, approval: Ask, arguments: dict[str, Any]) -> Ask:
         raise AssertionError(arguments)
 
 

@@ -4,13 +4,13 @@ from random import Random
 
 import pytest
 
-from moot.models.calls import MAX_CALLS, Calls, parse_object
+from moot.models.calls import MAX_CALLS, CallAssembler, parse_object
 
 Piece = tuple[int | None, str, str, str]
 
 
 def whole(*pieces: Piece, truncated: bool = False) -> list[tuple[str, str, str]]:
-    calls = Calls(Random(3))
+    calls = CallAssembler(Random(3))
     for piece in pieces:
         calls.add(*piece)
     ready = list(calls.ready(truncated=truncated))

@@ -76,7 +76,7 @@ def test_an_embedded_model_that_was_not_pulled_is_a_problem() -> None:
     [
         ({}, 128_000),
         ({"provider": "anthropic"}, 200_000),
-        ({"base_url": "http://localhost:11434/v1"}, 8_192),
+        ({"base_url": "http://localhost:11434/v1"}, 32_768),
         ({"window": 5}, 5),
     ],
 )

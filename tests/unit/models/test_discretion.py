@@ -20,7 +20,7 @@ from moot.domain.ports import (
 )
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.domain.usage import Usage
-from moot.models.discretion import Discretion
+from moot.models.discretion import PromptMasker
 from moot.redaction.masks import ModelMasks
 from moot.redaction.redactor import Redactor
 
@@ -61,7 +61,7 @@ class Recording:
     def cost(self, usage: Usage) -> float:
         return 0.0
 
-    async def priced(self) -> bool:
+    async def has_price(self) -> bool:
         return True
 
     async def close(self) -> None: ...
@@ -72,7 +72,7 @@ class Rig:
         self.redactor = Redactor()
         self.personal = personal
         self.masks = ModelMasks(self.redactor, wanted=lambda: self.personal, key=lambda: b"key")
-        self.discretion = Discretion(self.masks)
+        self.discretion = PromptMasker(self.masks)
         self.inner = Recording()
         self.model = self.discretion.over(self.inner)
 

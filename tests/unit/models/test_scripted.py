@@ -9,7 +9,8 @@ from moot.domain.config import ModelConfig
 from moot.domain.errors import ConfigError
 from moot.domain.message import assistant, tool_result, user
 from moot.domain.ports import Finished, TextDelta, ThinkingDelta
-from moot.domain.text import COMPACTION_MARK, title_of
+from moot.domain.text import COMPACTION_MARK
+from moot.domain.title import title_of
 from moot.domain.usage import Usage
 from moot.models.scripted import ScriptedModel
 from tests.fake_provider.ask import Said, hear, model_of, prompt, run

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moot.domain.errors import ModelError
-from moot.models.sse import EventStream
+from moot.models.sse import SseDecoder
 
 STREAM = b": hello\n\nevent: x\ndata: one\n\ndata: two\ndata:three\nid: 7\n\nretry: 5\n\ndata\n\ndata: four\n\n"
 EVENTS = [b"one", b"two\nthree", b"", b"four"]
 
 
 def read(*chunks: bytes) -> list[bytes]:
-    stream = EventStream()
+    stream = SseDecoder()
     found = [event for chunk in chunks for event in stream.feed(chunk)]
     return found + stream.close()
 
@@ -49,7 +49,7 @@ def test_a_failure_in_a_field_of_its_own_is_read() -> None:
 
 @pytest.mark.parametrize("document", [b'{"error": 1}', b" \n{}", b"<html>\n\n</html>", b"plain words", b"[]"])
 def test_a_document_instead_of_a_stream_comes_whole(document: bytes) -> None:
-    stream = EventStream()
+    stream = SseDecoder()
 
     assert stream.feed(document[:3]) + stream.feed(document[3:]) == []
     assert stream.close() == [document]
@@ -57,7 +57,7 @@ def test_a_document_instead_of_a_stream_comes_whole(document: bytes) -> None:
 
 
 def test_an_event_without_end_is_refused() -> None:
-    stream = EventStream(limit=1000)
+    stream = SseDecoder(limit=1000)
 
     for _ in range(10):
         stream.feed(b"x" * 100)

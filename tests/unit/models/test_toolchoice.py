@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from moot.domain.message import ToolCall, assistant, tool_result, user
 from moot.domain.ports import CallReady, Finished, ModelEvent, TextDelta, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
-from moot.models.toolchoice import Choice, JsonString, guidance, schema_of
+from moot.models.toolchoice import ChoiceReader, JsonStringDecoder, choice_schema, render_guidance
 from tests.fake_provider.ask import LOOKUP, ask, config, model_of, prompt, run
 from tests.fake_provider.client import Provider
 
 
 def decode(*pieces: str, truncated: bool = False, tools: Sequence[ToolSpec] = ()) -> list[ModelEvent]:
-    choice = Choice(Random(1), tools)
+    choice = ChoiceReader(Random(1), tools)
     events = [event for piece in pieces for event in choice.take(TextDelta(piece))]
     return events + choice.take(Finished(None, truncated))
 
@@ -41,7 +41,7 @@ def test_what_is_said_is_decoded_whatever_is_in_it_and_wherever_it_is_cut(text: 
 
 
 def test_what_is_said_is_passed_on_while_it_is_being_written() -> None:
-    choice = Choice(Random(1))
+    choice = ChoiceReader(Random(1))
 
     assert choice.take(TextDelta('{ "tool" : "say",')) == []
     assert choice.take(TextDelta(' "text" : "Good \\')) == [TextDelta("Good ")]
@@ -108,7 +108,7 @@ def test_an_answer_cut_inside_a_reply_keeps_what_was_said() -> None:
 
 
 def test_nothing_after_the_end_of_a_string_is_read() -> None:
-    string = JsonString()
+    string = JsonStringDecoder()
 
     assert string.feed('a"} trailing') == "a"
     assert string.feed("more") == ""
@@ -206,9 +206,9 @@ def test_a_model_without_tools_is_never_sent_any(provider: Provider) -> None:
 
 
 def test_the_guidance_shows_each_tool_and_examples_that_fit_the_schema() -> None:
-    text = guidance((LOOKUP,))
+    text = render_guidance((LOOKUP,))
 
     assert "- lookup: Look a word up. Arguments: word (string)." in text
     examples = [json.loads(line.removeprefix("You: ")) for line in text.splitlines() if line.startswith("You: ")]
     assert examples[-1] == {"tool": "lookup", "arguments": {"word": "…"}}
-    assert schema_of((LOOKUP,))["anyOf"][1]["properties"]["arguments"] == LOOKUP.parameters
+    assert choice_schema((LOOKUP,))["anyOf"][1]["properties"]["arguments"] == LOOKUP.parameters

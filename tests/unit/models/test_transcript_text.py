@@ -3,7 +3,7 @@
 from moot.domain.message import Role, ToolCall, assistant, tool_result, user
 from moot.domain.transcript_text import as_text
 from moot.engine.framing import shown
-from moot.models.openai_wire import as_choice
+from moot.models.openai_wire import to_choice
 
 READ = ToolCall(id="1", name="read", arguments='{"path": "a"}')
 WRITE = ToolCall(id="2", name="write", arguments="{}")
@@ -63,7 +63,7 @@ def test_a_tag_in_the_name_or_the_arguments_of_a_call_is_defused() -> None:
     spoken = assistant("", tool_calls=(call,))
 
     told = as_text([spoken, tool_result("1", "done")])
-    chosen = as_choice(spoken)
+    chosen = to_choice(spoken)
 
     assert chosen is not None
     for text in (*(message.content for message in told), chosen.content):

@@ -11,7 +11,6 @@ from moot.domain.config import AgentConfig
 from moot.domain.errors import MootError, StoreError
 from moot.domain.events import Event, RunEnded
 from moot.domain.run import Outcome, RunEnd, RunRequest
-from moot.engine.approvals import Approvals
 from moot.engine.supervisor import Supervisor
 from moot.models.scripted import Rule
 from moot.multiagent.partition import Partition
@@ -19,10 +18,9 @@ from moot.multiagent.teammates.run_factory import in_background, request_of
 from moot.multiagent.teammates.spawn_request import Crew, Wish
 from moot.multiagent.teammates.teammates import Teammates
 from moot.store.agent_runs import SqliteAgentRuns
-from moot.store.approvals import StoredApprovals
 from tests.daemon_process import eventually
 from tests.unit.engine.engine_kit import Engine, engine
-from tests.unit.shelves import ADA, SetClock
+from tests.unit.shelves import ADA, SetClock, asks_over
 
 WISH = Wish(agent="ada", instruction="go")
 
@@ -45,7 +43,7 @@ def team(built: Engine) -> tuple[Teammates, Shelf, Supervisor]:
         runs=built.runs,
         store=built.store,
         shelf=shelf,
-        approvals=Approvals(store=StoredApprovals(built.store), clock=clock, redact=str),
+        asks=asks_over(built.store, clock=clock),
         partition=lambda: Partition((), {}),
         config=AgentConfig,
         repeatable=lambda _name: False,

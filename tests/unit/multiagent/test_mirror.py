@@ -3,35 +3,30 @@
 from dataclasses import replace
 
 from moot.domain.agent_run import Block, Condition, GrantState
-from moot.domain.approval import Approval, AskState
+from moot.domain.ask import Ask, AskKind, AskState
 from moot.domain.config import RunLedgerConfig
 from moot.domain.conversation import ConversationKey
-from moot.domain.events import ApprovalClosed, ApprovalOpened, EventSource, RunBlocked, RunEnded
+from moot.domain.events import AskClosed, AskOpened, Event, EventSource, RunBlocked, RunEnded
 from moot.domain.ledger import LedgerEntry, LedgerType, blocked, replay
 from moot.domain.run import Outcome, RunEnd
 from moot.multiagent.mirror import Mirror, is_mirrored
 from moot.store.ledger import SqliteLedger
 from moot.store.sqlite import SqliteStore
 from tests.unit.events import event
-from tests.unit.shelves import ADA, SetClock, stored
+from tests.unit.shelves import ADA, SetClock, approval, stored
 
 KEY = ConversationKey("operator", "run:arun-1")
 SOURCE = EventSource(key=KEY, root=ADA, speaker="operator", run_id="arun-1", parent_id="run-1", root_id="run-1")
-GRANT = Approval(
+GRANT = approval(
     id="grant-arun-1-exec",
+    kind=AskKind.GRANT,
     key=KEY,
     run_id="arun-1",
-    call_id="c",
     speaker="operator",
-    tool="exec",
-    arguments="{}",
-    subject="",
-    line="exec",
-    preview="",
     reason="it is not in its list",
 )
-OPENED = event(ApprovalOpened(GRANT), source=SOURCE)
-CLOSED = event(ApprovalClosed(GRANT.id, AskState.GRANTED), source=SOURCE)
+OPENED = event(AskOpened(GRANT), source=SOURCE)
+CLOSED = event(AskClosed(replace(GRANT, state=AskState.GRANTED)), source=SOURCE)
 ENDED = event(RunEnded("operator", RunEnd(outcome=Outcome.COMPLETED)), source=SOURCE)
 PENDING = Block(
     condition=Condition.BLOCKED,
@@ -42,10 +37,36 @@ PENDING = Block(
 )
 
 
-def mirror(store: SqliteStore, *, enabled: bool = True, write_through: bool = True) -> tuple[Mirror, SqliteLedger]:
-    ledger = SqliteLedger(store)
-    config = RunLedgerConfig(enabled=enabled, write_through=write_through)
-    return Mirror(journal=ledger, config=lambda: config, clock=SetClock()), ledger
+class Mirrored:
+    """A mirror, and what is open when it reads an event."""
+
+    def __init__(self, store: SqliteStore, *, enabled: bool = True, write_through: bool = True) -> None:
+        self.ledger = SqliteLedger(store)
+        config = RunLedgerConfig(enabled=enabled, write_through=write_through)
+        self._open: dict[str, Ask] = {}
+        self._mirror = Mirror(journal=self.ledger, asks=self, config=lambda: config, clock=SetClock())
+
+    def of_run(self, run_id: str) -> list[Ask]:
+        return [ask for ask in self._open.values() if ask.run_id == run_id]
+
+    def read(self, item: Event) -> None:
+        match item.body:
+            case AskOpened(ask):
+                self._open[ask.id] = ask
+            case AskClosed(ask):
+                self._open.pop(ask.id)
+            case _:
+                self._open.clear()
+        self._mirror.read(item)
+
+    @property
+    def failures(self) -> int:
+        return self._mirror.failures
+
+
+def mirror(store: SqliteStore, *, enabled: bool = True, write_through: bool = True) -> tuple[Mirrored, SqliteLedger]:
+    mirrored = Mirrored(store, enabled=enabled, write_through=write_through)
+    return mirrored, mirrored.ledger
 
 
 async def written(store: SqliteStore, ledger: SqliteLedger) -> list[LedgerEntry]:
@@ -61,7 +82,7 @@ def told(entries: list[LedgerEntry]) -> list[tuple[int, str, int]]:
 @stored
 async def test_entering_changing_and_leaving_a_block_are_one_entry_each(store: SqliteStore) -> None:
     mirrored, ledger = mirror(store)
-    again = event(ApprovalOpened(replace(GRANT, attempt=2)), source=SOURCE)
+    again = event(AskOpened(replace(GRANT, attempt=2)), source=SOURCE)
     for item in (OPENED, OPENED, again, CLOSED, ENDED):
         mirrored.read(item)
 
@@ -87,8 +108,8 @@ async def test_entering_changing_and_leaving_a_block_are_one_entry_each(store: S
 @stored
 async def test_a_run_is_blocked_until_its_last_approval_is_closed(store: SqliteStore) -> None:
     mirrored, ledger = mirror(store)
-    other = event(ApprovalOpened(replace(GRANT, id="ask-2")), source=SOURCE)
-    for item in (OPENED, other, event(ApprovalClosed("ask-2", AskState.DENIED), source=SOURCE)):
+    other = event(AskOpened(replace(GRANT, id="ask-2")), source=SOURCE)
+    for item in (OPENED, other, event(AskClosed(replace(GRANT, id="ask-2", state=AskState.DENIED)), source=SOURCE)):
         mirrored.read(item)
     assert replay(await written(store, ledger)) == PENDING
 
@@ -108,7 +129,7 @@ async def test_a_block_of_an_earlier_daemon_is_neither_written_twice_nor_left_st
 def test_only_approvals_and_ends_of_spawned_runs_are_mirrored() -> None:
     assert all(map(is_mirrored, (OPENED, CLOSED, ENDED)))
     assert not is_mirrored(event(RunBlocked(Condition.WAITING, "it waits"), source=SOURCE))
-    assert not is_mirrored(event(ApprovalOpened(GRANT)))
+    assert not is_mirrored(event(AskOpened(GRANT)))
 
 
 @stored

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moot.redaction.masks import ModelMasks
-from moot.redaction.placeholders import Placeholders, RestoredText, restore
+from moot.redaction.placeholders import PlaceholderRestorer, Placeholders, restore
 from moot.redaction.redactor import Redactor
 
 TEXT = "Write to ada@example.org and bob@example.org, then ada@example.org again: +49 171 2345678."
@@ -63,13 +63,13 @@ def test_text_in_pieces_is_restored_like_the_whole(parts: list[str], data: st.Da
     known = {"[EMAIL_00000002]": "ada@example.org"}
     text = "".join(parts)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=10)))
-    stream = RestoredText(known)
+    stream = PlaceholderRestorer(known)
     heard = [stream.feed(text[start:end]) for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     assert "".join((*heard, stream.rest())) == restore(text, known)
 
 
 def test_only_what_may_be_the_beginning_of_a_placeholder_waits() -> None:
-    stream = RestoredText({"[EMAIL_00000002]": "ada@example.org"})
+    stream = PlaceholderRestorer({"[EMAIL_00000002]": "ada@example.org"})
     assert stream.feed("a list [1] and [EM") == "a list [1] and "
     assert stream.feed("PTY] then [EMAIL_000") == "[EMPTY] then "
     assert stream.feed("00002]!") == "ada@example.org!"

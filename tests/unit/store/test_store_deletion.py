@@ -8,7 +8,8 @@ from pathlib import Path
 import apsw
 
 from moot.domain.agent_run import AgentRun, Delivery
-from moot.domain.approval import Approval, Decision
+from moot.domain.approval import Decision
+from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.config import OutputConfig
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.doomed import Doomed
@@ -21,12 +22,13 @@ from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.task import Task
 from moot.domain.trace import TraceKind, TraceNote
 from moot.store.agent_runs import SqliteAgentRuns
-from moot.store.approvals import StoredApprovals
+from moot.store.asks import SqliteAsks
 from moot.store.learnings import SqliteLearnings
 from moot.store.ledger import SqliteLedger
 from moot.store.memories import SqliteMemories
 from moot.store.notes import SqliteNotes
 from moot.store.outputs import SqliteOutputs
+from moot.store.rules import SqliteRules
 from moot.store.sqlite import SqliteStore
 from moot.store.tasks import SqliteTasks
 from moot.store.traces import SqliteTraces
@@ -58,14 +60,17 @@ async def fill(store: SqliteStore, key: ConversationKey, word: str) -> None:
     )
     request = RunRequest(id=run, key=key, speaker="ada", content=f"ask {word}", client_message_id=word)
     await store.begin(request, now=1.0)
-    approvals = StoredApprovals(store)
-    approval = Approval(
-        id=f"ask-{run}", key=key, run_id=run, call_id="call_1", speaker="ada", tool="fs_read", arguments=word,
-        subject=word, line=word, preview=word, reason=word, exact=word, opened_at=1.0, expires_at=1e12,
+    asks = SqliteAsks(store)
+    ask = Ask(
+        id=f"ask-{run}", kind=AskKind.APPROVAL, key=key, run_id=run, call_id="call_1", speaker="ada", tool="fs_read",
+        arguments=word, subject=word, line=word, preview=word, reason=word, exact=word, opened_at=1.0, expires_at=1e12,
     )  # fmt: skip
-    await approvals.open(approval)
-    await approvals.decide(approval.id, attempt=1, decision=Decision.ALWAYS, by=word, now=2.0)
-    assert await approvals.of_call(run, "call_1") is not None
+    await asks.open(ask)
+    await asks.decide(ask.id, attempt=1, decision=Decision.ALWAYS, by=word, now=2.0)
+    assert await asks.find(ask.id) is not None
+    question = replace(ask, id=f"question-{run}", kind=AskKind.QUESTION, questions=(Question(question=word),))
+    await asks.open(question)
+    await asks.answer(key, word, by=word, now=2.0)
     await store.append(key, run, [said, tool_result("call_1", word, taint=frozenset({word}))], now=2.0)
     await store.end(key, run, RunEnd(outcome=Outcome.COMPLETED, content=word, error=word), [], now=3.0)
     await store.set_title(key, word)
@@ -195,4 +200,4 @@ async def test_a_rule_of_a_deleted_conversation_allows_nothing_in_the_next_one(s
     await fill(store, DOOMED, CANARY)
     await fill(store, BESIDE, "honolulan")
     await store.delete(DOOMED)
-    assert {rule.sender for rule in await StoredApprovals(store).rules()} == {BESIDE.sender}
+    assert {rule.sender for rule in await SqliteRules(store).load()} == {BESIDE.sender}

@@ -7,11 +7,13 @@ from pathlib import Path
 import apsw
 import pytest
 
+from moot.domain.ask import Ask, AskKind, AskState, Binding
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import StoreError
 from moot.domain.message import ToolCall
 from moot.domain.run import RunStatus
 from moot.store import migrate
+from moot.store.asks import SqliteAsks
 from moot.store.sqlite import open_store
 
 FROZEN = Path(__file__).parent / "frozen"
@@ -94,6 +96,25 @@ def test_a_copy_is_kept_before_a_migration(tmp_path: Path, version: int) -> None
     (kept,) = tmp_path.glob("moot.db.before-migration-*")
     assert shape(kept) == before
     assert kept.stat().st_mode & 0o077 == 0
+
+
+def test_approvals_and_grants_of_an_older_store_are_asks_with_all_they_are_bound_to(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = await open_store(built(tmp_path / "moot.db", 9))
+        asks = SqliteAsks(store)
+        (grant,) = await asks.list_open()
+        approval = await asks.find("ask-arun-1-c7")
+        await store.close()
+        assert grant == Ask(
+            id="grant-arun-1-exec", kind=AskKind.GRANT, key=KEY, run_id="arun-1", call_id="c8", speaker="ada",
+            tool="exec", arguments='{"command":"ls"}', subject="ls in /", line="$ ls", preview="ls",
+            reason="it is dangerous", digest="digest", exact="exact", binding=Binding(what="in the sandbox"),
+            sealed=b"\x5e\xa1", attempt=3, decided_attempts=1, opened_at=5.5, expires_at=1e12,
+        )  # fmt: skip
+        assert approval is not None
+        assert (approval.kind, approval.state) == (AskKind.APPROVAL, AskState.USED)
+
+    asyncio.run(scenario())
 
 
 def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,8 +45,8 @@ def getter(
     return tool
 
 
-def shelving(store: SqliteStore) -> outputs.Shelve:
-    return outputs.Shelve(SqliteOutputs(store, CONFIG), lambda: CONFIG, SetClock(), Random(1))
+def shelving(store: SqliteStore) -> outputs.StoreLongResult:
+    return outputs.StoreLongResult(SqliteOutputs(store, CONFIG), lambda: CONFIG, SetClock(), Random(1))
 
 
 async def kept(store: SqliteStore, content: str) -> str:

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.message import Entry, Message, Thinking, ToolCall, assistant, tool_result, user
-from moot.domain.text import title_of
+from moot.domain.title import title_of
 
 text = st.text(min_size=1, max_size=40).filter(lambda value: bool(value.strip()))
 anything = st.text(max_size=40)

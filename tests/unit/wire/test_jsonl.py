@@ -10,14 +10,14 @@ from jsonl_histories import histories
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message, Role, Thinking, ToolCall, assistant, tool_result, user
-from moot.wire.jsonl import NO_RESULT, Imported, import_lines
+from moot.wire.jsonl import NO_RESULT, ImportedConversation, import_lines
 from moot.wire.jsonl_export import export_lines
 
 FACTS = '{"agent":"crab","created_by":"user","created_at":"2026-04-03T10:00:00Z","title":"","uptime_secs":0}'
 AT = 1775210400.0
 
 
-def again(imported: Imported) -> str:
+def again(imported: ImportedConversation) -> str:
     entries = [
         Entry(seq=number, message=message, run_id="", created_at=at)
         for number, (message, at) in enumerate(imported.messages, 1)
@@ -25,11 +25,11 @@ def again(imported: Imported) -> str:
     return export_lines(imported.conversation, entries, imported.archives)
 
 
-def read(*lines: str) -> Imported:
+def read(*lines: str) -> ImportedConversation:
     return import_lines("\n".join((FACTS, *lines)) + "\n")
 
 
-def messages(imported: Imported) -> list[Message]:
+def messages(imported: ImportedConversation) -> list[Message]:
     return [message for message, _ in imported.messages]
 
 

@@ -9,11 +9,11 @@ import pytest
 from moot.domain.conversation import Conversation, ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.message import Message, ToolCall
-from moot.wire.jsonl import MAX_CALLS, MAX_LINES, MAX_SKIPPED, Imported, import_lines
+from moot.wire.jsonl import MAX_CALLS, MAX_LINES, MAX_SKIPPED, ImportedConversation, import_lines
 from moot.wire.jsonl_export import export_lines
 
 
-def read(*lines: dict[str, Any], **facts: object) -> Imported:
+def read(*lines: dict[str, Any], **facts: object) -> ImportedConversation:
     rows = ({"agent": "crab", "created_by": "user", **facts}, *lines)
     return import_lines("\n".join(json.dumps(row) for row in rows))
 
@@ -22,11 +22,11 @@ def calling(*calls: dict[str, Any]) -> dict[str, Any]:
     return {"role": "assistant", "content": "", "tool_calls": list(calls)}
 
 
-def messages(imported: Imported) -> list[Message]:
+def messages(imported: ImportedConversation) -> list[Message]:
     return [message for message, _ in imported.messages]
 
 
-def only_call(imported: Imported) -> ToolCall:
+def only_call(imported: ImportedConversation) -> ToolCall:
     (call,) = messages(imported)[0].tool_calls
     return call
 

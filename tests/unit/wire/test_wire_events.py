@@ -6,12 +6,9 @@ from typing import get_args
 import pytest
 from google.protobuf import json_format
 
-from moot.domain.approval import Approval, AskState, Binding
-from moot.domain.ask import Ask, Asker, Option, Question
+from moot.domain.ask import Ask, Asker, AskKind, AskState, Binding, Option, Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import (
-    ApprovalClosed,
-    ApprovalOpened,
     AskClosed,
     AskOpened,
     Compacted,
@@ -43,8 +40,9 @@ from moot.wire import moot_pb2 as pb
 from moot.wire.events import notice_bytes, notice_json, send_response, stream_bytes, stream_json, token_usage
 from tests.unit.events import SOURCE, event
 
-APPROVAL = Approval(
+APPROVAL = Ask(
     id="ask-1",
+    kind=AskKind.APPROVAL,
     key=ConversationKey("ada", "user"),
     run_id="r",
     call_id="c",
@@ -64,8 +62,12 @@ APPROVAL = Approval(
 KEY = ConversationKey("crab", "user")
 ASK = Ask(
     id="ask-1",
+    kind=AskKind.QUESTION,
     key=KEY,
     run_id="run-1",
+    call_id="c",
+    speaker="crab",
+    tool="ask_user",
     questions=(Question(question="Which?", header="Pick", options=(Option(label="A", description="first"),)),),
     opened_at=1.0,
     expires_at=2.0,
@@ -153,23 +155,24 @@ FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind.ValueType"]
         pb.ASK,
     ),
     (
-        AskClosed("ask-1", answered=True),
+        AskClosed(replace(ASK, state=AskState.ANSWERED)),
         "ask_closed",
         pb.StreamEvent(ask_closed=pb.AskClosedEvent(ask_id="ask-1", answered=True)),
         pb.ASK_CLOSED,
     ),
     (
-        ApprovalClosed("ask-1", AskState.DENIED),
+        AskClosed(replace(APPROVAL, state=AskState.DENIED)),
         "approval_closed",
-        pb.StreamEvent(approval_closed=pb.ApprovalClosedEvent(ask_id="ask-1", state="denied")),
+        pb.StreamEvent(approval_closed=pb.ApprovalClosedEvent(ask_id="ask-1", state="denied", kind="approval")),
         pb.APPROVAL_CLOSED,
     ),
     (
-        ApprovalOpened(APPROVAL),
+        AskOpened(APPROVAL),
         "approval_opened",
         pb.StreamEvent(
             approval_opened=pb.ApprovalEvent(
                 ask_id="ask-1",
+                kind="approval",
                 attempt=1,
                 tool="exec",
                 line="$ ls",
@@ -282,7 +285,7 @@ def test_a_whole_answer_says_who_spoke_and_how_it_ended() -> None:
 def test_what_a_teammate_asks_says_who_asks_in_the_stream_and_to_subscribers() -> None:
     by = Asker(agent="operator", run_id="arun-1", spawn_reason="it has\ud800 hands", task="work")
     said = pb.Asker(agent="operator", run_id="arun-1", spawn_reason="it has\ufffd hands", task="work")
-    for body in (AskOpened(ASK), ApprovalOpened(APPROVAL)):
+    for body in (AskOpened(ASK), AskOpened(APPROVAL)):
         streamed = pb.ServerMessage.FromString(stream_bytes(event(body, source=replace(SOURCE, asker=by)))).stream
         shown = streamed.ask_user if streamed.HasField("ask_user") else streamed.approval_opened
         assert shown.by == said

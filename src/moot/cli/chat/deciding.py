@@ -45,6 +45,7 @@ def approval_from_ask(info: pb.AskInfo) -> pb.ApprovalEvent:
     """What waits in the inbox, as a run would have told of it."""
     return pb.ApprovalEvent(
         ask_id=info.ask_id,
+        kind=info.kind,
         attempt=info.attempt,
         tool=info.tool,
         line=info.line,

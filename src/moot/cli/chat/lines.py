@@ -117,7 +117,7 @@ def _diff_style(row: str) -> str:
 
 def render_decision(event: pb.ApprovalEvent, state: str, here: str = "") -> Line:
     """What became of an approval; `here` is what was decided on this screen."""
-    good = f"✓ {approvals.describe_allowed(event.ask_id, here)}"
+    good = f"✓ {approvals.describe_allowed(event.kind, here)}"
     said = {"granted": good, "used": good, "denied": "✗ denied"}.get(state, f"✗ {sanitize.line(state)}")
     return [("class:dim", f"  {said}: {sanitize.line(event.line, _TOOL_COLUMNS)}")]
 

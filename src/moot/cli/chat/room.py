@@ -54,6 +54,8 @@ class Room:
         self._slash = SlashCommands(self)
         # What is asked here by runs that this screen may not follow: those of teammates.
         self._asks: dict[str, pb.AskInfo] = {}
+        # Asks that are closed, by id and attempt: a list that was on its way may still name them.
+        self._closed_asks: set[tuple[str, int]] = set()
         self._deciding = Deciding(self._approvals)
         self._decisions = Decisions(self, self._deciding)
         self._company = Company(self)
@@ -147,13 +149,20 @@ class Room:
     async def refresh_asks(self) -> None:
         found = (await self.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))).ask_list.asks
         here = [info for info in found if (info.agent, info.sender) == (self.agent, self.sender)]
-        self._asks = {info.ask_id: info for info in here}
+        self._asks = {info.ask_id: info for info in here if (info.ask_id, info.attempt) not in self._closed_asks}
         self.screen.changed()
+
+    def _close_ask(self, ask_id: str) -> None:
+        """A run says that what it asked is closed; the list of what is open is wrong until it is read again."""
+        shown = [view.approvals[ask_id].attempt for view in self._views if ask_id in view.approvals]
+        listed = self._asks.pop(ask_id, None)
+        attempts = {*shown, listed.attempt if listed is not None else 0}
+        self._closed_asks |= {(ask_id, attempt) for attempt in attempts}
 
     def _approvals(self) -> list[pb.ApprovalEvent]:
         followed = [approval for view in self._views for approval in view.approvals.values()]
         known = {approval.ask_id for approval in followed}
-        waiting = [info for info in self._asks.values() if info.kind == "approval" and info.ask_id not in known]
+        waiting = [info for info in self._asks.values() if info.kind != "question" and info.ask_id not in known]
         known |= {info.ask_id for info in waiting}
         stranded = [approval for approval in self._stranded.values() if approval.ask_id not in known]
         return [*followed, *map(approval_from_ask, waiting), *stranded]
@@ -224,6 +233,10 @@ class Room:
             self.screen.changed()
 
     def _take(self, view: RunView, event: pb.StreamEvent) -> None:
+        if event.HasField("approval_closed"):
+            self._close_ask(event.approval_closed.ask_id)
+        elif event.HasField("ask_closed"):
+            self._close_ask(event.ask_closed.ask_id)
         finished = view.take(event)
         if finished:
             self.screen.show(*finished)

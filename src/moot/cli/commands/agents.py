@@ -141,7 +141,7 @@ def tools(name: str) -> None:
         raise NotFound(f"there is no agent {name!r} that could have tools", fix="See which there are: `moot agents`.")
 
     def render(_: Any) -> str:
-        parts = [_render_tools(wanted)]
+        parts = [_render_tools(wanted), *map(_render_left_out, filter(lambda info: info.left_out, wanted))]
         if not name:
             parts.append("Of every agent with tools: " + sanitize.line(", ".join(found.shared)))
             parts.append("Of no agent: " + (", ".join(map(_render_unmatched, found.unmatched)) or "(none)"))
@@ -164,6 +164,10 @@ def _render_tools(wanted: Sequence[pb.AgentTools]) -> str:
     return output.render_table(["AGENT", "TEAMMATE", "TOOLS"], rows)
 
 
+def _render_left_out(info: pb.AgentTools) -> str:
+    return sanitize.line(f"{info.agent} is not offered {', '.join(info.left_out)}: {info.left_out_reason}.")
+
+
 def _render_unmatched(tool: pb.UnmatchedTool) -> str:
     return sanitize.line(f"{tool.name} (near {', '.join(tool.near)})" if tool.near else tool.name)
 
@@ -171,7 +175,14 @@ def _render_unmatched(tool: pb.UnmatchedTool) -> str:
 def _tools_data(found: pb.AgentToolList, wanted: Sequence[pb.AgentTools]) -> dict[str, Any]:
     return {
         "agents": [
-            {"agent": info.agent, "source": info.source, "teammate": info.teammate, "tools": list(info.tools)}
+            {
+                "agent": info.agent,
+                "source": info.source,
+                "teammate": info.teammate,
+                "tools": list(info.tools),
+                "left_out": list(info.left_out),
+                "left_out_reason": info.left_out_reason,
+            }
             for info in wanted
         ],
         "shared": list(found.shared),

@@ -130,7 +130,7 @@ def _render_asks(asks: list[pb.AskInfo]) -> list[str]:
     # In a pipe ids are whole; a person may have to type one.
     names = run_lines.short_ids([info.ask_id for info in asks]) if width else {}
     for info in asks:
-        verb = "waits for an approval by" if info.kind == "approval" else "asks"
+        verb = "waits for an approval by" if info.kind != "question" else "asks"
         head = f"{sanitize.line(info.agent)} {verb} {sanitize.line(info.sender)}:"
         told += ["", output.paint(flow.wrap_text(head, width, indent="  "), bold=True)]
         told += [flow.wrap_text(f"  {line}", width, indent="    ") for line in open_asks.render_ask(info)]
@@ -163,9 +163,9 @@ def _find_config_flaws() -> list[str]:
 
 def _find_skill_flaws() -> list[str]:
     """What is wrong in the skills of the owner's own home."""
-    from moot.tools.skills.library import Skills  # noqa: PLC0415 - only this command reads them
+    from moot.tools.skills.library import SkillLibrary  # noqa: PLC0415 - only this command reads them
 
-    return [] if remote_address() else [str(flaw) for flaw in Skills(find_paths().skills).flaws]
+    return [] if remote_address() else [str(flaw) for flaw in SkillLibrary(find_paths().skills).flaws]
 
 
 def _find_ignored_keys() -> list[str]:

@@ -136,7 +136,7 @@ def deny(ask_id: str, attempt: int | None) -> int:
 def reply(ask_id: str, text: str) -> None:
     """Answer the question ID with TEXT, which may be a number of an option, or - for stdin."""
     info = _find_ask(ask_id)
-    if info.kind == "approval":
+    if info.kind != "question":
         raise BadRequest(
             "it is an approval, and words never approve anything",
             fix=f"Decide with: moot inbox approve {info.ask_id}, or deny.",
@@ -187,7 +187,7 @@ def _find_ask(ask_id: str) -> pb.AskInfo:
 
 def _find_approval(ask_id: str) -> pb.AskInfo:
     info = _find_ask(ask_id)
-    if info.kind != "approval":
+    if info.kind == "question":
         raise BadRequest("it is a question", fix=f'Answer with: moot inbox reply {info.ask_id} "TEXT"')
     return info
 
@@ -217,7 +217,7 @@ def _decide(info: pb.AskInfo, attempt: int | None, decision: str, *, whole: bool
 def _render_decided(info: pb.AskInfo, decision: str) -> str:
     if decision == "deny":
         return "Denied; the agent is told."
-    return f"{approvals.describe_allowed(info.ask_id, decision).capitalize()}; the run goes on."
+    return f"{approvals.describe_allowed(info.kind, decision).capitalize()}; the run goes on."
 
 
 def _render_reasons(found: list[pb.AskInfo]) -> list[str]:
@@ -234,7 +234,7 @@ def _render_asker(info: pb.AskInfo) -> str:
 
 
 def _render_subject(info: pb.AskInfo) -> str:
-    if info.kind == "approval":
+    if info.kind != "question":
         return sanitize.exact_line(info.line)
     return " / ".join(question.question for question in info.questions)
 
@@ -244,7 +244,7 @@ def _render_ask(info: pb.AskInfo) -> list[str]:
     where = (
         f"{asker_lines.render_conversation(info)}, until {format_time(info.expires_at)}: {sanitize.line(info.ask_id)}"
     )
-    if info.kind != "approval":
+    if info.kind == "question":
         asked = (line for question in info.questions for line in questions.render_prompt(question))
         return [flow.wrap_text(line, width, indent="  ") for line in (where, *asker_lines.render_asker(info), *asked)]
     shown = [

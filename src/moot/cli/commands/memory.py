@@ -203,6 +203,15 @@ def _render_archive(info: pb.ArchiveInfo, agent: str) -> str:
     return "\n".join(part for part in (head, summary, render_transcript(info.messages, agent)) if part)
 
 
+def _marked(info: pb.ArchiveInfo) -> pb.ArchiveInfo:
+    """The archive with a mark wherever a passage is not the whole message."""
+    for message in info.messages:
+        before = "… " if message.offset else ""
+        after = " …" if message.offset + len(message.content) < message.length else ""
+        message.content = f"{before}{message.content}{after}"
+    return info
+
+
 @click.command()
 @conversation_arguments
 @click.argument("query")
@@ -215,7 +224,7 @@ def recall(agent: str, sender: str, query: str, limit: int) -> None:
     output.emit(
         [plain_data.archive(info) for info in found],
         render=lambda _: (
-            "\n\n".join(_render_archive(info, agent) for info in found) or "Nothing like it in the archives."
+            "\n\n".join(_render_archive(_marked(info), agent) for info in found) or "Nothing like it in the archives."
         ),
     )
 

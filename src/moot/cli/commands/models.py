@@ -50,6 +50,8 @@ def _list() -> None:
 
     output.emit([_model_data(info) for info in found], render=render)
     if not output.wants_json():
+        for info in filter(tool_notices.render_assumed_window, found):
+            output.print_note(output.wrap_prose(tool_notices.render_assumed_window(info)))
         for info in filter(tool_notices.render_left_out_tools, found):
             output.print_note(
                 output.wrap_prose(
@@ -65,6 +67,7 @@ def _model_data(info: pb.ModelInfo) -> dict[str, Any]:
         "model": info.model,
         "default": info.is_default,
         "window": info.window,
+        "window_is_assumed": info.window_is_assumed,
         "tools": info.tools,
         "base_url": info.base_url,
         "problem": info.problem,

@@ -18,8 +18,8 @@ from moot.domain.front_matter import Broken
 from moot.domain.shell import Level
 from moot.domain.skill import SKILL_FILE, UNWRITTEN, Skill, SkillSource, SkillType
 from moot.tools.shell.grammar import classify_script
-from moot.tools.skills.draft import drafted
-from moot.tools.skills.library import Skills, read_skill
+from moot.tools.skills.draft import draft_skill
+from moot.tools.skills.library import SkillLibrary, read_skill
 from moot.tools.skills.skill_tools import tool_name
 
 _NOT_OFFERED = "the description is not written yet, and agents are not offered the skill before it is"
@@ -109,7 +109,9 @@ def new(name: str, description: str, kind: str, source: Path | None) -> None:
     Exits with 1 when there is one of that name, and with 2 when the name or the text will not do.
     """
     definition = _BEGUN[SkillType(kind)] if source is None else _read_source(source)
-    members = drafted({"name": name, "description": description or UNWRITTEN, "type": kind, "definition": definition})
+    members = draft_skill(
+        {"name": name, "description": description or UNWRITTEN, "type": kind, "definition": definition}
+    )
     skill = _open_library().add(members, source=SkillSource.PERSON)
     path = f"{skill.folder}/{SKILL_FILE}"
 
@@ -216,8 +218,8 @@ def _print_flaws(flaws: Iterable[Flaw], warnings: Iterable[Flaw]) -> None:
             output.print_note(output.paint(word, sys.stderr, fg=colour) + sanitize.clean(str(flaw)))
 
 
-def _open_library() -> Skills:
-    return Skills(find_paths().skills)
+def _open_library() -> SkillLibrary:
+    return SkillLibrary(find_paths().skills)
 
 
 def _read_source(source: Path) -> str:
@@ -235,7 +237,7 @@ def _find_skill_folders(path: Path) -> list[tuple[Path, str]]:
         path = path.parent
     if (path / SKILL_FILE).exists():
         return [(path.parent, path.name)]
-    found = [(path, name) for name in Skills(path).names()]
+    found = [(path, name) for name in SkillLibrary(path).names()]
     if not found:
         raise NotFound(f"there is no {SKILL_FILE} at {path}", fix="Give a SKILL.md, or a folder that has one.")
     return found

@@ -34,7 +34,7 @@ def reply(agent: str, sender: str, text: str, literal: bool) -> None:
 
 async def _reply(connection: Connection, agent: str, sender: str, typed: str, *, literal: bool) -> str:
     open_here = await open_asks.list_open_asks(connection, agent, sender)
-    asked = [info for info in open_here if info.kind != "approval"]
+    asked = [info for info in open_here if info.kind == "question"]
     if open_here and not asked:
         raise Conflict(
             "it waits for an approval, and words never approve anything:\n"

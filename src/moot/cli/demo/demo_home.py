@@ -10,7 +10,7 @@ from moot.cli.setup.config_edit import write_config
 from moot.daemon.paths import Paths, make_folder
 from moot.domain.config import ModelConfig
 from moot.domain.errors import Conflict, MootError, Unavailable
-from moot.models.local import problem
+from moot.models.local import find_problem
 from moot.models.pull import is_pulled
 
 EMBEDDED, SCRIPTED = "smollm2", "scripted"
@@ -77,7 +77,7 @@ def ensure_model(home: Paths) -> None:
     config = ModelConfig(name=EMBEDDED, provider="local", model=EMBEDDED)
     if not is_pulled(EMBEDDED, home.models):
         pull_model(EMBEDDED, home.models)
-    if reason := problem(config, home.data):
+    if reason := find_problem(config, home.data):
         raise Unavailable(reason)
 
 

@@ -159,11 +159,11 @@ def agents(home: Paths) -> Iterator[Finding]:
 
 
 def skills(home: Paths) -> Iterator[Finding]:
-    from moot.tools.skills.library import Skills  # noqa: PLC0415
+    from moot.tools.skills.library import SkillLibrary  # noqa: PLC0415
 
     if home.skills.exists():
         os.listdir(home.skills)  # says why when it cannot be read
-    shelf = Skills(home.skills)
+    shelf = SkillLibrary(home.skills)
     for flaw in shelf.flaws:
         yield error("skills", str(flaw), "Correct the file; it holds from the next turn on.")
     for skill in shelf.all():

@@ -150,6 +150,8 @@ def _check_daemon(
             level = finding.level if finding.level in _MARKS else ERROR
             yield Finding(level=level, check=finding.check, message=finding.message, fix=finding.fix)
     for model in models:
+        if model.is_default and (warning := tool_notices.render_assumed_window(model)):
+            yield checks.warning("models", warning, "")
         if model.is_default and (few := tool_notices.render_left_out_tools(model)):
             yield Finding(level=OK, check="models", message=few, fix=tool_notices.render_wider_window(model))
 

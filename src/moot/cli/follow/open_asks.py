@@ -44,7 +44,7 @@ async def list_asking_runs(connection: Connection, run_ids: Sequence[str]) -> li
 
 def answer_command(info: pb.AskInfo, name: str = "") -> str:
     """What to type to settle it; `name` is a beginning of its id that means no other."""
-    if info.kind == "approval":
+    if info.kind != "question":
         return f"moot inbox approve {shlex.quote(name or info.ask_id)}"
     sender = "" if info.sender == _OWN_SENDER and not remote_address() else f" --as {shlex.quote(info.sender)}"
     options = len(info.questions) == 1 and bool(info.questions[0].options)
@@ -54,7 +54,7 @@ def answer_command(info: pb.AskInfo, name: str = "") -> str:
 def render_advice(info: pb.AskInfo, name: str = "") -> str:
     """A sentence that says who can settle it, and how."""
     typed = sanitize.line(answer_command(info, name))
-    if info.kind != "approval":
+    if info.kind == "question":
         return f"Answer with: {typed}"
     return f"{decide_with()}: {typed}, or deny."
 
@@ -66,7 +66,7 @@ def decide_with() -> str:
 
 def render_ask(info: pb.AskInfo) -> list[str]:
     """What is asked, and by whom, in a few lines, clean."""
-    if info.kind == "approval":
+    if info.kind != "question":
         return [*_render_approval(info), *asker_lines.render_asker(info)]
     return [
         *asker_lines.render_asker(info),
@@ -85,10 +85,10 @@ async def _own_sender(connection: Connection) -> str:
 
 def render_entry(info: pb.AskInfo, number: int, width: int, folder: str = "") -> list[str]:
     """One entry of the list of what waits, clean; what is cut says how much is missing."""
-    what, *more = _render_approval(info) if info.kind == "approval" else [_render_questions(info)]
+    what, *more = _render_approval(info) if info.kind != "question" else [_render_questions(info)]
     until = datetime.fromtimestamp(info.expires_at).astimezone().strftime("%a %d %b %H:%M")
     whose = f"{asker_lines.render_conversation(info)}, until {until}"
-    where = [f"in {sanitize.exact_line(folder)}"] if folder and info.kind == "approval" else []
+    where = [f"in {sanitize.exact_line(folder)}"] if folder and info.kind != "question" else []
     head = f"{number:>2}  "
     under = " " * len(head)
     room = (width - len(head)) * _WHAT_ROWS

@@ -51,6 +51,17 @@ def render_left_out_tools(info: pb.ModelInfo) -> str:
     return sanitize.line(f"{info.name}: {counted} are offered, because {why}; without {named}.")
 
 
+def render_assumed_window(info: pb.ModelInfo) -> str:
+    """A warning where nobody says how much a model can read; else nothing."""
+    if not info.window_is_assumed:
+        return ""
+    name = sanitize.line(info.name)
+    return (
+        f"The context window of {name} is unknown: its server does not say. {info.window} tokens are assumed; "
+        f"set `window` in [models.{name}] if that is wrong."
+    )
+
+
 def render_wider_window(info: pb.ModelInfo) -> str:
     """What can be done about that."""
     name = sanitize.line(info.name)

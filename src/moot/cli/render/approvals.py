@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from moot.cli.render import asker_lines, flow, sanitize
-from moot.domain.senders import is_grant
 from moot.wire import moot_pb2 as pb
 
 DECISIONS = {"o": "once", "r": "run", "a": "always", "d": "deny"}
@@ -114,12 +113,12 @@ def explain_once_only(approval: Shown) -> list[str]:
 
 def render_keys(approval: Shown) -> str:
     """The key that says yes, and to what: a grant is for the tool, as long as the run lives."""
-    return "o yes, in this run" if is_grant(approval.ask_id) else "o once"
+    return "o yes, in this run" if approval.kind == "grant" else "o once"
 
 
-def describe_allowed(ask_id: str, decision: str) -> str:
+def describe_allowed(kind: str, decision: str) -> str:
     """What a decision has allowed, in a word or two."""
-    if decision == "once" and is_grant(ask_id):
+    if decision == "once" and kind == "grant":
         return "allowed in this run"
     return _ALLOWED.get(decision, "allowed")
 

@@ -26,6 +26,8 @@ def message(entry: pb.HistoryMessage) -> dict[str, Any]:
         "thinking": entry.thinking,
         "archive": entry.archive,
         "taint": entry.taint,
+        "offset": entry.offset,
+        "length": entry.length,
     }
     return shape | {key: value for key, value in extra.items() if value}
 
@@ -174,7 +176,7 @@ def ask(info: pb.AskInfo) -> dict[str, Any]:
         "run_id": info.run_id,
         "opened_at": info.opened_at,
     }
-    if info.kind == "approval":
+    if info.kind != "question":
         return (
             shape
             | {"speaker": info.speaker}

@@ -300,14 +300,14 @@ def _render_result(data: dict[str, Any]) -> str:
 
 def _render_window(data: dict[str, Any]) -> str:
     """How much the model can see, where its server was asked for it."""
-    from moot.models.catalog import assumed_window  # noqa: PLC0415 - the adapters, after they were used
+    from moot.models.catalog import default_window  # noqa: PLC0415 - the adapters, after they were used
 
     name = sanitize.line(data["name"])
     if not context_window.is_queried(ModelConfig(name=name, provider=data["provider"], base_url=data["base_url"])):
         return ""
     if data["window"]:
         return f"It can see {data['window']} tokens (`window` in [models.{name}])."
-    assumed = assumed_window(data["provider"], data["base_url"])
+    assumed = default_window(data["provider"], data["base_url"])
     return (
         f"Its server does not say how much it can see; {assumed} tokens are assumed. If it is more, set `window` in "
         f"[models.{name}]: more tools and a longer history fit then."

@@ -9,7 +9,7 @@ from typing import Any
 
 from moot.domain.errors import BadRequest
 from moot.tools.files.private_places import private_places
-from moot.tools.sandbox.view import beneath, is_crossroads, is_shown
+from moot.tools.sandbox.view import is_beneath, is_shared_root, is_system_path
 
 _SCRIPTS = (".py", ".pyz", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php", ".sh", ".lua", ".jar")
 # What `moot mcp add` can write; a table with anything else in it is better mended by hand.
@@ -30,15 +30,17 @@ class Surroundings:
     def sees(self, table: Mapping[str, Any], path: str) -> bool:
         """Whether a server of this table sees what lies there."""
         lent = [*self.sandbox.get("readable", ()), *table.get("readable", ()), table.get("cwd", "")]
-        return is_shown(path) or any(beneath(path, _real_path(folder)) for folder in lent if folder)
+        return is_system_path(path) or any(is_beneath(path, _real_path(folder)) for folder in lent if folder)
 
     def unfit(self, folder: str) -> str:
         """Why a folder is not lent unasked; empty where it can be."""
-        if is_crossroads(folder):
+        if is_shared_root(folder):
             return "which holds far more than the server"
-        if any(beneath(folder, _real_path(place)) for place in private_places()):
+        if any(is_beneath(folder, _real_path(place)) for place in private_places()):
             return "which is yours alone"
-        return "which belongs to Moot itself" if any(beneath(folder, _real_path(place)) for place in self.own) else ""
+        return (
+            "which belongs to Moot itself" if any(is_beneath(folder, _real_path(place)) for place in self.own) else ""
+        )
 
 
 def add_script_folders(table: dict[str, Any], around: Surroundings) -> tuple[dict[str, Any], dict[str, str]]:

@@ -2,7 +2,7 @@
 
 from moot.daemon.config.keys import Key, Numbers, above_zero, at_least, between, one_of, ports, reference
 from moot.domain.config import MODES, POLICIES, SEARCH_PROVIDERS
-from moot.tools.web.addresses import misfit
+from moot.tools.web.addresses import find_invalid_entry
 
 INTERCEPTOR_KEYS = (
     Key("enabled", bool, "Ask you before a tool does something that could do harm.", "true"),
@@ -62,7 +62,13 @@ WEB_KEYS = (
     Key("base_url", str, "The search provider's address where it is not its own.", ""),
     Key("api_key", str, 'Where its key is: "env:VARIABLE" or "keyring:NAME".', "", reference),
     Key("ports", Numbers, "Ports that may be reached on the public internet.", "[80, 443, 8080, 8443]", ports),
-    Key("allow_private", tuple, 'Private addresses that may be reached, with port: "127.0.0.1:8080".', "[]", misfit),
+    Key(
+        "allow_private",
+        tuple,
+        'Private addresses that may be reached, with port: "127.0.0.1:8080".',
+        "[]",
+        find_invalid_entry,
+    ),
     Key("max_bytes", int, "The largest answer that is read.", "5242880", at_least(1024)),
     Key("seconds", float, "How long one request may take.", "30", above_zero),
 )

@@ -20,7 +20,7 @@ from moot.domain.events import (
     ToolsStarted,
 )
 from moot.wire import moot_pb2 as pb
-from moot.wire.codec import MAX_FRAME, FrameDecoder, decode_client, encode_frame, join_frame, truncated
+from moot.wire.codec import MAX_FRAME, FrameDecoder, decode_client, encode_frame, join_frame, truncated_error
 from moot.wire.events import error_message, notice_bytes, stream_bytes
 
 _LINGER_SECONDS = 5.0
@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         if self._decoder.pending and not self._deaf and self._greeting is None:
-            self.refuse(truncated(self._decoder.pending))
+            self.refuse(truncated_error(self._decoder.pending))
         return False
 
     def pause_writing(self) -> None:

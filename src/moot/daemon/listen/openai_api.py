@@ -29,7 +29,6 @@ from moot.daemon.requests.exchange import REVOKED_GRACE_SECONDS, Serving, answer
 from moot.domain.agent import AgentStatus
 from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.events import (
-    ApprovalOpened,
     AskClosed,
     AskOpened,
     Event,
@@ -119,7 +118,8 @@ class ChatCompletions:
         if "\0" in content:
             raise BadRequest("the last user message holds a NUL character", fix="Remove it.")
         sender = principal.sender(chat.user or "")
-        ask_id = await self._open_ask(agent, sender, principal)
+        # What is addressed to a guest is for the guest: it answers no question of the primary's.
+        ask_id = "" if guest else await self._open_ask(agent, sender, principal)
         if ask_id:
             attach = pb.ClientMessage(attach=pb.AttachMsg(agent=agent, sender=sender))
             reply = pb.ClientMessage(reply_to_ask=pb.ReplyToAsk(agent=agent, sender=sender, content=content))
@@ -189,7 +189,7 @@ class Turn:
             item = await gathered.take()
             if isinstance(item, pb.ServerMessage):
                 raise error_from(item.error)
-            if isinstance(item.body, AskClosed) and item.body.ask_id == self._answers:
+            if isinstance(item.body, AskClosed) and item.body.ask.id == self._answers:
                 return
             if isinstance(item.body, RunEnded):
                 finish_reason(item.body.end)
@@ -249,7 +249,7 @@ def _told(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
             return (Segment(),) if spoke else ()
         case TextDiscarded():
             return (TakenBack(),)
-        case AskOpened(ask):
+        case AskOpened(ask) if ask.is_question:
             put = (Said(text=question_text(ask, event.source.asker)), Over("stop", Usage()))
             return (Segment(), *put) if spoke else put
         case RunEnded(_, end):
@@ -264,8 +264,8 @@ def _quiet(body: EventBody) -> tuple[Piece, ...]:
     match body:
         case RunQueued(_, ask_id):
             return (Waiting(ask_id),)
-        case ApprovalOpened(approval):
-            return (Waiting(approval.id),)
+        case AskOpened(ask):
+            return (Waiting(ask.id),)
         case RunStarted():
             return (Waiting(),)
         case _:

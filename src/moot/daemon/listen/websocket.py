@@ -14,7 +14,7 @@ from moot.domain.errors import BadRequest, MootError, Unauthorized
 from moot.domain.events import Event, Gap
 from moot.wire import json_form
 from moot.wire import moot_pb2 as pb
-from moot.wire.codec import MAX_FRAME, too_large
+from moot.wire.codec import MAX_FRAME, too_large_error
 from moot.wire.events import error_message, notice_json, stream_json
 
 _GREETING_SECONDS = 30.0
@@ -138,7 +138,7 @@ class Bounded:
             self._timer.cancel()
 
     def _refuse(self) -> None:
-        self._socket.put(pb.ServerMessage(error=error_message(too_large(self._held, GREETING_BYTES))))
+        self._socket.put(pb.ServerMessage(error=error_message(too_large_error(self._held, GREETING_BYTES))))
         self._socket.stop()
 
     def feed_eof(self) -> None:
@@ -207,7 +207,7 @@ async def _accept(message: WSMessage, socket: Socket, exchange: Exchange) -> Non
             raise BadRequest("a binary frame", fix="Send each message as JSON in a text frame.")
         limit = MAX_FRAME if exchange.principal is not None else GREETING_BYTES
         if len(message.data) > limit:
-            raise too_large(len(message.data), limit)
+            raise too_large_error(len(message.data), limit)
         greeting = exchange.accept(json_form.decode_client(message.data))
     except MootError as error:
         socket.put(pb.ServerMessage(error=error_message(error)))

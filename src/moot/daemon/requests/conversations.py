@@ -13,6 +13,7 @@ from moot.domain.conversation import Conversation, ConversationKey, Place
 from moot.domain.errors import BadRequest
 from moot.domain.ports import Clock, Store
 from moot.domain.senders import CHILD_SENDER
+from moot.engine.asks import Asks
 from moot.engine.runs import Runs
 from moot.wire import moot_pb2 as pb
 
@@ -29,9 +30,10 @@ class Roots(Protocol):
 
 
 class Conversations:
-    def __init__(self, *, store: Store, runs: Runs, clock: Clock, mates: Roots) -> None:
+    def __init__(self, *, store: Store, runs: Runs, asks: Asks, clock: Clock, mates: Roots) -> None:
         self._store = store
         self._runs = runs
+        self._asks = asks
         self._clock = clock
         self._mates = mates
 
@@ -100,8 +102,9 @@ class Conversations:
             info.alive_secs = int(now - lane.active.started)
             info.idle_secs = int(now - lane.active.last_at)
             info.last_action = lane.active.last_action
-            info.waiting = lane.active.is_asking
-            info.speaker = lane.active.request.speaker if lane.active.request is not None else key.agent
+            request = lane.active.request
+            info.waiting = request is not None and bool(self._asks.of_run(request.id))
+            info.speaker = request.speaker if request is not None else key.agent
         return info
 
     def _info(self, conversation: Conversation) -> pb.ConversationInfo:

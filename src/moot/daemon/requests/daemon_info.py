@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moot import __version__
-from moot.agents.registry import Registry, named_by
+from moot.agents.registry import Registry, agent_name_of
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.config.restart import changed, turnover, waiting
 from moot.daemon.principal import Principal, Principals, make_token
@@ -76,7 +76,7 @@ class House:
         agents = [self._agent(agent, principal) for agent in self._registry.all()]
         if principal.is_owner:
             agents += [
-                pb.AgentInfo(name=named_by(Path(flaw.path)), path=flaw.path, flaw=str(flaw))
+                pb.AgentInfo(name=agent_name_of(Path(flaw.path)), path=flaw.path, flaw=str(flaw))
                 for flaw in self._registry.flaws
             ]
         reply.send(pb.ServerMessage(agent_list=pb.AgentList(agents=agents)))
@@ -101,7 +101,10 @@ class House:
             info.problem = catalog.problem(each.name)
             if not info.problem:
                 model = catalog.get(each.name)
+                if model.window_is_assumed:
+                    await model.find_window()
                 info.window, info.tools = model.window, model.tools
+                info.window_is_assumed = model.window_is_assumed
                 box = self._toolbox()
                 told = {spec.name for spec in box.offered(model, None)}
                 info.tools_there = len(box.specs)
@@ -165,7 +168,7 @@ class House:
             stats.rss_bytes = _rss()
             stats.http, stats.tcp = self._facts.http, self._facts.tcp
             stats.connections = self._facts.connections()
-            stats.open_asks = len(self._asks.all())
+            stats.open_asks = len(self._asks.list_pending())
         reply.send(pb.ServerMessage(stats=stats))
 
     async def reload(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

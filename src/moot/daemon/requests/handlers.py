@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.asks import Inbox
+from moot.daemon.requests.asks import AskRequests
 from moot.daemon.requests.conversations import Conversations
 from moot.daemon.requests.daemon_info import House
 from moot.daemon.requests.exchange import Reply
@@ -30,7 +30,7 @@ class Handlers:
         conversations: Conversations,
         records: Records,
         house: House,
-        inbox: Inbox,
+        asks: AskRequests,
         secrets: SecretRequests,
         mcp: McpRequests,
         roster: Roster,
@@ -80,11 +80,11 @@ class Handlers:
             "list_tokens": house.list_tokens,
             "new_token": house.new_token,
             "revoke_token": house.revoke_token,
-            "list_asks": inbox.list_asks,
-            "decide_ask": inbox.decide_ask,
-            "list_rules": inbox.list_rules,
-            "delete_rule": inbox.delete_rule,
-            "list_hooks": inbox.list_hooks,
+            "list_asks": asks.list_asks,
+            "decide_ask": asks.decide_ask,
+            "list_rules": asks.list_rules,
+            "delete_rule": asks.delete_rule,
+            "list_hooks": asks.list_hooks,
             "trust": records.trust,
             "working_directory": records.working_directory,
             "set_secret": secrets.set_secret,

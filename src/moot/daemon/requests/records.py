@@ -12,7 +12,7 @@ from moot.daemon.requests.exchange import Reply
 from moot.daemon.requests.pages import page
 from moot.daemon.workspaces import Workspaces
 from moot.domain.agent_run import AgentRun
-from moot.domain.conversation import Archive, ConversationKey
+from moot.domain.conversation import Archive, ConversationKey, Recollection
 from moot.domain.doomed import Doomed
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.masks import changed_json
@@ -47,8 +47,8 @@ class Beside:
     """What a conversation has beside what is stored of it."""
 
     jobs: Jobs
-    # Rules are in memory too.
-    reload_rules: Callable[[], Awaitable[None]]
+    # Open asks and rules are in memory too.
+    reload_asks: Callable[[], Awaitable[None]]
     # Takes out of a text the secrets that Moot holds.
     redact: Callable[[str], str]
     mates: Mates
@@ -128,7 +128,7 @@ class Records:
             raise BadRequest(f"the query is longer than {_LONGEST_QUERY} characters", fix="Look for a few words.")
         limit = min(asked.limit or _RECALLED, 50)
         found = await self._store.recall(key, asked.query, limit=limit, now=self._clock.now())
-        archives = [_archive(each.archive, self._said(_messages(each.entries, (), (each.archive,)))) for each in found]
+        archives = [_archive(each.archive, self._said(_passages(each))) for each in found]
         reply.send(pb.ServerMessage(recalled=pb.Recalled(archives=archives)))
 
     async def export(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -199,7 +199,7 @@ class Records:
             await self._beside.workspaces.remove(key)
             gone = await self._store.delete(key)
             self._runs.histories.drop(key)
-            await self._beside.reload_rules()
+            await self._beside.reload_asks()
             return gone
 
         doomed = await (self._runs.alone(key, "deletion", remove) if confirmed else self._store.doom(key))
@@ -321,6 +321,14 @@ def _messages(entries: Sequence[Entry], runs: Sequence[Run], archives: Sequence[
         if place < len(ends) and by_end[place].first_seq <= entry.seq:
             info.archive = by_end[place].number
         messages.append(info)
+    return messages
+
+
+def _passages(found: Recollection) -> list[pb.HistoryMessage]:
+    messages = _messages(found.entries, (), (found.archive,))
+    for message, passage in zip(messages, found.passages, strict=True):
+        message.offset, message.length = passage.start, len(message.content)
+        message.content = message.content[passage.start : passage.end]
     return messages
 
 

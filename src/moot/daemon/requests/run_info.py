@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from moot.domain.agent_run import AgentRun, AgentRunStatus, Condition, GrantState, status_of
+from moot.domain.ask import Ask
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.engine.lanes import Ticket
 from moot.multiagent.teammates.delivery import WAIT, waited_ids
@@ -20,18 +21,7 @@ class Moment:
     monotonic: float
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a run waits for a person with."""
-
-    id: str
-    attempt: int = 0
-    reason: str = ""
-    # How often since the last decision on it.
-    times: int = 0
-
-
-def turn_info(ticket: Ticket, at: Moment, *, position: int, asked: Asked | None) -> pb.RunInfo:
+def turn_info(ticket: Ticket, at: Moment, *, position: int, ask: Ask | None) -> pb.RunInfo:
     """A turn of a person's, in flight or in line."""
     request = ticket.request
     assert request is not None
@@ -47,11 +37,11 @@ def turn_info(ticket: Ticket, at: Moment, *, position: int, asked: Asked | None)
         if waits:
             info.condition, info.reason = Condition.WAITING, "it waits for its teammates"
             info.waiting_on.extend(waits)
-    _add_asked(info, asked, ticket.asking > 0)
+    _add_ask(info, ask)
     return info
 
 
-def agent_run_info(run: AgentRun, at: Moment, *, ticket: Ticket | None, asked: Asked | None) -> pb.RunInfo:
+def agent_run_info(run: AgentRun, at: Moment, *, ticket: Ticket | None, ask: Ask | None) -> pb.RunInfo:
     """A teammate or a background run that has not ended."""
     info = _agent_run(run)
     info.condition = run.block.condition
@@ -62,7 +52,7 @@ def agent_run_info(run: AgentRun, at: Moment, *, ticket: Ticket | None, asked: A
     info.last_action = "in line" if run.block.condition is Condition.QUEUED else "starting"
     if ticket is not None:
         _add_progress(info, ticket, at)
-    _add_asked(info, asked, run.block.condition is Condition.ASKING)
+    _add_ask(info, ask)
     if run.block.request_id:
         info.grant_request_id, info.grant_attempt = run.block.request_id, run.block.attempt
     return info
@@ -177,14 +167,14 @@ def _add_end(info: pb.RunInfo, end: RunEnd) -> None:
     info.steps, info.tokens, info.cost = end.steps, end.usage.total, end.cost
 
 
-def _add_asked(info: pb.RunInfo, asked: Asked | None, is_question: bool) -> None:
-    if asked is None:
+def _add_ask(info: pb.RunInfo, ask: Ask | None) -> None:
+    if ask is None:
         return
-    info.ask_id, info.attempt = asked.id, asked.attempt
-    info.reason = asked.reason or "a question to the person is open"
-    info.condition = Condition.ASKING if is_question else Condition.BLOCKED
-    if not is_question:
-        info.grant_state, info.grant_request_id, info.grant_attempt = GrantState.PENDING, asked.id, asked.times
+    info.ask_id, info.reason = ask.id, ask.waits_for
+    info.condition = Condition.ASKING if ask.is_question else Condition.BLOCKED
+    if not ask.is_question:
+        info.attempt, info.grant_state = ask.attempt, GrantState.PENDING
+        info.grant_request_id, info.grant_attempt = ask.id, ask.attempts_since_decision
 
 
 def _waited_for(ticket: Ticket) -> list[str]:

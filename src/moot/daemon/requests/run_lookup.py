@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.run_info import (
-    Asked,
     Moment,
     add_needs,
     agent_run_info,
@@ -16,7 +15,6 @@ from moot.daemon.requests.run_info import (
 from moot.domain.agent_run import AgentRun
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.ports import Clock, Store
-from moot.engine.approvals import Approvals
 from moot.engine.asks import Asks
 from moot.engine.runs import Runs
 from moot.multiagent.teammates.teammates import Teammates
@@ -36,14 +34,14 @@ class Album:
     teammates: Teammates
     runs: Runs
     store: Store
-    approvals: Approvals
     asks: Asks
     clock: Clock
 
     async def picture(self) -> dict[str, pb.RunInfo]:
         """Every run that has not ended, as it stands."""
         at = Moment(self.clock.now(), self.clock.monotonic())
-        asked = await self._asked()
+        # The oldest of each run.
+        asks = {ask.run_id: ask for ask in reversed(self.asks.list_pending())}
         infos: dict[str, pb.RunInfo] = {}
         tickets = {
             ticket.request.id: (position, ticket)
@@ -53,18 +51,11 @@ class Album:
         }
         for run in self.teammates.live():
             _, ticket = tickets.pop(run.id, (0, None))
-            infos[run.id] = agent_run_info(run, at, ticket=ticket, asked=asked.get(run.id))
+            infos[run.id] = agent_run_info(run, at, ticket=ticket, ask=asks.get(run.id))
         for run_id, (position, ticket) in tickets.items():
-            infos[run_id] = turn_info(ticket, at, position=position, asked=asked.get(run_id))
+            infos[run_id] = turn_info(ticket, at, position=position, ask=asks.get(run_id))
         add_needs(infos)
         return infos
-
-    async def _asked(self) -> dict[str, Asked]:
-        found = {ask.run_id: Asked(ask.id) for ask in reversed(self.asks.all())}
-        for approval in reversed(await self.approvals.pending()):
-            reason = f"{approval.tool} waits for approval: {approval.reason}"
-            found[approval.run_id] = Asked(approval.id, approval.attempt, reason, approval.asked)
-        return found
 
     async def info(self, run_id: str, principal: Principal) -> pb.RunInfo:
         """The run as it stands. One that is not the caller's is not there for them."""

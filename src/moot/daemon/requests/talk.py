@@ -69,7 +69,9 @@ class Talk:
 
     async def reply_to_ask(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.reply_to_ask
-        self._asks.reply(self._key(asked, principal), asked.content)
+        key = self._key(asked, principal)
+        self._doors.check_content(asked.content, "reply")
+        await self._asks.answer(key, asked.content, by=principal.name, reply_id=asked.client_message_id)
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def subscribe_events(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

@@ -9,9 +9,11 @@ from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
-from moot.domain.agent import ROOT
-from moot.domain.ports import Hook, Tool
+from moot.domain.agent import ROOT, Agent
+from moot.domain.errors import MootError
+from moot.domain.ports import Hook, Model, Tool, ToolSupport
 from moot.domain.text import clean
+from moot.engine.offer import offered
 from moot.multiagent.partition import Partition
 from moot.wire import moot_pb2 as pb
 
@@ -35,12 +37,14 @@ class Roster:
         config: ConfigFile,
         tools: Callable[[], Mapping[str, Tool]],
         hooks: Callable[[], Sequence[Hook]],
+        model: Callable[[str], Model],
         ledger_failures: Callable[[], int] = int,
     ) -> None:
         self._registry = registry
         self._config = config
         self._tools = tools
         self._hooks = hooks
+        self._model = model
         self._ledger_failures = ledger_failures
 
     def partition(self) -> Partition:
@@ -77,12 +81,7 @@ class Roster:
         partition = self.partition()
         spawnable = {agent.name for agent in partition.teammates()}
         agents = [
-            pb.AgentTools(
-                agent=agent.name,
-                source=agent.source,
-                teammate=agent.name in spawnable,
-                tools=sorted(partition.tools_of(agent.name)),
-            )
+            self._agent_tools(agent, partition, is_teammate=agent.name in spawnable)
             for agent in self._registry.active()
             if agent.name != ROOT
         ]
@@ -92,3 +91,28 @@ class Roster:
         ]
         answer = pb.AgentToolList(agents=agents, unmatched=unmatched, shared=partition.shared)
         reply.send(pb.ServerMessage(agent_tool_list=answer))
+
+    def _agent_tools(self, agent: Agent, partition: Partition, *, is_teammate: bool) -> pb.AgentTools:
+        own = partition.tools_of(agent.name)
+        info = pb.AgentTools(agent=agent.name, source=agent.source, teammate=is_teammate, tools=sorted(own))
+        try:
+            model = self._model(agent.model)
+        except MootError:
+            # What is wrong with a model is told where models are listed.
+            return info
+        tools = self._tools()
+        specs = [tools[name].spec for name in tools if name in own or (own and name in partition.shared)]
+        told = {spec.name for spec in offered(specs, model, agent.prefixes)}
+        info.left_out.extend(spec.name for spec in specs if spec.name not in told)
+        info.left_out_reason = _why_left_out(model) if info.left_out else ""
+        return info
+
+
+def _why_left_out(model: Model) -> str:
+    match model.tools:
+        case ToolSupport.NONE:
+            return f"{model.name} does not support tools"
+        case ToolSupport.SCHEMA:
+            return f"{model.name} chooses tools by a schema, which has room for a few"
+        case _:
+            return f"the context window of {model.name} has {model.window} tokens"

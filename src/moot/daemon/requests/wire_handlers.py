@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from moot.daemon.requests.asks import Inbox
+from moot.daemon.requests.asks import AskRequests
 from moot.daemon.requests.conversations import Conversations
 from moot.daemon.requests.daemon_info import House
 from moot.daemon.requests.exchange import Serving
@@ -39,12 +39,12 @@ def serving_of(daemon: "Daemon") -> Serving:
     records = _records(daemon, doors)
     handlers = Handlers(
         talk=talk,
-        conversations=Conversations(store=daemon.store, runs=daemon.runs, clock=daemon.clock, mates=daemon.team.shelf),
+        conversations=Conversations(
+            store=daemon.store, runs=daemon.runs, asks=daemon.asks, clock=daemon.clock, mates=daemon.team.shelf
+        ),
         records=records,
         house=_house(daemon),
-        inbox=Inbox(
-            asks=daemon.asks, approvals=daemon.approvals, gate=hands.gate, at_work=daemon.team.teammates.at_work
-        ),
+        asks=AskRequests(asks=daemon.asks, gate=hands.gate, at_work=daemon.team.teammates.at_work),
         secrets=SecretRequests(vault=hands.vault, master=hands.master),
         mcp=McpRequests(hands.servers),
         roster=_roster(daemon),
@@ -76,7 +76,7 @@ def serving_of(daemon: "Daemon") -> Serving:
 def _records(daemon: "Daemon", doors: Doors) -> Records:
     beside = Beside(
         jobs=daemon.hands.jobs,
-        reload_rules=daemon.approvals.load,
+        reload_asks=daemon.asks.reload,
         redact=daemon.redactor.secrets,
         mates=daemon.team.shelf,
         workspaces=daemon.workspaces,
@@ -90,7 +90,6 @@ def _album(daemon: "Daemon") -> Album:
         teammates=daemon.team.teammates,
         runs=daemon.runs,
         store=daemon.store,
-        approvals=daemon.approvals,
         asks=daemon.asks,
         clock=daemon.clock,
     )
@@ -102,6 +101,7 @@ def _roster(daemon: "Daemon") -> Roster:
         config=daemon.config,
         tools=daemon.hands.tools,
         hooks=lambda: daemon.hands.gate.hooks(None),
+        model=daemon.model,
         ledger_failures=lambda: daemon.team.mirror.failures,
     )
 

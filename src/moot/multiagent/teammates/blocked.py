@@ -1,75 +1,56 @@
-"""What a run is held up by: approvals, grants and questions that are open, and others it waits for. Pure."""
+"""What blocks a run: the asks it has open (engine/asks.py) and the teammates it waits for. Used by teammates. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from moot.domain.agent_run import Block, Condition, GrantState
-from moot.domain.approval import Approval, AskState
-from moot.domain.events import ApprovalClosed, ApprovalOpened, AskClosed, AskOpened, EventBody
-from moot.domain.senders import is_grant
+from moot.domain.ask import Ask, AskKind, AskState
 
-_NOTHING = Block()
 _WAITING = Block(condition=Condition.WAITING, reason="it waits for its teammates")
 _DECIDED = {AskState.GRANTED: GrantState.GRANTED, AskState.DENIED: GrantState.DENIED}
 
 
 @dataclass(slots=True)
-class Blocks:
-    """Everything open that one run waits for; the newest is what it is said to be blocked by.
+class Waits:
+    """The runs that one run waits for, by the call that waits."""
 
-    One step may make several calls: what a person is asked goes before those that are waited for meanwhile.
+    _by_call: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
-    A run also announces what those it set to work ask, and that holds up them, not it.
-    """
+    def add(self, call: str, run_ids: Sequence[str]) -> None:
+        self._by_call[call] = tuple(run_ids)
 
-    _run_id: str
-    _open: dict[str, Block] = field(default_factory=dict)
-    # The runs that are waited for, by the call that waits.
-    _waits: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    def remove(self, call: str) -> None:
+        self._by_call.pop(call, None)
 
-    def after(self, event: EventBody) -> Block | None:
-        """What holds the run up from this event on; None where the event changes nothing about that."""
-        left = _NOTHING
-        match event:
-            case ApprovalOpened(approval) if approval.run_id == self._run_id:
-                self._open[approval.id] = self._asked(approval)
-            case AskOpened(ask) if ask.run_id == self._run_id:
-                reason = "a question to the person is open"
-                self._open[ask.id] = Block(condition=Condition.ASKING, reason=reason)
-            case ApprovalClosed(ask_id, state) if ask_id in self._open:
-                left = self._closed(ask_id, state)
-            case AskClosed(ask_id) if ask_id in self._open:
-                del self._open[ask_id]
-            case _:
-                return None
-        return self._now(left)
-
-    def waits(self, call: str, run_ids: Sequence[str]) -> Block:
-        """What holds the run up once a call of it waits for others."""
-        self._waits[call] = tuple(run_ids)
-        return self._now()
-
-    def waits_no_more(self, call: str) -> Block:
-        self._waits.pop(call, None)
-        return self._now()
+    def __bool__(self) -> bool:
+        return bool(self._by_call)
 
     @property
-    def waiting_on(self) -> str:
-        return ", ".join(dict.fromkeys(run_id for run_ids in self._waits.values() for run_id in run_ids))
+    def run_ids(self) -> str:
+        return ", ".join(dict.fromkeys(run_id for run_ids in self._by_call.values() for run_id in run_ids))
 
-    def _now(self, left: Block = _NOTHING) -> Block:
-        return next(reversed(self._open.values()), _WAITING if self._waits else left)
 
-    def _asked(self, approval: Approval) -> Block:
-        return Block(
-            condition=Condition.BLOCKED,
-            reason=f"{approval.tool} waits for approval: {approval.reason}",
-            request_id=approval.id,
-            attempt=approval.asked,
-            state=GrantState.PENDING,
-        )
+def current_block(open_asks: Sequence[Ask], waits: Waits, closed: Ask | None = None) -> Block:
+    """What a run is blocked by: the newest of its open asks, else its teammates, else nothing.
 
-    def _closed(self, ask_id: str, state: AskState) -> Block:
-        """A decision on a grant is told on; an approval is about one call, which goes on or does not."""
-        del self._open[ask_id]
-        return Block(state=_DECIDED[state]) if is_grant(ask_id) and state in _DECIDED else Block()
+    One step may make several calls: what a person is asked goes before those that are waited for meanwhile. A decision
+    on a grant that was just closed is reported; an approval is about one call, which goes on or does not.
+    """
+    if open_asks:
+        return block_of(open_asks[-1])
+    if waits:
+        return _WAITING
+    is_grant = closed is not None and closed.kind is AskKind.GRANT
+    return Block(state=_DECIDED.get(closed.state, GrantState.NONE)) if closed is not None and is_grant else Block()
+
+
+def block_of(ask: Ask) -> Block:
+    if ask.is_question:
+        return Block(condition=Condition.ASKING, reason=ask.waits_for)
+    return Block(
+        condition=Condition.BLOCKED,
+        reason=ask.waits_for,
+        request_id=ask.id,
+        attempt=ask.attempts_since_decision,
+        state=GrantState.PENDING,
+    )

@@ -1,4 +1,4 @@
-"""Grants: a tool of its role that a teammate was not given. A rule gives it, or the owner is asked, once for a run."""
+"""Grants: gives a teammate a tool of its role that its spawn left out, by a rule or by the owner (engine/asks.py)."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,13 +6,12 @@ from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from moot.domain.agent_run import AgentRun
-from moot.domain.approval import Approval, AskState
+from moot.domain.ask import Ask, AskKind, AskState, grant_id
 from moot.domain.config import InterceptorConfig
 from moot.domain.ports import GateCall, ToolResult
 from moot.domain.redaction import mask_arguments
-from moot.domain.senders import grant_id
 from moot.domain.trace import Notes, TraceKind
-from moot.engine.approvals import Approvals
+from moot.engine.asks import Asks
 from moot.hooks.approval import Keeps, agreed, describe, tainted_by
 from moot.multiagent.teammates.teammates import Teammates
 
@@ -22,18 +21,18 @@ class Grants:
         self,
         *,
         teammates: Teammates,
-        approvals: Approvals,
+        asks: Asks,
         kept: Keeps,
         config: Callable[[], InterceptorConfig],
         traces: Notes,
     ) -> None:
         self._teammates = teammates
         self._traces = traces
-        self._approvals = approvals
+        self._asks = asks
         self._kept = kept
         self._config = config
-        # Calls of one run for one tool ask together.
-        self._asking: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        # Calls of one run for one tool request it together.
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def admit(self, call: GateCall) -> GateCall | ToolResult:
         """The call, where the run was given the tool or a rule gives it; else a person is asked, for the whole run."""
@@ -41,7 +40,7 @@ class Grants:
         tool = call.tool.spec.name
         if run is None or run.may_use(tool):
             return call
-        async with self._asking.setdefault((run.id, tool), asyncio.Lock()):
+        async with self._locks.setdefault((run.id, tool), asyncio.Lock()):
             run = self._teammates.at_work(run.id) or run
             # Granted to another call while this one waited with it.
             return replace(call) if run.may_use(tool) else await self._given(run, call)
@@ -51,34 +50,41 @@ class Grants:
         config, tool = self._config(), call.tool.spec.name
         reason = f"{run.agent} was not given {tool} for this run; yes gives it for the rest of the run"
         shown = mask_arguments(call.tool.spec, call.arguments)
-        approval = replace(await describe(call, shown, reason), id=grant_id(run.id, tool))
+        grant = replace(await describe(call, shown, reason), id=grant_id(run.id, tool), kind=AskKind.GRANT)
         # The rule was made without a stranger's words in sight; with them it does not hold.
-        if not tainted_by(call) and self._approvals.granted(approval):
+        if not tainted_by(call) and self._asks.rules.grant(grant):
             self._note(run, tool, "granted", f"a rule gives {tool} to {run.agent}")
             # That it has the tool says nothing of this call.
             return replace(call)
+        if await self._asks.is_grant_denied(grant.id):
+            return _refused(tool, AskState.DENIED)
         if config.unattended or not config.enabled:
             said = f"{tool} is not among the tools this run was allowed, and there is nobody to ask; it was not run."
             self._note(run, tool, "refused", said)
             # Nobody to ask is how the run ends; where approvals are off it goes on with what it has.
             return ToolResult(content=said, is_error=True, unasked=config.unattended)
         if shown is not call.arguments:
-            approval = await self._kept.close(approval, call.arguments)
-        return await self._ask(run, call, approval)
+            grant = await self._kept.close(grant, call.arguments)
+        return await self._ask(run, call, grant)
 
     def _note(self, run: AgentRun, tool: str, state: str, reason: str) -> None:
         self._traces.note(
             run.id, TraceKind.POLICY_DECISION, run.agent, about="grant", tool=tool, state=state, reason=reason
         )
 
-    async def _ask(self, run: AgentRun, call: GateCall, approval: Approval) -> GateCall | ToolResult:
-        tool, seconds = approval.tool, self._config().approval_seconds
+    async def _ask(self, run: AgentRun, call: GateCall, grant: Ask) -> GateCall | ToolResult:
+        tool, seconds = grant.tool, self._config().approval_seconds
         with call.context.waiting():
-            state = await self._approvals.request(approval, call.context.emit, seconds=seconds)
+            state = await self._asks.request_approval(grant, call.context.emit, seconds=seconds)
         if state is not AskState.GRANTED:
-            said = "The owner said no to" if state is AskState.DENIED else "Nobody decided in time on"
-            told = f"{said} {tool} for this run. Go on with the tools you have, or say what is missing."
-            return ToolResult(content=told, is_error=True)
+            return _refused(tool, state)
         await self._teammates.grant(run.id, tool)
         # Whoever said yes has seen this very call.
-        return replace(agreed(call, approval, granted=True), approved=True)
+        return replace(agreed(call, grant, granted=True), approved=True)
+
+
+def _refused(tool: str, state: AskState) -> ToolResult:
+    said = "The owner said no to" if state is AskState.DENIED else "Nobody decided in time on"
+    return ToolResult(
+        content=f"{said} {tool} for this run. Go on with the tools you have, or say what is missing.", is_error=True
+    )

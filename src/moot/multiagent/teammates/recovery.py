@@ -71,7 +71,7 @@ async def _is_known(crew: Crew, run_id: str, key: ConversationKey, may_use: Call
     for call in history.open_calls() if history is not None else ():
         if crew.repeatable(call.name) or not may_use(call.name):
             continue
-        if await crew.approvals.of_call(run_id, call.id) is None:
+        if not crew.asks.is_carried_over(run_id, call.id):
             return False
     return True
 
@@ -80,5 +80,6 @@ async def _ended(crew: Crew, run_id: str, key: ConversationKey, end: RunEnd) -> 
     await crew.store.end(key, run_id, end, (), now=crew.clock.now())
     # The store has closed its open calls, which the history in memory does not know.
     crew.runs.histories.drop(key)
+    crew.asks.end_run(run_id)
     reach("teammate.interrupted")
     return end

@@ -12,12 +12,12 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.ports import Clock, Store
 from moot.domain.run import Limits
 from moot.domain.trace import Notes
-from moot.engine.approvals import Approvals
+from moot.engine.asks import Asks
 from moot.engine.bus import Bus
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.multiagent.partition import Partition
-from moot.multiagent.teammates.blocked import Blocks
+from moot.multiagent.teammates.blocked import Waits
 
 # How long a teammate may work, and a wait for it lasts, unless said.
 DEFAULT_SECONDS = 300
@@ -45,7 +45,7 @@ class Crew:
     runs: Runs
     store: Store
     shelf: AgentRuns
-    approvals: Approvals
+    asks: Asks
     partition: Callable[[], Partition]
     config: Callable[[], AgentConfig]
     # Whether making a call twice does no harm, by the tool's name.
@@ -83,7 +83,4 @@ class Live:
     # Its end was published with its turn.
     is_end_published: bool = False
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    blocks: Blocks = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.blocks = Blocks(self.run.id)
+    waits: Waits = field(default_factory=Waits)

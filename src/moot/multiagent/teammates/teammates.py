@@ -14,14 +14,16 @@ from moot.domain.agent_run import (
     Delivery,
     status_of,
 )
+from moot.domain.ask import Ask
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
-from moot.domain.events import Event, RunBlocked, RunEnded, RunUnblocked
+from moot.domain.events import AskClosed, AskOpened, Event, RunBlocked, RunEnded, RunUnblocked
 from moot.domain.message import Entry
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest
 from moot.domain.trace import TraceKind
 from moot.engine.deadline import Deadline
 from moot.failpoint import reach
+from moot.multiagent.teammates.blocked import current_block
 from moot.multiagent.teammates.concurrency import Places
 from moot.multiagent.teammates.delegation import Delegations, check_chain, check_not_done, check_not_given
 from moot.multiagent.teammates.delivery import Deliveries
@@ -328,13 +330,14 @@ class Teammates:
 
     def _note(self, live: Live, event: Event) -> None:
         self.attendance.stirred(live.run.id)
-        block = live.blocks.after(event.body)
-        if block is not None:
-            self._hold(live, block)
+        # A run also receives what those it set to work ask, and that blocks them, not it.
+        if isinstance(event.body, AskOpened | AskClosed) and event.body.ask.run_id == live.run.id:
+            self._hold(live, closed=event.body.ask if isinstance(event.body, AskClosed) else None)
 
-    def _hold(self, live: Live, block: Block) -> None:
+    def _hold(self, live: Live, closed: Ask | None = None) -> None:
         """Note what holds a run up from now on, if anything does: one that is held up needs no place."""
-        live.run = replace(live.run, block=block, waiting_on=live.blocks.waiting_on)
+        block = current_block(self._c.asks.of_run(live.run.id), live.waits, closed)
+        live.run = replace(live.run, block=block, waiting_on=live.waits.run_ids)
         self.attendance.changed(live.run.id)
         if block.condition:
             self._places.give_up(live.run.id)
@@ -347,13 +350,15 @@ class Teammates:
         live = self._live.get(context.run_id)
         with self.attendance.waiting(context, run_ids, clock):
             if live is not None:
-                self._hold(live, live.blocks.waits(context.call_id, run_ids))
+                live.waits.add(context.call_id, run_ids)
+                self._hold(live)
             context.emit(RunBlocked(Condition.WAITING, "it waits for its teammates", waiting_on=tuple(run_ids)))
             try:
                 yield
             finally:
                 if live is not None:
-                    self._hold(live, live.blocks.waits_no_more(context.call_id))
+                    live.waits.remove(context.call_id)
+                    self._hold(live)
                 context.emit(RunUnblocked(Condition.WAITING))
 
     async def _finish(self, live: Live, end: RunEnd) -> None:

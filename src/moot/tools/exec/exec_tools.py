@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from moot.domain.approval import Binding, digest
+from moot.domain.approval import digest
+from moot.domain.ask import Binding
 from moot.domain.config import SandboxConfig
 from moot.domain.errors import BadRequest
 from moot.domain.ports import RunContext, Tool, ToolResult
@@ -14,12 +15,12 @@ from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.redaction import Redaction
 from moot.domain.secret import Secrets, references, through_environment
 from moot.domain.shell import Classify, Level
-from moot.tools.exec.jobs import Job, Jobs, job_id
+from moot.tools.exec.jobs import Job, Jobs, make_job_id
 from moot.tools.sandbox import view
 from moot.tools.sandbox.process import Ending, Process
 from moot.tools.sandbox.sandbox import Command, Sandbox
-from moot.tools.sandbox.tape import Tape
-from moot.tools.threads import in_thread
+from moot.tools.sandbox.tape import OutputBuffer
+from moot.tools.threads import run_in_thread
 
 # Text longer than this is read and cleaned on another thread.
 _LONG = 65_536
@@ -35,11 +36,11 @@ def tools(
     *, sandbox: Sandbox, jobs: Jobs, classify: Classify, redact: Redaction, secrets: Secrets | None
 ) -> list[Tool]:
     """The family; `redact` takes every known secret out of a text."""
-    shell = _Shell(sandbox, classify, redact, secrets)
+    shell = _CommandRunner(sandbox, classify, redact, secrets)
     return [Exec(shell), ExecBackground(shell, jobs), ExecStatus(jobs), ExecStop(jobs)]
 
 
-class _Shell:
+class _CommandRunner:
     """What the two ways of running a command share."""
 
     def __init__(self, sandbox: Sandbox, classify: Classify, redact: Redaction, secrets: Secrets | None) -> None:
@@ -50,18 +51,18 @@ class _Shell:
         self._secrets = secrets
 
     def sinks(self) -> frozenset[Sink]:
-        return sinks_of(self.config)
+        return sandbox_sinks(self.config)
 
     def taint(self) -> str:
-        return whose_words(self.config)
+        return sandbox_taint(self.config)
 
     def where(self) -> str:
-        return where(self.config)
+        return describe_sandbox(self.config)
 
     def preview(self, command: str, context: RunContext) -> str:
         verdict = self._classify(command)
         doubt = f"\n{verdict.level}: {verdict.reason}" if verdict.level is not Level.OK else ""
-        real = view.real(context.cwd)
+        real = view.real_path(context.cwd)
         really = "" if real == context.cwd else f", which is really {real}"
         return f"{command}\n\nin {context.cwd}{really}\n{self.where()}.{doubt}"
 
@@ -72,50 +73,50 @@ class _Shell:
                 raise BadRequest("there are no secrets here to refer to", fix="Run the command without {{secret:…}}.")
             values = await self._secrets.resolve(command, context, tool=tool)
         text, environment = through_environment(command, values)
-        tape = Tape(self.config.output_bytes, ring=ring)
+        tape = OutputBuffer(self.config.output_bytes, ring=ring)
         wanted = Command(
             argv=self._sandbox.shell(text),
             cwd=context.cwd,
             environment=environment,
             signed=True,
-            held=held(context.agreed),
+            held=agreed_folder(context.agreed),
         )
-        return await self._sandbox.start(wanted, tape=tape), _Cleaning(values, self._redact)
+        return await self._sandbox.start(wanted, tape=tape), _OutputRedaction(values, self._redact)
 
 
-def where(config: SandboxConfig) -> str:
+def describe_sandbox(config: SandboxConfig) -> str:
     if config.mode == "none":
         return "It runs without a sandbox"
     reach = "can reach the network" if config.network else "has no network"
     return f"It runs in a sandbox that {reach} and can write only in the working directory and /tmp"
 
 
-async def held_in(config: SandboxConfig, cwd: str) -> Binding:
+async def sandbox_binding(config: SandboxConfig, cwd: str) -> Binding:
     """What holds a command in; in another sandbox or folder than was shown it is another question."""
     reach = "with a network" if config.network else "without a network"
     what = "without a sandbox" if config.mode == "none" else f"in a sandbox {reach}"
-    real, mark = await in_thread(lambda: (view.real(cwd), view.mark(cwd)))
+    real, mark = await run_in_thread(lambda: (view.real_path(cwd), view.folder_mark(cwd)))
     return Binding(what=what, place="" if real == cwd else real, seen=f"{digest(repr(config))} {mark}")
 
 
-def held(agreed: Binding | None) -> str:
+def agreed_folder(agreed: Binding | None) -> str:
     """The mark of the folder that was shown with a command; nothing where none was."""
     return agreed.seen.rpartition(" ")[2] if agreed is not None else ""
 
 
-def sinks_of(config: SandboxConfig) -> frozenset[Sink]:
+def sandbox_sinks(config: SandboxConfig) -> frozenset[Sink]:
     """Inside the sandbox and without a network a command carries nothing anywhere."""
     if config.mode == "none":
         return frozenset({Sink.SHELL})
     return frozenset({Sink.EGRESS}) if config.network else frozenset()
 
 
-def whose_words(config: SandboxConfig) -> str:
+def sandbox_taint(config: SandboxConfig) -> str:
     """What reaches a network, or is held by nothing, brings in the words of whoever answers there."""
     return "web" if config.network or config.mode == "none" else ""
 
 
-class _Cleaning:
+class _OutputRedaction:
     """Takes out what this very command was lent, then whatever else is known to be secret."""
 
     def __init__(self, values: dict[str, str], redact: Redaction) -> None:
@@ -133,7 +134,7 @@ class _Cleaning:
 
 
 class Exec:
-    def __init__(self, shell: _Shell) -> None:
+    def __init__(self, shell: _CommandRunner) -> None:
         self._shell = shell
         config = shell.config
         self.spec = ToolSpec(
@@ -164,7 +165,7 @@ class Exec:
         return self._shell.preview(arguments["command"], context)
 
     async def bind(self, _arguments: dict[str, Any], context: RunContext) -> Binding:
-        return await held_in(self._shell.config, context.cwd)
+        return await sandbox_binding(self._shell.config, context.cwd)
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         config = self._shell.config
@@ -174,11 +175,11 @@ class Exec:
         process, redact = await self._shell.start(arguments["command"], context, tool="exec", ring=False)
         process.limit(seconds)
         ending = await process.over()
-        return result(ending, await printed(process, redact), seconds)
+        return command_result(ending, await read_output(process, redact), seconds)
 
 
 class ExecBackground:
-    def __init__(self, shell: _Shell, jobs: Jobs) -> None:
+    def __init__(self, shell: _CommandRunner, jobs: Jobs) -> None:
         self._shell = shell
         self._jobs = jobs
         self.spec = ToolSpec(
@@ -200,7 +201,7 @@ class ExecBackground:
         return self._shell.preview(arguments["command"], context)
 
     async def bind(self, _arguments: dict[str, Any], context: RunContext) -> Binding:
-        return await held_in(self._shell.config, context.cwd)
+        return await sandbox_binding(self._shell.config, context.cwd)
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         self._jobs.check_room(context.key)
@@ -208,7 +209,7 @@ class ExecBackground:
         process, redact = await self._shell.start(command, context, tool="exec_bg", ring=True)
         process.limit(self._shell.config.background_seconds)
         job = Job(
-            id=job_id(),
+            id=make_job_id(),
             command=command,
             process=process,
             started=time.time(),
@@ -235,7 +236,7 @@ class ExecStatus:
         return f"how is {arguments.get('id', '')} doing"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        return await _status(self._jobs.find(context.key, arguments["id"]))
+        return await _job_result(self._jobs.find(context.key, arguments["id"]))
 
 
 class ExecStop:
@@ -256,10 +257,10 @@ class ExecStop:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         job = self._jobs.find(context.key, arguments["id"])
         await job.process.end()
-        return await _status(job)
+        return await _job_result(job)
 
 
-async def _status(job: Job) -> ToolResult:
+async def _job_result(job: Job) -> ToolResult:
     ending = job.process.ending
     content = msgspec.json.encode(
         {
@@ -268,26 +269,26 @@ async def _status(job: Job) -> ToolResult:
             "done": ending is not None,
             "exitCode": ending.exit_code if ending is not None else None,
             "error": ending.reason if ending is not None else "",
-            "output": await printed(job.process, job.redact),
+            "output": await read_output(job.process, job.redact),
             "startTime": job.start_time,
         }
     ).decode()
     return ToolResult(content=content, taint=frozenset({job.taint} - {""}))
 
 
-async def printed(process: Process, redact: Redaction) -> str:
+async def read_output(process: Process, redact: Redaction) -> str:
     """What it has printed, and why something in it was refused where the sandbox knows."""
     ending = process.ending
 
     def read() -> str:
         text = process.tape.text(redact)
-        why = process.held.why(text, ending.exit_code if ending is not None else 0)
+        why = process.held.explain(text, ending.exit_code if ending is not None else 0)
         return f"{text.rstrip()}\n{why}\n".lstrip("\n") if why else text
 
     return await asyncio.to_thread(read) if process.tape.total > _LONG else read()
 
 
-def result(ending: Ending, printed: str, seconds: float) -> ToolResult:
+def command_result(ending: Ending, printed: str, seconds: float) -> ToolResult:
     if ending.reason:
         why = {
             "timeout": f"The command was stopped after {seconds:g} seconds.",

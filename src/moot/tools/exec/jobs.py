@@ -87,5 +87,5 @@ class Jobs:
         return [own for own, jobs in self._jobs.items() if own == key or any(job.root == key for job in jobs.values())]
 
 
-def job_id() -> str:
+def make_job_id() -> str:
     return f"bg-{time.time_ns()}"

@@ -6,17 +6,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from moot.domain.approval import Binding
+from moot.domain.ask import Binding
 from moot.domain.errors import Forbidden, NotFound
 from moot.domain.ports import RunContext, ToolResult
 from moot.domain.prompt import Sink
 from moot.domain.redaction import Redaction
 from moot.domain.shell import Classify, Level
 from moot.domain.skill import SKILL_FILE
-from moot.tools.exec.exec_tools import held, held_in, printed, result, sinks_of, whose_words
+from moot.tools.exec.exec_tools import (
+    agreed_folder,
+    command_result,
+    read_output,
+    sandbox_binding,
+    sandbox_sinks,
+    sandbox_taint,
+)
 from moot.tools.sandbox import view
 from moot.tools.sandbox.sandbox import Command, Sandbox
-from moot.tools.sandbox.tape import Tape
+from moot.tools.sandbox.tape import OutputBuffer
 
 _LONGEST = 1_048_576
 
@@ -32,14 +39,14 @@ class ScriptRunner:
     @property
     def sinks(self) -> frozenset[Sink]:
         """What a script reaches: as much as any other command."""
-        return sinks_of(self._sandbox.config)
+        return sandbox_sinks(self._sandbox.config)
 
     async def bind(self, cwd: str) -> Binding:
         """What holds a script in."""
-        return await held_in(self._sandbox.config, cwd)
+        return await sandbox_binding(self._sandbox.config, cwd)
 
     async def __call__(self, path: str, args: Sequence[str], context: RunContext) -> ToolResult:
-        folder, script, text = await asyncio.to_thread(_read, Path(path))
+        folder, script, text = await asyncio.to_thread(_read_script, Path(path))
         verdict = await asyncio.to_thread(self._classify, text)
         if verdict.level is Level.DANGEROUS:
             raise Forbidden(
@@ -48,15 +55,15 @@ class ScriptRunner:
         seen = f"{view.LENT}/{script}" if self._sandbox.config.mode != "none" else str(folder / script)
         argv = (seen, *args) if text.startswith("#!") else ("/bin/sh", seen, *args)
         seconds = self._sandbox.config.longest_seconds
-        tape = Tape(self._sandbox.config.output_bytes)
-        wanted = Command(argv=argv, cwd=context.cwd, lent=str(folder), signed=True, held=held(context.agreed))
+        tape = OutputBuffer(self._sandbox.config.output_bytes)
+        wanted = Command(argv=argv, cwd=context.cwd, lent=str(folder), signed=True, held=agreed_folder(context.agreed))
         process = await self._sandbox.start(wanted, tape=tape)
         process.limit(seconds)
-        said = result(await process.over(), await printed(process, self._redact), seconds)
-        return replace(said, taint=said.taint | ({whose_words(self._sandbox.config)} - {""}))
+        said = command_result(await process.over(), await read_output(process, self._redact), seconds)
+        return replace(said, taint=said.taint | ({sandbox_taint(self._sandbox.config)} - {""}))
 
 
-def _read(path: Path) -> tuple[Path, str, str]:
+def _read_script(path: Path) -> tuple[Path, str, str]:
     """The skill's folder, the script's place in it, and what the script says."""
     try:
         real = path.resolve(strict=True)

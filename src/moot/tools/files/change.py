@@ -8,27 +8,27 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from moot.domain.approval import Binding
+from moot.domain.ask import Binding
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound
-from moot.tools.files.confined_paths import Ground, Spot, told
-from moot.tools.files.off_limits import identity
+from moot.tools.files.confined_paths import ConfinedFolder, PathEntry, translate_errors
+from moot.tools.files.off_limits import file_identity
 
 _MOST_DEPTH = 100
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def replace(spot: Spot, data: bytes, *, mode: int = 0o666) -> None:
+def replace(spot: PathEntry, data: bytes, *, mode: int = 0o666) -> None:
     """Put a file there: written beside, flushed, then renamed. One that is there keeps its mode and owner."""
     before = spot.status()
     check_writable(spot, before)
     beside = f".{secrets.token_hex(8)}.moot-part"
-    with told(spot.path):
+    with translate_errors(spot.path):
         file = os.open(beside, _NEW, 0o600 if before else mode, dir_fd=spot.folder)
         try:
             with open(file, "wb") as writer:
                 if before is not None:
-                    _dress(file, before)
+                    _copy_owner_and_mode(file, before)
                 writer.write(data)
                 writer.flush()
                 os.fsync(file)
@@ -37,21 +37,21 @@ def replace(spot: Spot, data: bytes, *, mode: int = 0o666) -> None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(beside, dir_fd=spot.folder)
             raise
-        _flush(spot.folder)
+        _sync_folder(spot.folder)
 
 
-def check_writable(spot: Spot, status: os.stat_result | None) -> None:
+def check_writable(spot: PathEntry, status: os.stat_result | None) -> None:
     if spot.name == "." or (status is not None and stat.S_ISDIR(status.st_mode)):
         raise BadRequest(f"{spot.path} is a folder", fix="Name a file in it.")
     if status is not None and not stat.S_ISREG(status.st_mode):
         raise Forbidden(f"{spot.path} is not a regular file", fix="Pipes, sockets, devices and links are left alone.")
 
 
-def check_unchanged(spot: Spot, seen: os.stat_result) -> None:
+def check_unchanged(spot: PathEntry, seen: os.stat_result) -> None:
     """Refuse to write over what somebody else wrote since it was read."""
     now = spot.status()
-    if now is None or (identity(now), now.st_mtime_ns, now.st_size) != (
-        identity(seen),
+    if now is None or (file_identity(now), now.st_mtime_ns, now.st_size) != (
+        file_identity(seen),
         seen.st_mtime_ns,
         seen.st_size,
     ):
@@ -68,12 +68,12 @@ class Removal:
     # Every name with what it is, where they were counted.
     names: list[str] = field(default_factory=list, repr=False)
 
-    def counted(self, between: str) -> str:
+    def render_counts(self, between: str) -> str:
         files = "1 file" if self.files == 1 else f"{self.files} files"
         return f"{files}{between}{'1 folder' if self.folders == 1 else f'{self.folders} folders'}"
 
 
-def check_removable(ground: Ground, spot: Spot) -> os.stat_result:
+def check_removable(ground: ConfinedFolder, spot: PathEntry) -> os.stat_result:
     status = spot.status()
     if status is None:
         raise NotFound(f"{spot.path} is not there", fix="fs_list shows what is there.")
@@ -86,43 +86,43 @@ def check_removable(ground: Ground, spot: Spot) -> os.stat_result:
     return status
 
 
-def remove(ground: Ground, spot: Spot) -> Removal:
+def remove(ground: ConfinedFolder, spot: PathEntry) -> Removal:
     """Delete a file, a link itself, or a folder with everything in it on the same file system."""
     status = check_removable(ground, spot)
     removed = Removal()
-    with told(spot.path):
+    with translate_errors(spot.path):
         if stat.S_ISDIR(status.st_mode):
-            count(spot, status)
+            count_removal(spot, status)
             _remove_folder(spot.folder, spot.name, status, removed, _MOST_DEPTH)
         else:
             os.unlink(spot.name, dir_fd=spot.folder)
             removed.files, removed.size = 1, status.st_size
-        _flush(spot.folder)
+        _sync_folder(spot.folder)
     return removed
 
 
-def count(spot: Spot, status: os.stat_result) -> Removal:
+def count_removal(spot: PathEntry, status: os.stat_result) -> Removal:
     """What deleting a folder would remove. Refuses what could not be deleted whole."""
     found = Removal()
-    _count(spot.folder, spot.name, status, found, _MOST_DEPTH)
+    _count_entries(spot.folder, spot.name, status, found, _MOST_DEPTH)
     return found
 
 
-def _count(folder: int, name: str, status: os.stat_result, found: Removal, depth: int) -> None:
-    with _entered(folder, name, status, depth) as inside, os.scandir(inside) as entries:
+def _count_entries(folder: int, name: str, status: os.stat_result, found: Removal, depth: int) -> None:
+    with _open_entry(folder, name, status, depth) as inside, os.scandir(inside) as entries:
         found.folders += 1
         for entry in sorted(entries, key=lambda entry: entry.name):
             there = entry.stat(follow_symlinks=False)
-            found.names.append(f"{name}/{entry.name} {_facts(there)}")
+            found.names.append(f"{name}/{entry.name} {_status_facts(there)}")
             if stat.S_ISDIR(there.st_mode):
-                _count(inside, entry.name, there, found, depth - 1)
+                _count_entries(inside, entry.name, there, found, depth - 1)
             else:
                 found.files += 1
                 found.size += there.st_size
 
 
 def _remove_folder(folder: int, name: str, status: os.stat_result, removed: Removal, depth: int) -> None:
-    with _entered(folder, name, status, depth) as inside:
+    with _open_entry(folder, name, status, depth) as inside:
         with os.scandir(inside) as entries:
             names = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
         for below, there in names:
@@ -137,13 +137,13 @@ def _remove_folder(folder: int, name: str, status: os.stat_result, removed: Remo
 
 
 @contextlib.contextmanager
-def _entered(folder: int, name: str, status: os.stat_result, depth: int) -> Iterator[int]:
+def _open_entry(folder: int, name: str, status: os.stat_result, depth: int) -> Iterator[int]:
     """A folder, open: the one that was seen, not a link or a mount put in its place."""
     if depth == 0:
         raise BadRequest(f"folders are nested more than {_MOST_DEPTH} deep", fix="Delete the inner ones first.")
     inside = os.open(name, _FOLDER, dir_fd=folder)
     try:
-        if identity(os.fstat(inside)) != identity(status):
+        if file_identity(os.fstat(inside)) != file_identity(status):
             raise Conflict(f"{name} changed while it was looked at", fix="Try again.")
         if os.stat(".", dir_fd=folder).st_dev != status.st_dev:
             raise Forbidden(f"{name} is another file system", fix="Unmount it first.")
@@ -152,46 +152,48 @@ def _entered(folder: int, name: str, status: os.stat_result, depth: int) -> Iter
         os.close(inside)
 
 
-def held_to(found: Binding, agreed: Binding | None, path: str) -> None:
+def require_agreed(found: Binding, agreed: Binding | None, path: str) -> None:
     """Refuse to act on anything but what was looked at when the call was allowed."""
     if agreed is not None and found != agreed:
         raise Conflict(f"{path} changed since it was approved", fix="Look at it again, then make the call again.")
 
 
-def bound(ground: Ground, spot: Spot, most: int) -> Binding:
+def bind_spot(ground: ConfinedFolder, spot: PathEntry, most: int) -> Binding:
     """Where a spot really is and what is there now. Of a file up to `most` bytes the content counts."""
-    return Binding(place=ground.real(spot), seen=_state(ground, spot, most))
+    return Binding(place=ground.real(spot), seen=_spot_state(ground, spot, most))
 
 
-def _state(ground: Ground, spot: Spot, most: int) -> str:
+def _spot_state(ground: ConfinedFolder, spot: PathEntry, most: int) -> str:
     status = spot.status()
     if status is None:
         return "nothing"
-    with told(spot.path):
+    with translate_errors(spot.path):
         if stat.S_ISDIR(status.st_mode):
-            names = "\0".join(count(spot, status).names)
-            return f"folder {identity(status)} {hashlib.sha256(names.encode('utf-8', 'surrogateescape')).hexdigest()}"
+            names = "\0".join(count_removal(spot, status).names)
+            return (
+                f"folder {file_identity(status)} {hashlib.sha256(names.encode('utf-8', 'surrogateescape')).hexdigest()}"
+            )
         if stat.S_ISLNK(status.st_mode):
             return f"link to {os.readlink(spot.name, dir_fd=spot.folder)}"
         if stat.S_ISREG(status.st_mode) and status.st_size <= most:
             # What cannot be read can still be told by what it is.
             with contextlib.suppress(MootError):
-                return f"file {_content(ground, spot)}"
-    return f"file {_facts(status)}"
+                return f"file {_content_digest(ground, spot)}"
+    return f"file {_status_facts(status)}"
 
 
-def _content(ground: Ground, spot: Spot) -> str:
+def _content_digest(ground: ConfinedFolder, spot: PathEntry) -> str:
     with ground.passing():
         file, _ = ground.open_file(spot)
-        with told(spot.path), open(file, "rb", closefd=False) as reader:
+        with translate_errors(spot.path), open(file, "rb", closefd=False) as reader:
             return hashlib.file_digest(reader, "sha256").hexdigest()
 
 
-def _facts(status: os.stat_result) -> str:
-    return f"{identity(status)} {status.st_mode:o} {status.st_size} {status.st_mtime_ns}"
+def _status_facts(status: os.stat_result) -> str:
+    return f"{file_identity(status)} {status.st_mode:o} {status.st_size} {status.st_mtime_ns}"
 
 
-def _dress(file: int, before: os.stat_result) -> None:
+def _copy_owner_and_mode(file: int, before: os.stat_result) -> None:
     """Give a new file the old one's owner and mode; a set-user bit does not outlive a change."""
     with contextlib.suppress(PermissionError):
         if (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
@@ -199,7 +201,7 @@ def _dress(file: int, before: os.stat_result) -> None:
     os.fchmod(file, stat.S_IMODE(before.st_mode) & 0o777)
 
 
-def _flush(folder: int) -> None:
+def _sync_folder(folder: int) -> None:
     """Make a rename or a deletion last through a power cut. A handle only to look from cannot be flushed itself."""
     flushed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:

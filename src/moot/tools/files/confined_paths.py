@@ -13,8 +13,8 @@ from functools import cache
 from types import TracebackType
 
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound, StoreError, Unavailable
-from moot.tools.files.git_folder import GIT, Climb, is_repository
-from moot.tools.files.off_limits import Identity, OffLimits, identity
+from moot.tools.files.git_folder import GIT, RepositoryCheck, is_repository
+from moot.tools.files.off_limits import Identity, OffLimits, file_identity
 
 # The same number on every architecture Python runs on but alpha.
 _OPENAT2 = 437
@@ -31,7 +31,7 @@ _STAY = "Stay inside the working directory: name what is in it from there, such 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spot:
+class PathEntry:
     """A name in an open directory, "." for the directory itself. What it names need not be there."""
 
     folder: int
@@ -46,7 +46,7 @@ class Spot:
             return None
 
 
-class Ground:
+class ConfinedFolder:
     """An open working directory. Everything opened through it is closed with it.
 
     `kernel` says who resolves: openat2 follows links that stay beneath; the walk of our own refuses every link.
@@ -60,7 +60,7 @@ class Ground:
         self._folder = -1
         self._identity: Identity = (0, 0)
 
-    def __enter__(self) -> "Ground":
+    def __enter__(self) -> "ConfinedFolder":
         try:
             self._open()
         except BaseException:
@@ -74,24 +74,24 @@ class Ground:
     def _open(self) -> None:
         if not os.path.isabs(self._path):
             raise Unavailable("this run has no working directory", fix="Give one with --cwd.")
-        with told(self._path):
+        with translate_errors(self._path):
             self._folder = self._keep(os.open(self._path, _PLACE))
-            chain = [identity(os.fstat(fd)) for fd in self._upwards(self._folder)]
+            chain = [file_identity(os.fstat(fd)) for fd in self._upwards(self._folder)]
         self._identity = chain[0]
         if len(chain) == 1:
             raise Forbidden("the working directory is the whole machine", fix="Work in a folder of its own.")
         if not self._off_limits.exempts(chain) and self._off_limits.identities() & set(chain):
             raise Forbidden(f"{self._path} is off limits", fix="Work in a folder of your own.")
 
-    def spot(self, path: str, *, follow: bool = True) -> Spot:
+    def spot(self, path: str, *, follow: bool = True) -> PathEntry:
         """Find a name beneath the working directory. A link in the last place is followed only if asked."""
         relative = self.relative(path)
         for _ in range(_MOST_LINKS):
             head, name = os.path.split(relative)
             if name in ("", ".", ".."):
                 head, name = relative, "."
-            with told(path):
-                spot = Spot(folder=self._open_folder(head or "."), name=name, path=path)
+            with translate_errors(path):
+                spot = PathEntry(folder=self._open_folder(head or "."), name=name, path=path)
                 self._check(spot)
                 target = _link_target(spot) if follow and name != "." else ""
             if not target:
@@ -99,42 +99,42 @@ class Ground:
             if not self._kernel:
                 raise Forbidden(f"{path} is a link, and links are not followed here", fix="Name the file itself.")
             if target.startswith("/"):
-                raise _outside(path)
+                raise _outside_error(path)
             relative = os.path.join(head, target.rstrip("/"))
         raise BadRequest(f"{path} is a loop of links", fix="Name the file itself.")
 
-    def real(self, spot: Spot) -> str:
+    def real(self, spot: PathEntry) -> str:
         """Where the spot is after all links on the way; a link in the last place is itself."""
-        folder = _path_of(spot.folder)
+        folder = _folder_path(spot.folder)
         if not folder:
             return self.plain(spot.path)
         return folder if spot.name == "." else os.path.join(folder, spot.name)
 
     def missing(self, path: str) -> str:
         """The same for a path whose folder is not there yet."""
-        return os.path.realpath(os.path.join(_path_of(self._folder) or self._path, self.relative(path)))
+        return os.path.realpath(os.path.join(_folder_path(self._folder) or self._path, self.relative(path)))
 
     def plain(self, path: str) -> str:
         """Where the path would lead were there no links on the way."""
-        return os.path.normpath(os.path.join(_path_of(self._folder) or self._path, self.relative(path)))
+        return os.path.normpath(os.path.join(_folder_path(self._folder) or self._path, self.relative(path)))
 
     def make_folders(self, path: str) -> None:
         """Make a folder and those above it, as far as they are not there."""
         relative = self.relative(path)
         # Refused as a whole, before the first folder on the way is made.
         if os.path.normpath(relative).split("/")[0] == "..":
-            raise _outside(path)
+            raise _outside_error(path)
         parts = relative.split("/")
         for count in range(1, len(parts) + 1):
             with self.passing():
                 self._make_folder(self.spot("/".join(parts[:count])))
 
-    def _make_folder(self, spot: Spot) -> None:
+    def _make_folder(self, spot: PathEntry) -> None:
         status = spot.status()
         if status is not None and not stat.S_ISDIR(status.st_mode):
             raise Conflict(f"{spot.path} is not a folder", fix="Choose another path.")
         if status is None:
-            with told(spot.path), suppress(FileExistsError):
+            with translate_errors(spot.path), suppress(FileExistsError):
                 os.mkdir(spot.name, dir_fd=spot.folder)
 
     @contextmanager
@@ -147,7 +147,7 @@ class Ground:
             self._opened.close()
             self._opened = kept
 
-    def open_file(self, spot: Spot) -> tuple[int, os.stat_result]:
+    def open_file(self, spot: PathEntry) -> tuple[int, os.stat_result]:
         """Open a regular file for reading. The caller closes nothing."""
         before = spot.status()
         if before is None:
@@ -156,42 +156,44 @@ class Ground:
             raise BadRequest(f"{spot.path} is a folder", fix="fs_list shows what is in it.")
         if not stat.S_ISREG(before.st_mode):
             raise Forbidden(f"{spot.path} is not a regular file", fix="Pipes, sockets and devices are left alone.")
-        with told(spot.path):
+        with translate_errors(spot.path):
             file = self._keep(os.open(spot.name, _READ, dir_fd=spot.folder))
             status = os.fstat(file)
-        if identity(status) != identity(before) or not stat.S_ISREG(status.st_mode):
-            raise _changed(spot.path)
+        if file_identity(status) != file_identity(before) or not stat.S_ISREG(status.st_mode):
+            raise _changed_error(spot.path)
         if status.st_nlink > 1 and self._off_limits.owns(status):
-            raise _off_limits(spot.path)
+            raise _off_limits_error(spot.path)
         return file, status
 
-    def open_folder(self, spot: Spot) -> int:
+    def open_folder(self, spot: PathEntry) -> int:
         """Open a folder so that its entries can be read."""
         status = spot.status()
         if status is None:
             raise NotFound(f"there is no folder {spot.path}", fix="fs_list shows what is there.")
         if not stat.S_ISDIR(status.st_mode):
             raise BadRequest(f"{spot.path} is not a folder", fix="fs_stat says what it is.")
-        with told(spot.path):
+        with translate_errors(spot.path):
             return self._keep(os.open(spot.name, _READ | os.O_DIRECTORY, dir_fd=spot.folder))
 
-    def holds_off_limits(self, spot: Spot) -> bool:
+    def holds_off_limits(self, spot: PathEntry) -> bool:
         """Whether something off limits lies at or beneath this spot."""
         status = spot.status()
         if status is None:
             return False
-        return identity(status) in self._off_limits.identities(with_parents=True) or self._is_repository(spot, status)
+        return file_identity(status) in self._off_limits.identities(with_parents=True) or self._is_repository(
+            spot, status
+        )
 
-    def _is_repository(self, spot: Spot, status: os.stat_result) -> bool:
+    def _is_repository(self, spot: PathEntry, status: os.stat_result) -> bool:
         if not stat.S_ISDIR(status.st_mode):
             return False
-        with self.passing(), told(spot.path):
+        with self.passing(), translate_errors(spot.path):
             folder = self._keep(os.open(spot.name, _PLACE | os.O_NOFOLLOW, dir_fd=spot.folder))
             return spot.name.casefold() == GIT or is_repository(folder)
 
-    def is_top(self, spot: Spot) -> bool:
+    def is_top(self, spot: PathEntry) -> bool:
         status = spot.status()
-        return status is not None and identity(status) == self._identity
+        return status is not None and file_identity(status) == self._identity
 
     def relative(self, path: str) -> str:
         """The path from the working directory on; refuses one that begins elsewhere."""
@@ -228,7 +230,7 @@ class Ground:
             if name == "..":
                 folders.pop()
                 if not folders:
-                    raise _outside(path)
+                    raise _outside_error(path)
                 continue
             status = os.stat(name, dir_fd=folders[-1], follow_symlinks=False)
             if stat.S_ISLNK(status.st_mode):
@@ -236,38 +238,38 @@ class Ground:
             folders.append(self._keep(os.open(name, _PLACE | os.O_NOFOLLOW, dir_fd=folders[-1])))
         return folders[-1]
 
-    def _check(self, spot: Spot) -> None:
+    def _check(self, spot: PathEntry) -> None:
         """Refuse a spot that is off limits, or that somebody moved out of the working directory meanwhile."""
         chain: list[Identity] = []
         status = spot.status()
-        climb = Climb(spot.name, status)
+        climb = RepositoryCheck(spot.name, status)
         for folder in self._upwards(spot.folder):
             climb.pass_through(folder)
-            here = identity(os.fstat(folder))
+            here = file_identity(os.fstat(folder))
             if here == self._identity:
                 break
             chain.append(here)
         else:
-            raise _outside(spot.path)
+            raise _outside_error(spot.path)
         if climb.forbidden:
             raise Forbidden(f"{spot.path} is off limits, since git obeys it", fix="Leave that to the owner.")
-        if status is not None and identity(status) != self._identity:
-            chain.append(identity(status))
+        if status is not None and file_identity(status) != self._identity:
+            chain.append(file_identity(status))
         if self._off_limits.identities() & set(chain):
-            raise _off_limits(spot.path)
+            raise _off_limits_error(spot.path)
         if status is None and self._off_limits.reserves(os.fstat(spot.folder), spot.name):
-            raise _off_limits(spot.path)
+            raise _off_limits_error(spot.path)
 
     def _upwards(self, folder: int) -> Iterator[int]:
         """The folder, its parent and so on, up to the root of the file system. Each is open until the next."""
         with ExitStack() as held:
             for _ in range(_MOST_PARENTS):
                 yield folder
-                here = identity(os.fstat(folder))
+                here = file_identity(os.fstat(folder))
                 folder = os.open("..", _PLACE, dir_fd=folder)
                 held.close()
                 held.callback(os.close, folder)
-                if identity(os.fstat(folder)) == here:
+                if file_identity(os.fstat(folder)) == here:
                     return
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
 
@@ -277,18 +279,18 @@ class Ground:
 
 
 @contextmanager
-def told(path: str) -> Iterator[None]:
+def translate_errors(path: str) -> Iterator[None]:
     """Say what the system refused in words the caller can act on."""
     try:
         yield
     except OSError as error:
-        raise _said(path, error) from error
+        raise _describe_error(path, error) from error
 
 
-def _said(path: str, error: OSError) -> MootError:
+def _describe_error(path: str, error: OSError) -> MootError:
     match error.errno:
         case errno.EXDEV:
-            return _outside(path)
+            return _outside_error(path)
         case errno.ELOOP:
             return Forbidden(f"{path} leads over a link that is not followed", fix="Name the file itself.")
         case errno.ENOENT:
@@ -298,32 +300,32 @@ def _said(path: str, error: OSError) -> MootError:
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return Forbidden(f"{path}: {error.strerror}", fix="Ask the owner for access.")
         case errno.EAGAIN:
-            return _changed(path)
+            return _changed_error(path)
         case errno.ENOSPC | errno.EDQUOT | errno.EIO:
             return StoreError(f"{path}: {error.strerror}", fix="Free some disk space, then try again.")
     return BadRequest(f"{path}: {error.strerror or error}", fix="fs_stat says what it is.")
 
 
-def _outside(path: str) -> Forbidden:
+def _outside_error(path: str) -> Forbidden:
     return Forbidden(f"{path} leads out of the working directory", fix=_STAY)
 
 
-def _off_limits(path: str) -> Forbidden:
+def _off_limits_error(path: str) -> Forbidden:
     return Forbidden(f"{path} is off limits", fix="Moot's own files are changed by its owner alone.")
 
 
-def _changed(path: str) -> Conflict:
+def _changed_error(path: str) -> Conflict:
     return Conflict(f"{path} changed while it was looked at", fix="Try again.")
 
 
-def _link_target(spot: Spot) -> str:
+def _link_target(spot: PathEntry) -> str:
     status = spot.status()
     if status is None or not stat.S_ISLNK(status.st_mode):
         return ""
     return os.readlink(spot.name, dir_fd=spot.folder)
 
 
-def _path_of(folder: int) -> str:
+def _folder_path(folder: int) -> str:
     """The path of an open folder where the system can tell; elsewhere links are not followed anyway."""
     try:
         return os.readlink(f"/proc/self/fd/{folder}")
@@ -336,7 +338,7 @@ def _openat2(folder: int, path: str) -> int:
     how = struct.pack("QQQ", _PLACE, 0, _BENEATH | _NO_MAGICLINKS)
     name = os.fsencode(path)
     for _ in range(_MOST_TRIES):
-        opened = _libc().syscall(_OPENAT2, folder, name, how, len(how))
+        opened = _load_libc().syscall(_OPENAT2, folder, name, how, len(how))
         if opened >= 0:
             return int(opened)
         number = ctypes.get_errno()
@@ -346,7 +348,7 @@ def _openat2(folder: int, path: str) -> int:
 
 
 @cache
-def _libc() -> ctypes.CDLL:
+def _load_libc() -> ctypes.CDLL:
     library = ctypes.CDLL(None, use_errno=True)
     library.syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
     library.syscall.restype = ctypes.c_long

@@ -32,12 +32,12 @@ def is_binary(data: bytes) -> bool:
     return b"\0" in data[:_SNIFFED]
 
 
-def text_of(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     """The text; bytes that are not UTF-8 are shown as \\xNN."""
     return data.decode("utf-8", "backslashreplace")
 
 
-def lines_of(data: bytes) -> list[bytes]:
+def split_lines(data: bytes) -> list[bytes]:
     """Lines with their ends. A last line without one is a line too."""
     lines = data.split(b"\n")
     last = lines.pop()
@@ -49,13 +49,13 @@ def count_lines(data: bytes) -> int:
     return data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
 
 
-def numbered(lines: list[bytes], first: int) -> list[bytes]:
+def number_lines(lines: list[bytes], first: int) -> list[bytes]:
     return [b"%6d\t%s" % (number, line) for number, line in enumerate(lines, first)]
 
 
-def edited(data: bytes, edit: Edit) -> bytes:
+def apply_edit(data: bytes, edit: Edit) -> bytes:
     """The file after an edit; one line past the end appends. Line ends stay what they were."""
-    lines = lines_of(data)
+    lines = split_lines(data)
     total = len(lines)
     if not 1 <= edit.start <= total + 1:
         raise BadRequest(f"there is no line {edit.start}", fix=f"The file has {total} lines, counted from 1.")
@@ -75,7 +75,7 @@ def edited(data: bytes, edit: Edit) -> bytes:
     return b"".join([*before, content, *after])
 
 
-def bytes_of(content: str, most: int) -> bytes:
+def encode_content(content: str, most: int) -> bytes:
     try:
         data = content.encode()
     except UnicodeEncodeError:
@@ -90,7 +90,7 @@ def check_marks(path: str, before: bytes, content: str, redact: Callable[[str], 
     marks = set(_MARK.findall(content))
     if not marks:
         return
-    held = text_of(before)
+    held = decode_text(before)
     shown = redact(held)
     if lost := sorted(mark for mark in marks if mark in shown and mark not in held):
         raise Conflict(
@@ -99,12 +99,12 @@ def check_marks(path: str, before: bytes, content: str, redact: Callable[[str], 
         )
 
 
-def difference(path: str, before: bytes | None, after: bytes | None) -> str:
+def render_diff(path: str, before: bytes | None, after: bytes | None) -> str:
     """A unified diff that a person can read before agreeing; None stands for no file. It is whole, or says so."""
     old, new = before or b"", after or b""
     if b"\0" in old or b"\0" in new:
         return f"{path}: {len(old)} bytes become {len(new)} bytes; not shown, this is not text: {_WHOLE}"
-    old_lines, new_lines = _shown(old), _shown(new)
+    old_lines, new_lines = _diff_lines(old), _diff_lines(new)
     compared = bool(old_lines and new_lines)
     if compared and (
         len(old) + len(new) > _MOST_COMPARED_BYTES or len(old_lines) + len(new_lines) > _MOST_COMPARED_LINES
@@ -112,14 +112,14 @@ def difference(path: str, before: bytes | None, after: bytes | None) -> str:
         return f"{path}: {len(old_lines)} lines become {len(new_lines)}; not shown, too many to compare: {_WHOLE}"
     names = ("/dev/null" if before is None else f"a/{path}", "/dev/null" if after is None else f"b/{path}")
     lines = list(difflib.unified_diff(old_lines, new_lines, *names, lineterm="", n=_CONTEXT))
-    return "\n".join(lines) if lines else f"{path}: {_what_else(before, new)}"
+    return "\n".join(lines) if lines else f"{path}: {_describe_line_ends(before, new)}"
 
 
-def _what_else(before: bytes | None, new: bytes) -> str:
+def _describe_line_ends(before: bytes | None, new: bytes) -> str:
     if before is None:
         return "a new, empty file"
     return "nothing changes" if before == new else "only line ends change"
 
 
-def _shown(data: bytes) -> list[str]:
-    return [text_of(line.rstrip(b"\r\n")) for line in lines_of(data)]
+def _diff_lines(data: bytes) -> list[str]:
+    return [decode_text(line.rstrip(b"\r\n")) for line in split_lines(data)]

@@ -1,4 +1,4 @@
-"""The file tools: read, list, write, edit, make, delete and describe, all beneath the run's working directory."""
+"""The file tools: read, list, write, edit, make, delete and describe. They reach files through `confined_paths`."""
 
 import os
 import stat
@@ -8,37 +8,37 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from moot.domain.approval import Binding
+from moot.domain.ask import Binding
 from moot.domain.config import FilesConfig
 from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
 from moot.domain.ports import RunContext, Tool
 from moot.domain.prompt import Safety, ToolSpec
 from moot.tools.files.change import (
-    bound,
+    bind_spot,
     check_removable,
     check_unchanged,
     check_writable,
-    count,
-    held_to,
+    count_removal,
     remove,
     replace,
+    require_agreed,
 )
-from moot.tools.files.confined_paths import Ground, Spot, told
+from moot.tools.files.confined_paths import ConfinedFolder, PathEntry, translate_errors
 from moot.tools.files.file_text import (
     SECRET_SHOWN,
     Edit,
-    bytes_of,
+    apply_edit,
     check_marks,
     count_lines,
-    difference,
-    edited,
+    decode_text,
+    encode_content,
     is_binary,
-    lines_of,
-    numbered,
-    text_of,
+    number_lines,
+    render_diff,
+    split_lines,
 )
 from moot.tools.files.off_limits import OffLimits
-from moot.tools.threads import in_thread
+from moot.tools.threads import run_in_thread
 
 Redact = Callable[[str], str]
 _SHOWN_PATH = 120
@@ -74,21 +74,21 @@ class _FileTool:
         self._redact = redact
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        return await in_thread(self._do, arguments, context.cwd)
+        return await run_in_thread(self._do, arguments, context.cwd)
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"{self.verb} {_printable(arguments.get('path', ''))}"
 
     def _do(self, arguments: dict[str, Any], cwd: str) -> str:
-        with Ground(cwd, self._off_limits) as ground:
+        with ConfinedFolder(cwd, self._off_limits) as ground:
             return self._on(ground, arguments)
 
-    def _on(self, ground: Ground, arguments: dict[str, Any]) -> str:
+    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
         raise NotImplementedError
 
-    def _read(self, ground: Ground, spot: Spot, most: int) -> tuple[bytes, os.stat_result]:
+    def _read(self, ground: ConfinedFolder, spot: PathEntry, most: int) -> tuple[bytes, os.stat_result]:
         file, status = ground.open_file(spot)
-        with told(spot.path), open(file, "rb", closefd=False) as reader:
+        with translate_errors(spot.path), open(file, "rb", closefd=False) as reader:
             data = reader.read(most + 1) if status.st_size <= most else b""
         if status.st_size > most or len(data) > most:
             raise TooLarge(
@@ -97,7 +97,7 @@ class _FileTool:
             )
         return data, status
 
-    def _read_text(self, ground: Ground, spot: Spot, most: int) -> tuple[bytes, os.stat_result]:
+    def _read_text(self, ground: ConfinedFolder, spot: PathEntry, most: int) -> tuple[bytes, os.stat_result]:
         data, status = self._read(ground, spot, most)
         if is_binary(data):
             raise BadRequest(f"{spot.path} is not text ({status.st_size} bytes)", fix="fs_stat describes it.")
@@ -111,54 +111,54 @@ class _FileChange(_FileTool):
     follow: ClassVar[bool] = True
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        return await in_thread(self._make, arguments, context.cwd, context.agreed)
+        return await run_in_thread(self._make, arguments, context.cwd, context.agreed)
 
     async def bind(self, arguments: dict[str, Any], context: RunContext) -> Binding:
-        return await in_thread(self._bind, arguments, context.cwd)
+        return await run_in_thread(self._bind, arguments, context.cwd)
 
     def _bind(self, arguments: dict[str, Any], cwd: str) -> Binding:
         try:
-            with Ground(cwd, self._off_limits) as ground:
-                return self._found(ground, arguments["path"])
+            with ConfinedFolder(cwd, self._off_limits) as ground:
+                return self._bind_path(ground, arguments["path"])
         except MootError as error:
             return Binding(seen=f"it fails: {error.message}")
 
-    def _found(self, ground: Ground, path: str) -> Binding:
+    def _bind_path(self, ground: ConfinedFolder, path: str) -> Binding:
         try:
             spot = ground.spot(path, follow=self.follow)
         except NotFound:
             # Its folder is missing too.
             return Binding(place=ground.missing(path), seen="nothing")
-        return bound(ground, spot, self._limits.window_bytes)
+        return bind_spot(ground, spot, self._limits.window_bytes)
 
     def _make(self, arguments: dict[str, Any], cwd: str, agreed: Binding | None) -> str:
-        with Ground(cwd, self._off_limits) as ground:
+        with ConfinedFolder(cwd, self._off_limits) as ground:
             return self._change(ground, arguments, agreed)
 
-    def _change(self, ground: Ground, arguments: dict[str, Any], agreed: Binding | None) -> str:
+    def _change(self, ground: ConfinedFolder, arguments: dict[str, Any], agreed: Binding | None) -> str:
         raise NotImplementedError
 
-    def _hold(self, ground: Ground, spot: Spot, agreed: Binding | None) -> None:
+    def _hold(self, ground: ConfinedFolder, spot: PathEntry, agreed: Binding | None) -> None:
         """The last look before the change, at the very handle it is made by."""
         if agreed is not None:
-            held_to(bound(ground, spot, self._limits.window_bytes), agreed, spot.path)
+            require_agreed(bind_spot(ground, spot, self._limits.window_bytes), agreed, spot.path)
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
-        return await in_thread(self._preview, arguments, context.cwd)
+        return await run_in_thread(self._preview, arguments, context.cwd)
 
     def _preview(self, arguments: dict[str, Any], cwd: str) -> str:
         try:
-            with Ground(cwd, self._off_limits) as ground:
-                return self._really(ground, arguments["path"]) + self._show(ground, arguments)
+            with ConfinedFolder(cwd, self._off_limits) as ground:
+                return self._render_target(ground, arguments["path"]) + self._show(ground, arguments)
         except MootError as error:
             return f"This will fail: {error.message}."
 
-    def _really(self, ground: Ground, path: str) -> str:
+    def _render_target(self, ground: ConfinedFolder, path: str) -> str:
         """A line that says where the path leads, where it does not say so itself."""
-        real = self._found(ground, path).place
+        real = self._bind_path(ground, path).place
         return f"{_printable(path)} is really {_printable(real)}\n" if real != ground.plain(path) else ""
 
-    def _show(self, ground: Ground, arguments: dict[str, Any]) -> str:
+    def _show(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
         raise NotImplementedError
 
 
@@ -180,38 +180,38 @@ class FsRead(_FileTool):
             return said
         return f"{said}, from line {first or 1}" + (f", at most {most} lines" if most is not None else "")
 
-    def _on(self, ground: Ground, arguments: dict[str, Any]) -> str:
+    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
         window = "offset" in arguments or "limit" in arguments
         most = self._limits.window_bytes if window else self._limits.read_bytes
         data, status = self._read_text(ground, ground.spot(arguments["path"]), most)
         if not window:
-            lines = numbered(lines_of(data), 1) if arguments.get("lineNumbers") else [data]
-            return text_of(b"".join(lines))
-        lines = lines_of(data)
+            lines = number_lines(split_lines(data), 1) if arguments.get("lineNumbers") else [data]
+            return decode_text(b"".join(lines))
+        lines = split_lines(data)
         first, limit = arguments.get("offset", 1), arguments.get("limit", len(lines))
         if first < 1 or limit < 0:
             raise BadRequest(f"there is no window of {limit} lines from line {first}", fix="Lines are counted from 1.")
         shown = lines[first - 1 : first - 1 + limit]
-        content = text_of(b"".join(numbered(shown, first) if arguments.get("lineNumbers") else shown))
+        content = decode_text(b"".join(number_lines(shown, first) if arguments.get("lineNumbers") else shown))
         if len(content) > self._limits.read_bytes:
             raise TooLarge(f"these {len(shown)} lines are too long together", fix="Ask for fewer lines.")
         answer = {"content": content, "totalLines": len(lines), "size": status.st_size, "offset": first, "limit": limit}
-        return _json(answer)
+        return _to_json(answer)
 
 
 class FsList(_FileTool):
     verb = "list"
     spec = _spec("fs_list", Safety.SAFE, "List what a folder contains; . is the working directory itself.")
 
-    def _on(self, ground: Ground, arguments: dict[str, Any]) -> str:
+    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
         path = arguments["path"]
         folder = ground.open_folder(ground.spot(path))
-        with told(path), os.scandir(folder) as entries:
+        with translate_errors(path), os.scandir(folder) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
-            listed = [_listed(path, entry) for entry in found[: self._limits.entries]]
+            listed = [_entry_data(path, entry) for entry in found[: self._limits.entries]]
         if len(found) > len(listed):
             listed.append({"more": len(found) - len(listed)})
-        return _json(listed)
+        return _to_json(listed)
 
 
 class FsWrite(_FileChange):
@@ -226,27 +226,29 @@ class FsWrite(_FileChange):
     def line(self, arguments: dict[str, Any]) -> str:
         return f"{super().line(arguments)} ({len(str(arguments.get('content', '')))} characters)"
 
-    def _change(self, ground: Ground, arguments: dict[str, Any], agreed: Binding | None) -> str:
-        path, data = arguments["path"], bytes_of(arguments["content"], self._limits.write_bytes)
+    def _change(self, ground: ConfinedFolder, arguments: dict[str, Any], agreed: Binding | None) -> str:
+        path, data = arguments["path"], encode_content(arguments["content"], self._limits.write_bytes)
         if parent := os.path.dirname(ground.relative(path)):
             if agreed is not None:
-                held_to(self._found(ground, path), agreed, path)
+                require_agreed(self._bind_path(ground, path), agreed, path)
             ground.make_folders(parent)
         spot = ground.spot(path)
-        self._before(ground, spot, arguments)
+        self._read_existing(ground, spot, arguments)
         self._hold(ground, spot, agreed)
         replace(spot, data)
-        return f"Wrote {len(data)} bytes to {_in_a_line(path)}."
+        return f"Wrote {len(data)} bytes to {_one_line(path)}."
 
-    def _show(self, ground: Ground, arguments: dict[str, Any]) -> str:
-        data = bytes_of(arguments["content"], self._limits.write_bytes)
+    def _show(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
+        data = encode_content(arguments["content"], self._limits.write_bytes)
         try:
             spot = ground.spot(arguments["path"])
         except NotFound:  # the folder is missing too, and will be made
-            return difference(arguments["path"], None, data)
-        return difference(arguments["path"], self._before(ground, spot, arguments, always=True), data)
+            return render_diff(arguments["path"], None, data)
+        return render_diff(arguments["path"], self._read_existing(ground, spot, arguments, always=True), data)
 
-    def _before(self, ground: Ground, spot: Spot, arguments: dict[str, Any], *, always: bool = False) -> bytes | None:
+    def _read_existing(
+        self, ground: ConfinedFolder, spot: PathEntry, arguments: dict[str, Any], *, always: bool = False
+    ) -> bytes | None:
         """What is there now, if it may give way to the content; read only where that takes a look."""
         status = spot.status()
         check_writable(spot, status)
@@ -271,36 +273,38 @@ class FsEdit(_FileChange):
     def line(self, arguments: dict[str, Any]) -> str:
         return f"{super().line(arguments)}, lines {arguments.get('startLine')} to {arguments.get('endLine')}"
 
-    def _change(self, ground: Ground, arguments: dict[str, Any], agreed: Binding | None) -> str:
+    def _change(self, ground: ConfinedFolder, arguments: dict[str, Any], agreed: Binding | None) -> str:
         if agreed is not None:
             # Before the lines are counted: in another file they may not be there at all.
-            held_to(self._found(ground, arguments["path"]), agreed, arguments["path"])
-        spot, before, after, seen = self._edited(ground, arguments)
+            require_agreed(self._bind_path(ground, arguments["path"]), agreed, arguments["path"])
+        spot, before, after, seen = self._apply(ground, arguments)
         self._hold(ground, spot, agreed)
         check_unchanged(spot, seen)
         replace(spot, after)
-        return f"{_in_a_line(spot.path)} had {count_lines(before)} lines and now has {count_lines(after)}."
+        return f"{_one_line(spot.path)} had {count_lines(before)} lines and now has {count_lines(after)}."
 
-    def _show(self, ground: Ground, arguments: dict[str, Any]) -> str:
-        spot, before, after, _ = self._edited(ground, arguments)
-        return difference(spot.path, before, after)
+    def _show(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
+        spot, before, after, _ = self._apply(ground, arguments)
+        return render_diff(spot.path, before, after)
 
-    def _edited(self, ground: Ground, arguments: dict[str, Any]) -> tuple[Spot, bytes, bytes, os.stat_result]:
+    def _apply(
+        self, ground: ConfinedFolder, arguments: dict[str, Any]
+    ) -> tuple[PathEntry, bytes, bytes, os.stat_result]:
         spot = ground.spot(arguments["path"])
         before, seen = self._read_text(ground, spot, self._limits.read_bytes)
-        bytes_of(arguments["content"], self._limits.write_bytes)
+        encode_content(arguments["content"], self._limits.write_bytes)
         check_marks(spot.path, before, arguments["content"], self._redact)
         edit = Edit(start=arguments["startLine"], end=arguments["endLine"], content=arguments["content"])
-        return spot, before, edited(before, edit), seen
+        return spot, before, apply_edit(before, edit), seen
 
 
 class FsMkdir(_FileTool):
     verb = "make folder"
     spec = _spec("fs_mkdir", Safety.MODERATE, "Make a folder, and those above it that are missing.")
 
-    def _on(self, ground: Ground, arguments: dict[str, Any]) -> str:
+    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
         ground.make_folders(arguments["path"])
-        return f"The folder {_in_a_line(arguments['path'])} is there."
+        return f"The folder {_one_line(arguments['path'])} is there."
 
 
 class FsDelete(_FileChange):
@@ -312,31 +316,31 @@ class FsDelete(_FileChange):
     )
     follow = False
 
-    def _change(self, ground: Ground, arguments: dict[str, Any], agreed: Binding | None) -> str:
+    def _change(self, ground: ConfinedFolder, arguments: dict[str, Any], agreed: Binding | None) -> str:
         spot = ground.spot(arguments["path"], follow=False)
         self._hold(ground, spot, agreed)
         gone = remove(ground, spot)
-        return f"Deleted {_in_a_line(arguments['path'])}: {gone.counted(', ')}, {gone.size} bytes."
+        return f"Deleted {_one_line(arguments['path'])}: {gone.render_counts(', ')}, {gone.size} bytes."
 
-    def _show(self, ground: Ground, arguments: dict[str, Any]) -> str:
+    def _show(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
         spot = ground.spot(arguments["path"], follow=False)
         status = check_removable(ground, spot)
         if stat.S_ISDIR(status.st_mode):
-            with told(spot.path):
-                gone = count(spot, status)
-            return f"{spot.path}/ goes with {gone.counted(' in ')}, {gone.size} bytes"
+            with translate_errors(spot.path):
+                gone = count_removal(spot, status)
+            return f"{spot.path}/ goes with {gone.render_counts(' in ')}, {gone.size} bytes"
         if not stat.S_ISREG(status.st_mode):
             return f"{spot.path} goes ({stat.filemode(status.st_mode)}); what it leads to stays"
         if status.st_size > self._limits.read_bytes:
             return f"{spot.path} goes, {status.st_size} bytes"
-        return difference(spot.path, self._read(ground, spot, self._limits.read_bytes)[0], None)
+        return render_diff(spot.path, self._read(ground, spot, self._limits.read_bytes)[0], None)
 
 
 class FsStat(_FileTool):
     verb = "look at"
     spec = _spec("fs_stat", Safety.SAFE, "Say how large a file is, how many lines it has and when it was changed.")
 
-    def _on(self, ground: Ground, arguments: dict[str, Any]) -> str:
+    def _on(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
         path = arguments["path"]
         spot = ground.spot(path)
         status = spot.status()
@@ -346,20 +350,20 @@ class FsStat(_FileTool):
         if stat.S_ISREG(status.st_mode) and status.st_size <= self._limits.window_bytes:
             data, status = self._read(ground, spot, self._limits.window_bytes)
             lines = 0 if is_binary(data) else count_lines(data)
-        return _json(
+        return _to_json(
             {
                 "path": path,
                 "size": status.st_size,
                 "lines": lines,
-                "modTime": _time(status),
+                "modTime": _format_time(status),
                 "isDir": stat.S_ISDIR(status.st_mode),
                 "permission": stat.filemode(status.st_mode),
             }
         )
 
 
-def _listed(path: str, entry: os.DirEntry[str]) -> dict[str, Any]:
-    name = _readable(entry.name)
+def _entry_data(path: str, entry: os.DirEntry[str]) -> dict[str, Any]:
+    name = _decode_name(entry.name)
     try:
         status = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
@@ -370,17 +374,17 @@ def _listed(path: str, entry: os.DirEntry[str]) -> dict[str, Any]:
         "name": name,
         "size": status.st_size,
         "isDir": stat.S_ISDIR(status.st_mode),
-        "modTime": _time(status),
+        "modTime": _format_time(status),
         "mode": stat.filemode(status.st_mode),
     }
 
 
-def _readable(name: str) -> str:
+def _decode_name(name: str) -> str:
     """A file's name as text; bytes that are not UTF-8 are shown as \\xNN."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def _in_a_line(path: object) -> str:
+def _one_line(path: object) -> str:
     """A path for people: on one line, not too long, nothing that moves a cursor."""
     shown = _printable(path)
     return shown if len(shown) <= _SHOWN_PATH else f"…{shown[-_SHOWN_PATH:]}"
@@ -390,9 +394,9 @@ def _printable(path: object) -> str:
     return "".join(character if character.isprintable() else "�" for character in str(path))
 
 
-def _time(status: os.stat_result) -> str:
+def _format_time(status: os.stat_result) -> str:
     return datetime.fromtimestamp(status.st_mtime, UTC).isoformat(timespec="seconds")
 
 
-def _json(value: object) -> str:
+def _to_json(value: object) -> str:
     return msgspec.json.encode(value).decode()

@@ -4,7 +4,7 @@ import os
 import stat
 import unicodedata
 
-from moot.tools.files.off_limits import Identity, identity
+from moot.tools.files.off_limits import Identity, file_identity
 
 GIT = ".git"
 FOLDERS = ("hooks", "modules", "worktrees")
@@ -14,10 +14,12 @@ _STEPS = (GIT, "info", *FOLDERS)
 
 def is_repository(folder: int) -> bool:
     """Whether an open folder is what .git is in most repositories."""
-    return _has(folder, "HEAD") and (_has(folder, "commondir") or _has(folder, "objects") and _has(folder, "refs"))
+    return _has_entry(folder, "HEAD") and (
+        _has_entry(folder, "commondir") or _has_entry(folder, "objects") and _has_entry(folder, "refs")
+    )
 
 
-class Climb:
+class RepositoryCheck:
     """Looks at the way from a name up to the working directory, folder by folder, for something git obeys.
 
     Folders are known by what they are, not by what they were called on the way in: a link may have led to them.
@@ -37,19 +39,19 @@ class Climb:
             self.forbidden |= step == GIT and _is_obeyed(self._way)
             self._way = f"{step}/{self._way}"
         self.forbidden |= _is_obeyed(self._way) and is_repository(folder)
-        self._below = identity(os.fstat(folder))
+        self._below = file_identity(os.fstat(folder))
 
 
 def _is_obeyed(way: str) -> bool:
     return way.rstrip("/") in FILES or way.partition("/")[0] in FOLDERS
 
 
-def _has(folder: int, name: str) -> bool:
+def _has_entry(folder: int, name: str) -> bool:
     return _identity(folder, name) is not None
 
 
 def _identity(folder: int, name: str) -> Identity | None:
     try:
-        return identity(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        return file_identity(os.stat(name, dir_fd=folder, follow_symlinks=False))
     except OSError:
         return None

@@ -13,7 +13,7 @@ _ALWAYS = ("/proc", "/sys", "/dev")
 _MOST_FILES = 20_000
 
 
-def identity(status: os.stat_result) -> Identity:
+def file_identity(status: os.stat_result) -> Identity:
     return status.st_dev, status.st_ino
 
 
@@ -32,39 +32,40 @@ class OffLimits:
         """What the places are at this moment; with everything above them if asked."""
         found: set[Identity] = set()
         # What a link leads to is what it is; only what lies above it is another matter.
-        for path in self._paths() if with_parents else [*self._own(), *self.private]:
+        for path in self._paths() if with_parents else [*self._own_paths(), *self.private]:
             lineage = [path]
             while with_parents and lineage[-1] != "/":
                 lineage.append(os.path.dirname(lineage[-1]))
-            found.update(known for each in lineage if (known := _known(each)) is not None)
+            found.update(known for each in lineage if (known := _path_identity(each)) is not None)
         return found
 
     def reserves(self, folder: os.stat_result, name: str) -> bool:
         """Whether making `name` in this folder would make one of the places."""
-        wanted = _plain(name)
+        wanted = _fold_name(name)
         return any(
-            _plain(os.path.basename(path)) == wanted and _known(os.path.dirname(path)) == identity(folder)
+            _fold_name(os.path.basename(path)) == wanted
+            and _path_identity(os.path.dirname(path)) == file_identity(folder)
             for path in self._paths()
         )
 
     def exempts(self, chain: Sequence[Identity]) -> bool:
         """Whether a working directory, given by itself and all above it, is somebody's workspace."""
-        return bool(self.workspaces) and _known(self.workspaces) in chain[1:]
+        return bool(self.workspaces) and _path_identity(self.workspaces) in chain[1:]
 
     def owns(self, file: os.stat_result) -> bool:
         """Whether one of Moot's own files is this very file under another name. Unknown counts as yes."""
-        wanted = identity(file)
+        wanted = file_identity(file)
         return any(known == wanted or count >= _MOST_FILES for count, known in enumerate(self._files()))
 
     def _paths(self) -> list[str]:
         """Each place as it is written and as it is after links: either may be what a stranger makes."""
-        return [*self._own(), *self._private()]
+        return [*self._own_paths(), *self._private_paths()]
 
-    def _own(self) -> list[str]:
+    def _own_paths(self) -> list[str]:
         written = [os.path.abspath(place) for place in (*self.places, *_ALWAYS)]
         return list(dict.fromkeys([*written, *map(os.path.realpath, written)]))
 
-    def _private(self) -> Iterator[str]:
+    def _private_paths(self) -> Iterator[str]:
         # They are many, and their homes are known without links: only a link in the last place matters.
         for place in self.private:
             yield place
@@ -74,22 +75,22 @@ class OffLimits:
     def _files(self) -> Iterator[Identity]:
         spared = os.path.realpath(self.workspaces) if self.workspaces else ""
         for place in self.places:
-            if (known := _known(place)) is not None:
+            if (known := _path_identity(place)) is not None:
                 yield known
             for folder, folders, files in os.walk(os.path.realpath(place)):
                 folders[:] = [name for name in folders if os.path.join(folder, name) != spared]
                 for name in files:
-                    if (known := _known(os.path.join(folder, name))) is not None:
+                    if (known := _path_identity(os.path.join(folder, name))) is not None:
                         yield known
 
 
-def _known(path: str) -> Identity | None:
+def _path_identity(path: str) -> Identity | None:
     try:
-        return identity(os.stat(path))
+        return file_identity(os.stat(path))
     except OSError:
         return None
 
 
-def _plain(name: str) -> str:
+def _fold_name(name: str) -> str:
     """Names are compared as the least particular file system would."""
     return unicodedata.normalize("NFC", name).casefold()

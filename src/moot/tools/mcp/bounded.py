@@ -20,11 +20,11 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
             raise httpx2.ReadError("the answer is compressed")
         # A stream of events may go on for long; the SDK bounds each event of it.
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
-            response.stream = _Bounded(response.stream)
+            response.stream = _BoundedStream(response.stream)
         return response
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class _BoundedStream(httpx2.AsyncByteStream):
     def __init__(self, inner: Any) -> None:
         self._inner = inner
         self._left = MAX_ANSWER

@@ -18,9 +18,9 @@ class Declined(Exception):
     """The person said no, or what they said does not fit the form."""
 
 
-async def fill(ask: AskHuman, *, server: str, message: str, schema: dict[str, Any]) -> Answers:
+async def fill_form(ask: AskHuman, *, server: str, message: str, schema: dict[str, Any]) -> Answers:
     """Ask for each field in turn. Raises Declined, and MootError when nobody answers."""
-    said = f"The MCP server {server} asks: {_words(message, 1000)}"
+    said = f"The MCP server {server} asks: {_clean_words(message, 1000)}"
     fields = schema.get("properties")
     if not isinstance(fields, dict) or not fields:
         await _confirm(ask, said, server=server, accept="Accept")
@@ -31,20 +31,20 @@ async def fill(ask: AskHuman, *, server: str, message: str, schema: dict[str, An
     for name, described in fields.items():
         field = described if isinstance(described, dict) else {}
         question = Question(
-            question=f"{said}\n{_label(name, field)}. {_NEVER}",
+            question=f"{said}\n{_field_label(name, field)}. {_NEVER}",
             header=f"mcp {server}"[:12],
-            options=(*_options(field), _DECLINE),
+            options=(*_field_options(field), _DECLINE),
         )
         answer = (await ask([question])).strip()
         if answer.casefold() == _DECLINE.label.casefold():
             raise Declined("the person declined")
-        answers[name] = _value(answer, field)
+        answers[name] = _parse_value(answer, field)
     return answers
 
 
-async def visit(ask: AskHuman, *, server: str, message: str, url: str) -> None:
+async def confirm_visit(ask: AskHuman, *, server: str, message: str, url: str) -> None:
     """Ask a person to do something on a page; nothing is opened for them."""
-    said = f"The MCP server {server} asks you to open {_words(url, 1000)}: {_words(message, 1000)}"
+    said = f"The MCP server {server} asks you to open {_clean_words(url, 1000)}: {_clean_words(message, 1000)}"
     await _confirm(ask, said, server=server, accept="Done")
 
 
@@ -54,22 +54,22 @@ async def _confirm(ask: AskHuman, said: str, *, server: str, accept: str) -> Non
         raise Declined("the person declined")
 
 
-def _label(name: str, field: dict[str, Any]) -> str:
-    title = _words(str(field.get("title") or name), 100)
-    more = _words(str(field.get("description") or ""), 400)
+def _field_label(name: str, field: dict[str, Any]) -> str:
+    title = _clean_words(str(field.get("title") or name), 100)
+    more = _clean_words(str(field.get("description") or ""), 400)
     return f"{title}: {more}" if more else title
 
 
-def _options(field: dict[str, Any]) -> tuple[Option, ...]:
+def _field_options(field: dict[str, Any]) -> tuple[Option, ...]:
     if field.get("type") == "boolean":
         return (Option(label="Yes"), Option(label="No"))
     choices = field.get("enum")
     if isinstance(choices, list):
-        return tuple(Option(label=_words(str(choice), 100)) for choice in choices[:MOST_OPTIONS])
+        return tuple(Option(label=_clean_words(str(choice), 100)) for choice in choices[:MOST_OPTIONS])
     return ()
 
 
-def _value(answer: str, field: dict[str, Any]) -> Any:
+def _parse_value(answer: str, field: dict[str, Any]) -> Any:
     kind = field.get("type", "string")
     choices = field.get("enum")
     if isinstance(choices, list) and answer not in map(str, choices):
@@ -82,5 +82,5 @@ def _value(answer: str, field: dict[str, Any]) -> Any:
         raise Declined(f"the answer is not of type {kind}") from error
 
 
-def _words(text: str, length: int) -> str:
+def _clean_words(text: str, length: int) -> str:
     return defuse(clean(" ".join(text.split())))[:length]

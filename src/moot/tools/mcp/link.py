@@ -8,7 +8,7 @@ from typing import Any
 
 from moot import __version__
 from moot.domain.errors import MootError, Unavailable
-from moot.tools.mcp.offers import MOST_TOOLS, Listed
+from moot.tools.mcp.offers import MOST_TOOLS, ListedTool
 
 Streams = AbstractAsyncContextManager[tuple[Any, Any]]
 # What a server asks of a person, in the SDK's words, and the SDK's answer to it.
@@ -17,10 +17,10 @@ Elicit = Callable[[Any], Awaitable[Any]]
 _MOST_PAGES = 32
 
 
-class Link:
+class McpConnection:
     """`hold` connects and stays until `drop`; everything else may be called from any task once `opened` says so."""
 
-    def __init__(self, streams: Callable[["Link"], Streams], elicit: Elicit, *, seconds: float) -> None:
+    def __init__(self, streams: Callable[["McpConnection"], Streams], elicit: Elicit, *, seconds: float) -> None:
         self._streams = streams
         self._seconds = seconds
         self._elicit = elicit
@@ -44,13 +44,13 @@ class Link:
     async def hold(self) -> None:
         try:
             # Half a second of imports is not the event loop's to wait for.
-            client_class, info = await asyncio.to_thread(_sdk)
+            client_class, info = await asyncio.to_thread(_import_sdk)
             client = client_class(
-                _screened(self._streams(self)),
+                _screen_streams(self._streams(self)),
                 client_info=info,
                 cache=None,
-                elicitation_callback=self._asked,
-                message_handler=self._noticed,
+                elicitation_callback=self._on_elicitation,
+                message_handler=self._on_message,
             )
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._seconds):
@@ -58,29 +58,29 @@ class Link:
                 self._opened.set_result(connected)
                 await self._over.wait()
         except TimeoutError:
-            self._failed(Unavailable(f"it did not answer within {self._seconds:g} seconds"))
+            self._fail(Unavailable(f"it did not answer within {self._seconds:g} seconds"))
         except MootError as error:
-            self._failed(error)
+            self._fail(error)
         except Exception as error:  # noqa: BLE001  a stranger's program can fail in any way, and all mean the same
-            self._failed(Unavailable(_said(error)))
+            self._fail(Unavailable(_describe_error(error)))
         finally:
             self._over.set()
             if not self._opened.done():
                 self._opened.set_exception(Unavailable("it was closed before it answered"))
 
-    def _failed(self, error: MootError) -> None:
+    def _fail(self, error: MootError) -> None:
         if not self._opened.done():
             self._opened.set_exception(error)
 
-    async def tools(self) -> list[Listed]:
+    async def tools(self) -> list[ListedTool]:
         """Everything the server lists, up to more than is taken."""
-        found: list[Listed] = []
+        found: list[ListedTool] = []
         cursor: str | None = None
         self.stale = False
         for _ in range(_MOST_PAGES):
             page = await self._opened.result().list_tools(cursor=cursor)
             found += [
-                Listed(name=tool.name, description=tool.description or "", schema=tool.input_schema)
+                ListedTool(name=tool.name, description=tool.description or "", schema=tool.input_schema)
                 for tool in page.tools
             ]
             cursor = page.next_cursor
@@ -91,21 +91,21 @@ class Link:
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
         return await self._opened.result().call_tool(tool, arguments)
 
-    async def _asked(self, _context: Any, params: Any) -> Any:
+    async def _on_elicitation(self, _context: Any, params: Any) -> Any:
         return await self._elicit(params)
 
-    async def _noticed(self, message: Any) -> None:
+    async def _on_message(self, message: Any) -> None:
         if getattr(message, "method", "") == "notifications/tools/list_changed":
             self.stale = True
 
 
 @asynccontextmanager
-async def _screened(streams: Streams) -> AsyncIterator[tuple[Any, Any]]:
+async def _screen_streams(streams: Streams) -> AsyncIterator[tuple[Any, Any]]:
     async with streams as (read, write):
-        yield _Screen(read), write
+        yield _ScreenedStream(read), write
 
 
-class _Screen:
+class _ScreenedStream:
     """Takes the schemas of results out of what a server lists.
 
     The SDK would check every result against them, with patterns that the server chose: one of those can keep the event
@@ -122,7 +122,7 @@ class _Screen:
     async def receive(self) -> Any:
         return _without_output_schemas(await self._inner.receive())
 
-    def __aiter__(self) -> "_Screen":
+    def __aiter__(self) -> "_ScreenedStream":
         return self
 
     async def __anext__(self) -> Any:
@@ -131,7 +131,7 @@ class _Screen:
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def __aenter__(self) -> "_Screen":
+    async def __aenter__(self) -> "_ScreenedStream":
         await self._inner.__aenter__()
         return self
 
@@ -148,7 +148,7 @@ def _without_output_schemas(item: Any) -> Any:
     return item
 
 
-def _sdk() -> tuple[Any, Any]:
+def _import_sdk() -> tuple[Any, Any]:
     try:
         from mcp import Client  # noqa: PLC0415  an extra, and slow to import
         from mcp_types import Implementation  # noqa: PLC0415
@@ -162,7 +162,7 @@ def _sdk() -> tuple[Any, Any]:
     return Client, Implementation(name="moot", version=__version__)
 
 
-def _said(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

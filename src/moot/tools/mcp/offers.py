@@ -25,7 +25,7 @@ _HASH = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class ListedTool:
     """A tool as its server lists it."""
 
     name: str
@@ -34,40 +34,40 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class InspectedTool:
     """A listed tool after inspection; `spec` is there when it can be shown to a model at all."""
 
     offer: Offer
     spec: ToolSpec | None
 
 
-def known(config: McpConfig, listed: Iterable[Listed], pins: dict[str, str]) -> list[Known]:
+def inspect_tools(config: McpConfig, listed: Iterable[ListedTool], pins: dict[str, str]) -> list[InspectedTool]:
     """Every tool with what is to be thought of it. Where nothing is pinned yet, all is taken as it is, to be pinned."""
-    found: list[Known] = []
+    found: list[InspectedTool] = []
     taken: set[str] = set()
     for number, tool in enumerate(listed):
-        name = model_name(config.name, tool.name)
-        digest = digest_of(tool)
-        reason = "it is one tool too many" if number >= MOST_TOOLS else _flaw(tool)
+        name = make_model_name(config.name, tool.name)
+        digest = tool_digest(tool)
+        reason = "it is one tool too many" if number >= MOST_TOOLS else _find_flaw(tool)
         if not reason and name in taken:
             reason = "another tool of this server has the same name"
         taken.add(name)
-        news = "" if reason else _news(tool.name, digest, pins)
+        news = "" if reason else _find_change(tool.name, digest, pins)
         state = OfferState.REFUSED if reason else OfferState.CHANGED if news else OfferState.READY
         offer = Offer(
             server=config.name,
             tool=tool.name,
             name=name,
-            description=_words(tool.description, DESCRIPTION_LENGTH),
+            description=_clean_words(tool.description, DESCRIPTION_LENGTH),
             digest=digest,
             state=state,
             reason=reason or news,
         )
-        found.append(Known(offer=offer, spec=None if reason else _spec(config, offer, tool)))
+        found.append(InspectedTool(offer=offer, spec=None if reason else _build_spec(config, offer, tool)))
     return found
 
 
-def _news(tool: str, digest: str, pins: dict[str, str]) -> str:
+def _find_change(tool: str, digest: str, pins: dict[str, str]) -> str:
     """What the owner has not agreed to yet."""
     if not pins or pins.get(tool) == digest:
         return ""
@@ -76,7 +76,7 @@ def _news(tool: str, digest: str, pins: dict[str, str]) -> str:
     return "its description or parameters changed since it was approved"
 
 
-def model_name(server: str, tool: str) -> str:
+def make_model_name(server: str, tool: str) -> str:
     """mcp__server__tool in the characters models take; a name that had to be bent ends in a hash of what it was."""
     fit = _UNFIT.sub("_", tool)
     name = f"{PREFIX}{server}__{fit}"
@@ -86,16 +86,16 @@ def model_name(server: str, tool: str) -> str:
     return f"{name[: NAME_LENGTH - _HASH - 1]}_{mark}"
 
 
-def digest_of(tool: Listed) -> str:
+def tool_digest(tool: ListedTool) -> str:
     """Changes with everything a model is told of the tool, and with nothing else."""
     told = json.dumps([tool.name, tool.description, tool.schema], sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()
 
 
-def _flaw(tool: Listed) -> str:
+def _find_flaw(tool: ListedTool) -> str:
     if not tool.name or len(tool.name) > 256:
         return "it has no usable name"
-    if _depth(tool.schema) > SCHEMA_DEPTH:
+    if _measure_depth(tool.schema) > SCHEMA_DEPTH:
         return "its parameters are nested too deeply"
     if tool.schema.get("type", "object") != "object" or not isinstance(tool.schema.get("properties", {}), dict):
         return "its parameters are not those of an object"
@@ -109,11 +109,11 @@ def _flaw(tool: Listed) -> str:
     return ""
 
 
-def _spec(config: McpConfig, offer: Offer, tool: Listed) -> ToolSpec:
+def _build_spec(config: McpConfig, offer: Offer, tool: ListedTool) -> ToolSpec:
     return ToolSpec(
         name=offer.name,
         description=f"(From the MCP server {config.name}, in its own words) {offer.description}",
-        parameters={"properties": {}, **_defused(tool.schema), "type": "object"},
+        parameters={"properties": {}, **_defuse_schema(tool.schema), "type": "object"},
         safety=config.tools.get(tool.name, config.safety),
         sinks=frozenset({Sink.EGRESS}) if config.egress else frozenset(),
         taint="mcp",
@@ -123,12 +123,12 @@ def _spec(config: McpConfig, offer: Offer, tool: Listed) -> ToolSpec:
     )
 
 
-def _words(text: str, length: int) -> str:
+def _clean_words(text: str, length: int) -> str:
     said = defuse(clean(text))
     return said if len(said) <= length else said[:length] + " …"
 
 
-def _depth(value: Any) -> int:
+def _measure_depth(value: Any) -> int:
     """How deep the value goes, counted without recursion."""
     deepest, level = 0, [value]
     while level and deepest <= SCHEMA_DEPTH:
@@ -141,10 +141,10 @@ def _depth(value: Any) -> int:
     return deepest
 
 
-def _defused(value: Any) -> Any:
+def _defuse_schema(value: Any) -> Any:
     """The same schema, with nothing in its words that only the daemon may write. Its depth is known to be small."""
     if isinstance(value, str):
         return defuse(clean(value))
     if isinstance(value, dict):
-        return {defuse(clean(str(key))): _defused(inner) for key, inner in value.items()}
-    return [_defused(inner) for inner in value] if isinstance(value, list) else value
+        return {defuse(clean(str(key))): _defuse_schema(inner) for key, inner in value.items()}
+    return [_defuse_schema(inner) for inner in value] if isinstance(value, list) else value

@@ -10,12 +10,12 @@ from moot.domain.text import clean
 MOST_CHARACTERS = 256_000
 
 
-def as_text(result: Any, redact: Callable[[str], str]) -> ToolResult:
+def to_tool_result(result: Any, redact: Callable[[str], str]) -> ToolResult:
     """`result` is the SDK's CallToolResult. Secrets go before anything is cut: half of one gives it away."""
     pieces: list[str] = []
     room = MOST_CHARACTERS
     for block in result.content:
-        piece = redact(clean(_block(block)))
+        piece = redact(clean(_render_block(block)))
         pieces.append(piece[:room])
         room -= len(piece)
         if room <= 0:
@@ -27,7 +27,7 @@ def as_text(result: Any, redact: Callable[[str], str]) -> ToolResult:
     return ToolResult(content="\n".join(pieces) or "(it gave nothing back)", is_error=bool(result.is_error))
 
 
-def _block(block: Any) -> str:
+def _render_block(block: Any) -> str:
     if block.type == "text":
         return str(block.text)
     if block.type == "resource":

@@ -14,9 +14,9 @@ from moot.domain.ports import Clock, RunContext, ToolResult
 from moot.domain.reference import Reveal, is_reference
 from moot.tools.mcp import forms
 from moot.tools.mcp.http import http_transport
-from moot.tools.mcp.link import Link
-from moot.tools.mcp.offers import Known, known
-from moot.tools.mcp.results import as_text
+from moot.tools.mcp.link import McpConnection
+from moot.tools.mcp.offers import InspectedTool, inspect_tools
+from moot.tools.mcp.results import to_tool_result
 from moot.tools.mcp.stdio import Command, stdio_transport
 from moot.tools.sandbox.sandbox import Sandbox
 
@@ -42,7 +42,7 @@ class _Call:
     seconds: float
 
 
-class BrokeOff(Unavailable):
+class ConnectionLost(Unavailable):
     """The server was lost with a call under way."""
 
 
@@ -50,7 +50,7 @@ _CURRENT: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("mcp_cal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
+class McpDependencies:
     """What every server is given by the daemon.
 
     `reveal` looks up the secrets its configuration refers to; `room` makes the folder of a server that names none;
@@ -67,13 +67,13 @@ class Needs:
 
 
 class McpServer:
-    def __init__(self, config: McpConfig, needs: Needs) -> None:
+    def __init__(self, config: McpConfig, needs: McpDependencies) -> None:
         self.config = config
         self._needs = needs
         self._connecting = asyncio.Lock()
-        self._link: Link | None = None
+        self._link: McpConnection | None = None
         self._holding: asyncio.Task[None] | None = None
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, InspectedTool] = {}
         self._calls: set[_Call] = set()
         self._failures = 0
         self._not_before = 0.0
@@ -88,7 +88,7 @@ class McpServer:
         """Whether it is a program in the sandbox."""
         return bool(self.config.command) and self.config.sandbox == "on" and self._needs.sandbox.config.mode != "none"
 
-    def suits(self, config: McpConfig | None, needs: Needs) -> bool:
+    def suits(self, config: McpConfig | None, needs: McpDependencies) -> bool:
         """Whether it can stay as it is under this configuration."""
         return config == self.config and (not self.boxed or needs.sandbox is self._needs.sandbox)
 
@@ -97,14 +97,14 @@ class McpServer:
         """Why none of its tools can be used; empty when they can, or nobody has tried yet."""
         return self._problem
 
-    def known(self) -> list[Known]:
+    def known(self) -> list[InspectedTool]:
         return list(self._known.values())
 
     async def refresh(self, *, again: bool = False) -> None:
         """Connect if need be and take the list of tools. `again` does not wait out the pause after a failure."""
         if again:
             self._not_before = 0.0
-        link = await self._connected()
+        link = await self._ensure_connected()
         await self._list(link)
 
     async def approve(self, tool: str = "") -> list[Offer]:
@@ -115,7 +115,7 @@ class McpServer:
         if agreed:
             digests = {offer.tool: offer.digest for offer in agreed}
             await self._needs.pins.pin(self.config.name, digests, now=self._needs.clock.now())
-            await self._list(await self._connected())
+            await self._list(await self._ensure_connected())
         return agreed
 
     async def close(self) -> None:
@@ -130,28 +130,28 @@ class McpServer:
     # ---- calling ----------------------------------------------------------------------------------
 
     async def call(self, tool: str, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        link = await self._connected()
+        link = await self._ensure_connected()
         if link.stale:
             await self._list(link)
-        self._demand_ready(tool)
+        self._require_ready(tool)
         try:
             async with asyncio.timeout(self.config.call_seconds) as deadline:
                 call = _Call(context, deadline, self.config.call_seconds)
                 self._calls.add(call)
                 token = _CURRENT.set(call)
                 try:
-                    return as_text(await link.call(tool, arguments), self._needs.redact)
+                    return to_tool_result(await link.call(tool, arguments), self._needs.redact)
                 finally:
                     _CURRENT.reset(token)
                     self._calls.discard(call)
         except TimeoutError as error:
-            raise self._unavailable(f"did not answer within {self.config.call_seconds:g} seconds") from error
+            raise self._unavailable_error(f"did not answer within {self.config.call_seconds:g} seconds") from error
         except MootError:
             raise
         except Exception as error:  # noqa: BLE001  a stranger's program can fail in any way, and all mean the same
-            return self._broken(link, error)
+            return self._handle_break(link, error)
 
-    def _demand_ready(self, tool: str) -> None:
+    def _require_ready(self, tool: str) -> None:
         one = self._known.get(tool)
         if one is None:
             raise Unavailable(f"the MCP server {self.config.name} no longer offers this tool").ours()
@@ -162,36 +162,36 @@ class McpServer:
                 f" `moot mcp approve {self.config.name}`.",
             ).ours()
 
-    def _broken(self, link: Link, error: Exception) -> ToolResult:
+    def _handle_break(self, link: McpConnection, error: Exception) -> ToolResult:
         code = getattr(error, "code", None)
         if isinstance(code, int) and link.alive and code != _CONNECTION_CLOSED:
             # The server itself said no; that is an answer.
             return ToolResult(content=self._needs.redact(str(error))[:2000], is_error=True)
         link.drop()
-        raise BrokeOff(
+        raise ConnectionLost(
             f"the MCP server {self.config.name} broke off while it was at work; whether it did anything is not known",
             fix=_LATER,
         ) from error
 
-    def _unavailable(self, what: str) -> Unavailable:
+    def _unavailable_error(self, what: str) -> Unavailable:
         return Unavailable(f"the MCP server {self.config.name} {what}", fix=_LATER)
 
     # ---- connecting -------------------------------------------------------------------------------
 
-    async def _connected(self) -> Link:
+    async def _ensure_connected(self) -> McpConnection:
         if not self.config.enabled:
-            raise self._unavailable("is switched off").ours()
+            raise self._unavailable_error("is switched off").ours()
         async with self._connecting:
             if self._link is not None and self._link.alive:
                 return self._link
             wait = self._not_before - self._needs.clock.monotonic()
             if wait > 0:
-                raise self._unavailable(f"is not there; it is tried again in {wait:.0f} seconds").ours()
+                raise self._unavailable_error(f"is not there; it is tried again in {wait:.0f} seconds").ours()
             return await self._connect()
 
-    async def _connect(self) -> Link:
+    async def _connect(self) -> McpConnection:
         self._said = ""
-        link = Link(self._streams, self._asked, seconds=self.config.connect_seconds)
+        link = McpConnection(self._open_streams, self._on_elicitation, seconds=self.config.connect_seconds)
         self._link = link
         self._holding = self._needs.start(f"mcp {self.config.name}", link.hold())
         try:
@@ -204,52 +204,52 @@ class McpServer:
             self._failures += 1
             pause = min(FIRST_PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE)
             self._not_before = self._needs.clock.monotonic() + pause
-            self._problem = self._explained(error)
-            told = self._unavailable(f"cannot be used: {error.message}")
+            self._problem = self._explain_error(error)
+            told = self._unavailable_error(f"cannot be used: {error.message}")
             raise (told.ours() if error.is_ours else told) from error
         return link
 
-    def _explained(self, error: MootError) -> str:
+    def _explain_error(self, error: MootError) -> str:
         said = " ".join(self._said.split())
         for secret in self._secrets:
             said = said.replace(secret, "…")
         where = _IN_THE_BOX if self.boxed and said else ""
         return f"{error.message}. {error.fix}".strip() + (f" It said: {said[-500:]}" if said else "") + where
 
-    def _streams(self, link: Link) -> AbstractAsyncContextManager[tuple[Any, Any]]:
-        return self._over_stdio(link) if self.config.command else self._over_http()
+    def _open_streams(self, link: McpConnection) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+        return self._stdio_streams(link) if self.config.command else self._http_streams()
 
     @asynccontextmanager
-    async def _over_stdio(self, link: Link) -> Any:
+    async def _stdio_streams(self, link: McpConnection) -> Any:
         def told(text: str) -> None:
             self._said = text
 
         command = Command(
             argv=(self.config.command, *self.config.args),
-            env=await self._revealed("env", self.config.env),
-            cwd=await asyncio.to_thread(self._folder),
+            env=await self._reveal_values("env", self.config.env),
+            cwd=await asyncio.to_thread(self._working_folder),
             told=told,
             ended=link.drop,
-            sandbox=self._box if self.boxed else None,
+            sandbox=self._build_sandbox if self.boxed else None,
         )
         async with stdio_transport(command) as streams:
             yield streams
 
-    def _folder(self) -> str:
+    def _working_folder(self) -> str:
         if self.config.cwd:
             return os.path.expanduser(self.config.cwd)
         return self._needs.room(self.config.name) if self.boxed else ""
 
-    def _box(self, folders: Sequence[str]) -> Sandbox:
+    def _build_sandbox(self, folders: Sequence[str]) -> Sandbox:
         return self._needs.sandbox.lending(network=self.config.network, readable=(*self.config.readable, *folders))
 
     @asynccontextmanager
-    async def _over_http(self) -> Any:
-        headers = await self._revealed("headers", self.config.headers)
+    async def _http_streams(self) -> Any:
+        headers = await self._reveal_values("headers", self.config.headers)
         async with http_transport(self.config.url, headers, seconds=self.config.connect_seconds) as streams:
             yield streams
 
-    async def _revealed(self, key: str, values: Any) -> dict[str, str]:
+    async def _reveal_values(self, key: str, values: Any) -> dict[str, str]:
         found: dict[str, str] = {}
         for name, value in values.items():
             found[name] = value
@@ -260,18 +260,18 @@ class McpServer:
 
     # ---- listing ----------------------------------------------------------------------------------
 
-    async def _list(self, link: Link) -> None:
+    async def _list(self, link: McpConnection) -> None:
         """Take the list and judge it by the pins; what is seen for the first time is pinned as it is."""
         try:
             async with asyncio.timeout(self.config.connect_seconds):
                 listed = await link.tools()
         except Exception as error:
             link.drop()
-            raise self._unavailable("did not say what tools it has") from error
+            raise self._unavailable_error("did not say what tools it has") from error
         pins = await self._needs.pins.pins(self.config.name)
         # What can reach nobody carries nothing away.
         config = replace(self.config, egress=False) if self.boxed and not self.config.network else self.config
-        found = known(config, listed, pins)
+        found = inspect_tools(config, listed, pins)
         ready = {one.offer.tool: one.offer.digest for one in found if one.offer.state is OfferState.READY}
         fresh = {tool: digest for tool, digest in ready.items() if tool not in pins}
         if fresh:
@@ -280,7 +280,7 @@ class McpServer:
 
     # ---- questions of the server ------------------------------------------------------------------
 
-    async def _asked(self, params: Any) -> Any:
+    async def _on_elicitation(self, params: Any) -> Any:
         """Pass a server's question on to the person of the run that called it; without one, nobody answers."""
         from mcp_types import ElicitResult  # noqa: PLC0415  an extra, and slow to import
 
@@ -290,7 +290,7 @@ class McpServer:
         # Waiting for a person is not the server's time.
         call.deadline.reschedule(None)
         try:
-            content = await self._answered(call, params)
+            content = await self._answer_elicitation(call, params)
             return ElicitResult(action="accept", content=content)
         except forms.Declined:
             return ElicitResult(action="decline")
@@ -299,12 +299,12 @@ class McpServer:
         finally:
             call.deadline.reschedule(asyncio.get_running_loop().time() + call.seconds)
 
-    async def _answered(self, call: _Call, params: Any) -> Any:
+    async def _answer_elicitation(self, call: _Call, params: Any) -> Any:
         ask, server = call.context.ask, self.config.name
         if getattr(params, "mode", "form") == "url":
-            await forms.visit(ask, server=server, message=params.message, url=str(params.url))
+            await forms.confirm_visit(ask, server=server, message=params.message, url=str(params.url))
             return None
-        return await forms.fill(ask, server=server, message=params.message, schema=params.requested_schema)
+        return await forms.fill_form(ask, server=server, message=params.message, schema=params.requested_schema)
 
 
 # The SDK's code for a connection that ended; repeated here because the SDK is imported only when needed.

@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
-from moot.domain.approval import Binding, digest
+from moot.domain.approval import digest
+from moot.domain.ask import Binding
 from moot.domain.errors import MootError, NotFound
 from moot.domain.mcp import McpConfig, Offer, OfferState
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
-from moot.tools.mcp.server import BrokeOff, McpServer, Needs
+from moot.tools.mcp.server import ConnectionLost, McpDependencies, McpServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class McpTool:
 
     async def recover(self, error: Exception) -> bool:
         """After its server was lost: whether it is back, and nothing speaks against a second call."""
-        if not isinstance(error, BrokeOff) or self.spec.safety is not Safety.SAFE:
+        if not isinstance(error, ConnectionLost) or self.spec.safety is not Safety.SAFE:
             return False
         try:
             await self._server.refresh(again=True)
@@ -51,7 +52,7 @@ class McpTool:
 class McpServers:
     """Nothing is started before `refresh`, or before a tool is called that was known already."""
 
-    def __init__(self, configs: Mapping[str, McpConfig], needs: Needs) -> None:
+    def __init__(self, configs: Mapping[str, McpConfig], needs: McpDependencies) -> None:
         self._needs = needs
         self._servers = {name: self._server(config) for name, config in configs.items()}
 
@@ -62,7 +63,7 @@ class McpServers:
         return list(self._servers)
 
     def config(self, name: str) -> McpConfig:
-        return self._named(name).config
+        return self._find_server(name).config
 
     def tools(self) -> list[Tool]:
         """The tools that can be used now."""
@@ -75,30 +76,30 @@ class McpServers:
 
     def boxed(self, name: str) -> bool:
         """Whether the server is a program in the sandbox."""
-        return self._named(name).boxed
+        return self._find_server(name).boxed
 
     def offers(self, name: str) -> list[Offer]:
         """Everything the server was last seen to offer, whether it can be used or not."""
-        return sorted((one.offer for one in self._named(name).known()), key=lambda offer: offer.tool)
+        return sorted((one.offer for one in self._find_server(name).known()), key=lambda offer: offer.tool)
 
     def problem(self, name: str) -> str:
         """Why the server cannot be used; empty when nothing is known against it."""
-        return self._named(name).problem
+        return self._find_server(name).problem
 
     async def refresh(self, name: str = "") -> None:
         """Connect and list: one server, raising what goes wrong, or all of them, where `problem` tells it."""
         if name:
-            await self._named(name).refresh(again=True)
+            await self._find_server(name).refresh(again=True)
             return
         async with asyncio.TaskGroup() as group:
             for server in self._servers.values():
-                group.create_task(_quietly(server))
+                group.create_task(_refresh_quietly(server))
 
     async def approve(self, name: str, tool: str = "") -> list[Offer]:
         """Agree to what changed in one tool of a server, or in all of them."""
-        return await self._named(name).approve(tool)
+        return await self._find_server(name).approve(tool)
 
-    async def replace(self, configs: Mapping[str, McpConfig], needs: Needs) -> None:
+    async def replace(self, configs: Mapping[str, McpConfig], needs: McpDependencies) -> None:
         """Take up another configuration: servers that are the same stay connected, the others are closed."""
         self._needs = needs
         gone = [server for name, server in self._servers.items() if not server.suits(configs.get(name), needs)]
@@ -109,14 +110,14 @@ class McpServers:
     async def close(self) -> None:
         await _close(list(self._servers.values()))
 
-    def _named(self, name: str) -> McpServer:
+    def _find_server(self, name: str) -> McpServer:
         server = self._servers.get(name)
         if server is None:
             raise NotFound(f"there is no MCP server {name!r}", fix="`moot mcp list` shows those there are.")
         return server
 
 
-async def _quietly(server: McpServer) -> None:
+async def _refresh_quietly(server: McpServer) -> None:
     try:
         await server.refresh()
     except MootError:

@@ -15,8 +15,8 @@ from moot.domain.errors import Unavailable
 from moot.tools.files.private_places import homes
 from moot.tools.sandbox.sandbox import PATH, Sandbox
 from moot.tools.sandbox.sandbox import Command as Confined
-from moot.tools.sandbox.starting import whole
-from moot.tools.sandbox.view import beneath
+from moot.tools.sandbox.starting import start_whole
+from moot.tools.sandbox.view import is_beneath
 
 MAX_LINE = 8 * 1024 * 1024
 # A server is given its own variables and what any program needs; nothing else of the daemon's environment.
@@ -52,9 +52,9 @@ async def stdio_transport(command: Command) -> AsyncIterator[tuple[Any, Any]]:
     outgoing, outgoing_out = anyio.create_memory_object_stream[Any](0)
     try:
         async with incoming_in, incoming, outgoing, outgoing_out, anyio.create_task_group() as group:
-            group.start_soon(_hear, process, incoming_in, command)
-            group.start_soon(_say, process, outgoing_out)
-            group.start_soon(_overhear, process, command)
+            group.start_soon(_read_stdout, process, incoming_in, command)
+            group.start_soon(_write_stdin, process, outgoing_out)
+            group.start_soon(_read_stderr, process, command)
             group.start_soon(_watch, process, incoming_in, command)
             try:
                 yield incoming, outgoing
@@ -62,29 +62,29 @@ async def stdio_transport(command: Command) -> AsyncIterator[tuple[Any, Any]]:
                 group.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
-            await _end(process)
+            await _end_process(process)
         farewell()
 
 
 async def _spawn(command: Command) -> tuple[asyncio.subprocess.Process, Callable[[], None]]:
     """The child, and what is to be called when it is over."""
     scrubbed = {name: os.environ[name] for name in INHERITED if name in os.environ} | dict(command.env)
-    program = await asyncio.to_thread(_found, command.argv[0], scrubbed.get("PATH"))
+    program = await asyncio.to_thread(_find_program, command.argv[0], scrubbed.get("PATH"))
     if not program:
         raise Unavailable(f"there is no program {command.argv[0]!r}", fix="Install it, or give its whole path.").ours()
     if command.sandbox is not None:
-        return await _confined(command, program)
-    watched = await asyncio.to_thread(_dies_with_us)
-    process = await _started([*watched, program, *command.argv[1:]], env=scrubbed, cwd=command.cwd or None)
+        return await _start_confined(command, program)
+    watched = await asyncio.to_thread(_death_signal_prefix)
+    process = await _start_process([*watched, program, *command.argv[1:]], env=scrubbed, cwd=command.cwd or None)
     return process, lambda: None
 
 
-def _found(name: str, path: str | None) -> str:
+def _find_program(name: str, path: str | None) -> str:
     program = shutil.which(name, path=path)
     return os.path.abspath(program) if program else ""
 
 
-async def _started(argv: Sequence[str], **options: Any) -> asyncio.subprocess.Process:
+async def _start_process(argv: Sequence[str], **options: Any) -> asyncio.subprocess.Process:
     starting = asyncio.create_subprocess_exec(
         *argv,
         stdin=asyncio.subprocess.PIPE,
@@ -95,17 +95,17 @@ async def _started(argv: Sequence[str], **options: Any) -> asyncio.subprocess.Pr
         **options,
     )
     try:
-        return await whole(starting, _kill)
+        return await start_whole(starting, _kill_group)
     except (OSError, ValueError) as error:
         raise Unavailable(f"{argv[0]!r} cannot be started: {error}", fix="Check command, args and cwd.") from error
 
 
-async def _confined(command: Command, program: str) -> tuple[asyncio.subprocess.Process, Callable[[], None]]:
+async def _start_confined(command: Command, program: str) -> tuple[asyncio.subprocess.Process, Callable[[], None]]:
     assert command.sandbox is not None
     started: list[asyncio.subprocess.Process] = []
 
     async def spawn(argv: list[str], kept: list[int], environment: dict[str, str]) -> int:
-        started.append(await _started(argv, env=environment, pass_fds=kept))
+        started.append(await _start_process(argv, env=environment, pass_fds=kept))
         return started[0].pid
 
     # Folders are lent by their real names alone: a link on the way to the program would lead nowhere inside.
@@ -115,27 +115,27 @@ async def _confined(command: Command, program: str) -> tuple[asyncio.subprocess.
     path = os.pathsep.join(dict.fromkeys([os.path.dirname(program), *PATH]))
     inside = Confined(argv=(program, *command.argv[1:]), cwd=command.cwd, environment={"PATH": path, **command.env})
     try:
-        folders = await asyncio.to_thread(_folders_of, program)
+        folders = await asyncio.to_thread(_program_folders, program)
         farewell = await command.sandbox(folders).launch(inside, spawn)
     except BaseException:
         for process in started:
-            await _end(process)
+            await _end_process(process)
         raise
     return started[0], farewell
 
 
-def _folders_of(program: str) -> list[str]:
+def _program_folders(program: str) -> list[str]:
     """What a program needs to see of itself: where it lies, by its name and after links, and its Python environment."""
     folders = [os.path.dirname(program), os.path.dirname(os.path.realpath(program))]
     around = os.path.dirname(folders[0])
     if os.path.exists(os.path.join(around, "pyvenv.cfg")):
         folders.append(around)
     # One that lies in the home itself would show all of it.
-    return [folder for folder in folders if not any(beneath(home, folder) for home in homes())]
+    return [folder for folder in folders if not any(is_beneath(home, folder) for home in homes())]
 
 
 @functools.cache
-def _dies_with_us() -> tuple[str, ...]:
+def _death_signal_prefix() -> tuple[str, ...]:
     """A prefix that has the kernel kill the server when the daemon dies, even by kill -9; empty where there is none."""
     found = shutil.which("setpriv")
     if found is None:
@@ -147,7 +147,7 @@ def _dies_with_us() -> tuple[str, ...]:
     return ()
 
 
-async def _hear(process: asyncio.subprocess.Process, incoming: Any, command: Command) -> None:
+async def _read_stdout(process: asyncio.subprocess.Process, incoming: Any, command: Command) -> None:
     import anyio  # noqa: PLC0415  comes with the extra
     from mcp.shared.message import SessionMessage  # noqa: PLC0415  an extra, and slow to import
     from mcp_types import jsonrpc_message_adapter  # noqa: PLC0415
@@ -181,7 +181,7 @@ async def _watch(process: asyncio.subprocess.Process, incoming: Any, command: Co
     command.ended()
 
 
-async def _say(process: asyncio.subprocess.Process, outgoing: Any) -> None:
+async def _write_stdin(process: asyncio.subprocess.Process, outgoing: Any) -> None:
     assert process.stdin is not None
     with suppress(OSError):
         async for message in outgoing:
@@ -189,7 +189,7 @@ async def _say(process: asyncio.subprocess.Process, outgoing: Any) -> None:
             await process.stdin.drain()
 
 
-async def _overhear(process: asyncio.subprocess.Process, command: Command) -> None:
+async def _read_stderr(process: asyncio.subprocess.Process, command: Command) -> None:
     """Keep the end of what it writes to stderr: that is where a server says why it cannot start."""
     assert process.stderr is not None
     tail = b""
@@ -199,14 +199,14 @@ async def _overhear(process: asyncio.subprocess.Process, command: Command) -> No
             command.told(tail.decode(errors="replace"))
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end_process(process: asyncio.subprocess.Process) -> None:
     """Ask it to go, then end everything in its group, also what outlived it there."""
     assert process.stdin is not None
     process.stdin.close()
     with suppress(TimeoutError):
         async with asyncio.timeout(_POLITE_SECONDS):
             await process.wait()
-    _kill(process)
+    _kill_group(process)
     with suppress(TimeoutError):
         async with asyncio.timeout(_REAP_SECONDS):
             await process.wait()
@@ -214,6 +214,6 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
 
 
-def _kill(process: asyncio.subprocess.Process) -> None:
+def _kill_group(process: asyncio.subprocess.Process) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

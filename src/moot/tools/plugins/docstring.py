@@ -16,15 +16,15 @@ class Docstring:
     parameters: dict[str, str]
 
 
-def read(text: str) -> Docstring:
+def parse_docstring(text: str) -> Docstring:
     """The first paragraph, and each parameter of an `Args:` section or a `:param name:` line."""
     lines = inspect.cleandoc(text).split("\n")
     first = next((at for at, line in enumerate(lines) if not line.strip()), len(lines))
     description = " ".join(line.strip() for line in lines[:first])
-    return Docstring(description=description, parameters=_section(lines) | _fields(lines))
+    return Docstring(description=description, parameters=_parse_args_section(lines) | _parse_param_fields(lines))
 
 
-def _section(lines: list[str]) -> dict[str, str]:
+def _parse_args_section(lines: list[str]) -> dict[str, str]:
     begin = next((at for at, line in enumerate(lines) if _SECTION.fullmatch(line)), None)
     if begin is None:
         return {}
@@ -34,10 +34,10 @@ def _section(lines: list[str]) -> dict[str, str]:
             break
         block.append(line)
     depth = min((len(line) - len(line.lstrip()) for line in block if line.strip()), default=0)
-    return _entries([line[depth:] for line in block])
+    return _parse_entries([line[depth:] for line in block])
 
 
-def _entries(block: list[str]) -> dict[str, str]:
+def _parse_entries(block: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     name = ""
     for line in block:
@@ -50,7 +50,7 @@ def _entries(block: list[str]) -> dict[str, str]:
     return found
 
 
-def _fields(lines: list[str]) -> dict[str, str]:
+def _parse_param_fields(lines: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     name = ""
     for line in lines:

@@ -74,7 +74,7 @@ def tool(
     return mark if function is None else mark(function)
 
 
-def tool_of(value: object) -> "FunctionTool | None":
+def get_tool(value: object) -> "FunctionTool | None":
     """The tool that was made of this function, if it was marked as one."""
     found = getattr(value, _MARK, None) if inspect.isfunction(value) else None
     return found if isinstance(found, FunctionTool) else None
@@ -95,23 +95,23 @@ class FunctionTool:
         if not inspect.isfunction(function):
             raise TypeError("@tool goes on a function written with `def` or `async def`")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise _bad(function, "it yields; a tool returns its result once")
+            raise _bad_tool(function, "it yields; a tool returns its result once")
         self._function = function
         self._is_async = inspect.iscoroutinefunction(function)
         self._threads = 0
         signature = _Signature(function)
         self._arguments, self._context = signature.arguments, signature.context
-        harm = _word(function, Safety, safety, "safety")
+        harm = _check_word(function, Safety, safety, "safety")
         if sinks is None:
             # It runs with all the rights of the daemon, and where it could reach is not known.
             sinks = () if harm is Safety.SAFE else (Sink.EGRESS,)
         self.spec = ToolSpec(
-            name=_name(function),
+            name=_tool_name(function),
             description=signature.doc.description,
             parameters=signature.schema(),
             safety=harm,
-            sinks=frozenset(_word(function, Sink, sink, "sinks") for sink in sinks),
-            taint=_taint(function, taint),
+            sinks=frozenset(_check_word(function, Sink, sink, "sinks") for sink in sinks),
+            taint=_check_taint(function, taint),
             group=group,
             added=True,
         )
@@ -123,7 +123,7 @@ class FunctionTool:
     @property
     def place(self) -> int:
         """The line its definition begins on."""
-        return _line(self._function)
+        return _definition_line(self._function)
 
     def line(self, arguments: dict[str, Any]) -> str:
         given = (
@@ -140,13 +140,13 @@ class FunctionTool:
         if self._context:
             values[self._context] = context
         if self._is_async:
-            return self._said(await self._in_loop(self._function(**values)))
-        return self._said(await self._in_thread(partial(self._function, **values)))
+            return self._to_result(await self._in_loop(self._function(**values)))
+        return self._to_result(await self._in_thread(partial(self._function, **values)))
 
     async def _in_loop(self, work: Coroutine[Any, Any, Any]) -> Any:
         """A coroutine that wants to leave may leave, but takes nobody along."""
         try:
-            return await _watched(work, self.spec.name)
+            return await _watch_stalls(work, self.spec.name)
         except (SystemExit, KeyboardInterrupt) as error:
             raise RuntimeError(f"the function raised {error!r}") from error
 
@@ -181,7 +181,7 @@ class FunctionTool:
         threading.Thread(target=run, name=f"tool {self.spec.name}", daemon=True).start()
         return await done
 
-    def _said(self, value: Any) -> str | ToolResult:
+    def _to_result(self, value: Any) -> str | ToolResult:
         if isinstance(value, str | ToolResult):
             return value
         try:
@@ -194,7 +194,7 @@ class FunctionTool:
 
 
 @types.coroutine
-def _watched(work: Coroutine[Any, Any, Any], name: str) -> Generator[Any, Any, Any]:
+def _watch_stalls(work: Coroutine[Any, Any, Any], name: str) -> Generator[Any, Any, Any]:
     """Await a coroutine and tell the log when it does not let others go on: nothing else runs in the meantime."""
     thrown: BaseException | None = None
     while True:
@@ -227,22 +227,22 @@ class _Signature:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
         self.context = ""
-        self.doc = docstring.read(function.__doc__ or "")
+        self.doc = docstring.parse_docstring(function.__doc__ or "")
         if not self.doc.description:
-            raise _bad(function, "it has no docstring; its first paragraph is what a model is told of the tool")
+            raise _bad_tool(function, "it has no docstring; its first paragraph is what a model is told of the tool")
         self._types = self._hints()
         self.arguments = self._struct()
 
     def schema(self) -> dict[str, Any]:
         try:
             (root,), parts = msgspec.json.schema_components([self.arguments], ref_template=_REFERENCE + "{name}")
-            whole = _plain(root, parts, ())
+            whole = _inline_schema(root, parts, ())
         except RecursionError:
-            raise _bad(self._function, "a parameter's type contains itself, which a schema cannot say") from None
+            raise _bad_tool(self._function, "a parameter's type contains itself, which a schema cannot say") from None
         properties: dict[str, Any] = whole.get("properties", {})
         for name, text in self.doc.parameters.items():
             if name not in properties and name != self.context:
-                raise _bad(self._function, f"the docstring describes {name!r}, which is not a parameter")
+                raise _bad_tool(self._function, f"the docstring describes {name!r}, which is not a parameter")
             if name in properties and text:
                 properties[name]["description"] = text
         return {"type": "object", "properties": properties, "required": whole.get("required", [])}
@@ -251,22 +251,22 @@ class _Signature:
         try:
             return typing.get_type_hints(self._function, include_extras=True)
         except Exception as error:
-            raise _bad(self._function, f"a type in its signature cannot be read: {error}") from error
+            raise _bad_tool(self._function, f"a type in its signature cannot be read: {error}") from error
 
     def _struct(self) -> type[msgspec.Struct]:
         fields: list[Any] = []
         for name, parameter in inspect.signature(self._function).parameters.items():
             if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-                raise _bad(self._function, f"{parameter} must be an ordinary parameter with a name", name)
+                raise _bad_tool(self._function, f"{parameter} must be an ordinary parameter with a name", name)
             if name not in self._types:
-                raise _bad(self._function, f"{name!r} has no type; write `{name}: str`, for example", name)
+                raise _bad_tool(self._function, f"{name!r} has no type; write `{name}: str`, for example", name)
             if _is_context(self._types[name]):
                 if self.context:
-                    raise _bad(self._function, "it asks for the RunContext twice", name)
+                    raise _bad_tool(self._function, "it asks for the RunContext twice", name)
                 self.context = name
                 continue
             self._check(name, self._types[name])
-            fields.append((name, self._types[name], *_default(parameter)))
+            fields.append((name, self._types[name], *_parameter_default(parameter)))
         return msgspec.defstruct(self._function.__name__, fields, kw_only=True, forbid_unknown_fields=True)
 
     def _check(self, name: str, kind: Any) -> None:
@@ -276,7 +276,7 @@ class _Signature:
             msgspec.json.Decoder(kind)
         except Exception as error:
             reason = str(error).strip().split("\n")[-1]
-            raise _bad(
+            raise _bad_tool(
                 self._function, f"the type of {name!r} cannot be described to a model: {reason}", name
             ) from error
 
@@ -286,7 +286,7 @@ def _is_context(kind: Any) -> bool:
     return kind is RunContext or (is_union and RunContext in typing.get_args(kind))
 
 
-def _default(parameter: inspect.Parameter) -> tuple[Any, ...]:
+def _parameter_default(parameter: inspect.Parameter) -> tuple[Any, ...]:
     if parameter.default is parameter.empty:
         return ()
     if isinstance(parameter.default, list | dict | set | bytearray):
@@ -295,7 +295,7 @@ def _default(parameter: inspect.Parameter) -> tuple[Any, ...]:
     return (msgspec.field(default=parameter.default),)
 
 
-def _plain(schema: dict[str, Any], parts: dict[str, Any], inside: tuple[str, ...]) -> dict[str, Any]:
+def _inline_schema(schema: dict[str, Any], parts: dict[str, Any], inside: tuple[str, ...]) -> dict[str, Any]:
     """A schema without references, titles and nulls that stand for "not given": what every provider understands."""
     reference = schema.get("$ref", "")
     if reference:
@@ -303,19 +303,19 @@ def _plain(schema: dict[str, Any], parts: dict[str, Any], inside: tuple[str, ...
         if name in inside:
             raise RecursionError
         own = {key: value for key, value in schema.items() if key != "$ref"}
-        return _plain(parts[name], parts, (*inside, name)) | own
+        return _inline_schema(parts[name], parts, (*inside, name)) | own
     plain = {key: value for key, value in schema.items() if key != "title"}
     for key in ("items", "additionalProperties"):
         if isinstance(plain.get(key), dict):
-            plain[key] = _plain(plain[key], parts, inside)
+            plain[key] = _inline_schema(plain[key], parts, inside)
     if "properties" in plain:
-        plain["properties"] = {name: _plain(each, parts, inside) for name, each in plain["properties"].items()}
+        plain["properties"] = {name: _inline_schema(each, parts, inside) for name, each in plain["properties"].items()}
     if "anyOf" in plain:
-        plain["anyOf"] = [_plain(each, parts, inside) for each in plain["anyOf"]]
-    return _with_type(_without_null(plain))
+        plain["anyOf"] = [_inline_schema(each, parts, inside) for each in plain["anyOf"]]
+    return _add_type(_drop_null(plain))
 
 
-def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+def _drop_null(schema: dict[str, Any]) -> dict[str, Any]:
     if schema.get("default", ...) is not None:
         return schema
     kept = {key: value for key, value in schema.items() if key not in ("default", "anyOf")}
@@ -323,7 +323,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return kept | (choices[0] if len(choices) == 1 else {"anyOf": choices} if choices else {})
 
 
-def _with_type(schema: dict[str, Any]) -> dict[str, Any]:
+def _add_type(schema: dict[str, Any]) -> dict[str, Any]:
     values = schema.get("enum", ())
     if values and "type" not in schema:
         for kind, name in ((str, "string"), (int, "integer")):
@@ -332,36 +332,38 @@ def _with_type(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _name(function: Callable[..., Any]) -> str:
+def _tool_name(function: Callable[..., Any]) -> str:
     name = function.__name__
     if not _NAME.fullmatch(name):
-        raise _bad(function, f"the name {ascii(name)} is not allowed; use small letters, digits and _, at most 64")
+        raise _bad_tool(function, f"the name {ascii(name)} is not allowed; use small letters, digits and _, at most 64")
     return name
 
 
 _W = TypeVar("_W", Safety, Sink)
 
 
-def _word(function: Callable[..., Any], words: type[_W], given: Any, what: str) -> _W:
+def _check_word(function: Callable[..., Any], words: type[_W], given: Any, what: str) -> _W:
     try:
         return words(given)
     except ValueError:
         allowed = ", ".join(words)
-        raise _bad(function, f"{what} cannot be {given!r}; it is one of {allowed}") from None
+        raise _bad_tool(function, f"{what} cannot be {given!r}; it is one of {allowed}") from None
 
 
-def _taint(function: Callable[..., Any], taint: str) -> str:
+def _check_taint(function: Callable[..., Any], taint: str) -> str:
     if not _TAINT.fullmatch(taint):
-        raise _bad(function, f"taint cannot be {taint!r}; it is one word such as web")
+        raise _bad_tool(function, f"taint cannot be {taint!r}; it is one word such as web")
     return taint
 
 
-def _bad(function: Callable[..., Any], reason: str, parameter: str = "") -> BadTool:
+def _bad_tool(function: Callable[..., Any], reason: str, parameter: str = "") -> BadTool:
     code = function.__code__
-    return BadTool(Flaw(path=code.co_filename, line=_line(function, parameter), reason=f"{code.co_name}: {reason}"))
+    return BadTool(
+        Flaw(path=code.co_filename, line=_definition_line(function, parameter), reason=f"{code.co_name}: {reason}")
+    )
 
 
-def _line(function: Callable[..., Any], parameter: str = "") -> int:
+def _definition_line(function: Callable[..., Any], parameter: str = "") -> int:
     """The line of the definition, below its decorators, or of one of its parameters."""
     first = function.__code__.co_firstlineno
     try:

@@ -20,7 +20,7 @@ from typing import Any
 
 from moot.domain.agent import Flaw
 from moot.domain.ports import Tool
-from moot.tools.plugins.function import BadTool, FunctionTool, tool_of
+from moot.tools.plugins.function import BadTool, FunctionTool, get_tool
 
 GROUP = "moot.tools"
 MAX_BYTES = 1 << 20
@@ -30,7 +30,7 @@ _RESERVED = ("mcp__", "skill_")
 _WORLD = "anybody on this machine could change it; run: chmod o-w"
 
 
-class _Broken(Exception):
+class _BrokenPlugin(Exception):
     """A plugin that cannot be used, and the line to look at."""
 
     def __init__(self, reason: str, line: int = 1, path: str = "") -> None:
@@ -39,7 +39,7 @@ class _Broken(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Loaded:
+class _LoadedPlugin:
     """What one file or package gave; the digest tells whether a file has changed since."""
 
     digest: str
@@ -59,7 +59,7 @@ class Plugins:
         self._folder = folder
         self._taken = frozenset(taken)
         self._points = points
-        self._loaded: dict[str, _Loaded] = {}
+        self._loaded: dict[str, _LoadedPlugin] = {}
         self._tools: tuple[FunctionTool, ...] = ()
         self._flaws: tuple[Flaw, ...] = ()
         self.reload()
@@ -75,30 +75,30 @@ class Plugins:
     def reload(self) -> None:
         """Read everything again. A good file that has not changed is left alone, and keeps what it remembers."""
         flaws: list[Flaw] = []
-        loaded: dict[str, _Loaded] = {}
-        for source, load in (*self._packages(), *self._files(flaws)):
+        loaded: dict[str, _LoadedPlugin] = {}
+        for source, load in (*self._list_packages(), *self._list_files(flaws)):
             before = self._loaded.get(source)
             try:
                 loaded[source] = load(before)
-            except _Broken as broken:
+            except _BrokenPlugin as broken:
                 flaws.append(Flaw(path=broken.path or source, line=broken.line, reason=broken.reason))
                 if before is not None:
                     loaded[source] = before
-        self._tools = self._named(loaded, flaws)
+        self._tools = self._index_tools(loaded, flaws)
         self._loaded, self._flaws = loaded, tuple(flaws)
 
-    def _named(self, loaded: dict[str, _Loaded], flaws: list[Flaw]) -> tuple[FunctionTool, ...]:
+    def _index_tools(self, loaded: dict[str, _LoadedPlugin], flaws: list[Flaw]) -> tuple[FunctionTool, ...]:
         """The tools by name; who comes second to a name does not get it."""
         kept: dict[str, FunctionTool] = {}
         for each in (tool for source in loaded.values() for tool in source.tools):
-            reason = self._refused(each.spec.name, kept)
+            reason = self._find_name_conflict(each.spec.name, kept)
             if reason:
                 flaws.append(Flaw(path=each.path, line=each.place, reason=reason))
             else:
                 kept[each.spec.name] = each
         return tuple(kept.values())
 
-    def _refused(self, name: str, kept: dict[str, FunctionTool]) -> str:
+    def _find_name_conflict(self, name: str, kept: dict[str, FunctionTool]) -> str:
         if name in self._taken:
             return f"the name {name!r} belongs to a built-in tool; choose another"
         if name.startswith(_RESERVED):
@@ -109,11 +109,11 @@ class Plugins:
 
     # ---- where plugins are ----
 
-    def _packages(self) -> list[tuple[str, Callable[[_Loaded | None], _Loaded]]]:
+    def _list_packages(self) -> list[tuple[str, Callable[[_LoadedPlugin | None], _LoadedPlugin]]]:
         points = sorted(self._points(), key=lambda point: (point.name, point.value))
-        return [(f"{point.name} = {point.value}", _from_point(point)) for point in points]
+        return [(f"{point.name} = {point.value}", _point_loader(point)) for point in points]
 
-    def _files(self, flaws: list[Flaw]) -> list[tuple[str, Callable[[_Loaded | None], _Loaded]]]:
+    def _list_files(self, flaws: list[Flaw]) -> list[tuple[str, Callable[[_LoadedPlugin | None], _LoadedPlugin]]]:
         try:
             status = os.stat(self._folder)
             names = sorted(os.listdir(self._folder))
@@ -122,26 +122,26 @@ class Plugins:
         except OSError as error:
             flaws.append(Flaw(path=str(self._folder), line=1, reason=f"it cannot be read: {error.strerror}"))
             return []
-        if reason := _not_ours(status):
+        if reason := _find_foreign_owner(status):
             flaws.append(Flaw(path=str(self._folder), line=1, reason=f"nothing in it is used: {reason}"))
             return []
         plugins = [name for name in names if name.endswith(".py") and not name.startswith((".", "_"))]
-        return [(str(self._folder / name), _from_file(self._folder / name, self._folder)) for name in plugins]
+        return [(str(self._folder / name), _file_loader(self._folder / name, self._folder)) for name in plugins]
 
 
 # ---- one package --------------------------------------------------------------------------------
 
 
-def _from_point(point: EntryPoint) -> Callable[[_Loaded | None], _Loaded]:
-    def load(before: _Loaded | None) -> _Loaded:
+def _point_loader(point: EntryPoint) -> Callable[[_LoadedPlugin | None], _LoadedPlugin]:
+    def load(before: _LoadedPlugin | None) -> _LoadedPlugin:
         if before is not None:
             # Installed code is imported once; another version of it needs another daemon.
             return before
-        value = _bounded(point.load, path="")
-        found = _collect(value) if isinstance(value, ModuleType) else tuple(filter(None, [tool_of(value)]))
+        value = _run_bounded(point.load, path="")
+        found = _collect_tools(value) if isinstance(value, ModuleType) else tuple(filter(None, [get_tool(value)]))
         if not found:
-            raise _Broken("there is no function marked with @tool in it")
-        return _Loaded(digest="", tools=found)
+            raise _BrokenPlugin("there is no function marked with @tool in it")
+        return _LoadedPlugin(digest="", tools=found)
 
     return load
 
@@ -149,42 +149,42 @@ def _from_point(point: EntryPoint) -> Callable[[_Loaded | None], _Loaded]:
 # ---- one file -----------------------------------------------------------------------------------
 
 
-def _from_file(path: Path, within: Path) -> Callable[[_Loaded | None], _Loaded]:
-    def load(before: _Loaded | None) -> _Loaded:
-        source = _read(path, within)
+def _file_loader(path: Path, within: Path) -> Callable[[_LoadedPlugin | None], _LoadedPlugin]:
+    def load(before: _LoadedPlugin | None) -> _LoadedPlugin:
+        source = _read_source(path, within)
         digest = sha256(source).hexdigest()
         if before is not None and before.digest == digest:
             return before
-        found = _collect(_execute(path, source))
+        found = _collect_tools(_execute(path, source))
         if not found:
-            raise _Broken("there is no function marked with @tool in it")
-        return _Loaded(digest=digest, tools=found)
+            raise _BrokenPlugin("there is no function marked with @tool in it")
+        return _LoadedPlugin(digest=digest, tools=found)
 
     return load
 
 
-def _read(path: Path, within: Path) -> bytes:
+def _read_source(path: Path, within: Path) -> bytes:
     try:
         if not path.resolve().is_relative_to(within.resolve()):
-            raise _Broken(f"it is a link that leads out of {within}; put the file itself there")
+            raise _BrokenPlugin(f"it is a link that leads out of {within}; put the file itself there")
         # Not blocking, so that a named pipe cannot hold the daemon.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             # What is checked is what is read, whatever happens to the name meanwhile.
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise _Broken("it is not a regular file")
-            if reason := _not_ours(status):
-                raise _Broken(f"it is not used: {reason}")
+                raise _BrokenPlugin("it is not a regular file")
+            if reason := _find_foreign_owner(status):
+                raise _BrokenPlugin(f"it is not used: {reason}")
             data = file.read(MAX_BYTES + 1)
     except (OSError, RuntimeError) as error:
-        raise _Broken(f"it cannot be read: {getattr(error, 'strerror', '') or error}") from error
+        raise _BrokenPlugin(f"it cannot be read: {getattr(error, 'strerror', '') or error}") from error
     if len(data) > MAX_BYTES:
-        raise _Broken(f"it is larger than {MAX_BYTES // 1024} KiB")
+        raise _BrokenPlugin(f"it is larger than {MAX_BYTES // 1024} KiB")
     return data
 
 
-def _not_ours(status: os.stat_result) -> str:
+def _find_foreign_owner(status: os.stat_result) -> str:
     """Why somebody else could have written it, or empty."""
     if status.st_uid not in (os.geteuid(), 0):
         return f"it belongs to user {status.st_uid}, not to you"
@@ -199,8 +199,8 @@ def _execute(path: Path, source: bytes) -> ModuleType:
     sys.modules[module.__name__] = module
     linecache.checkcache(str(path))
     try:
-        _bounded(lambda: exec(compile(source, str(path), "exec"), module.__dict__), path=str(path))
-    except _Broken:
+        _run_bounded(lambda: exec(compile(source, str(path), "exec"), module.__dict__), path=str(path))
+    except _BrokenPlugin:
         if before is None:
             del sys.modules[module.__name__]
         else:
@@ -209,15 +209,15 @@ def _execute(path: Path, source: bytes) -> ModuleType:
     return module
 
 
-def _collect(module: ModuleType) -> tuple[FunctionTool, ...]:
-    found = (tool_of(value) for value in vars(module).values())
+def _collect_tools(module: ModuleType) -> tuple[FunctionTool, ...]:
+    found = (get_tool(value) for value in vars(module).values())
     return tuple(dict.fromkeys(each for each in found if each is not None))
 
 
 # ---- running what a person wrote ----------------------------------------------------------------
 
 
-def _bounded(work: Callable[[], Any], *, path: str) -> Any:
+def _run_bounded(work: Callable[[], Any], *, path: str) -> Any:
     """Run code of a plugin in a thread that can be left behind: it may loop, exit or print, and nothing stops."""
     result: list[Any] = []
     failure: list[BaseException] = []
@@ -233,23 +233,23 @@ def _bounded(work: Callable[[], Any], *, path: str) -> Any:
         thread.start()
         thread.join(LOAD_SECONDS)
     if thread.is_alive():
-        raise _Broken(f"loading it took longer than {LOAD_SECONDS:g} seconds and was given up")
+        raise _BrokenPlugin(f"loading it took longer than {LOAD_SECONDS:g} seconds and was given up")
     if failure:
-        raise _explained(failure[0], path) from failure[0]
+        raise _explain_error(failure[0], path) from failure[0]
     return result[0]
 
 
-def _explained(error: BaseException, path: str) -> _Broken:
+def _explain_error(error: BaseException, path: str) -> _BrokenPlugin:
     if isinstance(error, BadTool):
-        return _Broken(error.flaw.reason, error.flaw.line, error.flaw.path)
+        return _BrokenPlugin(error.flaw.reason, error.flaw.line, error.flaw.path)
     if isinstance(error, SyntaxError) and error.filename:
-        return _Broken(f"it is not valid Python: {error.msg}", error.lineno or 1, error.filename)
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_plugins(frame.filename, path)]
+        return _BrokenPlugin(f"it is not valid Python: {error.msg}", error.lineno or 1, error.filename)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_plugin_frame(frame.filename, path)]
     reason = f"it failed while loading: {type(error).__name__}: {error}".rstrip(": ")
-    return _Broken(reason, frames[-1].lineno or 1, frames[-1].filename) if frames else _Broken(reason)
+    return _BrokenPlugin(reason, frames[-1].lineno or 1, frames[-1].filename) if frames else _BrokenPlugin(reason)
 
 
-def _is_plugins(filename: str, path: str) -> bool:
+def _is_plugin_frame(filename: str, path: str) -> bool:
     """Whether a frame is one of the plugin's own; for a package, anything that is neither ours nor the importer's."""
     if path:
         return filename == path

@@ -16,7 +16,7 @@ _WANTED = ("user.name", "user.email")
 _NEEDED = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")
 
 
-class Author:
+class GitAuthor:
     """Reads the owner's settings once in a while. `path` is where commands find their programs."""
 
     def __init__(self, path: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
@@ -29,12 +29,12 @@ class Author:
         """Git settings with the name and the address; empty where neither is set, or there is no git. Blocks."""
         now = self._clock()
         if now >= self._until:
-            self._settings = _written(_asked(shutil.which("git", path=self._path)))
+            self._settings = _render_settings(_query_git(shutil.which("git", path=self._path)))
             self._until = now + _FRESH_SECONDS
         return self._settings
 
 
-def _asked(git: str | None) -> dict[str, str]:
+def _query_git(git: str | None) -> dict[str, str]:
     """What git says its owner's settings are: asked at the root, so that no folder somebody works in has a say."""
     if git is None:
         return {}
@@ -57,11 +57,11 @@ def _asked(git: str | None) -> dict[str, str]:
     return {key: value for key, _, value in pairs if key in _WANTED}
 
 
-def _written(known: dict[str, str]) -> bytes:
-    lines = [f"\t{key.partition('.')[2]} = {_quoted(known[key])}\n" for key in _WANTED if known.get(key)]
+def _render_settings(known: dict[str, str]) -> bytes:
+    lines = [f"\t{key.partition('.')[2]} = {_quote_value(known[key])}\n" for key in _WANTED if known.get(key)]
     return "".join(["[user]\n", *lines]).encode() if lines else b""
 
 
-def _quoted(value: str) -> str:
+def _quote_value(value: str) -> str:
     plain = "".join(character for character in value if character.isprintable())[:_LONGEST]
     return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'

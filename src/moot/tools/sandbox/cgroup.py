@@ -18,7 +18,7 @@ class ProcessBound:
     @classmethod
     def make(cls, processes: int) -> "ProcessBound | None":
         """None where the kernel has no such group or lets us make none."""
-        root = parent()
+        root = find_parent_group()
         if root is None:
             return None
         folder = root / f"moot-{os.getpid()}-{secrets.token_hex(6)}"
@@ -37,7 +37,7 @@ class ProcessBound:
     def add(self, pid: int) -> bool:
         """Put a process and the children it has now into the group; those to come are in it by themselves."""
         try:
-            for member in _family(pid):
+            for member in _list_descendants(pid):
                 (self._folder / "cgroup.procs").write_text(str(member))
         except OSError:
             return False
@@ -56,7 +56,7 @@ class ProcessBound:
 
 def sweep() -> None:
     """Remove the groups of daemons that are gone."""
-    root = parent()
+    root = find_parent_group()
     if root is not None:
         for folder in root.glob("moot-*"):
             if not Path(f"/proc/{folder.name.split('-')[1]}").exists():
@@ -64,7 +64,7 @@ def sweep() -> None:
                     folder.rmdir()
 
 
-def parent() -> Path | None:
+def find_parent_group() -> Path | None:
     """Where groups can be made: the version 1 hierarchy for processes, or a version 2 one that hands them down."""
     if (_VERSION_1 / "cgroup.procs").exists() and os.access(_VERSION_1, os.W_OK):
         return _VERSION_1
@@ -75,7 +75,7 @@ def parent() -> Path | None:
     return None
 
 
-def _family(pid: int) -> list[int]:
+def _list_descendants(pid: int) -> list[int]:
     found = [pid]
     for member in found:
         with contextlib.suppress(OSError):

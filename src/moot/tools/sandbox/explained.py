@@ -27,7 +27,7 @@ _NO_NETWORK = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldBack:
     """What is kept from a command: what it cannot change of the repository it works in, and perhaps the network."""
 
     place: str = ""
@@ -35,26 +35,28 @@ class Held:
     # The command itself, where it has no network.
     offline: str = ""
 
-    def why(self, printed: str, code: int) -> str:
+    def explain(self, printed: str, code: int) -> str:
         """Why it failed, as far as what it printed and its exit code say so; empty where they do not."""
-        return "\n".join(filter(None, (self._pinned(printed), self._unreached(printed, code) if code else "")))
+        return "\n".join(
+            filter(None, (self._explain_pinned(printed), self._explain_network(printed, code) if code else ""))
+        )
 
-    def _unreached(self, printed: str, code: int) -> str:
+    def _explain_network(self, printed: str, code: int) -> str:
         if not self.offline:
             return ""
-        return _NO_NETWORK if _OUT_OF_REACH.search(printed) or self._silent(code) else ""
+        return _NO_NETWORK if _OUT_OF_REACH.search(printed) or self._is_silent_network_failure(code) else ""
 
-    def _silent(self, code: int) -> bool:
+    def _is_silent_network_failure(self, code: int) -> bool:
         """Whether a program that fetches things ended the way it does without a network; one may run right here."""
         named = any(code in codes and re.search(rf"\b{name}\b", self.offline) for name, codes in _SILENT)
         return named and not _HERE.search(self.offline)
 
-    def _pinned(self, printed: str) -> str:
+    def _explain_pinned(self, printed: str) -> str:
         """Why something could not be changed that a line of this says so of."""
         if not self.paths:
             return ""
         lines = [line for line in printed.splitlines() if any(each in line for each in _REFUSED)][:_MOST_LINES]
-        found = list(dict.fromkeys(name for line in lines if (name := self._name_in(line))))
+        found = list(dict.fromkeys(name for line in lines if (name := self._find_name(line))))
         if not found:
             return ""
         named = ", ".join(found[:_MOST_NAMES]) + (" and more" if len(found) > _MOST_NAMES else "")
@@ -64,7 +66,7 @@ class Held:
             "person has to do themselves, so tell them which command.)"
         )
 
-    def _name_in(self, line: str) -> str:
+    def _find_name(self, line: str) -> str:
         """What the line is about, or what that lies in, named from the working directory."""
         start = f"{self.place.rstrip('/')}/"
         names = (path.removeprefix(start) for path in self.paths)

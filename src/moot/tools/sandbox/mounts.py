@@ -6,7 +6,7 @@ import stat
 from contextlib import ExitStack
 
 from moot.domain.errors import Forbidden
-from moot.tools.files.off_limits import Identity, identity
+from moot.tools.files.off_limits import Identity, file_identity
 
 _PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -31,7 +31,7 @@ class Mounts:
         self.words += ["--bind-fd" if writable else "--ro-bind-fd", str(descriptor), destination]
         self.kept.append(descriptor)
         if nested:
-            self.nested[destination] = identity(os.fstat(descriptor))
+            self.nested[destination] = file_identity(os.fstat(descriptor))
 
     def hide(self, path: str, *, folder: bool, nested: bool = False) -> None:
         if folder:
@@ -52,7 +52,7 @@ class Mounts:
                 raise ValueError(path)
             folder = self.keep(os.open(name, _PLACE, dir_fd=folder))
             if stat.S_ISLNK(os.fstat(folder).st_mode):
-                raise Linked(name)
+                raise LinkRefused(name)
         return folder
 
     def keep(self, descriptor: int) -> int:
@@ -60,7 +60,7 @@ class Mounts:
         return descriptor
 
 
-class Linked(Forbidden):
+class LinkRefused(Forbidden):
     """A name that is a link, where one is never followed."""
 
     def __init__(self, name: str) -> None:
@@ -76,30 +76,30 @@ def is_absent(error: OSError) -> bool:
     return error.errno in (errno.ENOENT, errno.ENOTDIR)
 
 
-def stand(pid: int, nested: dict[str, Identity | None]) -> bool:
+def are_mounted(pid: int, nested: dict[str, Identity | None]) -> bool:
     """Whether the process has a mount of its own at each of these places, and of what was meant to be there."""
     mounted: dict[str, set[int]] = {}
     with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
         for line in table:
             number, _, _, _, place, _ = line.split(" ", 5)
-            mounted.setdefault(_plain(place), set()).add(int(number))
+            mounted.setdefault(_unescape_field(place), set()).add(int(number))
     with ExitStack() as stack:
         look = Mounts(stack)
         root = look.keep(os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
         for place, wanted in nested.items():
             there = look.open_in(root, place)
-            if _mount(there) not in mounted.get(place, ()) or wanted not in (None, identity(os.fstat(there))):
+            if _mount_id(there) not in mounted.get(place, ()) or wanted not in (None, file_identity(os.fstat(there))):
                 return False
     return True
 
 
-def _mount(descriptor: int) -> int:
+def _mount_id(descriptor: int) -> int:
     """The number of the mount that an open file is in."""
     with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as facts:
         return next(int(line.split()[1]) for line in facts if line.startswith("mnt_id:"))
 
 
-def _plain(field: str) -> str:
+def _unescape_field(field: str) -> str:
     """The kernel writes blanks, tabs, line ends and backslashes as three octal digits."""
     first, *others = field.split("\\")
     return first + "".join(chr(int(part[:3], 8)) + part[3:] for part in others)

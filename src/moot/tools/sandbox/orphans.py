@@ -24,23 +24,23 @@ def sweep() -> None:
     """End every sandbox that has lost the process which started it, and remove the groups of daemons that are gone."""
     # Ended outermost first, each may leave a child that is an orphan only then.
     for _ in range(_ROUNDS):
-        if not [pid for pid in _orphans() if _end(pid)]:
+        if not [pid for pid in _find_orphans() if _end(pid)]:
             break
     cgroup.sweep()
 
 
-def _orphans() -> Iterator[int]:
+def _find_orphans() -> Iterator[int]:
     for name in os.listdir("/proc"):
-        if name.isdigit() and _orphaned(int(name)):
+        if name.isdigit() and _is_orphan(int(name)):
             yield int(name)
 
 
-def _orphaned(pid: int) -> bool:
-    starter = _starter(pid)
+def _is_orphan(pid: int) -> bool:
+    starter = _starter_pid(pid)
     if starter is None:
         return False
-    parent = _parent(pid)
-    return parent is not None and parent != starter and _starter(parent) is None
+    parent = _parent_pid(pid)
+    return parent is not None and parent != starter and _starter_pid(parent) is None
 
 
 def _end(pid: int) -> bool:
@@ -50,10 +50,10 @@ def _end(pid: int) -> bool:
     except OSError:
         return False
     try:
-        if not _orphaned(pid):
+        if not _is_orphan(pid):
             return False
         signal.pidfd_send_signal(handle, signal.SIGKILL)
-        _gone(handle)
+        _wait_for_exit(handle)
     except OSError:
         return False
     finally:
@@ -61,13 +61,13 @@ def _end(pid: int) -> bool:
     return True
 
 
-def _gone(handle: int) -> None:
+def _wait_for_exit(handle: int) -> None:
     poll = select.poll()
     poll.register(handle, select.POLLIN)
     poll.poll(1000)
 
 
-def _starter(pid: int) -> int | None:
+def _starter_pid(pid: int) -> int | None:
     """The process that started this sandbox; None for what is none."""
     with contextlib.suppress(OSError, ValueError, IndexError, msgspec.DecodeError, TypeError, KeyError):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -76,7 +76,7 @@ def _starter(pid: int) -> int | None:
     return None
 
 
-def _parent(pid: int) -> int | None:
+def _parent_pid(pid: int) -> int | None:
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
     return None

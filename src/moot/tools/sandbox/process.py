@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
-from moot.tools.sandbox.explained import Held
-from moot.tools.sandbox.tape import Tape
+from moot.tools.sandbox.explained import HeldBack
+from moot.tools.sandbox.tape import OutputBuffer
 
 _KILL_SECONDS = 0.9
 _GUARD_SECONDS = 0.7
@@ -26,10 +26,10 @@ class Ending:
 class Process(asyncio.SubprocessProtocol):
     """The protocol of the child: no task reads for it, so none can be forgotten."""
 
-    def __init__(self, tape: Tape, *, flood: int, guarded: bool) -> None:
+    def __init__(self, tape: OutputBuffer, *, flood: int, guarded: bool) -> None:
         self.tape = tape
         # What is kept from it, to explain by why it failed.
-        self.held = Held()
+        self.held = HeldBack()
         # Without a process namespace there is a guard that knows the descendants, and must be let do its work.
         self._guarded = guarded
         self._flood = flood
@@ -89,12 +89,15 @@ class Process(asyncio.SubprocessProtocol):
 
     async def end(self) -> None:
         self.kill()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_KILL_SECONDS):
-                await asyncio.shield(self._over)
-        if self._transport is not None:
-            # Whoever still holds the pipe writes into nothing from here on.
-            self._transport.close()
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_KILL_SECONDS):
+                    await asyncio.shield(self._over)
+        finally:
+            # Also when this is cancelled, as by a daemon that stops: a loop with an open pipe cannot be closed.
+            if self._transport is not None:
+                # Whoever still holds the pipe writes into nothing from here on.
+                self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)

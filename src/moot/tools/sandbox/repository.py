@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 from moot.domain.errors import Forbidden
 from moot.tools.files.git_folder import FILES, FOLDERS, GIT, is_repository
-from moot.tools.files.off_limits import Identity, identity
-from moot.tools.sandbox.mounts import Linked, Mounts, is_absent, is_folder
+from moot.tools.files.off_limits import Identity, file_identity
+from moot.tools.sandbox.mounts import LinkRefused, Mounts, is_absent, is_folder
 
 _HERE = b".\n"
 _LONGEST = 4096
@@ -55,7 +55,7 @@ class Repository:
             if is_repository(self._folder):
                 self._pin_folder(self._folder, self._path)
             return
-        except Linked as error:
+        except LinkRefused as error:
             raise Forbidden(
                 f"{self._path}/{GIT} is a link, and what lies at its end cannot be kept from commands",
                 fix="Put the repository itself there, or work in another folder.",
@@ -66,7 +66,7 @@ class Repository:
         elif stat.S_ISREG(kind):
             self._mounts.bind(git, os.path.join(self._path, GIT), writable=False, nested=True)
             self._mounts.pinned.append(os.path.join(self._path, GIT))
-            self._follow(_words(git).removeprefix(b"gitdir:"), self._path)
+            self._follow(_read_small_file(git).removeprefix(b"gitdir:"), self._path)
         else:
             raise Forbidden(f"{self._path}/{GIT} is neither a folder nor a file", fix="Remove it.")
 
@@ -84,7 +84,7 @@ class Repository:
                     fcntl.flock(hold.folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     for name, made in reversed(hold.made.items()):
                         with suppress(OSError):
-                            _unmake(hold.folder, name, made)
+                            _remove_made(hold.folder, name, made)
                 os.close(hold.folder)
         self._held.clear()
 
@@ -118,7 +118,7 @@ class Repository:
         is_top = path == self._path
         try:
             pins = self._pins(git)
-        except Linked:
+        except LinkRefused:
             # A link cannot be held by a mount; so nothing at all is written in this repository.
             self._mounts.pinned.append(path)
             if is_top:
@@ -127,7 +127,7 @@ class Repository:
                 self._mounts.bind(git, path, writable=False, nested=True)
             return
         # What is shared comes first: it may hold this very folder, and would cover it.
-        self._follow(_words(pins["commondir"]) if "commondir" in pins else _HERE, path)
+        self._follow(_read_small_file(pins["commondir"]) if "commondir" in pins else _HERE, path)
         if not is_top and path not in self._mounts.nested:
             self._mounts.bind(git, path, writable=True, nested=True)
         for name, pin in pins.items():
@@ -143,34 +143,34 @@ class Repository:
             folder = name not in FILES
             try:
                 with _lock:
-                    pins[name] = self._opened(git, name, hold, folder=folder)
+                    pins[name] = self._open_or_make(git, name, hold, folder=folder)
             except OSError as error:
                 # Where it cannot be made by us, a command cannot make it either: it is the same user.
                 if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
                     continue
                 raise
             if is_folder(pins[name]) is not folder or not folder and not stat.S_ISREG(os.fstat(pins[name]).st_mode):
-                raise Linked(name)
+                raise LinkRefused(name)
         return pins
 
     def _hold(self, git: int) -> _Hold:
-        known = identity(os.fstat(git))
+        known = file_identity(os.fstat(git))
         with _lock:
             hold = _holds.get(known)
             if hold is None:
-                hold = _holds[known] = _Hold(folder=_shared(git))
+                hold = _holds[known] = _Hold(folder=_lock_git_folder(git))
             hold.commands += 1
         self._held.append(known)
         return hold
 
-    def _opened(self, git: int, name: str, hold: _Hold, *, folder: bool) -> int:
+    def _open_or_make(self, git: int, name: str, hold: _Hold, *, folder: bool) -> int:
         with suppress(FileNotFoundError):
             there = self._mounts.open_in(git, name)
-            if name == "commondir" and _words(there) == _HERE:
+            if name == "commondir" and _read_small_file(there) == _HERE:
                 # Left over from a daemon that was killed.
-                hold.made.setdefault(name, identity(os.fstat(there)))
+                hold.made.setdefault(name, file_identity(os.fstat(there)))
             return there
-        within, last = _parted(self._mounts, git, name)
+        within, last = _open_parent(self._mounts, git, name)
         if folder:
             os.mkdir(last, 0o755, dir_fd=within)
         else:
@@ -180,11 +180,11 @@ class Repository:
             finally:
                 os.close(file)
         made = self._mounts.open_in(within, last)
-        hold.made[name] = identity(os.fstat(made))
+        hold.made[name] = file_identity(os.fstat(made))
         return made
 
 
-def hold(mounts: Mounts, folder: int, path: str) -> Callable[[], None]:
+def pin_repository(mounts: Mounts, folder: int, path: str) -> Callable[[], None]:
     """Pin the repository of a working directory; what is returned is to be called when the command is over."""
     repository = Repository(mounts, folder, path)
     try:
@@ -195,7 +195,7 @@ def hold(mounts: Mounts, folder: int, path: str) -> Callable[[], None]:
     return repository.release
 
 
-def _shared(git: int) -> int:
+def _lock_git_folder(git: int) -> int:
     """The git folder, locked so that nobody takes away what is made in it."""
     folder = os.open(f"/proc/self/fd/{git}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -206,17 +206,17 @@ def _shared(git: int) -> int:
     return folder
 
 
-def _parted(mounts: Mounts, git: int, name: str) -> tuple[int, str]:
+def _open_parent(mounts: Mounts, git: int, name: str) -> tuple[int, str]:
     head, _, last = name.rpartition("/")
     return mounts.open_in(git, head), last
 
 
-def _unmake(git: int, name: str, made: Identity) -> None:
+def _remove_made(git: int, name: str, made: Identity) -> None:
     head, _, last = name.rpartition("/")
     folder = os.open(head or ".", os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=git)
     try:
         status = os.stat(last, dir_fd=folder, follow_symlinks=False)
-        if identity(status) != made:
+        if file_identity(status) != made:
             return
         if stat.S_ISDIR(status.st_mode):
             os.rmdir(last, dir_fd=folder)
@@ -226,7 +226,7 @@ def _unmake(git: int, name: str, made: Identity) -> None:
         os.close(folder)
 
 
-def _words(descriptor: int) -> bytes:
+def _read_small_file(descriptor: int) -> bytes:
     """What a small file says. It was opened to be looked at, and is opened again, itself and not by its name."""
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         return b""

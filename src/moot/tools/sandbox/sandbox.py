@@ -18,12 +18,12 @@ from moot.domain.errors import Conflict, Unavailable
 from moot.domain.sandbox import SandboxReport
 from moot.tools.files.off_limits import Identity
 from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
-from moot.tools.sandbox.author import Author
-from moot.tools.sandbox.explained import Held
+from moot.tools.sandbox.author import GitAuthor
+from moot.tools.sandbox.explained import HeldBack
 from moot.tools.sandbox.process import Process
 from moot.tools.sandbox.starting import SECONDS as _START_SECONDS
-from moot.tools.sandbox.starting import whole
-from moot.tools.sandbox.tape import Tape
+from moot.tools.sandbox.starting import start_whole
+from moot.tools.sandbox.tape import OutputBuffer
 
 _PASSED_ON = ("LANG", "LANGUAGE", "TZ", "TERM", "USER", "LOGNAME")
 PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -63,11 +63,11 @@ class Plan:
     told: int = -1
     release: Callable[[], None] = lambda: None
     # What is kept from it, to explain by.
-    held: Held = Held()
+    held: HeldBack = HeldBack()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Farewell:
+class Cleanup:
     """To be called when a command is over."""
 
     bound: cgroup.ProcessBound | None
@@ -96,8 +96,8 @@ class Sandbox:
         self._report: SandboxReport | None = None
         self._filter = seccomp.program()
         # Found once: what is put in the place of a folder later is not what the owner lent.
-        self._readable = view.lendable(config.readable)
-        self._author = Author(PATH)
+        self._readable = view.list_readable(config.readable)
+        self._author = GitAuthor(PATH)
         self._shell = shutil.which("bash", path=os.pathsep.join(PATH)) or "/bin/sh"
 
     def shell(self, command: str) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ class Sandbox:
     def describe(self) -> SandboxReport:
         """What is in force, found by trying. Blocks for some milliseconds the first time."""
         if self._report is None:
-            self._report = _plain() if self.config.mode == "none" else self._probe()
+            self._report = _unsandboxed_report() if self.config.mode == "none" else self._probe()
         return self._report
 
     def lending(self, *, network: bool, readable: Sequence[str]) -> "Sandbox":
@@ -115,7 +115,7 @@ class Sandbox:
         config = replace(self.config, network=network, readable=(*self.config.readable, *readable))
         return Sandbox(config, protected=self._protected, workspaces=self._workspaces)
 
-    async def start(self, command: Command, *, tape: Tape) -> Process:
+    async def start(self, command: Command, *, tape: OutputBuffer) -> Process:
         """Start a command; it has its own process namespace and cannot outlive this process."""
         process = Process(tape, flood=self.config.flood_bytes, guarded=self.config.mode == "none")
 
@@ -136,7 +136,7 @@ class Sandbox:
             raise
         return process
 
-    async def launch(self, command: Command, spawn: Spawn) -> Farewell:
+    async def launch(self, command: Command, spawn: Spawn) -> Cleanup:
         """Have a command started by `spawn`, bound it and let it go. What is returned is to be called when it is over.
 
         Whatever this raises, ending what was started is for the caller.
@@ -149,7 +149,7 @@ class Sandbox:
             stack.callback(ours.close)
             stack.callback(theirs.close)
             ours.setblocking(False)
-            plan = await asyncio.to_thread(self._planned, command, report, theirs.fileno(), stack)
+            plan = await asyncio.to_thread(self._build_plan_checked, command, report, theirs.fileno(), stack)
             try:
                 pid = await spawn(plan.argv, plan.kept, self._environment(command, report))
                 theirs.close()
@@ -157,7 +157,7 @@ class Sandbox:
             except BaseException:
                 plan.release()
                 raise
-        return Farewell(bound=bound, plan=plan)
+        return Cleanup(bound=bound, plan=plan)
 
     async def _release(
         self, pid: int, ours: socket.socket, report: SandboxReport, plan: Plan
@@ -171,7 +171,7 @@ class Sandbox:
             said = b""
         if not said:
             raise NotStarted(f"the sandbox did not start in {plan.place}", fix=_AGAIN)
-        if not await asyncio.to_thread(_stands, plan):
+        if not await asyncio.to_thread(_is_mounted, plan):
             raise Conflict("the working directory changed while a command was started in it", fix="Try again.")
         bound: cgroup.ProcessBound | None = None
         try:
@@ -185,7 +185,7 @@ class Sandbox:
             raise
         return bound
 
-    def _planned(self, command: Command, report: SandboxReport, control: int, stack: ExitStack) -> Plan:
+    def _build_plan_checked(self, command: Command, report: SandboxReport, control: int, stack: ExitStack) -> Plan:
         try:
             return self._plan(command, report, control, stack)
         except OSError as error:
@@ -195,9 +195,9 @@ class Sandbox:
             ) from error
 
     def _plan(self, command: Command, report: SandboxReport, control: int, stack: ExitStack) -> Plan:
-        standing = view.stand(command.cwd, protected=self._protected, workspaces=self._workspaces)
+        standing = view.open_working_directory(command.cwd, protected=self._protected, workspaces=self._workspaces)
         stack.callback(os.close, standing.descriptor)
-        if command.held not in ("", view.mark(standing.descriptor)):
+        if command.held not in ("", view.folder_mark(standing.descriptor)):
             raise Conflict(
                 f"the working directory {command.cwd} changed since it was approved", fix="Make the call again."
             )
@@ -217,25 +217,27 @@ class Sandbox:
             inside = str(Path(view.__file__).with_name("inside.py"))
             return Plan(argv=[python, "-I", "-S", inside, *words], kept=[control], place=standing.path)
         made = mounts.Mounts(stack)
-        view.arguments(made, standing, protected=self._protected, config=self.config, readable=self._readable)
-        held = repository.hold(made, standing.descriptor, standing.path) if standing.writable else lambda: None
+        view.add_mounts(made, standing, protected=self._protected, config=self.config, readable=self._readable)
+        held = (
+            repository.pin_repository(made, standing.descriptor, standing.path) if standing.writable else lambda: None
+        )
         try:
             author = self._author.settings() if command.signed else b""
-            signed = _memory(author, stack) if author else None
-            view.surroundings(made, standing, config=self.config, lent=command.lent, signed=signed)
-            told = _memory(b"", stack)
+            signed = _memory_file(author, stack) if author else None
+            view.add_command_mounts(made, standing, config=self.config, lent=command.lent, signed=signed)
+            told = _memory_file(b"", stack)
             options = [*self._namespaces(), "--info-fd", str(told), *made.words]
             kept = [control, told, *made.kept]
             if self._filter:
-                kept.append(_memory(self._filter, stack))
+                kept.append(_memory_file(self._filter, stack))
                 options += ["--seccomp", str(kept[-1])]
             # Not on the command line, which a sandboxed program can read: it would tell what is hidden and where.
-            kept.append(_memory("\0".join(options).encode(errors="surrogateescape"), stack))
+            kept.append(_memory_file("\0".join(options).encode(errors="surrogateescape"), stack))
         except BaseException:
             held()
             raise
         offline = "" if self.config.network else " ".join(command.argv)
-        pinned = Held(place=standing.path, paths=made.pinned, offline=offline)
+        pinned = HeldBack(place=standing.path, paths=made.pinned, offline=offline)
         argv = [report.path, "--args", str(kept[-1]), "--", python, "-I", "-S", view.INSIDE, *words]
         return Plan(argv=argv, kept=kept, place=standing.path, nested=made.nested, told=told, release=held, held=pinned)
 
@@ -263,13 +265,13 @@ class Sandbox:
         """Try each bubblewrap there is the way commands will be run, and keep the first that works."""
         troubles: list[str] = []
         for path in _candidates():
-            report = self._tried(path)
+            report = self._try_bubblewrap(path)
             if report.usable:
                 return report
             troubles += report.missing
         return SandboxReport(mechanism="missing", missing=tuple(troubles) or ("bubblewrap is not installed",), fix=_FIX)
 
-    def _tried(self, path: str) -> SandboxReport:
+    def _try_bubblewrap(self, path: str) -> SandboxReport:
         asked = SandboxReport(
             mechanism="bubblewrap",
             path=path,
@@ -283,7 +285,7 @@ class Sandbox:
             stack.callback(theirs.close)
             ours.settimeout(_START_SECONDS)
             command = Command(argv=("true",), cwd="/")
-            plan = self._planned(command, asked, theirs.fileno(), stack)
+            plan = self._build_plan_checked(command, asked, theirs.fileno(), stack)
             try:
                 child = subprocess.Popen(
                     plan.argv,
@@ -312,7 +314,7 @@ class Sandbox:
         return replace(asked, version=_version(path), landlock=landlock, missing=tuple(lacking))
 
 
-def _memory(content: bytes, stack: ExitStack) -> int:
+def _memory_file(content: bytes, stack: ExitStack) -> int:
     """A file that is nowhere, open for reading."""
     descriptor = os.memfd_create("moot", 0)
     stack.callback(os.close, descriptor)
@@ -321,21 +323,21 @@ def _memory(content: bytes, stack: ExitStack) -> int:
     return descriptor
 
 
-def _stands(plan: Plan) -> bool:
+def _is_mounted(plan: Plan) -> bool:
     """Whether everything is mounted where it belongs: a name may have changed just as it was looked up."""
     if not plan.nested:
         return True
     os.lseek(plan.told, 0, os.SEEK_SET)
     try:
         child: int = msgspec.json.decode(os.read(plan.told, 4096))["child-pid"]
-        return mounts.stand(child, plan.nested)
-    except (OSError, mounts.Linked, msgspec.DecodeError, KeyError):
+        return mounts.are_mounted(child, plan.nested)
+    except (OSError, mounts.LinkRefused, msgspec.DecodeError, KeyError):
         return False
 
 
 async def _spawn(argv: list[str], kept: list[int], environment: dict[str, str], process: Process) -> None:
     """Start it, or nothing of it."""
-    await whole(
+    await start_whole(
         asyncio.get_running_loop().subprocess_exec(
             lambda: process,
             *argv,
@@ -362,7 +364,7 @@ def _remove(bound: cgroup.ProcessBound | None) -> None:
     again(20)
 
 
-def _plain() -> SandboxReport:
+def _unsandboxed_report() -> SandboxReport:
     missing = ("everything: no sandbox was chosen",)
     return SandboxReport(mechanism="none", network=True, missing=missing, fix='Set mode = "auto" under [sandbox].')
 
@@ -371,7 +373,7 @@ def _process_limit() -> str:
     # The kernel does not hold the machine's root to RLIMIT_NPROC, namespaces or not.
     if os.getuid() != 0:
         return "rlimit"
-    return "cgroup" if cgroup.parent() is not None else ""
+    return "cgroup" if cgroup.find_parent_group() is not None else ""
 
 
 def _candidates() -> list[str]:

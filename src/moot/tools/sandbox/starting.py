@@ -10,7 +10,7 @@ T = TypeVar("T")
 SECONDS = 10.0
 
 
-async def whole(starting: Awaitable[T], undo: Callable[[T], None]) -> T:
+async def start_whole(starting: Awaitable[T], undo: Callable[[T], None]) -> T:
     """What was started. Cancelled meanwhile, this waits until there is something to undo, and undoes it.
 
     An event loop that is told to stop while it starts a process ends that one alone, and knows nothing of the child

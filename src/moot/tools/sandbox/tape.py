@@ -3,7 +3,7 @@
 from moot.domain.redaction import Redaction, after_cut, before_cut
 
 
-class Tape:
+class OutputBuffer:
     """Keeps at most `keep` bytes: a third from the beginning, the rest the newest. `ring` keeps the newest alone."""
 
     def __init__(self, keep: int, *, ring: bool = False) -> None:
@@ -30,9 +30,9 @@ class Tape:
 
     def text(self, redact: Redaction | None = None) -> str:
         """What was printed, as text without secrets, nor the part of one that a cut has left."""
-        redact = redact or _AsItIs()
+        redact = redact or _NoRedaction()
         head, tail, lost = bytes(self._head), bytes(self._tail[-self._most_tail :]), self.lost
-        if _binary(head + tail[:4096]):
+        if _is_binary(head + tail[:4096]):
             return f"[{self.total} bytes that are not text]"
         if not lost:
             return redact((head + tail).decode(errors="replace"))
@@ -42,14 +42,14 @@ class Tape:
         return "\n".join(part for part in (first, note, last) if part)
 
 
-class _AsItIs:
+class _NoRedaction:
     margin = 0
 
     def __call__(self, text: str) -> str:
         return text
 
 
-def _binary(data: bytes) -> bool:
+def _is_binary(data: bytes) -> bool:
     """Whether a person could not read this: a NUL, or more than a tenth that is neither UTF-8 nor layout."""
     if not data:
         return False

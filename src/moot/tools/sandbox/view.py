@@ -11,7 +11,7 @@ from moot.domain.config import SandboxConfig
 from moot.domain.errors import Forbidden, NotFound
 from moot.tools.files.private_places import homes, private_places
 from moot.tools.sandbox.author import PLACE
-from moot.tools.sandbox.mounts import Linked, Mounts, is_folder
+from moot.tools.sandbox.mounts import LinkRefused, Mounts, is_folder
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store", "/gnu/store")
 # Never a place to write, not even as a working directory.
@@ -32,7 +32,7 @@ LENT = "/.moot/lent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class WorkingDirectory:
     """The working directory, opened: what it is cannot change any more, whatever happens to its name."""
 
     path: str
@@ -42,7 +42,7 @@ class Standing:
     bound: bool
 
 
-def stand(cwd: str, *, protected: Sequence[Path], workspaces: Path | None) -> Standing:
+def open_working_directory(cwd: str, *, protected: Sequence[Path], workspaces: Path | None) -> WorkingDirectory:
     """Open the working directory and decide what a command may do in it. The caller closes the descriptor."""
     try:
         descriptor = os.open(cwd, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -58,31 +58,31 @@ def stand(cwd: str, *, protected: Sequence[Path], workspaces: Path | None) -> St
     except Forbidden:
         os.close(descriptor)
         raise
-    crossroads = path in _CROSSROADS or any(beneath(home, path) and path != home for home in homes())
-    settled = any(beneath(path, folder) for folder in _SETTLED)
+    crossroads = path in _CROSSROADS or any(is_beneath(home, path) and path != home for home in homes())
+    settled = any(is_beneath(path, folder) for folder in _SETTLED)
     bound = not (crossroads or settled)
-    coded = any(beneath(path, os.path.realpath(code)) for code in _code())
+    coded = any(is_beneath(path, os.path.realpath(code)) for code in _own_code_folders())
     # Where keys are kept, or could be put, is to look at only: the home itself, .config and the like.
-    keyed = path in homes() or any(beneath(place, path) for place in private_places())
-    return Standing(path=path, descriptor=descriptor, writable=bound and not keyed and not coded, bound=bound)
+    keyed = path in homes() or any(is_beneath(place, path) for place in private_places())
+    return WorkingDirectory(path=path, descriptor=descriptor, writable=bound and not keyed and not coded, bound=bound)
 
 
-def is_crossroads(folder: str) -> bool:
+def is_shared_root(folder: str) -> bool:
     """Whether who sees this folder sees everybody's things: the root, a home, what lies above one."""
-    return folder in _CROSSROADS or any(beneath(home, folder) for home in homes())
+    return folder in _CROSSROADS or any(is_beneath(home, folder) for home in homes())
 
 
-def is_shown(path: str) -> bool:
+def is_system_path(path: str) -> bool:
     """Whether every command sees it, as part of the system."""
-    return any(beneath(path, root) for root in _SYSTEM)
+    return any(is_beneath(path, root) for root in _SYSTEM)
 
 
-def real(cwd: str) -> str:
+def real_path(cwd: str) -> str:
     """Where a working directory is after its links."""
     return os.path.realpath(cwd)
 
 
-def mark(cwd: str | int) -> str:
+def folder_mark(cwd: str | int) -> str:
     """What tells a folder from another that takes its name."""
     try:
         status = os.stat(cwd)
@@ -92,48 +92,60 @@ def mark(cwd: str | int) -> str:
 
 
 def _refuse_own(path: str, protected: Sequence[Path], workspaces: Path | None) -> None:
-    if workspaces is not None and (room := os.path.realpath(workspaces)) != path and beneath(path, room):
+    if workspaces is not None and (room := os.path.realpath(workspaces)) != path and is_beneath(path, room):
         return
     for own in protected:
-        if beneath(path, os.path.realpath(own)):
+        if is_beneath(path, os.path.realpath(own)):
             raise Forbidden(f"{path} belongs to Moot itself", fix="Work in another folder.")
 
 
 def _refuse_private(path: str) -> None:
-    if any(beneath(path, place) for place in _existing(private_places())):
+    if any(is_beneath(path, place) for place in _keep_existing(private_places())):
         raise Forbidden(f"{path} holds what is yours alone", fix="Work in another folder.")
 
 
-def arguments(
-    mounts: Mounts, standing: Standing, *, protected: Sequence[Path], config: SandboxConfig, readable: Sequence[str]
+def add_mounts(
+    mounts: Mounts,
+    standing: WorkingDirectory,
+    *,
+    protected: Sequence[Path],
+    config: SandboxConfig,
+    readable: Sequence[str],
 ) -> None:
     """The mounts, in order. `readable` is what the owner lends, as `lendable` found it."""
     tmp = str(config.temporary_bytes)
-    roots = _system(mounts)
+    roots = _mount_system(mounts)
     # What is lent out of /tmp would be covered by the /tmp that a command has of its own.
-    covered = [path for path in readable if beneath(path, "/tmp")]
+    covered = [path for path in readable if is_beneath(path, "/tmp")]
     for path in readable:
         if path not in covered:
-            _lend(mounts, path)
+            _mount_readable(mounts, path)
     mounts.add("--proc", "/proc")
-    _kernel(mounts)
+    _mount_kernel(mounts)
     mounts.add("--dev", "/dev", "--size", tmp, "--tmpfs", "/dev/shm")
     mounts.add("--perms", "1777", "--size", tmp, "--tmpfs", "/tmp", "--dir", "/tmp/home", "--dir", "/run")
     mounts.add("--symlink", "../tmp", "/var/tmp")
     for path in covered:
-        _lend(mounts, path)
-    hidden = _outermost([*_existing(_SYSTEM_SECRETS), *_existing(map(str, protected)), *_existing(private_places())])
+        _mount_readable(mounts, path)
+    hidden = _drop_nested(
+        [*_keep_existing(_SYSTEM_SECRETS), *_keep_existing(map(str, protected)), *_keep_existing(private_places())]
+    )
     for root in (*roots, *readable):
         _hide_beneath(mounts, root, hidden)
     if standing.bound:
         mounts.bind(standing.descriptor, standing.path, writable=standing.writable, nested=True)
-        _seal(mounts, standing, hide=[*map(str, protected), *_existing(private_places())], show=[*_code(), *readable])
+        _seal(
+            mounts,
+            standing,
+            hide=[*map(str, protected), *_keep_existing(private_places())],
+            show=[*_own_code_folders(), *readable],
+        )
     else:
         mounts.add("--dir", standing.path)
 
 
-def surroundings(
-    mounts: Mounts, standing: Standing, *, config: SandboxConfig, lent: str = "", signed: int | None = None
+def add_command_mounts(
+    mounts: Mounts, standing: WorkingDirectory, *, config: SandboxConfig, lent: str = "", signed: int | None = None
 ) -> None:
     """What comes last: the first program, what is lent to this command alone, and where it stands.
 
@@ -151,34 +163,34 @@ def surroundings(
     mounts.add("--remount-ro", "/", "--chdir", standing.path)
 
 
-def _lend(mounts: Mounts, path: str) -> None:
+def _mount_readable(mounts: Mounts, path: str) -> None:
     with suppress(FileNotFoundError):
         mounts.bind(mounts.open(path), path, writable=False)
 
 
-def lendable(configured: Sequence[str]) -> list[str]:
+def list_readable(configured: Sequence[str]) -> list[str]:
     """What the owner lends, and the interpreter, without which the first program inside could not start."""
     wanted = [*(os.path.realpath(os.path.expanduser(path)) for path in configured), os.path.realpath(sys.base_prefix)]
-    found = [path for path in wanted if os.path.isdir(path) and not is_shown(path)]
+    found = [path for path in wanted if os.path.isdir(path) and not is_system_path(path)]
     return list(dict.fromkeys(found))
 
 
 def _hide_beneath(mounts: Mounts, root: str, paths: Iterable[str]) -> None:
     """Hide paths in what can only be read: nothing there can be moved, so it is enough to cover them."""
     for path in paths:
-        if path != root and beneath(path, root):
+        if path != root and is_beneath(path, root):
             mounts.hide(path, folder=os.path.isdir(path))
 
 
 @dataclass(slots=True)
-class _Way:
+class _PathFolder:
     """A folder between the working directory and something in it that is closed."""
 
     descriptor: int
     shut: bool = False
 
 
-def _seal(mounts: Mounts, standing: Standing, *, hide: Sequence[str], show: Sequence[str]) -> None:
+def _seal(mounts: Mounts, standing: WorkingDirectory, *, hide: Sequence[str], show: Sequence[str]) -> None:
     """Close each path in the working directory, by the names it has now and by the names that lead to it.
 
     What is in `hide` is not seen, what is in `show` is not written. A folder on the way is mounted on itself: what is a
@@ -187,28 +199,28 @@ def _seal(mounts: Mounts, standing: Standing, *, hide: Sequence[str], show: Sequ
     it are made: only what exists can be closed.
     """
     root = standing.path
-    ways: dict[str, _Way] = {}
+    ways: dict[str, _PathFolder] = {}
     ends: dict[str, int] = {}
     covered: set[str] = set()
     for path in (*hide, *show):
         for name in dict.fromkeys((os.path.abspath(path), os.path.realpath(path))):
-            if name != root and beneath(name, root):
-                there = _walked(mounts, standing, name, ways)
+            if name != root and is_beneath(name, root):
+                there = _walk_path(mounts, standing, name, ways)
                 ends |= {} if there is None else {name: there}
                 covered |= {name} if path in hide else set()
-    _mount_ways(mounts, standing, ways)
-    outer = _outermost(covered & ends.keys())
+    _mount_path_folders(mounts, standing, ways)
+    outer = _drop_nested(covered & ends.keys())
     for end, descriptor in sorted(ends.items()):
         if end in outer:
             mounts.hide(end, folder=is_folder(descriptor), nested=True)
-        elif not any(beneath(end, other) for other in outer) and end not in mounts.nested:
+        elif not any(is_beneath(end, other) for other in outer) and end not in mounts.nested:
             mounts.bind(descriptor, end, writable=False, nested=True)
 
 
-def _mount_ways(mounts: Mounts, standing: Standing, ways: dict[str, _Way]) -> None:
+def _mount_path_folders(mounts: Mounts, standing: WorkingDirectory, ways: dict[str, _PathFolder]) -> None:
     shut = [folder for folder, way in ways.items() if way.shut]
     for folder, way in sorted(ways.items()):
-        if any(folder != other and beneath(folder, other) for other in shut):
+        if any(folder != other and is_beneath(folder, other) for other in shut):
             continue
         if folder != standing.path:
             mounts.bind(way.descriptor, folder, writable=standing.writable and not way.shut, nested=True)
@@ -217,7 +229,7 @@ def _mount_ways(mounts: Mounts, standing: Standing, ways: dict[str, _Way]) -> No
             mounts.add("--remount-ro", folder)
 
 
-def _walked(mounts: Mounts, standing: Standing, name: str, ways: dict[str, _Way]) -> int | None:
+def _walk_path(mounts: Mounts, standing: WorkingDirectory, name: str, ways: dict[str, _PathFolder]) -> int | None:
     """Note what must be done to the folders between the root and the path; the path itself, if it is there to close."""
     place, folder = standing.path, standing.descriptor
     parts = os.path.relpath(name, place).split(os.sep)
@@ -228,28 +240,28 @@ def _walked(mounts: Mounts, standing: Standing, name: str, ways: dict[str, _Way]
                 with suppress(FileExistsError):
                     os.mkdir(part, 0o700, dir_fd=folder)
             inner = mounts.open_in(folder, part)
-        except (OSError, Linked):
-            ways.setdefault(place, _Way(folder)).shut = True
+        except (OSError, LinkRefused):
+            ways.setdefault(place, _PathFolder(folder)).shut = True
             return None
         if not last and not is_folder(inner):
-            ways.setdefault(place, _Way(folder)).shut = True
+            ways.setdefault(place, _PathFolder(folder)).shut = True
             return None
         place, folder = os.path.join(place, part), inner
         if not last:
-            ways.setdefault(place, _Way(folder))
+            ways.setdefault(place, _PathFolder(folder))
     return folder
 
 
-def _outermost(paths: Iterable[str]) -> list[str]:
+def _drop_nested(paths: Iterable[str]) -> list[str]:
     known = list(dict.fromkeys(paths))
-    return [path for path in known if not any(path != other and beneath(path, other) for other in known)]
+    return [path for path in known if not any(path != other and is_beneath(path, other) for other in known)]
 
 
-def _existing(paths: Iterable[str]) -> list[str]:
+def _keep_existing(paths: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(os.path.realpath(path) for path in paths if os.path.exists(path)))
 
 
-def _system(mounts: Mounts) -> list[str]:
+def _mount_system(mounts: Mounts) -> list[str]:
     """Show the system; the folders that are shown."""
     found = []
     for path in _SYSTEM:
@@ -261,18 +273,18 @@ def _system(mounts: Mounts) -> list[str]:
     return found
 
 
-def _kernel(mounts: Mounts) -> None:
+def _mount_kernel(mounts: Mounts) -> None:
     for path in filter(os.path.exists, _KERNEL_FOLDERS):
         mounts.add("--ro-bind", path, path)
     for path in filter(os.path.exists, _KERNEL_FILES):
         mounts.hide(path, folder=False)
 
 
-def _code() -> list[str]:
+def _own_code_folders() -> list[str]:
     """The program itself: who can rewrite it needs no other way out."""
     return [str(Path(__file__).resolve().parents[2]), sys.prefix]
 
 
-def beneath(path: str, folder: str) -> bool:
+def is_beneath(path: str, folder: str) -> bool:
     """Whether the path is the folder or something in it. Both must be absolute and without links."""
     return folder in ("/", path) or path.startswith(folder.rstrip("/") + "/")

@@ -5,11 +5,11 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from moot.tools.shell import paths
-from moot.tools.shell.literals import with_words
-from moot.tools.shell.words import UNKNOWN, Node, Variables, every, text
+from moot.tools.shell.literals import substitute_words
+from moot.tools.shell.words import UNKNOWN, Node, Variables, find_nodes, node_text
 
 
-class Calls:
+class ShellFunctions:
     """The functions and aliases that a script defines, by name."""
 
     def __init__(self, root: Node, variables: Variables) -> None:
@@ -19,35 +19,35 @@ class Calls:
         raw: bytes = root.text
         if b"alias" not in raw and b"()" not in raw and b"function" not in raw:
             return
-        for node in every(root, "function_definition"):
+        for node in find_nodes(root, "function_definition"):
             body = node.child_by_field_name("body")
             if body is not None:
-                self._functions[text(node.child_by_field_name("name"))] = text(body)
-        for node in every(root, "command"):
+                self._functions[node_text(node.child_by_field_name("name"))] = node_text(body)
+        for node in find_nodes(root, "command"):
             name = node.child_by_field_name("name")
-            if name is not None and text(name) == "alias":
+            if name is not None and node_text(name) == "alias":
                 words = [variables.word(part) for part in node.children_by_field_name("argument")]
                 self._aliases.update(word.partition("=")[::2] for word in words if "=" in word)
 
     def scripts(self, words: Sequence[str]) -> Iterator[str]:
         """What these words come to where the first of them is one of these."""
         if (body := self._functions.get(words[0])) is not None:
-            meant = with_words(body, words)
+            meant = substitute_words(body, words)
             if meant != body:
                 yield meant
         elif (meant := self._aliases.get(words[0], "")) and len(words) > 1:
-            yield f"{meant} {_quoted(words[1:])}"
+            yield f"{meant} {_quote_words(words[1:])}"
 
 
-def rounds(node: Node, variables: Variables) -> Iterator[str]:
+def loop_bodies(node: Node, variables: Variables) -> Iterator[str]:
     """The body of a loop over several words, once for each of them that is a place of consequence."""
     values = [word for part in node.children_by_field_name("value") for word in variables.words(part)]
-    body, name = node.child_by_field_name("body"), text(node.child_by_field_name("variable"))
+    body, name = node.child_by_field_name("body"), node_text(node.child_by_field_name("variable"))
     if body is None or len(values) < 2:
         return
-    inner = text(body).removeprefix("do").removesuffix("done")
+    inner = node_text(body).removeprefix("do").removesuffix("done")
     for value in dict.fromkeys(values):
-        known = (paths.root_like, paths.system, paths.starting, paths.secret)
+        known = (paths.is_root_like, paths.is_system, paths.is_startup_file, paths.is_secret)
         if UNKNOWN not in value and any(matters(value) for matters in known):
             yield f"{name}={shlex.quote(value)}\n{inner}"
 
@@ -58,7 +58,7 @@ _GLUED = re.compile(rb"[^\s\\]\\\n[^\s\\]")
 _TWISTED = re.compile(r"\$\{(\w+)(?::?[-=]([^{}$`\"']*)|[%#/^,:][^{}$`\"']*)\}")
 
 
-def spelled_out(root: Node, variables: Variables) -> Iterator[str]:
+def expand_script(root: Node, variables: Variables) -> Iterator[str]:
     """The script once more with lists in full, and with variables as they are or as they are when nothing is set.
 
     Only what is worse counts: what is known of them here need not be so when it runs.
@@ -66,11 +66,11 @@ def spelled_out(root: Node, variables: Variables) -> Iterator[str]:
     raw: bytes = root.text
     if _GLUED.search(raw):
         # A line that goes on in the middle of a word, which nobody does who wants to be understood.
-        yield text(root).replace("\\\n", "")
+        yield node_text(root).replace("\\\n", "")
     if b"${" not in raw and b"set --" not in raw:
         return
-    source = text(root)
-    lists = _lists(root, variables)
+    source = node_text(root)
+    lists = _list_variables(root, variables)
 
     def words(found: re.Match[str]) -> str:
         return lists.get(found[1] or found[2] or found[3], found[0])
@@ -84,19 +84,19 @@ def spelled_out(root: Node, variables: Variables) -> Iterator[str]:
         yield meant
 
 
-def _lists(root: Node, variables: Variables) -> dict[str, str]:
+def _list_variables(root: Node, variables: Variables) -> dict[str, str]:
     lists = {}
-    for node in every(root, "variable_assignment"):
+    for node in find_nodes(root, "variable_assignment"):
         value = node.child_by_field_name("value")
         if value is not None and value.type == "array":
             words = [word for part in value.named_children for word in variables.words(part)]
-            lists[text(node.child_by_field_name("name"))] = _quoted(words)
-    for node in every(root, "command"):
+            lists[node_text(node.child_by_field_name("name"))] = _quote_words(words)
+    for node in find_nodes(root, "command"):
         words = [variables.word(part) for part in node.named_children]
         if words[:2] == ["set", "--"]:
-            lists["@"] = lists["*"] = _quoted(words[2:])
+            lists["@"] = lists["*"] = _quote_words(words[2:])
     return lists
 
 
-def _quoted(words: Sequence[str]) -> str:
+def _quote_words(words: Sequence[str]) -> str:
     return " ".join("${MOOT_UNKNOWN}" if UNKNOWN in word else shlex.quote(word) for word in words)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from moot.tools.shell import paths
 from moot.tools.shell.languages import Carried
-from moot.tools.shell.rules import SHELLS, danger, doubt, named, operands, option_value
+from moot.tools.shell.rules import SHELLS, danger, doubt, name_set, operands, option_value
 from moot.tools.shell.words import UNKNOWN
 
 _MAKE_RUNS = re.compile(r"\$[({]\s*(shell|eval|guile|file)\b|^\.SHELLFLAGS|^\w*!=")
@@ -62,7 +62,7 @@ def _make(arguments: Sequence[str]) -> Iterator[Carried]:
 
 
 def _makefile(file: str) -> Iterator[Carried]:
-    if paths.incoming(file):
+    if paths.is_input_device(file):
         yield danger("make runs a text that comes in from elsewhere")
     elif UNKNOWN in file:
         yield doubt("make runs a file that is known only when it runs")
@@ -128,19 +128,19 @@ def _fd(arguments: Sequence[str]) -> Iterator[Carried]:
             inner = list(arguments[list(arguments).index(option) + 1 :])
             given = [part.replace("{}", UNKNOWN) for part in inner]
             yield given if given != inner else [*inner, UNKNOWN]
-            wide = any(paths.root_like(word) or paths.system(word) for word in operands(arguments))
+            wide = any(paths.is_root_like(word) or paths.is_system(word) for word in operands(arguments))
             if wide and inner[:1] and inner[0] in ("rm", "shred", "unlink", "truncate", "mv"):
                 yield danger("does away with what it finds in the system or the whole home")
 
 
-def _chosen(arguments: Sequence[str]) -> Iterator[Carried]:
+def _fzf(arguments: Sequence[str]) -> Iterator[Carried]:
     for word in arguments:
         yield from re.findall(r"(?:execute|become|reload|transform)[\w-]{0,40}[(:\[{](.+?)(?:[)\]}]|$)", word)
     if value := option_value(arguments, "--preview"):
         yield value.replace("{}", UNKNOWN)
 
 
-def _measured(arguments: Sequence[str]) -> Iterator[Carried]:
+def _hyperfine(arguments: Sequence[str]) -> Iterator[Carried]:
     yield from (word for word in operands(arguments) if " " in word or word.isalpha())
 
 
@@ -160,11 +160,11 @@ def _builder(arguments: Sequence[str]) -> Iterator[Carried]:
             inner = list(arguments[list(arguments).index(option) + 1 :])
             yield doubt("it runs a text or a program that it is given")
             yield inner[1:] if inner[:1] in (["env"], ["time"]) else inner
-    if paths.incoming(option_value(arguments, "-f", "--justfile", "-P")):
+    if paths.is_input_device(option_value(arguments, "-f", "--justfile", "-P")):
         yield danger("it runs a text that comes in from elsewhere")
 
 
-def _strange(arguments: Sequence[str]) -> Iterator[Carried]:
+def _unread_languages(arguments: Sequence[str]) -> Iterator[Carried]:
     """Languages nobody here reads: a text in one of them is a question."""
     for index, word in enumerate(arguments):
         if re.fullmatch(r"-{1,2}(e|E|eval|exec|execute|x|r|run|c|print|p|load-and-eval)", word):
@@ -189,8 +189,8 @@ CARRIERS: dict[str, Callable[[Sequence[str]], Iterator[Carried]]] = {
     "batcat": _program("--pager"),
     "fd": _fd,
     "fdfind": _fd,
-    "fzf": _chosen,
-    "hyperfine": _measured,
+    "fzf": _fzf,
+    "hyperfine": _hyperfine,
     "make": _make,
     "gmake": _make,
     "bmake": _make,
@@ -212,10 +212,10 @@ CARRIERS: dict[str, Callable[[Sequence[str]], Iterator[Carried]]] = {
     "pnpx": _packages,
     "nix-shell": _option("--run", "--command"),
     **dict.fromkeys(
-        named(
+        name_set(
             "julia octave R ghc runghc groovy elixir erl guile sbcl racket osascript scala raku perl6 luajit swift "
             "ocaml clisp jshell kotlin nim crystal wish powershell ipython pypy pypy3 stap rake"
         ),
-        _strange,
+        _unread_languages,
     ),
 }

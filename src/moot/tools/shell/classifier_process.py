@@ -16,7 +16,7 @@ _ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
 _TOO_LONG = Verdict(Level.DANGEROUS, "it takes too long to be judged")
 
 
-def judged_apart(command: str) -> Verdict:
+def judge_in_process(command: str) -> Verdict:
     """Blocks until it is judged; no verdict in time is one."""
     try:
         child = subprocess.run(

@@ -7,9 +7,9 @@ from moot.domain.shell import Verdict
 from moot.tools.shell import paths
 from moot.tools.shell.carriers import CARRIERS
 from moot.tools.shell.code_options import code_of, option_code, shell_code
-from moot.tools.shell.finding import found
-from moot.tools.shell.languages import LANGUAGES, Carried, commands
-from moot.tools.shell.literals import PLAIN, follows, quoted, shell_quoted, with_words
+from moot.tools.shell.finding import judge_find
+from moot.tools.shell.languages import LANGUAGES, Carried, judge_arguments
+from moot.tools.shell.literals import PLAIN, follows, list_quoted, list_shell_quoted, substitute_words
 from moot.tools.shell.rules import INTERPRETERS, SHELLS, danger, doubt, operands, option_value
 from moot.tools.shell.stage import Stage
 from moot.tools.shell.words import UNKNOWN
@@ -73,14 +73,14 @@ _AWK_RUNS = re.compile(
 def reads_code(name: str, arguments: Sequence[str]) -> bool:
     """Whether it runs what comes in from elsewhere: it was given no script of its own."""
     if name in ("source", "."):
-        return any(paths.incoming(word) or UNKNOWN in word for word in arguments[:1])
+        return any(paths.is_input_device(word) or UNKNOWN in word for word in arguments[:1])
     if name in SHELLS:
         if shell_code(name, arguments) is not None:
             return False
         named = operands(arguments)
         return (
             not named
-            or paths.incoming(named[0])
+            or paths.is_input_device(named[0])
             or UNKNOWN in named[0]
             or any(re.fullmatch(r"-[a-z]*s[a-z]*", word) for word in arguments)
         )
@@ -96,7 +96,7 @@ def reads_code(name: str, arguments: Sequence[str]) -> bool:
         ):
             return False
         named = operands(arguments)
-        return not named or paths.incoming(named[0])
+        return not named or paths.is_input_device(named[0])
     return False
 
 
@@ -113,36 +113,36 @@ def seems_code_loader(name: str, stage: Stage) -> Iterator[Verdict]:
         yield doubt(f"{name} runs a file that is known only when it runs")
 
 
-def carried(name: str, arguments: list[str]) -> Iterator[Carried]:
+def list_carried(name: str, arguments: list[str]) -> Iterator[Carried]:
     """The programs in its words: a text for the shell, the words of a command, or a verdict where it is neither."""
     if name in SHELLS:
         code = shell_code(name, arguments)
         if code is not None:
             given = arguments[arguments.index(code) + 1 :] if code in arguments else []
-            yield with_words(code, given)
+            yield substitute_words(code, given)
         elif name == "pwsh" and any(re.match(r"-e", word, re.IGNORECASE) for word in arguments):
             yield danger("pwsh runs a text that is hidden")
         elif any(re.fullmatch(r"-[a-z]*p[a-z]*", word) for word in arguments):
             yield danger(f"{name} keeps another's rights")
     elif name in INTERPRETERS:
-        yield from _interpreted(name, arguments)
+        yield from _interpreter_code(name, arguments)
     elif name in LANGUAGES:
-        yield from commands(name, arguments)
+        yield from judge_arguments(name, arguments)
     elif name in _CARRIERS:
         yield from _CARRIERS[name](arguments)
 
 
-def _interpreted(name: str, arguments: list[str]) -> Iterator[Carried]:
+def _interpreter_code(name: str, arguments: list[str]) -> Iterator[Carried]:
     code = code_of(name, arguments)
     if code is not None:
-        yield from foreign(name, code)
+        yield from judge_foreign_code(name, code)
     elif name == "deno" and any("://" in word for word in operands(arguments)[1:2]):
         yield danger("deno runs what it fetches")
     elif any(word.rpartition("/")[2] == "moot" for word in operands(arguments)[:1]):
         yield danger(_OWN_OWNER)
 
 
-def foreign(name: str, code: str) -> Iterator[Carried]:
+def judge_foreign_code(name: str, code: str) -> Iterator[Carried]:
     """Code of another language: not parsed, but searched for what it could be used for."""
     if UNKNOWN in code and code.strip(UNKNOWN + " ") == "":
         yield danger(f"{name} runs a text that is known only when it runs")
@@ -170,11 +170,11 @@ def _reaches_for(name: str, code: str) -> Iterator[Verdict]:
 
 
 def _effects(name: str, code: str) -> Iterator[Carried]:
-    literals = quoted(code)
+    literals = list_quoted(code)
     if literals is None:
         yield danger(f"the {name} code is too tangled to be judged")
         return
-    literals += shell_quoted(code)
+    literals += list_shell_quoted(code)
     lines = re.split(r"[;\n]", code)
     opened = name in ("perl", "ruby") and any(follows(line, _OPENS, _BAR) for line in lines)
     taken = any(follows(line, _TAKEN_FROM, _TAKEN) for line in lines)
@@ -190,22 +190,22 @@ def _effects(name: str, code: str) -> Iterator[Carried]:
         yield from (literal for literal in literals if " " in literal or literal.isalpha())
         if literals and all(PLAIN.fullmatch(literal) for literal in literals):
             yield " ".join(literals)
-    yield from _touched(name, code, literals)
+    yield from _touched_paths(name, code, literals)
     if _REMOVES.search(code) and _HOME.search(code):
         yield danger(f"the {name} code removes the home")
 
 
-def _touched(name: str, code: str, literals: list[str]) -> Iterator[Verdict]:
+def _touched_paths(name: str, code: str, literals: list[str]) -> Iterator[Verdict]:
     removes = _REMOVES.search(code) is not None
     into = name == "perl" and any(follows(line, _OPENS, _INTO) for line in re.split(r"[;\n]", code))
     writes = into or _WRITES.search(code) is not None
     for literal in literals:
-        settled = paths.system(literal) or paths.starting(literal)
-        if removes and (settled or paths.root_like(literal)):
+        settled = paths.is_system(literal) or paths.is_startup_file(literal)
+        if removes and (settled or paths.is_root_like(literal)):
             yield danger(f"the {name} code removes {literal[:60]}")
-        if paths.secret(literal):
+        if paths.is_secret(literal):
             yield danger(f"the {name} code reads {literal[:60]}")
-        if writes and (paths.device(literal) or settled and (into or _FOR_WRITING.search(code))):
+        if writes and (paths.is_device(literal) or settled and (into or _FOR_WRITING.search(code))):
             yield danger(f"the {name} code writes to {literal[:60]}")
 
 
@@ -336,7 +336,7 @@ def _container(arguments: list[str]) -> Iterator[Carried]:
 
 def _source(arguments: list[str]) -> Iterator[Carried]:
     for word in operands(arguments)[:1] or arguments[:1]:
-        if paths.connection(word) or paths.incoming(word):
+        if paths.is_network_device(word) or paths.is_input_device(word):
             yield danger("runs what comes in from elsewhere")
         elif word == UNKNOWN:
             yield doubt("runs a file that is known only when it runs")
@@ -344,7 +344,7 @@ def _source(arguments: list[str]) -> Iterator[Carried]:
 
 _CARRIERS = {
     **CARRIERS,
-    "find": found,
+    "find": judge_find,
     "awk": _awk,
     "gawk": _awk,
     "mawk": _awk,

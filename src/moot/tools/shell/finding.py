@@ -18,9 +18,9 @@ _KEYS = re.compile(
 _MOST = 64
 
 
-def found(arguments: list[str]) -> Iterator[Carried]:
+def judge_find(arguments: list[str]) -> Iterator[Carried]:
     starts = _starts(arguments)
-    wide = any(paths.root_like(start) or paths.system(start) for start in starts)
+    wide = any(paths.is_root_like(start) or paths.is_system(start) for start in starts)
     if "-delete" in arguments and wide:
         yield danger("removes what it finds in the system or the whole home")
     elif "-delete" in arguments and len(arguments) <= len(starts) + 1:
@@ -30,10 +30,10 @@ def found(arguments: list[str]) -> Iterator[Carried]:
     if len(starts) * sum(word in _FIND_RUNS for word in arguments) > _MOST:
         yield danger("it is too tangled to be judged")
         return
-    yield from _done(starts, arguments, wide=wide)
+    yield from _judge_actions(starts, arguments, wide=wide)
 
 
-def _done(starts: list[str], arguments: list[str], *, wide: bool) -> Iterator[Carried]:
+def _judge_actions(starts: list[str], arguments: list[str], *, wide: bool) -> Iterator[Carried]:
     for index, word in enumerate(arguments):
         if word in _FIND_RUNS:
             yield from _on_each(

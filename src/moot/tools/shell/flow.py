@@ -16,13 +16,13 @@ from moot.tools.shell.rules import (
     SHELLS,
     danger,
     doubt,
-    has,
+    has_option,
     judge,
     operands,
     option_value,
 )
-from moot.tools.shell.stage import Stage, names_in
-from moot.tools.shell.words import UNKNOWN, Node, Variables, ansi, every, text
+from moot.tools.shell.stage import Stage, written_names
+from moot.tools.shell.words import UNKNOWN, Node, Variables, ansi, find_nodes, node_text
 
 _TELLING = frozenset({"env", "printenv", "history", "set", "export", "declare", "compgen", "ps", "fc", "ssh-add"})
 _REMOVING = frozenset({"rm", "shred", "unlink", "rmdir", "truncate", "mv", "chmod", "chown"})
@@ -32,7 +32,7 @@ _LONGEST_PIPE, _MOST_GIVEN = 64, 256
 _PACKING = frozenset({"tar", "zip", "cat", "find", "gzip", "base64", "7z"})
 
 
-class Flow:
+class DataFlow:
     """The pipes of a script, and the files in it that were fetched or decoded."""
 
     def __init__(self, root: Node, variables: Variables) -> None:
@@ -41,35 +41,37 @@ class Flow:
         self._known: dict[int, Stage] = {}
         self._fetched: set[str] = set()
         self._written: dict[str, str] = {}
-        for node in every(root, "command"):
+        for node in find_nodes(root, "command"):
             stage = self.stage(node)
             self._fetched.update(_downloads(stage))
-            said = _printed(stage)
+            said = _printed_text(stage)
             if said is not None:
-                self._written.update({paths.place(target): said for target in stage.outputs})
+                self._written.update({paths.normalize_path(target): said for target in stage.outputs})
             elif stage.name == "tee" and stage.input is not None:
-                self._written.update({paths.place(target): stage.input for target in operands(stage.arguments)})
-        for node in every(root, "redirected_statement"):
-            if any(name in FETCHERS or name in DECODERS for name in names_in(node, variables)):
+                self._written.update(
+                    {paths.normalize_path(target): stage.input for target in operands(stage.arguments)}
+                )
+        for node in find_nodes(root, "redirected_statement"):
+            if any(name in FETCHERS or name in DECODERS for name in written_names(node, variables)):
                 self._fetched.update(self._targets(node))
         for chain in self.chains():
-            self._copied(chain)
+            self._record_tee(chain)
         self._unpacked = False
         self._fetched -= {"/dev/null", "", ".", UNKNOWN}
 
     def _targets(self, node: Node) -> Iterator[str]:
-        for redirect in every(node, "file_redirect"):
+        for redirect in find_nodes(node, "file_redirect"):
             target = redirect.child_by_field_name("destination")
-            if target is not None and ">" in text(redirect):
-                yield paths.place(self._variables.word(target))
+            if target is not None and ">" in node_text(redirect):
+                yield paths.normalize_path(self._variables.word(target))
 
-    def _copied(self, chain: list[Stage]) -> None:
+    def _record_tee(self, chain: list[Stage]) -> None:
         """What goes through tee is in its files as well."""
         if len(chain) > _LONGEST_PIPE:
             return
         for index, tee in enumerate(chain):
-            targets = [paths.place(word) for word in operands(tee.arguments)] if tee.name == "tee" else []
-            said = _printed(chain[0]) if index == 1 else None
+            targets = [paths.normalize_path(word) for word in operands(tee.arguments)] if tee.name == "tee" else []
+            said = _printed_text(chain[0]) if index == 1 else None
             if said is not None:
                 self._written.update(dict.fromkeys(targets, said))
             elif any(stage.name in FETCHERS or stage.name in DECODERS for stage in chain[:index]):
@@ -84,7 +86,7 @@ class Flow:
 
     def chains(self) -> Iterator[list[Stage]]:
         """Each pipe, as the commands in it, from the source to the end."""
-        for node in every(self._root, "pipeline"):
+        for node in find_nodes(self._root, "pipeline"):
             before = node.parent
             stages: list[Stage] = []
             if before is not None and before.type == "heredoc_redirect":
@@ -94,17 +96,17 @@ class Flow:
             yield stages
 
     def _stages(self, node: Node | None) -> list[Stage]:
-        return [self.stage(command) for command in every(node, "command")] if node is not None else []
+        return [self.stage(command) for command in find_nodes(node, "command")] if node is not None else []
 
     def judge_use(self, words: Sequence[str]) -> Iterator[Verdict]:
         """Something that was fetched or decoded a moment ago is run, or made ready to be."""
         name = posixpath.basename(words[0])
         if self._unpacked and "/" in words[0] and not words[0].startswith("/"):
             yield danger(f"runs {words[0]}, which may have been fetched just before")
-        if paths.place(words[0]) in self._fetched:
+        if paths.normalize_path(words[0]) in self._fetched:
             yield danger(f"runs {words[0]}, which was fetched or decoded just before")
         code = re.sub(r"[\d.]+$", "", name) in INTERPRETERS or name in SHELLS or name in ("source", ".", "chmod")
-        if code and any(paths.place(word) in self._fetched for word in words[1:]):
+        if code and any(paths.normalize_path(word) in self._fetched for word in words[1:]):
             yield danger("runs what was fetched or decoded just before")
 
     def scripts(self, words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -114,15 +116,17 @@ class Flow:
         runner = name if name in INTERPRETERS else "sh"
         if "/" in words[0] or name in SHELLS or name in INTERPRETERS or name in ("source", "."):
             yield from (
-                (runner, self._written[paths.place(word)]) for word in ran if paths.place(word) in self._written
+                (runner, self._written[paths.normalize_path(word)])
+                for word in ran
+                if paths.normalize_path(word) in self._written
             )
 
-    def tells_away(self) -> Iterator[Verdict]:
+    def judge_leaks(self) -> Iterator[Verdict]:
         """The environment is put into a word, and something here reaches the network."""
         stages = self._stages(self._root)
         if not any(stage.name in FETCHERS for stage in stages):
             return
-        told = [stage for part in every(self._root, "command_substitution") for stage in self._stages(part)]
+        told = [stage for part in find_nodes(self._root, "command_substitution") for stage in self._stages(part)]
         told += [stage for stage in stages if stage.outputs]
         if any(stage.name in _TELLING and not operands(stage.arguments) and stage.name != "ps" for stage in told):
             yield danger("sends the environment to another machine")
@@ -135,19 +139,19 @@ class Flow:
             return [danger("it is too tangled to be judged")], []
         for index, stage in enumerate(stages[1:], start=1):
             before = stages[:index]
-            verdicts += _given_words(before, stage)
+            verdicts += _judge_given_words(before, stage)
             if stage.name in _UNPACKERS and any(earlier.name in FETCHERS for earlier in before):
                 self._unpacked = True
             if stage.name in FETCHERS:
-                verdicts += _carried_away(before, stage)
+                verdicts += _judge_carried_away(before, stage)
             if _runs_input(stage):
-                said, script = _fed(before, stage)
+                said, script = _judge_fed(before, stage)
                 verdicts += said
                 scripts += script
         return verdicts, scripts
 
 
-def _given_words(before: list[Stage], stage: Stage) -> Iterator[Verdict]:
+def _judge_given_words(before: list[Stage], stage: Stage) -> Iterator[Verdict]:
     """What xargs will make of what it is given, and who else is fed through a side door."""
     if stage.name == "tee" and any(name in SHELLS for name in stage.made_by):
         yield danger("feeds a shell through a side door")
@@ -160,10 +164,10 @@ def _given_words(before: list[Stage], stage: Stage) -> Iterator[Verdict]:
     if stage.name == "kill" and "ps" in names and not {"grep", "awk", "rg"} & set(names):
         yield danger("ends everything it may end")
     sources = [earlier for earlier in before if earlier.name != "read"]
-    yield from _filled_in((_printed(sources[0]) or "") if len(sources) == 1 else "", stage)
+    yield from _judge_filled_in((_printed_text(sources[0]) or "") if len(sources) == 1 else "", stage)
 
 
-def _filled_in(given: str, stage: Stage) -> Iterator[Verdict]:
+def _judge_filled_in(given: str, stage: Stage) -> Iterator[Verdict]:
     """The command once for each word that it is given."""
     words = given.split()
     for word in words[:_MOST_GIVEN]:
@@ -172,13 +176,13 @@ def _filled_in(given: str, stage: Stage) -> Iterator[Verdict]:
         yield danger("it is given more than can be judged")
 
 
-def filled_here(stage: Stage) -> Iterator[Verdict]:
+def judge_filled_here(stage: Stage) -> Iterator[Verdict]:
     """What xargs makes of a text that is given to it in the same place."""
     if stage.input is None:
         return
     if _gathers(stage):
-        yield from _filled_in(stage.input, stage)
-    if stage.name in FETCHERS and any(paths.secret(word) for word in stage.input.split()[:_MOST_GIVEN]):
+        yield from _judge_filled_in(stage.input, stage)
+    if stage.name in FETCHERS and any(paths.is_secret(word) for word in stage.input.split()[:_MOST_GIVEN]):
         yield danger("sends credentials away")
 
 
@@ -187,7 +191,7 @@ def _gathers(stage: Stage) -> bool:
 
 
 def _wide(stage: Stage) -> bool:
-    named = [word for word in stage.arguments if paths.root_like(word) or paths.system(word)]
+    named = [word for word in stage.arguments if paths.is_root_like(word) or paths.is_system(word)]
     return stage.name in ("find", "fd", "ls", "locate", "du") and bool(named)
 
 
@@ -195,14 +199,14 @@ def _runs_input(stage: Stage) -> bool:
     return reads_code(stage.name, stage.arguments) and stage.input is None or stage.name in ("at", "batch")
 
 
-def _fed(before: list[Stage], stage: Stage) -> tuple[list[Verdict], list[tuple[str, str]]]:
+def _judge_fed(before: list[Stage], stage: Stage) -> tuple[list[Verdict], list[tuple[str, str]]]:
     """A shell or an interpreter at the end of a pipe."""
     names = [earlier.name for earlier in before]
     if stage.name in LANGUAGES and all(name in HANDING for name in names):
         return [], []
     if any(name in FETCHERS or name in DECODERS for name in names) and stage.name not in LANGUAGES:
         return [danger(f"{stage.name} runs what was fetched or decoded")], []
-    said = _printed(before[0]) if len(before) == 1 else None
+    said = _printed_text(before[0]) if len(before) == 1 else None
     shell = stage.name in SHELLS or stage.name in ("source", ".")
     if said is not None and UNKNOWN not in said:
         return [], [(stage.name, said)]
@@ -211,7 +215,7 @@ def _fed(before: list[Stage], stage: Stage) -> tuple[list[Verdict], list[tuple[s
     return [doubt(f"{stage.name} runs what {names[-1]} prints")], []
 
 
-def _printed(stage: Stage) -> str | None:
+def _printed_text(stage: Stage) -> str | None:
     """What a command prints, where its words tell."""
     if stage.name == "echo":
         words = [word for word in stage.arguments if not re.fullmatch(r"-[neE]+", word)]
@@ -223,12 +227,12 @@ def _printed(stage: Stage) -> str | None:
     return None
 
 
-def _carried_away(before: list[Stage], stage: Stage) -> Iterator[Verdict]:
+def _judge_carried_away(before: list[Stage], stage: Stage) -> Iterator[Verdict]:
     for earlier in before:
         if earlier.name in _TELLING and (earlier.name != "ps" or stage.name in ("nc", "ncat")):
             yield danger(f"sends what {earlier.name} tells to another machine")
         elif earlier.name in _PACKING and any(
-            paths.root_like(word) or paths.secret(word) or paths.private(word) for word in earlier.arguments
+            paths.is_root_like(word) or paths.is_secret(word) or paths.is_private(word) for word in earlier.arguments
         ):
             yield danger("sends everything there is to another machine")
     if stage.name in ("curl", "wget", "ssh") and any(
@@ -245,13 +249,13 @@ def _downloads(stage: Stage) -> Iterator[str]:
         option_value(stage.arguments, "-O") if stage.name == "wget" else ""
     )
     if target:
-        yield paths.place(target)
+        yield paths.normalize_path(target)
     elif stage.name != "curl" or any(
         re.fullmatch(r"-[a-zA-Z]*O[a-zA-Z]*|--remote-name", word) for word in stage.arguments
     ):
         folder = option_value(stage.arguments, "-P", "--directory-prefix", "-d", "--dir", "--output-dir")
         found = [posixpath.basename(word.partition("?")[0]) for word in named if "/" in word]
-        yield from (paths.place(posixpath.join(folder, name)) for name in found)
+        yield from (paths.normalize_path(posixpath.join(folder, name)) for name in found)
 
 
 def floods(name: str, arguments: list[str], stage: Stage) -> Iterator[Verdict]:
@@ -269,5 +273,5 @@ def ends_all(name: str, stage: Stage) -> Iterator[Verdict]:
     for inner in stage.told if name == "kill" else ():
         if inner.name in ("pgrep", "pidof") and any(NEEDED.search(word) for word in inner.arguments):
             yield danger("ends what the machine needs")
-        if inner.name == "pgrep" and has(inner.arguments, "uU") and len(operands(inner.arguments)) < 2:
+        if inner.name == "pgrep" and has_option(inner.arguments, "uU") and len(operands(inner.arguments)) < 2:
             yield danger("ends everything somebody runs")

@@ -13,16 +13,16 @@ from moot.domain.shell import Level, Verdict
 from moot.tools.shell import paths, rules
 from moot.tools.shell import programs as _programs  # noqa: F401  its rules join those of `rules`
 from moot.tools.shell import remote_effects as _far  # noqa: F401  its rules join those of `rules`
-from moot.tools.shell.calls import Calls, rounds, spelled_out
-from moot.tools.shell.classifier_process import judged_apart
-from moot.tools.shell.code import carried, foreign, reads_code, seems_code_loader
-from moot.tools.shell.flow import Flow, ends_all, filled_here, floods
-from moot.tools.shell.languages import LANGUAGES, told
-from moot.tools.shell.settings import runs_index, setting
+from moot.tools.shell.calls import ShellFunctions, expand_script, loop_bodies
+from moot.tools.shell.classifier_process import judge_in_process
+from moot.tools.shell.code import judge_foreign_code, list_carried, reads_code, seems_code_loader
+from moot.tools.shell.flow import DataFlow, ends_all, floods, judge_filled_here
+from moot.tools.shell.languages import LANGUAGES, judge_script
+from moot.tools.shell.settings import judge_setting, runs_index
 from moot.tools.shell.stage import Stage
-from moot.tools.shell.targets import written
-from moot.tools.shell.unknown_commands import TELLING, handed, handed_texts, inside
-from moot.tools.shell.words import UNKNOWN, Node, Variables, every, in_background, size, text
+from moot.tools.shell.targets import judge_written
+from moot.tools.shell.unknown_commands import TELLING, find_commands, list_handed, list_handed_texts
+from moot.tools.shell.words import UNKNOWN, Node, Variables, count_nodes, find_nodes, in_background, node_text
 from moot.tools.shell.wrappers import assignments, unwrap
 
 LONGEST = 65_536
@@ -52,16 +52,16 @@ def classify(command: str) -> Verdict:
     """The worst that is to be said of a command. Blocks, for a fraction of a second where it is long."""
     if len(command) > LONGEST:
         return Verdict(Level.DANGEROUS, "it is too long to be judged")
-    return judged_apart(command) if len(command) > _SHORT else judge(command)
+    return judge_in_process(command) if len(command) > _SHORT else judge(command)
 
 
 def judge(command: str) -> Verdict:
     """The same here and now, however long the parser takes."""
     if _UNSEEN.search(command):
         return Verdict(Level.DANGEROUS, "it holds characters that are not seen")
-    command = _unrevealed(command)
+    command = _hide_references(command)
     try:
-        return _worst(_Reading(command, depth=0, outer=None).verdicts())
+        return _worst(_ScriptReader(command, depth=0, outer=None).verdicts())
     except ImportError:
         return Verdict(Level.DANGEROUS, "there is no parser to judge it with; run: pip install 'moot[exec]'")
 
@@ -76,12 +76,12 @@ def classify_script(script: str) -> Verdict:
     # The system takes one name and hands all that follows on as one word.
     words = [*first[2:].strip().split(maxsplit=1), "MOOT_SCRIPT"]
     inner = unwrap(words)
-    runner = _named(inner[0])
+    runner = _last_part(inner[0])
     if runner in rules.INTERPRETERS:
-        texts = list(islice(foreign(runner, rest), _MOST_TEXTS + 1))
+        texts = list(islice(judge_foreign_code(runner, rest), _MOST_TEXTS + 1))
         if len(texts) > _MOST_TEXTS:
             return Verdict(Level.DANGEROUS, "it is too tangled to be judged")
-        found = [inner if isinstance(inner, Verdict) else _said(inner) for inner in texts]
+        found = [inner if isinstance(inner, Verdict) else _foreign_verdict(inner) for inner in texts]
     elif runner in rules.SHELLS:
         found = [classify(rest)]
     else:
@@ -89,7 +89,7 @@ def classify_script(script: str) -> Verdict:
     return _worst([classify(shlex.join(words)), *found])
 
 
-def _unrevealed(command: str) -> str:
+def _hide_references(command: str) -> str:
     """The command as it will run, with a variable for each secret: nobody here knows what those hold."""
     found = references(command)
     if not found:
@@ -103,7 +103,7 @@ def _unrevealed(command: str) -> str:
         return command
 
 
-def _said(inner: str | list[str]) -> Verdict:
+def _foreign_verdict(inner: str | list[str]) -> Verdict:
     """What code in another language would have a shell do."""
     return classify(inner if isinstance(inner, str) else " ".join(inner))
 
@@ -120,7 +120,7 @@ def _parser() -> Any:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
-class _Left:
+class _ReadingBudget:
     """How much may still be read for one command: reading more would take long, and that may be its purpose."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class _Left:
 
     def take(self, root: Node) -> bool:
         self._texts -= 1
-        self._nodes -= size(root, deepest=_DEEPEST_TREE, most=self._nodes)
+        self._nodes -= count_nodes(root, deepest=_DEEPEST_TREE, most=self._nodes)
         return not self.spent
 
     @property
@@ -136,12 +136,14 @@ class _Left:
         return self._texts < 0 or self._nodes < 0
 
 
-class _Reading:
+class _ScriptReader:
     """One script: the command itself, or a text inside it that a shell will run."""
 
-    def __init__(self, script: str, *, depth: int, outer: Variables | None, left: "_Left | None" = None) -> None:
+    def __init__(
+        self, script: str, *, depth: int, outer: Variables | None, left: "_ReadingBudget | None" = None
+    ) -> None:
         self._depth = depth
-        self._left = left or _Left()
+        self._left = left or _ReadingBudget()
         # The parser tries every way to read a heap of signs, which takes long.
         heaped = _HEAP.search(script) is not None
         self._root: Node = None if heaped else _parser().parse(script.encode(errors="replace")).root_node
@@ -161,15 +163,15 @@ class _Reading:
         if self._root.has_error:
             return [rules.danger("it cannot be read as a shell command")]
         self._variables = Variables(self._root, self._outer)
-        self._flow = Flow(self._root, self._variables)
-        self._calls = Calls(self._root, self._variables)
+        self._flow = DataFlow(self._root, self._variables)
+        self._calls = ShellFunctions(self._root, self._variables)
         for chain in self._flow.chains():
             self._pipeline(chain)
-        self._say(*self._flow.tells_away())
-        for script in spelled_out(self._root, self._variables):
+        self._add_verdicts(*self._flow.judge_leaks())
+        for script in expand_script(self._root, self._variables):
             self._script(script)
         readers = self._readers()
-        for node in every(self._root, *readers):
+        for node in find_nodes(self._root, *readers):
             readers[node.type](node)
         return self._found
 
@@ -184,113 +186,113 @@ class _Reading:
             "for_statement": self._rounds,
             "while_statement": self._loop,
             "c_style_for_statement": self._loop,
-            "expansion": self._evaluated,
-            "test_command": self._evaluated,
-            "subscript": self._evaluated,
+            "expansion": self._judge_evaluated,
+            "test_command": self._judge_evaluated,
+            "subscript": self._judge_evaluated,
         }
 
     def _command(self, node: Node) -> None:
         stage = self._flow.stage(node)
         for assigned in assignments(stage.words):
             self._check_variable(*assigned.split("=", 1))
-        self._say(*filled_here(stage))
+        self._add_verdicts(*judge_filled_here(stage))
         self._simple(stage.inner, stage)
 
     def _rounds(self, node: Node) -> None:
-        for script in rounds(node, self._variables):
+        for script in loop_bodies(node, self._variables):
             self._script(script)
 
     def _simple(self, words: Sequence[str], stage: Stage) -> None:
         if not words:
             return
         if len(words) > _MOST_WORDS:
-            self._say(rules.danger("it is too long to be judged"))
+            self._add_verdicts(rules.danger("it is too long to be judged"))
         elif "://" in words[0]:
-            self._say(rules.danger("it runs what it fetches"))
+            self._add_verdicts(rules.danger("it runs what it fetches"))
         elif UNKNOWN in words[0]:
-            self._say(rules.danger("what it runs is known only when it runs"))
+            self._add_verdicts(rules.danger("what it runs is known only when it runs"))
         elif not _NAME.fullmatch(words[0]) or not words[0].isascii():
-            self._say(rules.danger("the name of what it runs is disguised"))
+            self._add_verdicts(rules.danger("the name of what it runs is disguised"))
         else:
-            self._program(_named(words[0]), list(words[1:]), stage)
-            self._say(*self._flow.judge_use(words))
+            self._program(_last_part(words[0]), list(words[1:]), stage)
+            self._add_verdicts(*self._flow.judge_use(words))
             for runner, script in self._flow.scripts(words):
                 self._run(runner, script, stage)
             for script in self._calls.scripts(words):
                 self._script(script)
 
     def _program(self, name: str, arguments: list[str], stage: Stage) -> None:
-        self._say(*rules.judge(name, arguments), *written(name, arguments))
+        self._add_verdicts(*rules.judge(name, arguments), *judge_written(name, arguments))
         if name in _COUNTING and any(runs_index(word) for word in arguments):
-            self._say(rules.danger("it runs a program inside an index"))
+            self._add_verdicts(rules.danger("it runs a program inside an index"))
         if name == "python" and "-m" in arguments:
             self._module(arguments, stage)
-        for inner in [*carried(name, arguments), *self._from_afar(name, arguments)]:
-            self._carried(inner, stage)
-        self._fed(name, arguments, stage)
-        self._say(*floods(name, arguments, stage), *ends_all(name, stage))
+        for inner in [*list_carried(name, arguments), *self._list_moved(name, arguments)]:
+            self._judge_carried(inner, stage)
+        self._read_input(name, arguments, stage)
+        self._add_verdicts(*floods(name, arguments, stage), *ends_all(name, stage))
         if not self._supposing:
-            self._handed_on(name, arguments, stage)
+            self._judge_handed_on(name, arguments, stage)
 
     def _module(self, arguments: list[str], stage: Stage) -> None:
-        self._say(*rules.judge("python -m", arguments[arguments.index("-m") + 1 :]))
+        self._add_verdicts(*rules.judge("python -m", arguments[arguments.index("-m") + 1 :]))
         # Some modules run what they are given.
         for code in (word for word in arguments if "(" in word):
             self._run("python", code, stage)
 
-    def _fed(self, name: str, arguments: list[str], stage: Stage) -> None:
+    def _read_input(self, name: str, arguments: list[str], stage: Stage) -> None:
         """What comes in as code, and what goes out to somebody as code."""
         if reads_code(name, arguments):
-            self._say(*seems_code_loader(name, stage))
+            self._add_verdicts(*seems_code_loader(name, stage))
             if stage.input is not None:
                 self._run(name, stage.input, stage)
         if any(reads_code(inner.name, inner.arguments) for inner in stage.feeds):
-            self._say(rules.danger("feeds a shell through a side door"))
+            self._add_verdicts(rules.danger("feeds a shell through a side door"))
         if name == "exec" and stage.fetches:
-            self._say(rules.danger("reads what was fetched or decoded as its commands"))
+            self._add_verdicts(rules.danger("reads what was fetched or decoded as its commands"))
 
-    def _handed_on(self, name: str, arguments: list[str], stage: Stage) -> None:
+    def _judge_handed_on(self, name: str, arguments: list[str], stage: Stage) -> None:
         """A program that is given a dangerous command may run it, whatever it is called."""
-        for words in handed(name, arguments):
-            if self._supposed(self._simple, unwrap(words), stage):
+        for words in list_handed(name, arguments):
+            if self._would_be_dangerous(self._simple, unwrap(words), stage):
                 told = words[0].replace(UNKNOWN, "command")
-                self._say(rules.danger(f"{name[:40]} is handed a dangerous {told}"))
-        given = inside(stage.input) if stage.input and _reads_on(name, arguments) else []
-        for script in [*handed_texts(name, arguments), *given]:
-            if self._supposed(self._script, script):
-                self._say(rules.doubt(f"{name[:40]} is handed a dangerous command as a text"))
+                self._add_verdicts(rules.danger(f"{name[:40]} is handed a dangerous {told}"))
+        given = find_commands(stage.input) if stage.input and _reads_on(name, arguments) else []
+        for script in [*list_handed_texts(name, arguments), *given]:
+            if self._would_be_dangerous(self._script, script):
+                self._add_verdicts(rules.doubt(f"{name[:40]} is handed a dangerous command as a text"))
 
-    def _supposed(self, judge: Callable[..., None], *what: Any) -> bool:
+    def _would_be_dangerous(self, judge: Callable[..., None], *what: Any) -> bool:
         """Whether it would be dangerous, without saying so."""
         said, self._found, self._supposing = self._found, [], True
         judge(*what)
         found, self._found, self._supposing = self._found, said, False
         return _worst(found).level is Level.DANGEROUS
 
-    def _from_afar(self, name: str, arguments: list[str]) -> Iterator["Verdict | str | list[str]"]:
+    def _list_moved(self, name: str, arguments: list[str]) -> Iterator["Verdict | str | list[str]"]:
         """The same words where the script has gone into the home as such or the system."""
         if name in ("cd", "pushd"):
             self._cwd = (rules.operands(arguments) or ["~"])[0]
-        elif name == "git" and self._went_far():
+        elif name == "git" and self._is_far():
             yield from rules.judge(name, ["-C", self._cwd, *arguments])
-        elif name in _TOUCHING and self._went_far():
-            placed = [self._placed(word) for word in arguments]
+        elif name in _TOUCHING and self._is_far():
+            placed = [self._resolve_name(word) for word in arguments]
             yield from rules.judge(name, placed)
-            yield from carried(name, placed)
+            yield from list_carried(name, placed)
 
     def _run(self, runner: str, script: str, stage: Stage) -> None:
         if runner in rules.INTERPRETERS:
-            for inner in foreign(runner, script):
-                self._carried(inner, stage)
+            for inner in judge_foreign_code(runner, script):
+                self._judge_carried(inner, stage)
         elif runner in LANGUAGES:
-            for inner in told(runner, script):
-                self._carried(inner, stage)
+            for inner in judge_script(runner, script):
+                self._judge_carried(inner, stage)
         else:
             self._script(script)
 
-    def _carried(self, inner: "Verdict | str | list[str]", stage: Stage) -> None:
+    def _judge_carried(self, inner: "Verdict | str | list[str]", stage: Stage) -> None:
         if isinstance(inner, Verdict):
-            self._say(inner)
+            self._add_verdicts(inner)
         elif isinstance(inner, str):
             self._script(inner)
         else:
@@ -300,86 +302,88 @@ class _Reading:
         if not script.strip():
             return
         if script.strip() == UNKNOWN:
-            self._say(rules.danger("it runs a text that is known only when it runs"))
+            self._add_verdicts(rules.danger("it runs a text that is known only when it runs"))
             return
         if UNKNOWN in script:
-            self._say(rules.doubt("a part of the text it runs is known only when it runs"))
+            self._add_verdicts(rules.doubt("a part of the text it runs is known only when it runs"))
         if self._left.spent:
             # Not even parsed any more.
-            self._say(rules.danger("it is too tangled to be judged"))
+            self._add_verdicts(rules.danger("it is too tangled to be judged"))
             return
         known = script.replace(UNKNOWN, "${MOOT_UNKNOWN}")
-        self._say(*_Reading(known, depth=self._depth + 1, outer=self._variables, left=self._left).verdicts())
+        self._add_verdicts(
+            *_ScriptReader(known, depth=self._depth + 1, outer=self._variables, left=self._left).verdicts()
+        )
 
     def _pipeline(self, stages: list[Stage]) -> None:
         verdicts, scripts = self._flow.judge_chain(stages)
-        self._say(*verdicts)
+        self._add_verdicts(*verdicts)
         for runner, script in scripts:
             self._run(runner, script, stages[-1])
 
     def _declaration(self, node: Node) -> None:
         words = [word for child in node.named_children for word in self._variables.words(child)]
-        self._say(*rules.judge(text(node).split()[0], words))
+        self._add_verdicts(*rules.judge(node_text(node).split()[0], words))
         for child in node.named_children:
             name, sets, value = self._variables.word(child).partition("=")
             if sets and child.type != "variable_assignment":
                 self._check_variable(name, value)
         if any(runs_index(word) for word in words):
-            self._say(rules.danger("it runs a program inside an index"))
+            self._add_verdicts(rules.danger("it runs a program inside an index"))
 
     def _assignment(self, node: Node) -> None:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-        self._check_variable(text(name), self._variables.word(value) if value is not None else "")
+        self._check_variable(node_text(name), self._variables.word(value) if value is not None else "")
 
     def _check_variable(self, name: str, value: str) -> None:
-        for said in setting(name, value):
+        for said in judge_setting(name, value):
             if isinstance(said, Verdict):
-                self._say(said)
+                self._add_verdicts(said)
             else:
                 self._script(said)
-        for script in () if self._supposing else handed_texts("", [value]):
-            if self._supposed(self._script, script):
-                self._say(rules.doubt(f"{name[:40]} holds a dangerous command"))
+        for script in () if self._supposing else list_handed_texts("", [value]):
+            if self._would_be_dangerous(self._script, script):
+                self._add_verdicts(rules.doubt(f"{name[:40]} holds a dangerous command"))
 
-    def _evaluated(self, node: Node) -> None:
+    def _judge_evaluated(self, node: Node) -> None:
         """What the shell reads a second time: a prompt, and an index where a number is looked for."""
         if node.type == "expansion":
-            if re.search(r"@P\}$", text(node)):
-                self._say(rules.danger("it runs what a variable holds"))
-        elif any(runs_index(self._variables.word(part)) for part in every(node, "raw_string", "string")):
-            self._say(rules.danger("it runs a program inside an index"))
+            if re.search(r"@P\}$", node_text(node)):
+                self._add_verdicts(rules.danger("it runs what a variable holds"))
+        elif any(runs_index(self._variables.word(part)) for part in find_nodes(node, "raw_string", "string")):
+            self._add_verdicts(rules.danger("it runs a program inside an index"))
 
     def _redirect(self, node: Node) -> None:
         target = node.child_by_field_name("destination")
         if target is None or target.type in ("number", "process_substitution"):
             return
         operator = next((child.type for child in node.children if not child.is_named), ">")
-        word = self._placed(self._variables.word(target))
-        self._say(*(rules.reads(word) if operator in ("<", "<&") else rules.writes(word)))
+        word = self._resolve_name(self._variables.word(target))
+        self._add_verdicts(*(rules.judge_read(word) if operator in ("<", "<&") else rules.judge_write(word)))
 
     def _function(self, node: Node) -> None:
-        name = text(node.child_by_field_name("name"))
-        calls = [text(part) for part in every(node, "command_name")]
-        if name in calls and (any(every(node, "pipeline")) or in_background(node)):
-            self._say(rules.danger("it starts itself again and again"))
+        name = node_text(node.child_by_field_name("name"))
+        calls = [node_text(part) for part in find_nodes(node, "command_name")]
+        if name in calls and (any(find_nodes(node, "pipeline")) or in_background(node)):
+            self._add_verdicts(rules.danger("it starts itself again and again"))
 
     def _loop(self, node: Node) -> None:
         condition = node.child_by_field_name("condition")
-        asked = text(condition).strip(" ;") if condition is not None else ":"
-        endless = asked == "false" if text(node).startswith("until") else asked in _ALWAYS_SO
+        asked = node_text(condition).strip(" ;") if condition is not None else ":"
+        endless = asked == "false" if node_text(node).startswith("until") else asked in _ALWAYS_SO
         if endless and in_background(node):
-            self._say(rules.danger("it starts programs without end"))
+            self._add_verdicts(rules.danger("it starts programs without end"))
 
-    def _went_far(self) -> bool:
-        return bool(self._cwd) and (paths.root_like(self._cwd) or paths.system(self._cwd))
+    def _is_far(self) -> bool:
+        return bool(self._cwd) and (paths.is_root_like(self._cwd) or paths.is_system(self._cwd))
 
-    def _placed(self, word: str) -> str:
+    def _resolve_name(self, word: str) -> str:
         """A name as it is from where the script has gone, where that matters."""
-        if word.startswith(("-", "/", "~", UNKNOWN)) or not self._went_far():
+        if word.startswith(("-", "/", "~", UNKNOWN)) or not self._is_far():
             return word
         return f"{self._cwd.rstrip('/')}/{word}"
 
-    def _say(self, *verdicts: Verdict) -> None:
+    def _add_verdicts(self, *verdicts: Verdict) -> None:
         self._found.extend(verdicts)
 
 
@@ -388,6 +392,6 @@ def _reads_on(name: str, arguments: list[str]) -> bool:
     return name not in TELLING and not reads_code(name, arguments)
 
 
-def _named(word: str) -> str:
+def _last_part(word: str) -> str:
     name = word.rpartition("/")[2] or word
     return re.sub(r"^(python|perl|ruby|node|php|lua|pip)[\d.]+$", r"\1", name)

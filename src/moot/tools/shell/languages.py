@@ -67,7 +67,7 @@ HANDING = frozenset(
 )
 
 
-def told(name: str, script: str) -> Iterator[Carried]:
+def judge_script(name: str, script: str) -> Iterator[Carried]:
     """What a text for such a program makes it run."""
     name = _ALIASES.get(name, name)
     if UNKNOWN in script:
@@ -88,19 +88,19 @@ def told(name: str, script: str) -> Iterator[Carried]:
             yield danger(f"{name} is told to run code")
 
 
-def commands(name: str, arguments: Sequence[str]) -> Iterator[Carried]:
+def judge_arguments(name: str, arguments: Sequence[str]) -> Iterator[Carried]:
     """The same for the words it is given."""
     plain = _ALIASES.get(name, name)
-    for value in _values(_OPTIONS.get(plain, ()), arguments):
-        yield from told(plain, value)
+    for value in _option_values(_OPTIONS.get(plain, ()), arguments):
+        yield from judge_script(plain, value)
         if plain == "mysql" and any(word.startswith("--pager=") and word.endswith(value) for word in arguments):
             yield value
     if plain == "sqlite3":
         for word in operands(arguments)[1:]:
-            yield from told(plain, word)
+            yield from judge_script(plain, word)
 
 
-def _values(options: tuple[str, ...], arguments: Sequence[str]) -> Iterator[str]:
+def _option_values(options: tuple[str, ...], arguments: Sequence[str]) -> Iterator[str]:
     for index, word in enumerate(arguments):
         for option in options:
             if word == option and index + 1 < len(arguments):

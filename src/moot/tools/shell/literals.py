@@ -19,7 +19,7 @@ def follows(code: str, first: re.Pattern[str], second: re.Pattern[str]) -> bool:
     return found is not None and second.search(code, found.end()) is not None
 
 
-def with_words(code: str, given: Sequence[str]) -> str:
+def substitute_words(code: str, given: Sequence[str]) -> str:
     """The text with the plain words it is given put in: the first of them is its name, the others are $1 and so on."""
     if not given or not all(PLAIN.fullmatch(word) for word in given):
         return code
@@ -31,7 +31,7 @@ def with_words(code: str, given: Sequence[str]) -> str:
     return _PLACED.sub(word, code)
 
 
-def quoted(code: str) -> list[str] | None:
+def list_quoted(code: str) -> list[str] | None:
     """What stands in quotes; nothing where too many of them are left open to look for the end of each."""
     literals, lost = [], 0
     for found in _QUOTED.finditer(code):
@@ -45,7 +45,7 @@ def quoted(code: str) -> list[str] | None:
     return literals
 
 
-def shell_quoted(code: str) -> list[str]:
+def list_shell_quoted(code: str) -> list[str]:
     """What stands in the quotes by which Perl and Ruby run a program, whatever mark they are made of."""
     literals: list[str] = []
     never_closed: set[str] = set()

@@ -69,7 +69,7 @@ _PRIVATE_NAMES = (".env", ".env.local", ".env.production", ".npmrc", ".pypirc", 
 
 
 @lru_cache(maxsize=1024)
-def place(word: str) -> str:
+def normalize_path(word: str) -> str:
     """A path in one spelling: no doubled or trailing slashes, no dots, the home as ~."""
     path = re.sub(r"^file://", "", word)
     if path.startswith("/") and "/." in path:
@@ -86,13 +86,13 @@ def place(word: str) -> str:
     climb = re.match(r"^(?:~/)?((?:\.\./)+)(.*)$", path)
     # Few projects have an etc two floors up, but many have a lib or a bin.
     if climb and climb[2].split("/")[0] in (_DISTINCT if climb[1].count("/") < 4 else _SYSTEM):
-        return place("/" + climb[2]) if climb[1].count("/") > 1 else path
+        return normalize_path("/" + climb[2]) if climb[1].count("/") > 1 else path
     return path
 
 
-def root_like(word: str) -> bool:
+def is_root_like(word: str) -> bool:
     """The whole machine, a whole tree of the system, or the whole home."""
-    path = place(word)
+    path = normalize_path(word)
     bare = _without_globs(path)
     if bare in ("/", "~", "..") or re.fullmatch(r"(\.\./?)+", bare):
         return True
@@ -111,73 +111,81 @@ def _without_globs(path: str) -> str:
     return "/".join(parts) or "/"
 
 
-def system(word: str) -> bool:
+def is_system(word: str) -> bool:
     """Something that belongs to the machine, by whatever spelling or pattern."""
-    path = place(word)
-    if not path.startswith("/") or free(path):
+    path = normalize_path(word)
+    if not path.startswith("/") or is_free(path):
         return False
     first = path.split("/")[1]
     return path == "/" or _matches(first, _SYSTEM) or first.startswith(UNKNOWN)
 
 
-def free(path: str) -> bool:
+def is_free(path: str) -> bool:
     return any(path == known or path.startswith(known + "/") for known in _FREE)
 
 
-def home(word: str) -> bool:
-    return place(word).split("/")[0] == "~"
+def is_home(word: str) -> bool:
+    return normalize_path(word).split("/")[0] == "~"
 
 
-def starting(word: str) -> bool:
+def is_startup_file(word: str) -> bool:
     """Run or read by itself later: a shell's start file, a desktop's, a hook."""
-    path = place(word)
-    if _any(path, _STARTING) or posixpath.basename(path) in ("authorized_keys", "sitecustomize.py", "usercustomize.py"):
+    path = normalize_path(word)
+    if _matches_any(path, _STARTING) or posixpath.basename(path) in (
+        "authorized_keys",
+        "sitecustomize.py",
+        "usercustomize.py",
+    ):
         return True
     return ".git/hooks/" in path + "/" and not path.endswith(".sample") or path.endswith(".git/config")
 
 
-def own(word: str) -> bool:
+def is_moot_file(word: str) -> bool:
     """Moot's own files."""
-    return _any(place(word), _OWN)
+    return _matches_any(normalize_path(word), _OWN)
 
 
-def secret(word: str) -> bool:
+def is_secret(word: str) -> bool:
     """A credential, or a file that holds some."""
     if _TELLS_RIGHTS.search(word):
         return True
     for part in re.split(r"[=@:,]", word) if "://" not in word else [word]:
-        path = place(part)
+        path = normalize_path(part)
         name = posixpath.basename(path)
-        if path and not path.endswith(".pub") and (_any(path, _SECRET) or _matches(name, _SECRET_NAMES, names=True)):
+        if (
+            path
+            and not path.endswith(".pub")
+            and (_matches_any(path, _SECRET) or _matches(name, _SECRET_NAMES, names=True))
+        ):
             return True
     return False
 
 
-def private(word: str) -> bool:
+def is_private(word: str) -> bool:
     """A file of a project that often holds credentials."""
-    return posixpath.basename(place(word.lstrip("@"))) in _PRIVATE_NAMES
+    return posixpath.basename(normalize_path(word.lstrip("@"))) in _PRIVATE_NAMES
 
 
-def device(word: str) -> bool:
-    path = place(word)
-    if free(path):
+def is_device(word: str) -> bool:
+    path = normalize_path(word)
+    if is_free(path):
         return False
     return path.startswith(("/dev/", "/sys/", "/proc/sys", "/proc/sysrq")) or path in ("/dev", "/sys")
 
 
-def raw(word: str) -> bool:
+def is_raw_device(word: str) -> bool:
     """A disk, the memory or what is typed, as such."""
     return word.startswith("/dev/") and _RAW.match(word) is not None
 
 
-def incoming(word: str) -> bool:
+def is_input_device(word: str) -> bool:
     """What comes in from elsewhere, by the names it has as a file."""
     return re.fullmatch(r"-|/dev/stdin|/proc/\w+/fd/\d+|/dev/fd/\d+", word) is not None
 
 
-def connection(word: str) -> bool:
+def is_network_device(word: str) -> bool:
     """Bash's own way to the network."""
-    return re.match(r"^/dev/(tcp|udp)/", place(word)) is not None or word.startswith("/inet/")
+    return re.match(r"^/dev/(tcp|udp)/", normalize_path(word)) is not None or word.startswith("/inet/")
 
 
 @cache
@@ -187,7 +195,7 @@ def _pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
     )
 
 
-def _any(path: str, patterns: tuple[str, ...]) -> bool:
+def _matches_any(path: str, patterns: tuple[str, ...]) -> bool:
     if _pattern(patterns).match(path):
         return True
     return _GLOB.search(path) is not None and any(_reaches(path, pattern) for pattern in patterns)

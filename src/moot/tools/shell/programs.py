@@ -6,7 +6,18 @@ from collections.abc import Iterator
 from moot.domain.shell import Verdict
 from moot.tools.shell import paths
 from moot.tools.shell.literals import follows
-from moot.tools.shell.rules import NEEDED, Words, danger, doubt, has, operands, option_value, reads, rule, writes
+from moot.tools.shell.rules import (
+    NEEDED,
+    Words,
+    danger,
+    doubt,
+    has_option,
+    judge_read,
+    judge_write,
+    operands,
+    option_value,
+    rule,
+)
 from moot.tools.shell.words import UNKNOWN
 
 _TUNNELS = re.compile(r"^-[A-Za-z]*[RDLw]|ProxyCommand|LocalCommand|PermitLocalCommand|KnownHostsCommand")
@@ -34,23 +45,23 @@ _SYSTEMCTL_LOOKS = ("status", "show", "cat", "list-", "is-", "get-default", "hel
 def _fetching(arguments: Words) -> Iterator[Verdict]:
     target = option_value(arguments, "-o", "--output", "-O", "--output-document", "-P", "--directory-prefix")
     if target:
-        yield from writes(target)
+        yield from judge_write(target)
     if (
-        paths.incoming(option_value(arguments, "-K", "--config"))
-        or has(arguments, "", "--use-askpass")
+        paths.is_input_device(option_value(arguments, "-K", "--config"))
+        or has_option(arguments, "", "--use-askpass")
         or any(word.startswith("--config=/dev") or "use_askpass" in word for word in arguments)
     ):
         yield danger("runs what it is told elsewhere")
     for index, word in enumerate(arguments):
         sent = arguments[index + 1] if word in _SENDING and index + 1 < len(arguments) else ""
         sent = sent or (word.partition("=")[2] if word.partition("=")[0] in _SENDING else "")
-        if paths.secret(sent.lstrip("@")) or "file://" in word and paths.secret(word):
+        if paths.is_secret(sent.lstrip("@")) or "file://" in word and paths.is_secret(word):
             yield danger("sends credentials away")
         elif word in ("-T", "--upload-file", "-F", "--form") or word.startswith("--post-file") or sent.startswith("@"):
             yield doubt("sends a file away")
     for word in arguments:
         if word.startswith("file://"):
-            yield from reads(word[7:])
+            yield from judge_read(word[7:])
 
 
 _SENDING = frozenset({"-d", "--data", "--data-binary", "--data-raw", "--data-urlencode", "-F", "--form", "-T", "-H",
@@ -60,7 +71,7 @@ _SENDING = frozenset({"-d", "--data", "--data-binary", "--data-raw", "--data-url
 @rule("nc", "ncat", "netcat")
 def _raw_network(arguments: Words) -> Iterator[Verdict]:
     near = any(word in ("localhost", "127.0.0.1", "::1") for word in arguments)
-    if has(arguments, "z") and not has(arguments, "lec"):
+    if has_option(arguments, "z") and not has_option(arguments, "lec"):
         yield from () if near else [doubt("probes another machine")]
     else:
         yield danger("opens a raw connection or a listener")
@@ -68,7 +79,7 @@ def _raw_network(arguments: Words) -> Iterator[Verdict]:
 
 @rule("ssh", "autossh")
 def _tunnel(arguments: Words) -> Iterator[Verdict]:
-    if any(_TUNNELS.search(word) for word in arguments) or paths.incoming(option_value(arguments, "-F")):
+    if any(_TUNNELS.search(word) for word in arguments) or paths.is_input_device(option_value(arguments, "-F")):
         yield danger("opens a tunnel or runs a program to connect")
 
 
@@ -96,7 +107,7 @@ def _kill(arguments: Words) -> Iterator[Verdict]:
 @rule("pkill", "killall")
 def _kill_by_name(arguments: Words) -> Iterator[Verdict]:
     named = operands(arguments)
-    if has(arguments, "uUvG", "--euid", "--uid", "--inverse", "--user") or any(
+    if has_option(arguments, "uUvG", "--euid", "--uid", "--inverse", "--user") or any(
         re.fullmatch(r"[.*^$]+", word) for word in named
     ):
         yield danger("ends everything it may end")
@@ -106,9 +117,13 @@ def _kill_by_name(arguments: Words) -> Iterator[Verdict]:
 
 @rule("fuser")
 def _users(arguments: Words) -> Iterator[Verdict]:
-    if has(arguments, "k", "--kill"):
-        wide = any(paths.root_like(word) or paths.system(word) for word in operands(arguments))
-        yield danger("ends everything it may end") if wide or has(arguments, "mM") else doubt("ends other programs")
+    if has_option(arguments, "k", "--kill"):
+        wide = any(paths.is_root_like(word) or paths.is_system(word) for word in operands(arguments))
+        yield (
+            danger("ends everything it may end")
+            if wide or has_option(arguments, "mM")
+            else doubt("ends other programs")
+        )
 
 
 @rule("btrfs")
@@ -125,13 +140,13 @@ def _installers(arguments: Words) -> Iterator[Verdict]:
 
 @rule("run-parts")
 def _folder_of_programs(arguments: Words) -> Iterator[Verdict]:
-    if not has(arguments, "", "--test", "--list"):
+    if not has_option(arguments, "", "--test", "--list"):
         yield doubt("runs every program in a folder")
 
 
 @rule("crontab")
 def _crontab(arguments: Words) -> Iterator[Verdict]:
-    if not has(arguments, "l"):
+    if not has_option(arguments, "l"):
         yield danger("changes what runs by itself")
 
 
@@ -144,7 +159,7 @@ def _services(arguments: Words) -> Iterator[Verdict]:
 
 @rule("history", "fc")
 def _history(arguments: Words) -> Iterator[Verdict]:
-    if has(arguments, "cdwra"):
+    if has_option(arguments, "cdwra"):
         yield danger("changes the record of what was done")
 
 
@@ -157,7 +172,7 @@ def _journal(arguments: Words) -> Iterator[Verdict]:
 @rule("dmesg", "logrotate")
 def _kernel_log(arguments: Words) -> Iterator[Verdict]:
     yield from _journal(arguments)
-    if has(arguments, "Ccf"):
+    if has_option(arguments, "Ccf"):
         yield danger("changes the machine's logs")
 
 
@@ -175,7 +190,7 @@ def _unset(arguments: Words) -> Iterator[Verdict]:
 
 @rule("sysctl")
 def _sysctl(arguments: Words) -> Iterator[Verdict]:
-    if has(arguments, "wp", "--write", "--load", "--system") or any("=" in word for word in arguments):
+    if has_option(arguments, "wp", "--write", "--load", "--system") or any("=" in word for word in arguments):
         yield danger("changes the kernel's settings")
 
 
@@ -188,11 +203,20 @@ def _git(arguments: Words) -> Iterator[Verdict]:
         yield danger("lets git run a program from now on")
     if verb == "config" and any(re.match(r"http\..*(proxy|sslverify|sslcainfo)", w, re.IGNORECASE) for w in rest):
         yield doubt("changes how git reaches other machines")
-    if verb == "push" and has(rest, "f", "--force", "--mirror", "--delete") or verb == "clean" and has(rest, "fx"):
+    if (
+        verb == "push"
+        and has_option(rest, "f", "--force", "--mirror", "--delete")
+        or verb == "clean"
+        and has_option(rest, "fx")
+    ):
         yield doubt("throws away what may be nowhere else")
-    if verb == "clean" and has(rest, "f", "--force") and any(paths.root_like(w) for w in (folder, *operands(rest))):
+    if (
+        verb == "clean"
+        and has_option(rest, "f", "--force")
+        and any(paths.is_root_like(w) for w in (folder, *operands(rest)))
+    ):
         yield danger("throws away what is in the whole home or the system")
-    if verb in ("checkout", "reset", "restore", "apply", "am") and paths.system(folder):
+    if verb in ("checkout", "reset", "restore", "apply", "am") and paths.is_system(folder):
         yield danger("writes over what belongs to the system")
     if verb in ("reset", "checkout") and "--hard" in rest or verb in ("filter-branch", "filter-repo", "update-ref"):
         yield doubt("throws away what may be nowhere else")
@@ -231,12 +255,14 @@ def _archive(arguments: Words) -> Iterator[Verdict]:
         yield danger("lets tar run a program")
     folder = option_value(arguments, "--directory") or _after(arguments, "-C")
     first = arguments[0] if arguments else ""
-    if folder and ("x" in first or has(arguments, "x", "--extract", "--get")):
-        yield from writes(folder)
-    if "--remove-files" in arguments and any(paths.root_like(w) or paths.system(w) for w in operands(arguments)[1:]):
+    if folder and ("x" in first or has_option(arguments, "x", "--extract", "--get")):
+        yield from judge_write(folder)
+    if "--remove-files" in arguments and any(
+        paths.is_root_like(w) or paths.is_system(w) for w in operands(arguments)[1:]
+    ):
         yield danger("does away with what it packs up")
-    if ("c" in first.lstrip("-") or has(arguments, "c", "--create")) and any(
-        paths.root_like(word) for word in arguments[1:]
+    if ("c" in first.lstrip("-") or has_option(arguments, "c", "--create")) and any(
+        paths.is_root_like(word) for word in arguments[1:]
     ):
         yield doubt("packs up everything")
 
@@ -244,12 +270,12 @@ def _archive(arguments: Words) -> Iterator[Verdict]:
 @rule("unzip", "7z", "7za")
 def _unpack(arguments: Words) -> Iterator[Verdict]:
     if folder := option_value(arguments, "-d"):
-        yield from writes(folder)
+        yield from judge_write(folder)
 
 
 @rule("zip")
 def _zip(arguments: Words) -> Iterator[Verdict]:
-    if has(arguments, "", "--unzip-command") or "-TT" in arguments:
+    if has_option(arguments, "", "--unzip-command") or "-TT" in arguments:
         yield danger("lets zip run a program")
 
 
@@ -257,17 +283,17 @@ def _zip(arguments: Words) -> Iterator[Verdict]:
 def _rsync(arguments: Words) -> Iterator[Verdict]:
     named = operands(arguments)
     if named:
-        yield from writes(named[-1])
-        if has(arguments, "", "--remove-source-files") and any(paths.root_like(word) for word in named[:-1]):
+        yield from judge_write(named[-1])
+        if has_option(arguments, "", "--remove-source-files") and any(paths.is_root_like(word) for word in named[:-1]):
             yield danger(f"moves {named[0]} away")
-        if has(arguments, "", "--delete") and paths.root_like(named[-1]):
+        if has_option(arguments, "", "--delete") and paths.is_root_like(named[-1]):
             yield danger(f"removes what is in {named[-1]}")
     command = option_value(arguments, "-e", "--rsh")
     if command and command.split()[:1] not in (["ssh"], [UNKNOWN]):
         yield danger("lets rsync run a program")
     if not re.fullmatch(r"[\w./-]*", option_value(arguments, "--rsync-path").removeprefix("sudo ")):
         yield danger("runs a program on another machine")
-    if ":" in "".join(named[-1:]) and any(paths.root_like(word) or paths.secret(word) for word in named[:-1]):
+    if ":" in "".join(named[-1:]) and any(paths.is_root_like(word) or paths.is_secret(word) for word in named[:-1]):
         yield danger("sends everything there is to another machine")
     if any(":" in word for word in named):
         yield doubt("copies to or from another machine")
@@ -278,14 +304,14 @@ def _editors(arguments: Words) -> Iterator[Verdict]:
     if any(_EDITOR_RUNS.search(word) for word in arguments):
         yield danger("lets an editor run a program")
     for target in operands(arguments):
-        yield from writes(target) if not paths.system(target) else ()
+        yield from judge_write(target) if not paths.is_system(target) else ()
 
 
 @rule("docker", "podman", "nerdctl")
 def _containers(arguments: Words) -> Iterator[Verdict]:
     words = " ".join(arguments)
     if arguments[:1] == ["cp"] and ":" not in arguments[-1]:
-        yield from writes(arguments[-1])
+        yield from judge_write(arguments[-1])
     if _ESCAPES.search(words):
         yield danger("gives a container the machine")
     elif any(re.match(r"-H|--host\b|--context\b", word) for word in arguments[:2]):
@@ -336,19 +362,19 @@ def _modules(arguments: Words) -> Iterator[Verdict]:
 
 @rule("php")
 def _php(arguments: Words) -> Iterator[Verdict]:
-    if has(arguments, "S"):
+    if has_option(arguments, "S"):
         yield doubt("listens for other machines")
 
 
 @rule("hash")
 def _hash(arguments: Words) -> Iterator[Verdict]:
-    if has(arguments, "p"):
+    if has_option(arguments, "p"):
         yield danger("puts another program in the place of a known one")
 
 
 @rule("enable")
 def _enable(arguments: Words) -> Iterator[Verdict]:
-    if has(arguments, "f"):
+    if has_option(arguments, "f"):
         yield danger("loads code into the shell")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from moot.domain.shell import Verdict
 from moot.tools.shell import paths
-from moot.tools.shell.rules import Words, danger, doubt, has, named, operands, option_value, rule, writes
+from moot.tools.shell.rules import Words, danger, doubt, has_option, judge_write, name_set, operands, option_value, rule
 
 _DESTROYS = re.compile(
     r"(delete|destroy|terminate|remove|purge|drop|wipe|uninstall|deregister)([-:]\w[\w-]*)?|\w+:(destroy|delete|drop|reset)"
@@ -26,7 +26,7 @@ _HUGE = re.compile(r"\d{3,}\s*Gi?B?|\d+\s*[TPEZY]i?B?|\d{12,}")
 
 
 @rule(
-    *named(
+    *name_set(
         "kubectl oc k3s helm terraform tofu terragrunt pulumi aws gcloud az doctl heroku flyctl fly vercel netlify "
         "firebase gsutil s3cmd mc vagrant virsh lxc incus multipass cdk serverless sls eksctl kops hcloud ibmcloud "
         "oci vault consul etcdctl nomad supabase wrangler rclone gh glab limactl minikube kind k3d railway render"
@@ -78,22 +78,24 @@ def _network(arguments: Words) -> Iterator[Verdict]:
 
 
 @rule("update-alternatives", "alternatives", "dpkg-divert", "dpkg-reconfigure", "ldconfig", "pam-auth-update")
-def _replaced(arguments: Words) -> Iterator[Verdict]:
-    if not has(arguments, "pv", "--list", "--display", "--query", "--get-selections", "--listpackage", "--truename"):
+def _replace(arguments: Words) -> Iterator[Verdict]:
+    if not has_option(
+        arguments, "pv", "--list", "--display", "--query", "--get-selections", "--listpackage", "--truename"
+    ):
         yield danger("puts other programs in the place of known ones")
 
 
 @rule("scp", "sftp")
-def _copied(arguments: Words) -> Iterator[Verdict]:
+def _copy_remote(arguments: Words) -> Iterator[Verdict]:
     if any(re.match(r"-S|-D|(-o ?)?(ProxyCommand|LocalCommand|KnownHostsCommand|PermitLocal)", w) for w in arguments):
         yield danger("runs a program to connect")
     given = operands(arguments)
     if len(given) > 1:
-        yield from writes(given[-1])
+        yield from judge_write(given[-1])
 
 
 @rule("npx", "bunx", "pnpx", "pipx", "uvx", "nix", "nix-build", "nix-env", "cargo-binstall", "volta")
-def _fetched(arguments: Words) -> Iterator[Verdict]:
+def _fetch(arguments: Words) -> Iterator[Verdict]:
     if any(_AFAR.match(word) for word in arguments):
         yield doubt("fetches a program from a place of its own choosing and runs it")
 
@@ -107,15 +109,15 @@ def _modules(arguments: Words) -> Iterator[Verdict]:
 @rule("fallocate")
 def _large(arguments: Words) -> Iterator[Verdict]:
     for target in operands(arguments):
-        yield from writes(target)
+        yield from judge_write(target)
     if any(_HUGE.fullmatch(word.rpartition("=")[2].removeprefix("-l")) for word in arguments):
         yield doubt("takes up the whole disk")
 
 
 @rule("grep", "egrep", "fgrep", "rg", "ag", "ack", "ugrep")
-def _searched(arguments: Words) -> Iterator[Verdict]:
+def _search(arguments: Words) -> Iterator[Verdict]:
     for target in operands(arguments)[1:]:
-        if paths.place(target) in _HOLD_SECRETS or paths.home(target) and paths.root_like(target):
+        if paths.normalize_path(target) in _HOLD_SECRETS or paths.is_home(target) and paths.is_root_like(target):
             yield doubt(f"looks through everything in {target[:60]}")
 
 
@@ -134,7 +136,7 @@ def _bus(arguments: Words) -> Iterator[Verdict]:
 def _keys(arguments: Words) -> Iterator[Verdict]:
     if any(re.match(r"-D|-s$|-s/|-w$", word) for word in arguments if not word.startswith("-sign")):
         yield danger("loads code from a library")
-    if has(arguments, "p") and any(paths.secret(word) for word in arguments):
+    if has_option(arguments, "p") and any(paths.is_secret(word) for word in arguments):
         yield danger("changes a key")
 
 
@@ -147,13 +149,13 @@ def _from_afar(arguments: Words) -> Iterator[Verdict]:
 
 @rule("restic", "borg", "duplicity", "kopia", "rdiff-backup")
 def _backups(arguments: Words) -> Iterator[Verdict]:
-    if any(paths.root_like(word) for word in operands(arguments)):
+    if any(paths.is_root_like(word) for word in operands(arguments)):
         yield doubt("sends everything there is to another place")
 
 
 @rule("Remove-Item", "Clear-Content", "Format-Volume", "Clear-Disk", "Stop-Computer", "Invoke-Expression", "iex")
 def _powershell(arguments: Words) -> Iterator[Verdict]:
-    if not arguments or any(paths.root_like(word) or paths.system(word) or "(" in word for word in arguments):
+    if not arguments or any(paths.is_root_like(word) or paths.is_system(word) or "(" in word for word in arguments):
         yield danger("destroys things, or runs a text, in PowerShell")
     else:
         yield doubt("destroys things, or runs a text, in PowerShell")

@@ -12,17 +12,17 @@ Words = Sequence[str]
 NEEDED = re.compile(r"sshd|systemd|init|dockerd|moot|auditd|syslog")
 
 
-def named(names: str) -> frozenset[str]:
+def name_set(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-SHELLS = named("sh bash dash zsh ksh ash fish csh tcsh mksh rbash pwsh")
-INTERPRETERS = named("python perl ruby node nodejs php lua tclsh deno bun Rscript")
-FETCHERS = named(
+SHELLS = name_set("sh bash dash zsh ksh ash fish csh tcsh mksh rbash pwsh")
+INTERPRETERS = name_set("python perl ruby node nodejs php lua tclsh deno bun Rscript")
+FETCHERS = name_set(
     "curl wget fetch aria2c http https xh nc ncat netcat socat ftp tftp lynx w3m scp sftp ssh telnet lwp-request GET "
     "axel gsutil dig nslookup host"
 )
-DECODERS = named(
+DECODERS = name_set(
     "base64 base32 basenc xxd uudecode openssl gunzip zcat gzip bzcat xzcat xz zstd tr rev gpg uncompress od hexdump"
 )
 PASSWORDS = (
@@ -61,14 +61,14 @@ _ASKING = {
     "debugs other programs": "gdb strace ltrace bpftrace perf",
 }
 _ASK_BY_NAME = {name: reason for reason, names in _ASKING.items() for name in names.split()}
-_LOOKING = named(
+_LOOKING = name_set(
     "ls stat test [ [[ echo printf du file mkdir realpath dirname basename cd pushd chmod tree wc ssh-keygen readlink "
     "true :"
 )
 
 
-_MEASURING = named("df lsblk blkid smartctl udevadm findmnt lsof fuser")
-_LOOKING_VERBS = named(
+_MEASURING = name_set("df lsblk blkid smartctl udevadm findmnt lsof fuser")
+_LOOKING_VERBS = name_set(
     "list search show info policy depends rdepends leaves outdated query repolist provides why --version --help -V "
     "help config doctor deps desc madison showpkg"
 )
@@ -95,25 +95,25 @@ def _only_looks(name: str, arguments: Words) -> bool:
     return first in _LOOKING_VERBS or name in queries and re.match(queries[name], first) is not None
 
 
-def writes(target: str) -> Iterator[Verdict]:
+def judge_write(target: str) -> Iterator[Verdict]:
     """A file is written, made or replaced."""
-    if paths.connection(target):
+    if paths.is_network_device(target):
         yield _danger("opens a connection to another machine")
-    elif paths.device(target):
-        yield _danger(f"writes to {_shown(target)}")
-    elif paths.starting(target):
-        yield _danger(f"writes to {_shown(target)}, which is run or read by itself later")
-    elif paths.system(target):
-        yield _danger(f"writes to {_shown(target)}, which belongs to the system")
-    elif paths.secret(target):
-        yield _danger(f"writes to {_shown(target)}, where credentials are kept")
+    elif paths.is_device(target):
+        yield _danger(f"writes to {_show_word(target)}")
+    elif paths.is_startup_file(target):
+        yield _danger(f"writes to {_show_word(target)}, which is run or read by itself later")
+    elif paths.is_system(target):
+        yield _danger(f"writes to {_show_word(target)}, which belongs to the system")
+    elif paths.is_secret(target):
+        yield _danger(f"writes to {_show_word(target)}, where credentials are kept")
 
 
-def reads(target: str) -> Iterator[Verdict]:
-    if paths.connection(target):
+def judge_read(target: str) -> Iterator[Verdict]:
+    if paths.is_network_device(target):
         yield _danger("opens a connection to another machine")
-    elif paths.secret(target):
-        yield _danger(f"reads {_shown(target)}, where credentials are kept")
+    elif paths.is_secret(target):
+        yield _danger(f"reads {_show_word(target)}, where credentials are kept")
 
 
 def operands(arguments: Words) -> list[str]:
@@ -124,7 +124,7 @@ def operands(arguments: Words) -> list[str]:
     return [word for word in arguments if not _option(word)]
 
 
-def has(arguments: Words, letters: str, *names: str) -> bool:
+def has_option(arguments: Words, letters: str, *names: str) -> bool:
     """Whether one of these short or long options is there, alone or among others."""
     for word in arguments:
         if word == "--":
@@ -149,7 +149,7 @@ def _doubt(reason: str) -> Verdict:
     return Verdict(Level.ASK, reason)
 
 
-def _shown(word: str) -> str:
+def _show_word(word: str) -> str:
     return word.replace(UNKNOWN, "…")[:80]
 
 
@@ -165,16 +165,16 @@ def _credentials(name: str, arguments: Words) -> Iterator[Verdict]:
         yield _danger(f"{name} works for somebody else")
     if name in _LOOKING:
         return
-    for word in _sought(arguments) if name == "find" else arguments:
-        if paths.secret(word) and not word.startswith("-"):
-            yield (_doubt if name in ("ssh", "ssh-add") else _danger)(f"{name} reads {_shown(word)}")
-        elif paths.raw(word) and name not in _MEASURING:
-            yield _danger(f"{name} reads {_shown(word)} as such")
-        elif paths.private(word) and name not in ("touch", "rm", "git"):
-            yield _doubt(f"{name} reads {_shown(word)}, which may hold credentials")
+    for word in _find_words(arguments) if name == "find" else arguments:
+        if paths.is_secret(word) and not word.startswith("-"):
+            yield (_doubt if name in ("ssh", "ssh-add") else _danger)(f"{name} reads {_show_word(word)}")
+        elif paths.is_raw_device(word) and name not in _MEASURING:
+            yield _danger(f"{name} reads {_show_word(word)} as such")
+        elif paths.is_private(word) and name not in ("touch", "rm", "git"):
+            yield _doubt(f"{name} reads {_show_word(word)}, which may hold credentials")
 
 
-def _sought(arguments: Words) -> Iterator[str]:
+def _find_words(arguments: Words) -> Iterator[str]:
     """The words of find but for places that it is to leave out."""
     around = ["", "", *arguments, ""]
     for before, option, word, after in zip(around, around[1:], around[2:], around[3:], strict=False):
@@ -187,23 +187,23 @@ def _sought(arguments: Words) -> Iterator[str]:
 
 
 def _removing(arguments: Words) -> Iterator[Verdict]:
-    everything = has(arguments, "rR", "--recursive")
-    if has(arguments, "", "--no-preserve-root"):
+    everything = has_option(arguments, "rR", "--recursive")
+    if has_option(arguments, "", "--no-preserve-root"):
         yield _danger("removes the root of the file system")
     for target in operands(arguments):
-        yield from _removed(target, everything=everything)
+        yield from _judge_removal(target, everything=everything)
 
 
-def _removed(target: str, *, everything: bool) -> Iterator[Verdict]:
-    path = paths.place(target)
-    if paths.root_like(target) and (everything or "*" in target):
-        yield _danger(f"removes {_shown(target)} whole")
-    elif paths.system(target) or paths.starting(target):
-        yield _danger(f"removes {_shown(target)}, which belongs to the system or starts by itself")
+def _judge_removal(target: str, *, everything: bool) -> Iterator[Verdict]:
+    path = paths.normalize_path(target)
+    if paths.is_root_like(target) and (everything or "*" in target):
+        yield _danger(f"removes {_show_word(target)} whole")
+    elif paths.is_system(target) or paths.is_startup_file(target):
+        yield _danger(f"removes {_show_word(target)}, which belongs to the system or starts by itself")
     elif everything and target.startswith(UNKNOWN) and "/" in target:
-        yield _danger(f"removes {_shown(target)}, which is the root while the variable is empty")
-    elif everything and (paths.home(target) or UNKNOWN in target or path in (".", "*", ".*")):
-        yield _doubt(f"removes {_shown(target)} and all in it")
+        yield _danger(f"removes {_show_word(target)}, which is the root while the variable is empty")
+    elif everything and (paths.is_home(target) or UNKNOWN in target or path in (".", "*", ".*")):
+        yield _doubt(f"removes {_show_word(target)} and all in it")
     elif everything and path.endswith(".git"):
         yield _doubt("removes a repository's history")
 
@@ -211,8 +211,8 @@ def _removed(target: str, *, everything: bool) -> Iterator[Verdict]:
 def _moving(arguments: Words) -> Iterator[Verdict]:
     named = operands(arguments)
     for source in named if _value(arguments, "-t", "--target-directory") else named[:-1]:
-        if paths.root_like(source) or paths.system(source) or paths.starting(source):
-            yield _danger(f"moves {_shown(source)} away")
+        if paths.is_root_like(source) or paths.is_system(source) or paths.is_startup_file(source):
+            yield _danger(f"moves {_show_word(source)} away")
     yield from _copying(arguments)
 
 
@@ -220,10 +220,10 @@ def _copying(arguments: Words) -> Iterator[Verdict]:
     named = operands(arguments)
     into = _value(arguments, "-t", "--target-directory")
     for target in [into] if into else named[-1:] if len(named) > 1 else []:
-        yield from writes(target)
+        yield from judge_write(target)
     for source in named:
-        if source == "/dev/zero" or paths.device(source):
-            yield _danger(f"reads {_shown(source)} as a file")
+        if source == "/dev/zero" or paths.is_device(source):
+            yield _danger(f"reads {_show_word(source)} as a file")
 
 
 def _installing(arguments: Words) -> Iterator[Verdict]:
@@ -234,17 +234,17 @@ def _installing(arguments: Words) -> Iterator[Verdict]:
 
 def _linking(arguments: Words) -> Iterator[Verdict]:
     named = operands(arguments)
-    yield from writes(named[-1]) if len(named) > 1 else ()
+    yield from judge_write(named[-1]) if len(named) > 1 else ()
     for source in named[:-1]:
-        if paths.root_like(source) or paths.secret(source):
-            yield _danger(f"makes another name for {_shown(source)}")
+        if paths.is_root_like(source) or paths.is_secret(source):
+            yield _danger(f"makes another name for {_show_word(source)}")
 
 
 def _into_all(arguments: Words) -> Iterator[Verdict]:
     for target in operands(arguments):
-        yield from writes(target)
-        if paths.root_like(target):
-            yield _danger(f"changes {_shown(target)}")
+        yield from judge_write(target)
+        if paths.is_root_like(target):
+            yield _danger(f"changes {_show_word(target)}")
 
 
 def _modes(arguments: Words) -> Iterator[Verdict]:
@@ -252,12 +252,12 @@ def _modes(arguments: Words) -> Iterator[Verdict]:
     mode, targets = (named[0] if named else ""), named[1:]
     if re.search(r"\+[rwxX]*s", mode) or re.fullmatch(r"0?[2467][0-7]{3}", mode) or re.search(r"=[rwx]*s", mode):
         yield _danger("lets others run a program with its owner's rights")
-    everything = has(arguments, "R", "--recursive")
+    everything = has_option(arguments, "R", "--recursive")
     for target in targets:
-        if paths.system(target) or paths.own(target) or everything and paths.root_like(target):
-            yield _danger(f"changes who may use {_shown(target)}")
+        if paths.is_system(target) or paths.is_moot_file(target) or everything and paths.is_root_like(target):
+            yield _danger(f"changes who may use {_show_word(target)}")
         elif everything and UNKNOWN in target:
-            yield _doubt(f"changes who may use {_shown(target)}")
+            yield _doubt(f"changes who may use {_show_word(target)}")
 
 
 def _owners(arguments: Words) -> Iterator[Verdict]:
@@ -265,24 +265,30 @@ def _owners(arguments: Words) -> Iterator[Verdict]:
     if named and re.match(r"(root|0)?(:(root|0))?$", named[0]) and named[0] != "":
         yield _danger("gives files to root")
     for target in named[1:]:
-        if paths.system(target) or paths.root_like(target):
-            yield _danger(f"changes who owns {_shown(target)}")
+        if paths.is_system(target) or paths.is_root_like(target):
+            yield _danger(f"changes who owns {_show_word(target)}")
 
 
 def _disk(arguments: Words) -> Iterator[Verdict]:
     given = dict(word.split("=", 1) for word in arguments if "=" in word)
     for target in (given.get("of", ""), given.get("if", "")):
-        if target and (paths.device(target) or target.startswith("/dev/" + UNKNOWN)) and not target.endswith("random"):
-            yield _danger(f"copies from or to {_shown(target)} as such")
-    yield from writes(given.get("of", "x"))
+        if (
+            target
+            and (paths.is_device(target) or target.startswith("/dev/" + UNKNOWN))
+            and not target.endswith("random")
+        ):
+            yield _danger(f"copies from or to {_show_word(target)} as such")
+    yield from judge_write(given.get("of", "x"))
     if re.match(r"/dev/(zero|u?random|full)", given.get("if", "")) and "count" not in given:
         yield _danger("writes until the disk is full")
 
 
 def _in_place(arguments: Words) -> Iterator[Verdict]:
-    if has([word for word in arguments if not word.startswith("--")], "i") or has(arguments, "", "--in-place"):
+    if has_option([word for word in arguments if not word.startswith("--")], "i") or has_option(
+        arguments, "", "--in-place"
+    ):
         for target in operands(arguments)[1:] or operands(arguments):
-            yield from writes(target)
+            yield from judge_write(target)
 
 
 def _value(arguments: Words, *names: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from moot.domain.shell import Verdict
 from moot.tools.shell.literals import follows
-from moot.tools.shell.rules import SHELLS, danger, doubt, named
+from moot.tools.shell.rules import SHELLS, danger, doubt, name_set
 from moot.tools.shell.words import UNKNOWN
 
 _LOADERS = re.compile(
@@ -19,7 +19,7 @@ _LOADERS = re.compile(
 _COMMANDS = re.compile(
     r"^(\w*PAGER|\w*EDITOR|VISUAL|BROWSER|(CARGO_BUILD_)?RUSTC(_WORKSPACE)?(_WRAPPER)?|MANROFFOPT|DIFFPROG)$"
 )
-_HARMLESS = named(
+_HARMLESS = name_set(
     "cat less more most bat batcat delta true : vi vim nvim nano emacs code hx helix micro kak subl gedit kate col "
     "sensible-pager sensible-editor sccache rustc firefox chromium xdg-open open emacsclient notepad"
 )
@@ -41,7 +41,7 @@ _OTHER_PROGRAMS = re.compile(r"^(\.?:|\.$|/tmp|/dev/shm|~/\.|\x00:)")
 _INDEX, _RUNS = re.compile(r"\w\["), re.compile(r"\$\(|`|\$\{")
 
 
-def setting(name: str, value: str) -> Iterator[Verdict | str]:
+def judge_setting(name: str, value: str) -> Iterator[Verdict | str]:
     """What is to be said of a variable that is set, and the text that others will run because of it."""
     if _LOADERS.match(name):
         yield danger(f"{name} makes other programs run something, or hides what was done")

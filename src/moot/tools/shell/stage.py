@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 
 from moot.tools.shell.rules import DECODERS, FETCHERS
-from moot.tools.shell.words import Node, Variables, every, text
+from moot.tools.shell.words import Node, Variables, find_nodes, node_text
 from moot.tools.shell.wrappers import unwrap
 
 _NUMBERED = re.compile(r"^(python|perl|ruby|node|php|lua)[\d.]+$")
@@ -53,44 +53,44 @@ class Stage:
     @classmethod
     def plain(cls, node: Node, variables: Variables) -> "Stage":
         """A `command` node by its words alone."""
-        return cls([word for part in _parts(node) for word in variables.words(part)])
+        return cls([word for part in _child_parts(node) for word in variables.words(part)])
 
     @classmethod
     def of(cls, node: Node, variables: Variables) -> "Stage":
         """A `command` node, with the redirections around it and the commands inside its words."""
         stage = cls.plain(node, variables)
-        stage.input = _given(node, variables)
+        stage.input = _given_text(node, variables)
         stage.outputs = _outputs(node, variables)
-        for part in _parts(node):
-            for inner in every(part, "process_substitution"):
-                stage.made_by += names_in(inner, variables)
-            for inner in every(part, "command_substitution"):
-                stage.told += [cls.plain(command, variables) for command in every(inner, "command")]
+        for part in _child_parts(node):
+            for inner in find_nodes(part, "process_substitution"):
+                stage.made_by += written_names(inner, variables)
+            for inner in find_nodes(part, "command_substitution"):
+                stage.told += [cls.plain(command, variables) for command in find_nodes(inner, "command")]
         here = node.parent
         if here is not None and here.type == "redirected_statement":
-            stage.redirected(here, variables)
-        for redirect in every(node, "herestring_redirect"):
-            for inner in every(redirect, "command_substitution"):
-                stage.made_by += names_in(inner, variables)
+            stage.apply_redirects(here, variables)
+        for redirect in find_nodes(node, "herestring_redirect"):
+            for inner in find_nodes(redirect, "command_substitution"):
+                stage.made_by += written_names(inner, variables)
         return stage
 
-    def redirected(self, around: Node, variables: Variables) -> None:
-        self.input = _given(around, variables) if self.input is None else self.input
+    def apply_redirects(self, around: Node, variables: Variables) -> None:
+        self.input = _given_text(around, variables) if self.input is None else self.input
         self.outputs += _outputs(around, variables)
         for redirect in around.children_by_field_name("redirect"):
-            for inner in every(redirect, "process_substitution"):
-                self.made_by += names_in(inner, variables)
-                if text(inner).startswith(">"):
-                    self.feeds += [Stage.plain(command, variables) for command in every(inner, "command")]
+            for inner in find_nodes(redirect, "process_substitution"):
+                self.made_by += written_names(inner, variables)
+                if node_text(inner).startswith(">"):
+                    self.feeds += [Stage.plain(command, variables) for command in find_nodes(inner, "command")]
 
 
-def _parts(node: Node) -> list[Node]:
+def _child_parts(node: Node) -> list[Node]:
     name = node.child_by_field_name("name")
     return [*(name.named_children if name is not None else ()), *node.children_by_field_name("argument")]
 
 
-def names_in(node: Node, variables: Variables) -> list[str]:
-    return [Stage.plain(command, variables).name for command in every(node, "command")]
+def written_names(node: Node, variables: Variables) -> list[str]:
+    return [Stage.plain(command, variables).name for command in find_nodes(node, "command")]
 
 
 def _outputs(node: Node, variables: Variables) -> list[str]:
@@ -100,17 +100,17 @@ def _outputs(node: Node, variables: Variables) -> list[str]:
     redirects += [part for here in redirects if here.type == "heredoc_redirect" for part in here.named_children]
     for redirect in redirects:
         target = redirect.child_by_field_name("destination") if redirect.type == "file_redirect" else None
-        if target is not None and target.type != "number" and ">" in text(redirect).lstrip("0123456789&")[:2]:
+        if target is not None and target.type != "number" and ">" in node_text(redirect).lstrip("0123456789&")[:2]:
             found.append(variables.word(target))
     return found
 
 
-def _given(node: Node, variables: Variables) -> str | None:
+def _given_text(node: Node, variables: Variables) -> str | None:
     """The text of a here-document or a here-string that belongs to this node."""
     for child in node.named_children:
         if child.type == "herestring_redirect" and child.named_children:
             return variables.word(child.named_children[-1])
         if child.type == "heredoc_redirect":
             bodies = [part for part in child.named_children if part.type == "heredoc_body"]
-            return text(bodies[0]) if bodies else ""
+            return node_text(bodies[0]) if bodies else ""
     return None

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 
 from moot.domain.shell import Verdict
 from moot.tools.shell import paths
-from moot.tools.shell.rules import danger, doubt, has, named, operands, writes
+from moot.tools.shell.rules import danger, doubt, has_option, judge_write, name_set, operands
 
 # Nearly every program means its output by these; whoever means something else by them is below.
 _USUAL = ("-o", "--output", "--output-file", "--out", "-out")
-_OTHERWISE = named(
+_OTHERWISE = name_set(
     "echo printf grep egrep fgrep zgrep rg ag ack ps ls set shopt find fd fdfind ssh scp sftp mount bash sh zsh ksh "
     "dash test [ [[ lsof netstat ss id read nm readelf ldd sudo useradd man jq yq column cut paste git"
 )
@@ -29,16 +29,16 @@ _OWN: dict[str, tuple[str, ...]] = {
     "git": ("-o", "--output", "--output-directory"),
 }  # fmt: skip
 # They put something else in the place of whatever they are given.
-_REPLACING = named("gzip gunzip bzip2 bunzip2 xz unxz zstd lzma strip ex ed patch")
-_COPYING = named("cp mv install ln")
-_GETTING = named("clone init worktree")
+_REPLACING = name_set("gzip gunzip bzip2 bunzip2 xz unxz zstd lzma strip ex ed patch")
+_COPYING = name_set("cp mv install ln")
+_GETTING = name_set("clone init worktree")
 
 
-def written(name: str, arguments: Sequence[str]) -> Iterator[Verdict]:
+def judge_written(name: str, arguments: Sequence[str]) -> Iterator[Verdict]:
     for target in (*_by_option(name, arguments), *_by_place(name, arguments)):
         # A name inside the working directory is what it is for.
-        if target.startswith(("/", "~")) or paths.starting(target):
-            yield from writes(target)
+        if target.startswith(("/", "~")) or paths.is_startup_file(target):
+            yield from judge_write(target)
     if name in ("tar", "bsdtar") and _keeps_roots(arguments):
         yield doubt("unpacks to wherever the archive says")
     if name == "find" and "-delete" in arguments and any(word.startswith("-files0-from") for word in arguments):
@@ -65,18 +65,18 @@ def _by_place(name: str, arguments: Sequence[str]) -> Iterator[str]:
     elif name == "uniq":
         yield from given[1:2]
     elif name in _COPYING:
-        yield from _cut_short(arguments)
-    elif name == "objcopy" or _made_there(name, given):
+        yield from _abbreviated_targets(arguments)
+    elif name == "objcopy" or _is_folder_target(name, given):
         yield from given[-1:]
 
 
 def _replaces(name: str, arguments: Sequence[str]) -> bool:
     if name in ("awk", "gawk"):
         return "inplace" in arguments
-    return name in _REPLACING and not has(arguments, "clt", "--stdout", "--list", "--test", "--dry-run")
+    return name in _REPLACING and not has_option(arguments, "clt", "--stdout", "--list", "--test", "--dry-run")
 
 
-def _made_there(name: str, given: Sequence[str]) -> bool:
+def _is_folder_target(name: str, given: Sequence[str]) -> bool:
     """Whether the last word is a folder that is made or filled."""
     if name == "python":
         return list(given[:1]) == ["venv"]
@@ -85,7 +85,7 @@ def _made_there(name: str, given: Sequence[str]) -> bool:
     return name == "git" and bool(given) and given[0] in _GETTING
 
 
-def _cut_short(arguments: Sequence[str]) -> Iterator[str]:
+def _abbreviated_targets(arguments: Sequence[str]) -> Iterator[str]:
     """The folder of --target-directory, which may be cut as long as it can be told from other options."""
     for index, word in enumerate(arguments):
         if cut := re.fullmatch(r"--ta[a-z-]*(?:=(.*))?", word):
@@ -94,5 +94,5 @@ def _cut_short(arguments: Sequence[str]) -> Iterator[str]:
 
 def _keeps_roots(arguments: Sequence[str]) -> bool:
     first = arguments[0] if arguments else ""
-    unpacks = "x" in first and not first.startswith("--") or has(arguments, "x", "--extract", "--get")
-    return unpacks and ("P" in first and "/" not in first or has(arguments, "P", "--absolute-names"))
+    unpacks = "x" in first and not first.startswith("--") or has_option(arguments, "x", "--extract", "--get")
+    return unpacks and ("P" in first and "/" not in first or has_option(arguments, "P", "--absolute-names"))

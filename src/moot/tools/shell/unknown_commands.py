@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from moot.tools.shell.rules import INTERPRETERS, SHELLS, named
+from moot.tools.shell.rules import INTERPRETERS, SHELLS, name_set
 from moot.tools.shell.words import UNKNOWN
 
 # Their words are texts or names and nothing more, or are looked at one by one elsewhere.
-TELLING = named(
+TELLING = name_set(
     "echo printf grep egrep fgrep zgrep rg ag ack git gh glab hub man info which type whereis whatis apropos help "
     "tldr test [ [[ export declare local readonly typeset set unset read alias unalias complete compgen hash "
     "enable basename dirname cut tr wc head tail cat diff cmp file stat du ls tree jq yq sed awk gawk mawk nawk "
@@ -16,7 +16,7 @@ TELLING = named(
     "kill pkill killall xdg-open code"
 )
 # What can do away with a machine, and what can be told to.
-_GRAVE = named("rm dd mv chmod chown find tee shred truncate") | SHELLS | INTERPRETERS
+_GRAVE = name_set("rm dd mv chmod chown find tee shred truncate") | SHELLS | INTERPRETERS
 _RUNNING = SHELLS | INTERPRETERS
 _GIVEN_CODE = re.compile(r"-[A-Za-z]*[ceEr]|-{1,2}(eval|command|run|print)\b.*|eval")
 # More of them than anybody writes; looking into each would take long.
@@ -25,11 +25,11 @@ _MARKS = re.compile(r"[\"'`,\[\](){}]")
 _MOST, _MOST_WORDS = 32, 2_000
 
 
-def handed(name: str, arguments: Sequence[str]) -> list[list[str]]:
+def list_handed(name: str, arguments: Sequence[str]) -> list[list[str]]:
     """The ends of its words that read as a command of their own; a word UNKNOWN where there are too many."""
     if name in TELLING:
         return []
-    starts = [(index, _grave(word)) for index, word in enumerate(arguments)]
+    starts = [(index, _dangerous_name(word)) for index, word in enumerate(arguments)]
     grave = [
         (index, inner)
         for index, inner in starts
@@ -40,7 +40,7 @@ def handed(name: str, arguments: Sequence[str]) -> list[list[str]]:
     return [[inner, *arguments[index + 1 :]] for index, inner in grave]
 
 
-def handed_texts(name: str, arguments: Sequence[str]) -> Iterator[str]:
+def list_handed_texts(name: str, arguments: Sequence[str]) -> Iterator[str]:
     """The words that are such a command as a whole."""
     if name in TELLING:
         return
@@ -48,13 +48,13 @@ def handed_texts(name: str, arguments: Sequence[str]) -> Iterator[str]:
         text = re.sub(r"^-{1,2}[\w-]+=|^-\w(?=\w+ )", "", word).strip()
         if not re.search(r"\s", text) and '"' not in text:
             continue
-        if _grave(text.split()[0]):
+        if _dangerous_name(text.split()[0]):
             yield text
         elif name not in INTERPRETERS:
-            yield from inside(text)
+            yield from find_commands(text)
 
 
-def inside(text: str) -> list[str]:
+def find_commands(text: str) -> list[str]:
     """The commands that stand somewhere in a text, however it marks them."""
     if not _INSIDE.search(text):
         return []
@@ -66,7 +66,7 @@ def _runs_code(words: Sequence[str]) -> bool:
     return any(_GIVEN_CODE.fullmatch(word) for word in words)
 
 
-def _grave(word: str) -> str:
+def _dangerous_name(word: str) -> str:
     """The name of a grave program, also by its usual places."""
     bare = re.sub(r"^(?:/usr)?(?:/local)?/s?bin/", "", word) if UNKNOWN not in word else ""
     known = re.sub(r"^(python|perl|ruby|node|php|lua)[\d.]+$", r"\1", bare)

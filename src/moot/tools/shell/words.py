@@ -38,34 +38,34 @@ class Variables:
     def __init__(self, root: Node, outer: "Variables | None" = None) -> None:
         self._values: dict[str, set[str]] = {}
         self._outer = outer
-        for node in every(root, "variable_assignment"):
+        for node in find_nodes(root, "variable_assignment"):
             name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
             if name is not None:
-                self._add(text(name), self.word(value) if value is not None else "")
-        for node in every(root, "for_statement"):
+                self._add(node_text(name), self.word(value) if value is not None else "")
+        for node in find_nodes(root, "for_statement"):
             name = node.child_by_field_name("variable")
             for value in node.children_by_field_name("value"):
-                self._add(text(name), self.word(value))
-        for node in every(root, "command"):
+                self._add(node_text(name), self.word(value))
+        for node in find_nodes(root, "command"):
             words = [self.word(part) for part in node.named_children]
             for name in _set_by(words):
                 self._add(name, UNKNOWN)
             self._positional(words, root)
-        for node in every(root, "declaration_command"):
-            self._declared(node)
+        for node in find_nodes(root, "declaration_command"):
+            self._read_declaration(node)
 
     def _positional(self, words: list[str], root: Node) -> None:
         """What `set --` makes `$1` and the following, where no function gives them another meaning."""
-        if words[:2] == ["set", "--"] and next(every(root, "function_definition"), None) is None:
+        if words[:2] == ["set", "--"] and next(find_nodes(root, "function_definition"), None) is None:
             for place, word in enumerate(words[2:], start=1):
                 self._add(str(place), word)
 
-    def _declared(self, node: Node) -> None:
+    def _read_declaration(self, node: Node) -> None:
         """`declare -n` gives a variable the name of another; `declare 'x=1'` sets one in a word of its own."""
         words = [self.word(part) for part in node.named_children if part.type != "variable_assignment"]
         refers = any(re.fullmatch(r"-[A-Za-z]*n[A-Za-z]*", word) for word in words)
         if refers:
-            words += [text(part) for part in node.named_children if part.type == "variable_assignment"]
+            words += [node_text(part) for part in node.named_children if part.type == "variable_assignment"]
         for word in words:
             name, sets, value = word.partition("=")
             if sets:
@@ -82,28 +82,28 @@ class Variables:
             return self._outer.value(name) if self._outer is not None else _KNOWN.get(name, UNKNOWN)
         return next(iter(values)) if len(values) == 1 else UNKNOWN
 
-    def assigned(self) -> dict[str, set[str]]:
+    def list_assigned(self) -> dict[str, set[str]]:
         return self._values
 
     def word(self, node: Node) -> str:
         """The word a node stands for, with UNKNOWN where it cannot be told."""
         match node.type:
             case "word" | "number" | "variable_name" | "special_variable_name" | "extglob_pattern" | "regex":
-                return _literal(text(node))
+                return _literal(node_text(node))
             case "raw_string":
-                return text(node)[1:-1]
+                return node_text(node)[1:-1]
             case "ansi_c_string":
-                return ansi(text(node)[2:-1])
+                return ansi(node_text(node)[2:-1])
             case "string" | "translated_string":
                 return self._string(node)
             case "concatenation" | "command_name":
                 return "".join(self._pieces(node, node.start_byte, node.end_byte))
             case "simple_expansion" | "expansion":
                 # In a string the parser counts blanks before it as a part of it.
-                plain = re.fullmatch(r"(\s*)(?:\$(\w+)|\$\{(\w+)\})", text(node))
-                return plain[1] + self.value(plain[2] or plain[3]) if plain else self._altered(node)
+                plain = re.fullmatch(r"(\s*)(?:\$(\w+)|\$\{(\w+)\})", node_text(node))
+                return plain[1] + self.value(plain[2] or plain[3]) if plain else self._expand_altered(node)
             case "string_content" | "heredoc_content":
-                return re.sub(r'\\([\\"$`\n])', lambda found: found[1].strip("\n"), text(node))
+                return re.sub(r'\\([\\"$`\n])', lambda found: found[1].strip("\n"), node_text(node))
             case _:
                 return _named_place(node)
 
@@ -113,7 +113,7 @@ class Variables:
         if node.type in ("simple_expansion", "expansion") and UNKNOWN not in word:
             return self._split(word) or [word]
         if node.type in ("word", "concatenation"):
-            made = list(islice(_braced(word), _MOST_BRACED + 1))
+            made = list(islice(_expand_braces(word), _MOST_BRACED + 1))
             return made if len(made) <= _MOST_BRACED else [*made, UNKNOWN]
         return [word]
 
@@ -122,13 +122,13 @@ class Variables:
         marks = self.value("IFS") if "IFS" in self._values else ""
         return word.translate(dict.fromkeys(map(ord, marks), " ")).split()
 
-    def _altered(self, node: Node) -> str:
+    def _expand_altered(self, node: Node) -> str:
         """An expansion with a twist: unknown, but a part of the home is as dear as the home."""
-        found = re.match(r"\s*\$\{(\w+)", text(node))
+        found = re.match(r"\s*\$\{(\w+)", node_text(node))
         return "~" if found and self.value(found[1]) == "~" else UNKNOWN
 
     def _string(self, node: Node) -> str:
-        start = node.start_byte + (2 if text(node).startswith("$") else 1)
+        start = node.start_byte + (2 if node_text(node).startswith("$") else 1)
         return "".join(self._pieces(node, start, node.end_byte - 1))
 
     def _pieces(self, node: Node, start: int, end: int) -> Iterator[str]:
@@ -147,17 +147,17 @@ class Variables:
 def _named_place(node: Node) -> str:
     if node.type != "command_substitution" or len(node.text) > _LONGEST_NAMING:
         return UNKNOWN
-    if text(node).strip("$()` ") == "pwd":
+    if node_text(node).strip("$()` ") == "pwd":
         return "."
-    return "~" if _NAMES_HOME.search(text(node)) else UNKNOWN
+    return "~" if _NAMES_HOME.search(node_text(node)) else UNKNOWN
 
 
-def text(node: Node) -> str:
+def node_text(node: Node) -> str:
     raw: bytes = node.text
     return raw.decode(errors="replace")
 
 
-def every(node: Node, *kinds: str) -> Iterator[Node]:
+def find_nodes(node: Node, *kinds: str) -> Iterator[Node]:
     """The nodes of these kinds, in the order they stand."""
     waiting = [node]
     while waiting:
@@ -167,7 +167,7 @@ def every(node: Node, *kinds: str) -> Iterator[Node]:
         waiting.extend(reversed(here.named_children))
 
 
-def size(root: Node, *, deepest: int, most: int) -> int:
+def count_nodes(root: Node, *, deepest: int, most: int) -> int:
     """How many nodes there are, or one more than `most` where it is larger or deeper than it may be."""
     waiting, seen = [(root, 0)], 0
     while waiting:
@@ -214,17 +214,17 @@ def ansi(escaped: str) -> str:
     return _ANSI.sub(one, escaped)
 
 
-def _braced(word: str, depth: int = 0) -> Iterator[str]:
-    found = _brace(word) if "{" in word else None
+def _expand_braces(word: str, depth: int = 0) -> Iterator[str]:
+    found = _find_brace(word) if "{" in word else None
     if found is None or depth > 6:
         yield word
         return
     before, inner, after = found
     for part in inner.split(","):
-        yield from _braced(before + part + after, depth + 1)
+        yield from _expand_braces(before + part + after, depth + 1)
 
 
-def _brace(word: str) -> tuple[str, str, str] | None:
+def _find_brace(word: str) -> tuple[str, str, str] | None:
     """The first pair of braces with a comma and no other brace inside: what is before, in and after it."""
     start = word.find("{")
     while start >= 0:

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 from itertools import dropwhile
 
-from moot.tools.shell.paths import root_like, system
+from moot.tools.shell.paths import is_root_like, is_system
 from moot.tools.shell.words import UNKNOWN
 
 # Options of each that take a value of their own, which must not be mistaken for the command.
@@ -97,13 +97,13 @@ def unwrap(words: Sequence[str]) -> list[str]:
             rest = list(dropwhile(lambda word: word.startswith("-"), rest[2 + own :])) or ["true"]
             continue
         if _LOADER.fullmatch(name) and len(rest) > 1:
-            rest = _loaded(rest[1:])
+            rest = _loader_command(rest[1:])
             continue
         if name not in _WRAPPERS:
             return rest
         if name == "command" and rest[1:2] in (["-v"], ["-V"]):
             return ["type", *rest[2:]]
-        inner = _inner(name, rest[1:])
+        inner = _inner_command(name, rest[1:])
         if not inner:
             return rest
         rest = inner
@@ -115,7 +115,7 @@ def assignments(words: Sequence[str]) -> list[str]:
     return [word for word in words if _ASSIGNMENT.match(word)] if "env" in [w.rpartition("/")[2] for w in words] else []
 
 
-def _loaded(words: list[str]) -> list[str]:
+def _loader_command(words: list[str]) -> list[str]:
     """What the loader is to start; with a library put before it nobody can tell."""
     while words and words[0].startswith("--"):
         if words[0].startswith("--preload"):
@@ -134,7 +134,7 @@ def _split(text: str) -> list[str]:
         return [UNKNOWN]
 
 
-def _text(name: str, words: list[str]) -> str:
+def _shell_text(name: str, words: list[str]) -> str:
     """The text a wrapper hands to a shell, where it has a way to."""
     for index, word in enumerate(words):
         after = words[index + 1] if index + 1 < len(words) else ""
@@ -147,8 +147,8 @@ def _text(name: str, words: list[str]) -> str:
     return ""
 
 
-def _inner(name: str, words: list[str]) -> list[str]:
-    if text := _text(name, words):
+def _inner_command(name: str, words: list[str]) -> list[str]:
+    if text := _shell_text(name, words):
         return ["sh", "-c", text]
     if name == "coproc" and "{" in words[:2]:
         return words[words.index("{") + 1 :]
@@ -165,40 +165,40 @@ def _inner(name: str, words: list[str]) -> list[str]:
         elif word == "--":
             index += 1
             break
-        elif _own(name, word):
+        elif _is_own_word(name, word):
             index += 1
         else:
             break
-    return _left(name, words[:index], words[index + _OWN.get(name, 0) :], marker)
+    return _remaining_command(name, words[:index], words[index + _OWN.get(name, 0) :], marker)
 
 
-def _own(name: str, word: str) -> bool:
+def _is_own_word(name: str, word: str) -> bool:
     """Whether the word is still the wrapper's: an option, or a variable that env sets."""
     if name == "env" and (word == "-" or _ASSIGNMENT.match(word)):
         return True
     return word.startswith("-") and len(word) > 1
 
 
-def _left(name: str, own: list[str], inner: list[str], marker: str) -> list[str]:
-    if name == "env" and inner and (folder := _folder(own)):
+def _remaining_command(name: str, own: list[str], inner: list[str], marker: str) -> list[str]:
+    if name == "env" and inner and (folder := _env_folder(own)):
         return ["sh", "-c", f"cd {shlex.quote(folder)} && {shlex.join(inner)}"]
     if name == "watch" and inner and "-x" not in own:
         # It hands its words to a shell, joined.
         return ["sh", "-c", " ".join(inner)]
-    return _each(name, inner, marker) if name in ("xargs", "parallel") and inner else inner
+    return _per_item_command(name, inner, marker) if name in ("xargs", "parallel") and inner else inner
 
 
-def _folder(words: list[str]) -> str:
+def _env_folder(words: list[str]) -> str:
     """Where env goes first, if that is a place where names mean the system."""
     for index, word in enumerate(words):
         option, sets, value = word.partition("=")
         if option in ("-C", "--chdir"):
             folder = value if sets else "".join(words[index + 1 : index + 2])
-            return folder if root_like(folder) or system(folder) else ""
+            return folder if is_root_like(folder) or is_system(folder) else ""
     return ""
 
 
-def _each(name: str, inner: list[str], marker: str) -> list[str]:
+def _per_item_command(name: str, inner: list[str], marker: str) -> list[str]:
     """What is run for each thing that is given; to parallel those may be the commands themselves."""
     if name == "parallel" and inner[0] == ":::":
         return ["sh", "-c", "\n".join(inner[1:])]

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from moot.domain.approval import Binding, digest
+from moot.domain.approval import digest
+from moot.domain.ask import Binding
 from moot.domain.config import SkillConfig
 from moot.domain.errors import BadRequest, Forbidden, TooLarge
 from moot.domain.skill import SKILL_FILE
-from moot.tools.files.confined_paths import Ground, Spot, told
+from moot.tools.files.confined_paths import ConfinedFolder, PathEntry, translate_errors
 
 _MEBIBYTE = 1_048_576
 _MOST_DEPTH = 10
@@ -39,18 +40,18 @@ class Member:
 Members = dict[str, Member]
 
 
-def gather(ground: Ground, spot: Spot, config: SkillConfig) -> Members:
+def gather_files(ground: ConfinedFolder, spot: PathEntry, config: SkillConfig) -> Members:
     """All files in the folder or archive at this spot."""
     status = spot.status()
-    sack = _Sack(config, config.unpacked_bytes)
+    sack = _ArchiveContents(config, config.unpacked_bytes)
     if status is not None and stat.S_ISDIR(status.st_mode):
-        with told(spot.path):
+        with translate_errors(spot.path):
             _take_folder(ground, spot, "", sack)
         return sack.members
     file, status = ground.open_file(spot)
     if status.st_size > config.archive_bytes:
         raise TooLarge(f"{spot.path} has {status.st_size} bytes; at most {config.archive_bytes} are taken", fix=_FIX)
-    with told(spot.path), open(file, "rb", closefd=False) as reader:
+    with translate_errors(spot.path), open(file, "rb", closefd=False) as reader:
         data = reader.read(config.archive_bytes + 1)
     return unpack(data, config)
 
@@ -58,12 +59,12 @@ def gather(ground: Ground, spot: Spot, config: SkillConfig) -> Members:
 def unpack(data: bytes, config: SkillConfig) -> Members:
     """All files of a .zip, .tar.gz or .tar. One bad entry refuses the whole."""
     room = min(config.unpacked_bytes, max(_MEBIBYTE, config.ratio * len(data)))
-    sack = _Sack(config, room)
+    sack = _ArchiveContents(config, room)
     try:
         if data.startswith(b"PK\x03\x04"):
             _take_zip(data, sack)
         elif data.startswith(b"\x1f\x8b"):
-            _take_tar(_inflated(data, room), sack)
+            _take_tar(_inflate(data, room), sack)
         elif data[257:262] == b"ustar":
             _take_tar(data, sack)
         else:
@@ -75,7 +76,7 @@ def unpack(data: bytes, config: SkillConfig) -> Members:
     return sack.members
 
 
-def split(members: Members) -> dict[str, Members]:
+def split_skills(members: Members) -> dict[str, Members]:
     """The skills among these files, by the folder each is in. A skill inside a skill is a part of it."""
     roots = sorted((path[: -len(SKILL_FILE)] for path in members if path.rpartition("/")[2] == SKILL_FILE), key=len)
     outer: list[str] = []
@@ -87,7 +88,7 @@ def split(members: Members) -> dict[str, Members]:
     }
 
 
-def bound(skills: Iterable[Members]) -> Binding:
+def bind_skills(skills: Iterable[Members]) -> Binding:
     """What would be taken up, to the last byte."""
     parts = [
         part
@@ -98,7 +99,7 @@ def bound(skills: Iterable[Members]) -> Binding:
     return Binding(seen=digest(*parts))
 
 
-class _Sack:
+class _ArchiveContents:
     """Files as they come out, counted. What would burst it is refused."""
 
     def __init__(self, config: SkillConfig, room: int) -> None:
@@ -140,7 +141,7 @@ def _is_plain(part: str) -> bool:
     )
 
 
-def _take_folder(ground: Ground, spot: Spot, prefix: str, sack: _Sack) -> None:
+def _take_folder(ground: ConfinedFolder, spot: PathEntry, prefix: str, sack: _ArchiveContents) -> None:
     folder = ground.open_folder(spot)
     with os.scandir(folder) as entries:
         names = sorted(entry.name for entry in entries)
@@ -152,7 +153,7 @@ def _take_folder(ground: Ground, spot: Spot, prefix: str, sack: _Sack) -> None:
             _take_entry(ground, ground.spot(f"{spot.path}/{name}", follow=False), path, sack)
 
 
-def _take_entry(ground: Ground, spot: Spot, path: str, sack: _Sack) -> None:
+def _take_entry(ground: ConfinedFolder, spot: PathEntry, path: str, sack: _ArchiveContents) -> None:
     status = spot.status()
     if status is not None and stat.S_ISDIR(status.st_mode):
         _take_folder(ground, spot, f"{path}/", sack)
@@ -162,14 +163,14 @@ def _take_entry(ground: Ground, spot: Spot, path: str, sack: _Sack) -> None:
         sack.put(path, reader, executable=bool(status.st_mode & 0o100))
 
 
-def _take_zip(data: bytes, sack: _Sack) -> None:
+def _take_zip(data: bytes, sack: _ArchiveContents) -> None:
     _check_directory(data)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for entry in archive.infolist():
             path = sack.admit(entry.filename)
             mode = entry.external_attr >> 16
             if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise _not_a_file(entry.filename)
+                raise _not_a_file_error(entry.filename)
             if entry.flag_bits & 1 or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise BadRequest("it is encrypted, or packed in an unusual way", fix=_FIX)
             if path and not entry.is_dir():
@@ -185,7 +186,7 @@ def _check_directory(data: bytes) -> None:
         raise TooLarge("its table of contents is too long, or missing", fix=_FIX)
 
 
-def _inflated(data: bytes, room: int) -> bytes:
+def _inflate(data: bytes, room: int) -> bytes:
     """The tar inside: unpacked once and bounded, since reading its headers must not unpack a bomb either."""
     most = room + _MEBIBYTE
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as reader:
@@ -195,12 +196,12 @@ def _inflated(data: bytes, room: int) -> bytes:
     return inside
 
 
-def _take_tar(data: bytes, sack: _Sack) -> None:
+def _take_tar(data: bytes, sack: _ArchiveContents) -> None:
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
         for entry in _entries(archive):
             path = sack.admit(entry.name)
             if not (entry.isreg() or entry.isdir()) or entry.issparse():
-                raise _not_a_file(entry.name)
+                raise _not_a_file_error(entry.name)
             reader = archive.extractfile(entry) if path and entry.isreg() else None
             if reader is not None:
                 with reader:
@@ -212,5 +213,5 @@ def _entries(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     return (entry for entry in archive if entry.name not in (".", "./"))
 
 
-def _not_a_file(name: str) -> Forbidden:
+def _not_a_file_error(name: str) -> Forbidden:
     return Forbidden(f"it holds a link or a device: {ascii(name[:80])}", fix=_FIX)

@@ -14,7 +14,7 @@ _SHEBANG = re.compile(r"#![^\n]*\b(python|node|ruby|perl)")
 _ENDINGS = {"python": ".py", "node": ".js", "ruby": ".rb", "perl": ".pl"}
 
 
-def drafted(arguments: dict[str, Any]) -> Members:
+def draft_skill(arguments: dict[str, Any]) -> Members:
     """The files of a skill as its maker describes it."""
     name, definition = arguments["name"], clean(arguments["definition"])
     if reason := check_name(name):

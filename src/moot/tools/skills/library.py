@@ -15,7 +15,7 @@ from moot.domain.agent import Flaw
 from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, StoreError, TooLarge
 from moot.domain.front_matter import MAX_BYTES, Broken
 from moot.domain.skill import SKILL_FILE, Skill, SkillSource, SkillType, check_name
-from moot.tools.files.confined_paths import Ground
+from moot.tools.files.confined_paths import ConfinedFolder
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.skills.archive import Members
 from moot.tools.skills.skill_file import parse_skill
@@ -31,13 +31,13 @@ _Stamp = tuple[int, int, int, int]
 _UNSEEN = frozenset({"skill"})
 
 
-class _Mark(msgspec.Struct, frozen=True):
+class _OriginMark(msgspec.Struct, frozen=True):
     taint: list[str]
     agreed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class _Shelf:
+class _LibraryState:
     """What is known at one moment; replaced whole, so that it can be read from any thread."""
 
     skills: Mapping[str, Skill] = field(default_factory=dict)
@@ -45,12 +45,12 @@ class _Shelf:
     stamps: Mapping[str, tuple[_Stamp, ...]] = field(default_factory=dict)
 
 
-class Skills:
+class SkillLibrary:
     """A file that becomes broken keeps its last good form and is listed in `flaws`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._shelf = _Shelf()
+        self._shelf = _LibraryState()
         self.reload()
 
     @property
@@ -92,13 +92,13 @@ class Skills:
                 flaws.append(Flaw(path=str(path), line=broken.line, reason=broken.reason))
                 if before := self._shelf.skills.get(name):
                     skills[name] = before
-        self._shelf = _Shelf(skills, tuple(flaws), stamps)
+        self._shelf = _LibraryState(skills, tuple(flaws), stamps)
 
     def read(self, skill: Skill, path: str = SKILL_FILE) -> bytes:
         """One file of a skill; nothing outside its folder."""
         if path == MARK:
             raise NotFound(f"the skill {skill.name} has no file {path}")
-        with Ground(skill.folder, OffLimits()) as ground:
+        with ConfinedFolder(skill.folder, OffLimits()) as ground:
             file, status = ground.open_file(ground.spot(path))
             if status.st_size > _MOST_FILE:
                 raise TooLarge(f"{path} has {status.st_size} bytes; at most {_MOST_FILE} are shown")
@@ -120,7 +120,7 @@ class Skills:
                 status = os.lstat(path)
                 place = os.fsencode(os.path.relpath(path, skill.folder))
                 found.update(b"%d:%b %o %d" % (len(place), place, status.st_mode, status.st_mtime_ns))
-                found.update(_hash_of(path))
+                found.update(_hash_file(path))
         return found.hexdigest()
 
     def files(self, skill: Skill) -> list[str]:
@@ -154,14 +154,14 @@ class Skills:
         try:
             staged.mkdir(parents=True, mode=0o700)
             for path, member in members.items():
-                _write(staged / path, member.data, 0o755 if member.executable or path == skill.script else 0o644)
+                _write_file(staged / path, member.data, 0o755 if member.executable or path == skill.script else 0o644)
             if source is SkillSource.AGENT:
-                _write(staged / MARK, _marked(taint, agreed=agreed), 0o644)
+                _write_file(staged / MARK, _encode_mark(taint, agreed=agreed), 0o644)
             os.rename(staged, self.folder / skill.name)
-            _flush(self.folder)
+            _sync_folder(self.folder)
         except OSError as error:
             if (self.folder / skill.name).exists():
-                raise _taken(skill.name) from error
+                raise _name_taken_error(skill.name) from error
             raise StoreError(
                 f"the skill cannot be kept: {error.strerror}", fix="See whether the disk is full."
             ) from error
@@ -187,7 +187,7 @@ class Skills:
         if skill.script and skill.script not in members:
             raise BadRequest(f"the script {skill.script} is not among its files", fix="Add it.")
         if os.path.lexists(self.folder / skill.name):
-            raise _taken(skill.name)
+            raise _name_taken_error(skill.name)
         return skill
 
     def trust(self, name: str) -> Skill:
@@ -199,9 +199,9 @@ class Skills:
             mark = Path(skill.folder) / MARK
             beside = mark.with_name(f".{secrets.token_hex(8)}.new")
             try:
-                _write(beside, _marked(frozenset(), agreed=True), 0o644)
+                _write_file(beside, _encode_mark(frozenset(), agreed=True), 0o644)
                 os.replace(beside, mark)
-                _flush(mark.parent)
+                _sync_folder(mark.parent)
             except OSError as error:
                 raise StoreError(f"{mark} cannot be written: {error.strerror}", fix="Mend its permissions.") from error
             self.reload()
@@ -218,7 +218,7 @@ class Skills:
         """Undo the last removal of that name."""
         kept = self.folder / f"{_REMOVED}{name}"
         if os.path.lexists(self.folder / name):
-            raise _taken(name)
+            raise _name_taken_error(name)
         if "/" in name or not kept.is_dir():
             raise NotFound(f"no skill {name!r} was removed", fix="`moot skills` shows those there are.")
         self._move(kept, self.folder / name, over=False)
@@ -228,7 +228,7 @@ class Skills:
             if over and os.path.lexists(target):
                 shutil.rmtree(target)
             os.rename(source, target)
-            _flush(self.folder)
+            _sync_folder(self.folder)
         except OSError as error:
             raise StoreError(f"{source} cannot be moved: {error.strerror}", fix="Mend its permissions.") from error
         self.reload()
@@ -240,29 +240,29 @@ def read_skill(shelf: Path, name: str) -> Skill:
         raise Broken(1, reason.replace("the name", "the folder's name", 1))
     folder = str(shelf / name)
     try:
-        with Ground(str(shelf), OffLimits()) as ground:
+        with ConfinedFolder(str(shelf), OffLimits()) as ground:
             file, _ = ground.open_file(ground.spot(f"{name}/{SKILL_FILE}"))
             skill = parse_skill(os.read(file, MAX_BYTES + 1), folder_name=name)
             if skill.type is SkillType.SCRIPT:
                 ground.open_file(ground.spot(f"{name}/{skill.script}"))
     except MootError as error:
         raise Broken(1, f"it cannot be read: {error.message}") from error
-    source, taint = _mark(folder)
+    source, taint = _read_mark(folder)
     return replace(skill, folder=folder, source=source, taint=taint)
 
 
-def _taken(name: str) -> Conflict:
+def _name_taken_error(name: str) -> Conflict:
     return Conflict(f"there is already a skill {name!r}", fix="Choose another name, or remove that one first.")
 
 
-def _mark(folder: str) -> tuple[SkillSource, frozenset[str]]:
+def _read_mark(folder: str) -> tuple[SkillSource, frozenset[str]]:
     """Who put the skill there, and whose words are in it. A mark that cannot be read is taken for a stranger's.
 
     So is what an agent made and no owner agreed to: whoever talked to that agent may have had it made.
     """
     try:
         with open(os.path.join(folder, MARK), "rb") as file:
-            mark = msgspec.json.decode(file.read(_MOST_FILE), type=_Mark)
+            mark = msgspec.json.decode(file.read(_MOST_FILE), type=_OriginMark)
     except FileNotFoundError:
         return SkillSource.PERSON, frozenset()
     except (OSError, msgspec.MsgspecError):
@@ -270,11 +270,11 @@ def _mark(folder: str) -> tuple[SkillSource, frozenset[str]]:
     return SkillSource.AGENT, frozenset(mark.taint) if mark.agreed else frozenset(mark.taint) | _UNSEEN
 
 
-def _marked(taint: frozenset[str], *, agreed: bool) -> bytes:
-    return msgspec.json.encode(_Mark(taint=sorted(taint), agreed=agreed))
+def _encode_mark(taint: frozenset[str], *, agreed: bool) -> bytes:
+    return msgspec.json.encode(_OriginMark(taint=sorted(taint), agreed=agreed))
 
 
-def _hash_of(path: str) -> bytes:
+def _hash_file(path: str) -> bytes:
     if os.path.islink(path):
         return os.fsencode(os.readlink(path))
     with open(path, "rb") as file:
@@ -301,7 +301,7 @@ def _stamps(folder: Path) -> dict[str, tuple[_Stamp, ...]]:
     return found
 
 
-def _write(path: Path, data: bytes, mode: int) -> None:
+def _write_file(path: Path, data: bytes, mode: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     with open(file, "wb") as writer:
@@ -310,7 +310,7 @@ def _write(path: Path, data: bytes, mode: int) -> None:
         os.fsync(file)
 
 
-def _flush(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -27,7 +27,7 @@ def parse_skill(data: bytes, *, folder_name: str = "") -> Skill:
         raise Broken(line, "the front matter has no `description`; say what the skill does and when to use it")
     if len(description) > DESCRIPTION_LENGTH:
         raise Broken(line, f"the description has {len(description)} characters; at most {DESCRIPTION_LENGTH} are taken")
-    kind, script = _kind(fields.under("metadata"))
+    kind, script = _parse_kind(fields.under("metadata"))
     if not front.body and kind is not SkillType.SCRIPT:
         raise Broken(front.end, "there are no instructions; write them below the second ---")
     return Skill(name=name, description=description, body=front.body, type=kind, script=script)
@@ -42,7 +42,7 @@ def write_skill(skill: Skill) -> bytes:
     return f"---\n{head}---\n\n{skill.body.strip()}\n".encode()
 
 
-def _kind(more: Fields) -> tuple[SkillType, str]:
+def _parse_kind(more: Fields) -> tuple[SkillType, str]:
     script = more.text("script")
     try:
         kind = SkillType(more.text("type") or SkillType.INSTRUCTION)

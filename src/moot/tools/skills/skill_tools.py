@@ -1,4 +1,4 @@
-"""The skill tools: list, view, create and import skills, and one tool for each skill on the shelf."""
+"""The skill tools: list, view, create and import skills, and one tool for each skill of the `library`."""
 
 import asyncio
 import hashlib
@@ -8,19 +8,19 @@ from typing import Any
 
 import msgspec
 
-from moot.domain.approval import Binding
+from moot.domain.ask import Binding
 from moot.domain.config import SkillConfig
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound
 from moot.domain.front_matter import Broken
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.skill import DESCRIPTION_LENGTH, NAME_LENGTH, SKILL_FILE, RunScript, Skill, SkillType
-from moot.tools.files.confined_paths import Ground
-from moot.tools.files.file_text import difference, is_binary, text_of
+from moot.tools.files.confined_paths import ConfinedFolder
+from moot.tools.files.file_text import decode_text, is_binary, render_diff
 from moot.tools.files.off_limits import OffLimits
-from moot.tools.skills.archive import Members, bound, gather, split
-from moot.tools.skills.draft import drafted
-from moot.tools.skills.library import Skills
+from moot.tools.skills.archive import Members, bind_skills, gather_files, split_skills
+from moot.tools.skills.draft import draft_skill
+from moot.tools.skills.library import SkillLibrary
 from moot.tools.skills.skill_file import parse_skill
 
 _TOOL_NAME_LENGTH = 64
@@ -31,11 +31,11 @@ HeldIn = Callable[[str], Awaitable[Binding]]
 Sinks = frozenset[Sink]
 
 
-async def _unheld(_cwd: str) -> Binding:
+async def _no_binding(_cwd: str) -> Binding:
     return Binding()
 
 
-def tools(*, skills: Skills, off_limits: OffLimits, config: SkillConfig | None = None) -> list[Tool]:
+def tools(*, skills: SkillLibrary, off_limits: OffLimits, config: SkillConfig | None = None) -> list[Tool]:
     """The four tools on the shelf itself. Imports are read beneath the run's working directory."""
     return [
         ListSkills(skills),
@@ -48,7 +48,9 @@ def tools(*, skills: Skills, off_limits: OffLimits, config: SkillConfig | None =
 class SkillTools:
     """The tools `skill_<name>`, one for each skill; they follow the shelf as it changes."""
 
-    def __init__(self, skills: Skills, run_script: RunScript, *, sinks: Sinks, held_in: HeldIn = _unheld) -> None:
+    def __init__(
+        self, skills: SkillLibrary, run_script: RunScript, *, sinks: Sinks, held_in: HeldIn = _no_binding
+    ) -> None:
         self._skills = skills
         self._run_script = run_script
         self._held_in = held_in
@@ -62,10 +64,10 @@ class SkillTools:
         skills = self._skills.offered()
         if skills != self._known:
             self._known = skills
-            self._tools = [self._made(skill) for skill in skills]
+            self._tools = [self._build_tool(skill) for skill in skills]
         return self._tools
 
-    def _made(self, skill: Skill) -> Tool:
+    def _build_tool(self, skill: Skill) -> Tool:
         if skill.type is SkillType.SCRIPT:
             return ScriptSkill(skill, self._skills, self._run_script, self._held_in, self._sinks)
         return TextSkill(skill, self._skills)
@@ -83,7 +85,7 @@ class ListSkills:
         },
     )
 
-    def __init__(self, skills: Skills) -> None:
+    def __init__(self, skills: SkillLibrary) -> None:
         self._skills = skills
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
@@ -105,7 +107,7 @@ class ListSkills:
         answer: dict[str, Any] = {"skills": listed, "count": len(listed)}
         if self._skills.flaws:
             answer["flaws"] = [str(flaw) for flaw in self._skills.flaws]
-        return ToolResult(content=_json(answer), taint=taint)
+        return ToolResult(content=_to_json(answer), taint=taint)
 
 
 class ViewSkill:
@@ -124,7 +126,7 @@ class ViewSkill:
         },
     )
 
-    def __init__(self, skills: Skills) -> None:
+    def __init__(self, skills: SkillLibrary) -> None:
         self._skills = skills
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
@@ -132,7 +134,7 @@ class ViewSkill:
 
     def line(self, arguments: dict[str, Any]) -> str:
         path = arguments.get("path")
-        return f"view skill {_in_a_line(arguments.get('name', ''))}" + (f", {_in_a_line(path)}" if path else "")
+        return f"view skill {_one_line(arguments.get('name', ''))}" + (f", {_one_line(path)}" if path else "")
 
     def _view(self, name: str, path: str) -> ToolResult:
         self._skills.refresh_if_changed()
@@ -142,10 +144,10 @@ class ViewSkill:
         data = self._skills.read(skill, path)
         if is_binary(data):
             raise BadRequest(f"{path} is not text ({len(data)} bytes)")
-        answer: dict[str, Any] = {"name": name, "path": path, "content": text_of(data)}
+        answer: dict[str, Any] = {"name": name, "path": path, "content": decode_text(data)}
         if path == SKILL_FILE:
             answer["files"] = self._skills.files(skill)
-        return ToolResult(content=_json(answer), taint=skill.taint)
+        return ToolResult(content=_to_json(answer), taint=skill.taint)
 
 
 class CreateSkill:
@@ -176,25 +178,25 @@ class CreateSkill:
         },
     )
 
-    def __init__(self, skills: Skills) -> None:
+    def __init__(self, skills: SkillLibrary) -> None:
         self._skills = skills
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        members = drafted(arguments)
+        members = draft_skill(arguments)
         skill = await asyncio.to_thread(self._skills.add, members, taint=context.taint, agreed=context.granted)
         message = f"The skill is kept. From the next turn on it is the tool {tool_name(skill.name)}."
-        return _json({"status": "active", "name": skill.name, "message": message})
+        return _to_json({"status": "active", "name": skill.name, "message": message})
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         try:
-            members = drafted(arguments)
+            members = draft_skill(arguments)
             await asyncio.to_thread(self._skills.check, members)
         except MootError as error:
             return f"This will fail: {error.message}."
-        return _shown(members)
+        return _render_files(members)
 
     def line(self, arguments: dict[str, Any]) -> str:
-        return f"create {_in_a_line(arguments.get('type', ''))} skill {_in_a_line(arguments.get('name', ''))}"
+        return f"create {_one_line(arguments.get('type', ''))} skill {_one_line(arguments.get('name', ''))}"
 
 
 class ImportSkill:
@@ -214,7 +216,7 @@ class ImportSkill:
         },
     )
 
-    def __init__(self, skills: Skills, off_limits: OffLimits, config: SkillConfig) -> None:
+    def __init__(self, skills: SkillLibrary, off_limits: OffLimits, config: SkillConfig) -> None:
         self._skills = skills
         self._off_limits = off_limits
         self._config = config
@@ -223,36 +225,36 @@ class ImportSkill:
         if not self._config.allow_import:
             raise Forbidden("importing skills is switched off", fix="The owner can set skills.allow_import.")
         wanted = str(arguments.get("skill_name") or "")
-        found = await asyncio.to_thread(self._found, arguments["url"], context.cwd, wanted)
-        if context.agreed is not None and bound(found) != context.agreed:
-            raise _changed(str(arguments["url"]))
+        found = await asyncio.to_thread(self._find_skills, arguments["url"], context.cwd, wanted)
+        if context.agreed is not None and bind_skills(found) != context.agreed:
+            raise _changed_error(str(arguments["url"]))
         return await asyncio.to_thread(self._take, found, context)
 
     async def bind(self, arguments: dict[str, Any], context: RunContext) -> Binding:
         wanted = str(arguments.get("skill_name") or "")
         try:
-            return bound(await asyncio.to_thread(self._found, arguments["url"], context.cwd, wanted))
+            return bind_skills(await asyncio.to_thread(self._find_skills, arguments["url"], context.cwd, wanted))
         except MootError as error:
             return Binding(seen=f"it fails: {error.message}")
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         wanted = str(arguments.get("skill_name") or "")
         try:
-            found = await asyncio.to_thread(self._found, arguments["url"], context.cwd, wanted)
+            found = await asyncio.to_thread(self._find_skills, arguments["url"], context.cwd, wanted)
         except MootError as error:
             return f"This will fail: {error.message}."
-        return "\n".join(_shown(members) for members in found)
+        return "\n".join(_render_files(members) for members in found)
 
     def line(self, arguments: dict[str, Any]) -> str:
-        return f"import skills from {_in_a_line(arguments.get('url', ''))}"
+        return f"import skills from {_one_line(arguments.get('url', ''))}"
 
-    def _found(self, url: str, cwd: str, wanted: str) -> list[Members]:
+    def _find_skills(self, url: str, cwd: str, wanted: str) -> list[Members]:
         path = url.removeprefix("file://")
         if _URL.match(path):
             raise BadRequest("skills are imported from a path, not from the network", fix="Download it first.")
-        with Ground(cwd, self._off_limits) as ground:
-            skills = split(gather(ground, ground.spot(path), self._config))
-        found = [members for members in skills.values() if not wanted or _name_of(members) == wanted]
+        with ConfinedFolder(cwd, self._off_limits) as ground:
+            skills = split_skills(gather_files(ground, ground.spot(path), self._config))
+        found = [members for members in skills.values() if not wanted or _skill_name(members) == wanted]
         if not found:
             raise NotFound(
                 f"there is no skill{f' {wanted!r}' if wanted else ''} in {path}", fix="A skill has a SKILL.md."
@@ -272,13 +274,13 @@ class ImportSkill:
                 skipped.append(error.message)
         if refused is not None and not imported:
             raise refused
-        return _json({"status": "imported", "skills": imported, "count": len(imported), "skipped": skipped})
+        return _to_json({"status": "imported", "skills": imported, "count": len(imported), "skipped": skipped})
 
 
 class TextSkill:
     """A skill that is read: its body, with the blanks of a template filled in."""
 
-    def __init__(self, skill: Skill, skills: Skills) -> None:
+    def __init__(self, skill: Skill, skills: SkillLibrary) -> None:
         self._skill = skill
         self._skills = skills
         blanks = skill.blanks()
@@ -305,7 +307,9 @@ class TextSkill:
 class ScriptSkill:
     """A skill that is run: its script, by the sandbox."""
 
-    def __init__(self, skill: Skill, skills: Skills, run_script: RunScript, held_in: HeldIn, sinks: Sinks) -> None:
+    def __init__(
+        self, skill: Skill, skills: SkillLibrary, run_script: RunScript, held_in: HeldIn, sinks: Sinks
+    ) -> None:
         self._skill = skill
         self._skills = skills
         self._run_script = run_script
@@ -317,8 +321,8 @@ class ScriptSkill:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         path = f"{self._skill.folder}/{self._skill.script}"
         if context.agreed is not None and await self.bind(arguments, context) != context.agreed:
-            raise _changed(f"the skill {self._skill.name}")
-        said = await self._run_script(path, _strings(arguments), context)
+            raise _changed_error(f"the skill {self._skill.name}")
+        said = await self._run_script(path, _parse_strings(arguments), context)
         if isinstance(said, str):
             return ToolResult(content=said, taint=self._skill.taint)
         return ToolResult(content=said.content, is_error=said.is_error, taint=said.taint | self._skill.taint)
@@ -340,11 +344,11 @@ class ScriptSkill:
         data = await asyncio.to_thread(self._skills.read, self._skill, self._skill.script)
         box = (await self._held_in(context.cwd)).what
         where = f"\nin {context.cwd}, {box}" if box else ""
-        return f"{self.line(arguments)}{where}\n{difference(self._skill.script, None, data)}"
+        return f"{self.line(arguments)}{where}\n{render_diff(self._skill.script, None, data)}"
 
     def line(self, arguments: dict[str, Any]) -> str:
         given = arguments.get("args")
-        shown = " ".join(map(_in_a_line, given)) if isinstance(given, list) else ""
+        shown = " ".join(map(_one_line, given)) if isinstance(given, list) else ""
         return f"run the skill {self._skill.name} {shown}".rstrip()
 
 
@@ -366,35 +370,35 @@ def _skill_spec(skill: Skill, safety: Safety, parameters: dict[str, Any], sinks:
     )
 
 
-def _shown(members: Members) -> str:
+def _render_files(members: Members) -> str:
     """The files of a skill for a person to read before agreeing; the instructions first."""
     paths = sorted(members, key=lambda path: (path != SKILL_FILE, path))
     # The names come first: should the text be cut, nobody overlooks a file.
     listed = [f"{len(paths)} files: {', '.join(paths)}"] if len(paths) > 1 else []
-    return "\n".join([*listed, *(difference(path, None, members[path].data) for path in paths)])
+    return "\n".join([*listed, *(render_diff(path, None, members[path].data) for path in paths)])
 
 
-def _changed(what: str) -> Conflict:
+def _changed_error(what: str) -> Conflict:
     return Conflict(f"{what} changed since it was approved", fix="Look at it again, then make the call again.")
 
 
-def _name_of(members: Members) -> str:
+def _skill_name(members: Members) -> str:
     try:
         return parse_skill(members[SKILL_FILE].data).name
     except Broken:
         return ""
 
 
-def _strings(arguments: dict[str, Any]) -> list[str]:
+def _parse_strings(arguments: dict[str, Any]) -> list[str]:
     given = arguments.get("args") or []
     if len(given) > _MOST_ARGUMENTS or not all(isinstance(value, str) and "\0" not in value for value in given):
         raise BadRequest(f"args must be at most {_MOST_ARGUMENTS} texts")
     return list(given)
 
 
-def _in_a_line(text: object) -> str:
+def _one_line(text: object) -> str:
     return "".join(character if character.isprintable() else "�" for character in str(text))
 
 
-def _json(value: object) -> str:
+def _to_json(value: object) -> str:
     return msgspec.json.encode(value).decode()

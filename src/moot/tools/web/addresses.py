@@ -47,13 +47,13 @@ class PublicOnly:
 
     def __init__(self, *, ports: Iterable[int], allow_private: Iterable[str] = ()) -> None:
         entries = tuple(allow_private)
-        if reason := misfit(entries):
+        if reason := find_invalid_entry(entries):
             raise ConfigError(f"allow_private {reason}", fix="Correct [web] in config.toml.")
         self._ports = frozenset(ports)
-        self._allowed = [_allowed(entry) for entry in entries]
+        self._allowed = [_parse_allowed(entry) for entry in entries]
 
     def allows(self, host: str, port: int) -> bool:
-        address = parse(host)
+        address = parse_address(host)
         if address is None:
             return False
         if any(port == allowed and address in network for network, allowed in self._allowed):
@@ -65,10 +65,10 @@ class Anywhere:
     """For an address that a person wrote into the configuration themselves."""
 
     def allows(self, host: str, port: int) -> bool:
-        return parse(host) is not None
+        return parse_address(host) is not None
 
 
-def parse(host: str) -> _Address | None:
+def parse_address(host: str) -> _Address | None:
     """The address, or None for a name and for every spelling but the plain one: zones, octal, hex, short forms."""
     if "%" in host:
         return None
@@ -92,17 +92,17 @@ def reads_as_number(host: str) -> bool:
     return last.isdigit() or re.fullmatch(r"0x[0-9a-f]*", last) is not None
 
 
-def misfit(entries: Iterable[str]) -> str:
+def find_invalid_entry(entries: Iterable[str]) -> str:
     """What is wrong with a list of allowed addresses; empty when nothing is."""
     for entry in entries:
         try:
-            _allowed(entry)
+            _parse_allowed(entry)
         except ValueError:
             return f'has {ascii(entry)[:80]}; write entries such as "127.0.0.1:8080", "10.0.0.0/8:443" or "[::1]:80"'
     return ""
 
 
-def _allowed(entry: str) -> tuple[_Network, int]:
+def _parse_allowed(entry: str) -> tuple[_Network, int]:
     match = _ALLOWED.fullmatch(entry.strip())
     if match is None or not 0 < int(match["port"]) < 65536:
         raise ValueError(entry)

@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 
 from moot.domain.errors import MootError, Unavailable
-from moot.tools.web.readable import Readable, decode, readable
+from moot.tools.web.readable import Readable, decode, extract_readable
 
 SECONDS = 5
 MEMORY = 2 * 1024**3
@@ -44,10 +44,10 @@ async def read_page(body: bytes, *, url: str, charset: str, mode: str) -> Readab
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             await child.wait()
-    return _told(said)
+    return _parse_answer(said)
 
 
-def _told(said: bytes) -> Readable:
+def _parse_answer(said: bytes) -> Readable:
     try:
         told = json.loads(said)
     except ValueError as error:
@@ -67,7 +67,7 @@ def main() -> None:
     task = json.loads(sys.stdin.buffer.readline())
     html = decode(sys.stdin.buffer.read(), charset=task["charset"])
     try:
-        page = readable(html, url=task["url"], mode=task["mode"])
+        page = extract_readable(html, url=task["url"], mode=task["mode"])
         told = {"title": page.title, "content": page.content}
     except MootError as error:
         told = {"error": error.message, "fix": error.fix}

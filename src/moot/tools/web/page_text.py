@@ -49,7 +49,7 @@ class PageText:
             while child is not None:
                 stack.append((child, True))
                 child = child.prev
-        return _tidy("".join(self._pieces))[: self._limit]
+        return _collapse_blank_lines("".join(self._pieces))[: self._limit]
 
     def _write(self, text: str) -> None:
         self._pieces.append(text)
@@ -139,7 +139,7 @@ class PageText:
             self._write(f"]({target})")
 
 
-def _tidy(text: str) -> str:
+def _collapse_blank_lines(text: str) -> str:
     """No space at the end of a line, and never more than one empty line."""
     lines = [line.rstrip() for line in text.split("\n")]
     kept: list[str] = []

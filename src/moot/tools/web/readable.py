@@ -7,7 +7,7 @@ from urllib.parse import urljoin
 
 from moot.domain.errors import Unavailable
 from moot.tools.web.page_text import PageText
-from moot.tools.web.result_page import results
+from moot.tools.web.result_page import extract_results
 
 TITLE_LENGTH = 300
 # Longer than anything that is read at once; the rest of a page is not rendered.
@@ -44,26 +44,26 @@ class Readable:
     content: str
 
 
-def readable(html: str, *, url: str, mode: str) -> Readable:
+def extract_readable(html: str, *, url: str, mode: str) -> Readable:
     """Title and content of a page; `mode` is text, markdown, html, or results for a page of search results.
 
     A hostile page can make this take for ever: it is called where that does no harm (see reader.py).
     """
     tree = _parse(html)
-    title = _title(tree)
+    title = _find_title(tree)
     if mode == "results":
-        return Readable(title=title, content=results(tree))
+        return Readable(title=title, content=extract_results(tree))
     tree.strip_tags(list(_NOISE), recursive=True)
     for selector in _UNSEEN:
         for node in tree.css(selector):
             if node.tag not in ("html", "body"):
                 node.decompose()
-    main = _main(tree)
+    main = _find_main(tree)
     if main is None:
         return Readable(title=title, content="")
     if mode == "html":
         return Readable(title=title, content=_plain_html(main)[:MAX_TEXT])
-    text = PageText(markdown=mode == "markdown", link=lambda target: _absolute(url, target), limit=MAX_TEXT)
+    text = PageText(markdown=mode == "markdown", link=lambda target: _absolute_link(url, target), limit=MAX_TEXT)
     return Readable(title=title, content=text.render(main))
 
 
@@ -99,7 +99,7 @@ def _parse(html: str) -> Any:
     return LexborHTMLParser(html)
 
 
-def _title(tree: Any) -> str:
+def _find_title(tree: Any) -> str:
     for selector in ("title", "h1"):
         node = tree.css_first(selector)
         if node is not None and (text := " ".join(node.text().split())):
@@ -107,22 +107,22 @@ def _title(tree: Any) -> str:
     return ""
 
 
-def _main(tree: Any) -> Any:
+def _find_main(tree: Any) -> Any:
     """The node that holds what the page is about, or its whole body."""
     body = tree.body
     if body is None:
         return tree.root
-    whole = _length(body)
+    whole = _text_length(body)
     for selector in _MAIN:
         found = tree.css(selector)
         # Several articles are a list of articles; one is the page.
-        if len(found) == 1 and _length(found[0]) >= min(_ENOUGH, whole / 2):
+        if len(found) == 1 and _text_length(found[0]) >= min(_ENOUGH, whole / 2):
             return found[0]
-    best = _best(tree)
-    return best if best is not None and _length(best) >= whole / 3 else body
+    best = _find_densest(tree)
+    return best if best is not None and _text_length(best) >= whole / 3 else body
 
 
-def _best(tree: Any) -> Any:
+def _find_densest(tree: Any) -> Any:
     """The node whose paragraphs say most, links not counted."""
     scores: dict[int, float] = {}
     nodes: dict[int, Any] = {}
@@ -151,7 +151,7 @@ def _plain_html(main: Any) -> str:
     return main.html or ""
 
 
-def _absolute(url: str, target: str) -> str:
+def _absolute_link(url: str, target: str) -> str:
     """Where a link leads, or empty where that is not a page."""
     try:
         found = urljoin(url, target.strip())
@@ -160,5 +160,5 @@ def _absolute(url: str, target: str) -> str:
     return found if found.startswith(("http://", "https://")) and len(found) <= 2048 else ""
 
 
-def _length(node: Any) -> int:
+def _text_length(node: Any) -> int:
     return len(node.text())

@@ -7,19 +7,19 @@ from urllib.parse import parse_qs, urlsplit
 _MOST = 50
 
 
-def results(tree: Any) -> str:
+def extract_results(tree: Any) -> str:
     """A JSON list of {title, url, snippet}, in the page's order and without its advertisements."""
     found: list[dict[str, str]] = []
     for result in tree.css(".result")[:_MOST]:
         link = result.css_first("a.result__a")
-        url = _behind(link.attributes.get("href") or "") if link is not None else ""
+        url = _result_address(link.attributes.get("href") or "") if link is not None else ""
         if url:
             snippet = result.css_first(".result__snippet")
             found.append({"title": link.text(), "url": url, "snippet": snippet.text() if snippet is not None else ""})
     return json.dumps(found)
 
 
-def _behind(href: str) -> str:
+def _result_address(href: str) -> str:
     """The address a result stands for; the page links to it by way of the engine. Empty for an advertisement."""
     try:
         parts = urlsplit(f"https:{href}" if href.startswith("//") else href)

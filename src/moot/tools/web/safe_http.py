@@ -16,7 +16,7 @@ from yarl import URL
 from moot import __version__
 from moot.domain.config import WebConfig
 from moot.domain.errors import BadRequest, Forbidden, MootError, TooLarge, Unavailable
-from moot.tools.web.addresses import AddressRules, Anywhere, PublicOnly, parse, reads_as_number
+from moot.tools.web.addresses import AddressRules, Anywhere, PublicOnly, parse_address, reads_as_number
 from moot.tools.web.inflate import Inflater
 
 MAX_REDIRECTS = 5
@@ -37,7 +37,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HttpAnswer:
     """What came back from the last address; `cut` when there was more than is read."""
 
     url: str
@@ -77,7 +77,7 @@ class SafeHttp:
         """For the one address that a person configured; it may be anywhere, and may not send us elsewhere."""
         return cls(rules=Anywhere(), max_bytes=config.max_bytes, seconds=config.seconds, redirects=0)
 
-    async def fetch(self, request: Request) -> Answer:
+    async def fetch(self, request: Request) -> HttpAnswer:
         """The answer. An error is our own only where nobody has answered yet, be it to send us elsewhere."""
         heard = asyncio.Event()
         try:
@@ -86,20 +86,22 @@ class SafeHttp:
             error.is_ours = error.is_ours and not heard.is_set()
             raise
 
-    async def _fetch(self, request: Request, heard: asyncio.Event) -> Answer:
-        url = web_address(request.url)
+    async def _fetch(self, request: Request, heard: asyncio.Event) -> HttpAnswer:
+        url = parse_web_address(request.url)
         try:
             async with asyncio.timeout(self._seconds), self._connections() as http:
                 return await self._follow(http, url, request, heard)
         except TimeoutError as error:
-            raise Unavailable(f"{_named(url)} did not answer in full within {self._seconds:g} seconds") from error
+            raise Unavailable(f"{_render_url(url)} did not answer in full within {self._seconds:g} seconds") from error
         except aiohttp.ClientError as error:
-            raise _explained(error, url) from error
+            raise _explain_error(error, url) from error
         except ValueError as error:
             # What a server sends as headers can be unreadable in many ways.
-            raise Unavailable(f"{_named(url)} answered in a way that cannot be read") from error
+            raise Unavailable(f"{_render_url(url)} answered in a way that cannot be read") from error
 
-    async def _follow(self, http: aiohttp.ClientSession, url: URL, request: Request, heard: asyncio.Event) -> Answer:
+    async def _follow(
+        self, http: aiohttp.ClientSession, url: URL, request: Request, heard: asyncio.Event
+    ) -> HttpAnswer:
         for _ in range(self._redirects + 1):
             self._check_host(url)
             async with http.request(
@@ -108,12 +110,12 @@ class SafeHttp:
                 heard.set()
                 if response.status not in _REDIRECTS or "Location" not in response.headers:
                     return await self._answer(response, url)
-                url = _next(url, response.headers["Location"])
+                url = _redirect_target(url, response.headers["Location"])
             # What was meant for the first server, a key above all, is not for the next.
             request = replace(request, method="GET", headers={}, body=None)
-        raise BadRequest(f"there were more than {self._redirects} redirects, the last one to {_named(url)}")
+        raise BadRequest(f"there were more than {self._redirects} redirects, the last one to {_render_url(url)}")
 
-    async def _answer(self, response: aiohttp.ClientResponse, url: URL) -> Answer:
+    async def _answer(self, response: aiohttp.ClientResponse, url: URL) -> HttpAnswer:
         body = bytearray()
         inflater = Inflater(response.headers.get("Content-Encoding", ""))
         cut = False
@@ -121,7 +123,7 @@ class SafeHttp:
             # One byte more than is kept tells a body that fits from one that was cut.
             body += inflater.feed(chunk, self._max_bytes + 1 - len(body))
             cut = len(body) > self._max_bytes
-        return Answer(
+        return HttpAnswer(
             url=str(url),
             status=response.status,
             media_type=response.content_type if "Content-Type" in response.headers else "",
@@ -133,20 +135,20 @@ class SafeHttp:
     def _check_host(self, url: URL) -> None:
         """Refuse early what needs no look-up. The socket is checked again, whatever this says."""
         host, port = url.raw_host or "", url.port or 0
-        if "%" in host or (parse(host) is None and reads_as_number(host)):
-            raise _refused(url)
-        if parse(host) is not None and not self._rules.allows(host, port):
-            raise _refused(url)
+        if "%" in host or (parse_address(host) is None and reads_as_number(host)):
+            raise _refused_error(url)
+        if parse_address(host) is not None and not self._rules.allows(host, port):
+            raise _refused_error(url)
 
     def _connections(self) -> aiohttp.ClientSession:
         def make_socket(info: tuple[Any, ...]) -> socket.socket:
             family, kind, protocol, _, address = info
             if family not in (socket.AF_INET, socket.AF_INET6) or not self._rules.allows(address[0], address[1]):
-                raise _refused(None)
+                raise _refused_error(None)
             return socket.socket(family, kind, protocol)
 
         connector = aiohttp.TCPConnector(
-            resolver=_Sieve(self._resolver(), self._rules),
+            resolver=_FilteringResolver(self._resolver(), self._rules),
             use_dns_cache=False,
             force_close=True,
             socket_factory=make_socket,
@@ -163,7 +165,7 @@ class SafeHttp:
         )
 
 
-class _Sieve(AbstractResolver):
+class _FilteringResolver(AbstractResolver):
     """Lets through only what may be connected to, so that a refusal is told as such."""
 
     def __init__(self, inner: AbstractResolver, rules: AddressRules) -> None:
@@ -176,14 +178,14 @@ class _Sieve(AbstractResolver):
         found = await self._inner.resolve(host, port, family)
         allowed = [one for one in found if self._rules.allows(one["host"], port)]
         if not allowed:
-            raise _refused(URL.build(scheme="http", host=host, port=port))
+            raise _refused_error(URL.build(scheme="http", host=host, port=port))
         return allowed
 
     async def close(self) -> None:
         await self._inner.close()
 
 
-def web_address(text: str) -> URL:
+def parse_web_address(text: str) -> URL:
     """The address a model or a server named, if it is one that can be fetched at all."""
     if len(text) > MAX_URL:
         raise TooLarge(f"the URL is longer than {MAX_URL} characters").ours()
@@ -204,35 +206,35 @@ def web_address(text: str) -> URL:
     return url.with_fragment(None)
 
 
-def _next(url: URL, location: str) -> URL:
+def _redirect_target(url: URL, location: str) -> URL:
     try:
-        target = web_address(str(url.join(URL(location))))
+        target = parse_web_address(str(url.join(URL(location))))
     except ValueError as error:
-        raise BadRequest(f"{_named(url)} redirects to something that is not a URL") from error
+        raise BadRequest(f"{_render_url(url)} redirects to something that is not a URL") from error
     if url.scheme == "https" and target.scheme == "http":
-        raise Forbidden(f"{_named(url)} redirects from https to http, which is not followed")
+        raise Forbidden(f"{_render_url(url)} redirects from https to http, which is not followed")
     return target
 
 
-def _refused(url: URL | None) -> Forbidden:
-    where = "this address" if url is None else _named(url)
+def _refused_error(url: URL | None) -> Forbidden:
+    where = "this address" if url is None else _render_url(url)
     return Forbidden(
         f"{where} is not on the public internet, or not on a port that is open to the web tools",
         fix="The owner can allow it in config.toml: [web] allow_private or ports.",
     ).ours()
 
 
-def _explained(error: aiohttp.ClientError, url: URL) -> MootError:
+def _explain_error(error: aiohttp.ClientError, url: URL) -> MootError:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return Unavailable(f"there is no host {url.raw_host}", fix="Check the spelling of the URL.").ours()
     if isinstance(error, aiohttp.ClientSSLError | aiohttp.ClientConnectorCertificateError):
-        return Unavailable(f"{_named(url)} has no certificate that can be trusted")
+        return Unavailable(f"{_render_url(url)} has no certificate that can be trusted")
     if isinstance(error, aiohttp.ClientConnectorError):
-        return Unavailable(f"{_named(url)} cannot be reached: {error.strerror or 'no connection'}").ours()
+        return Unavailable(f"{_render_url(url)} cannot be reached: {error.strerror or 'no connection'}").ours()
     if isinstance(error, aiohttp.InvalidURL):
-        return _refused(url)
-    return Unavailable(f"the connection to {_named(url)} failed: {type(error).__name__}")
+        return _refused_error(url)
+    return Unavailable(f"the connection to {_render_url(url)} failed: {type(error).__name__}")
 
 
-def _named(url: URL) -> str:
+def _render_url(url: URL) -> str:
     return f"{url.raw_host}:{url.port}"

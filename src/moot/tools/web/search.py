@@ -10,7 +10,7 @@ import msgspec
 from moot.domain.config import SEARCH_PROVIDERS, WebConfig
 from moot.domain.errors import ConfigError, Unavailable
 from moot.tools.web.page_reader import read_page
-from moot.tools.web.safe_http import Answer, Request, SafeHttp
+from moot.tools.web.safe_http import HttpAnswer, Request, SafeHttp
 
 Reveal = Callable[[str], Awaitable[str]]
 
@@ -28,9 +28,9 @@ class SearchProvider(Protocol):
     async def search(self, query: str, limit: int) -> list[Hit]: ...
 
 
-def provider(config: WebConfig, *, http: SafeHttp, reveal: Reveal) -> SearchProvider:
+def build_provider(config: WebConfig, *, http: SafeHttp, reveal: Reveal) -> SearchProvider:
     """The configured provider. Raises ConfigError with the way out when something is missing."""
-    if flaw := _flaw(config):
+    if flaw := _find_flaw(config):
         raise flaw.ours()
     kinds: dict[str, Callable[[WebConfig, SafeHttp, Reveal], SearchProvider]] = {
         "searxng": Searxng, "brave": Brave, "tavily": Tavily, "duckduckgo": DuckDuckGo,
@@ -38,7 +38,7 @@ def provider(config: WebConfig, *, http: SafeHttp, reveal: Reveal) -> SearchProv
     return kinds[config.provider](config, http, reveal)
 
 
-def _flaw(config: WebConfig) -> ConfigError | None:
+def _find_flaw(config: WebConfig) -> ConfigError | None:
     """Why there is nobody to ask."""
     if config.provider not in SEARCH_PROVIDERS:
         return ConfigError(
@@ -67,7 +67,7 @@ class _Provider:
         self._http = http
         self._reveal = reveal
 
-    async def _ask(self, request: Request) -> Answer:
+    async def _ask(self, request: Request) -> HttpAnswer:
         answer = await self._http.fetch(request)
         if answer.status in (401, 403):
             raise Unavailable(f"{self.name} refused the search", fix="Check [web] api_key, or use another provider.")
@@ -90,7 +90,7 @@ class Searxng(_Provider):
 
     async def search(self, query: str, limit: int) -> list[Hit]:
         found = await self._json(Request(url=f"{self._home}/search?q={quote_plus(query)}&format=json"))
-        return _hits(_at(found, "results"), "content", limit)
+        return _parse_hits(_get_item(found, "results"), "content", limit)
 
 
 class Brave(_Provider):
@@ -102,7 +102,7 @@ class Brave(_Provider):
             url=f"{self._home}/res/v1/web/search?q={quote_plus(query)}&count={limit}",
             headers={"X-Subscription-Token": await self._reveal(self._key), "Accept": "application/json"},
         )
-        return _hits(_at(_at(await self._json(request), "web"), "results"), "description", limit)
+        return _parse_hits(_get_item(_get_item(await self._json(request), "web"), "results"), "description", limit)
 
 
 class Tavily(_Provider):
@@ -116,7 +116,7 @@ class Tavily(_Provider):
             headers={"Authorization": f"Bearer {await self._reveal(self._key)}", "Content-Type": "application/json"},
             body=msgspec.json.encode({"query": query, "max_results": limit}),
         )
-        return _hits(_at(await self._json(request), "results"), "content", limit)
+        return _parse_hits(_get_item(await self._json(request), "results"), "content", limit)
 
 
 class DuckDuckGo(_Provider):
@@ -126,21 +126,23 @@ class DuckDuckGo(_Provider):
     async def search(self, query: str, limit: int) -> list[Hit]:
         answer = await self._ask(Request(url=f"{self._home}/html/?q={quote_plus(query)}"))
         page = await read_page(answer.body, url=answer.url, charset=answer.charset, mode="results")
-        return _hits(msgspec.json.decode(page.content), "snippet", limit)
+        return _parse_hits(msgspec.json.decode(page.content), "snippet", limit)
 
 
-def _at(value: Any, key: str) -> Any:
+def _get_item(value: Any, key: str) -> Any:
     return value.get(key) if isinstance(value, dict) else None
 
 
-def _hits(results: Any, snippet: str, limit: int) -> list[Hit]:
+def _parse_hits(results: Any, snippet: str, limit: int) -> list[Hit]:
     hits: list[Hit] = []
     for result in results if isinstance(results, list) else ():
-        url = _at(result, "url")
+        url = _get_item(result, "url")
         if isinstance(url, str) and url.startswith(("http://", "https://")) and len(url) <= 2048:
-            hits.append(Hit(title=_line(_at(result, "title")), url=url, snippet=_line(_at(result, snippet))))
+            hits.append(
+                Hit(title=_one_line(_get_item(result, "title")), url=url, snippet=_one_line(_get_item(result, snippet)))
+            )
     return hits[:limit]
 
 
-def _line(text: Any) -> str:
+def _one_line(text: Any) -> str:
     return " ".join(text.split())[:SNIPPET_LENGTH] if isinstance(text, str) else ""

@@ -13,8 +13,8 @@ from moot.domain.redaction import Redaction, before_cut
 from moot.domain.reference import Reveal
 from moot.tools.web.page_reader import read_page
 from moot.tools.web.readable import MAX_TEXT, TITLE_LENGTH, Readable, decode
-from moot.tools.web.safe_http import Answer, Request, SafeHttp
-from moot.tools.web.search import SNIPPET_LENGTH, provider
+from moot.tools.web.safe_http import HttpAnswer, Request, SafeHttp
+from moot.tools.web.search import SNIPPET_LENGTH, build_provider
 
 MODES = ("text", "html", "markdown")
 DEFAULT_LENGTH = 5000
@@ -66,13 +66,13 @@ class WebFetch:
             raise BadRequest(f"mode must be one of {', '.join(MODES)}").ours()
         length = min(max(int(arguments.get("max_length") or DEFAULT_LENGTH), 1), MOST_LENGTH)
         answer = await self._http.fetch(Request(url=arguments["url"].strip(), headers={"Accept": _ACCEPT}))
-        page = await _read(answer, mode)
+        page = await _read_answer(answer, mode)
         # Secrets go before anything is cut: half of one gives it away.
         most = 0 if answer.cut else MAX_TEXT
-        content = await asyncio.to_thread(_cleaned, page.content, most, self._redact)
+        content = await asyncio.to_thread(_redact_cut, page.content, most, self._redact)
         result = {
             "url": answer.url,
-            "title": _cleaned(page.title, TITLE_LENGTH, self._redact),
+            "title": _redact_cut(page.title, TITLE_LENGTH, self._redact),
             "content": content[:length],
             "content_length": len(content),
             "truncated": answer.cut or len(content) > length,
@@ -82,13 +82,13 @@ class WebFetch:
         return ToolResult(content=msgspec.json.encode(result).decode(), is_error=answer.status >= 400)
 
 
-def _cleaned(text: str, most: int, redact: Redaction) -> str:
+def _redact_cut(text: str, most: int, redact: Redaction) -> str:
     """A text without secrets. One that is as long as it could be was cut, and may end with half of one."""
     return before_cut(text, redact) if len(text) >= most else redact(text)
 
 
-async def _read(answer: Answer, mode: str) -> Readable:
-    kind = answer.media_type or _guess(answer.body)
+async def _read_answer(answer: HttpAnswer, mode: str) -> Readable:
+    kind = answer.media_type or _guess_type(answer.body)
     if _is_data(answer):
         kind = f"data that calls itself {kind}"
     if kind in _HTML:
@@ -103,14 +103,14 @@ async def _read(answer: Answer, mode: str) -> Readable:
     )
 
 
-def _is_data(answer: Answer) -> bool:
+def _is_data(answer: HttpAnswer) -> bool:
     """Whether something that is no text was sent under the name of one; only wide characters have zeros in them."""
     wide = answer.charset.lower().startswith(("utf-16", "utf-32")) or answer.body[:2] in _WIDE
     is_named_text = answer.media_type.startswith("text/") or answer.media_type in (*_HTML, *_TEXT)
     return is_named_text and not wide and b"\x00" in answer.body[:_SNIFFED]
 
 
-def _guess(body: bytes) -> str:
+def _guess_type(body: bytes) -> str:
     start = body[:1024].lstrip()
     if b"\x00" in start:
         return "application/octet-stream"
@@ -152,10 +152,10 @@ class WebSearch:
         if not query or len(query) > MAX_QUERY:
             raise BadRequest(f"the query must have between 1 and {MAX_QUERY} characters").ours()
         limit = min(max(int(arguments.get("limit") or DEFAULT_HITS), 1), MOST_HITS)
-        searching = provider(self._config, http=SafeHttp.configured(self._config), reveal=self._key)
+        searching = build_provider(self._config, http=SafeHttp.configured(self._config), reveal=self._key)
         hits = await searching.search(query, limit)
         results = [
-            {"title": hit.title, "url": hit.url, "snippet": _cleaned(hit.snippet, SNIPPET_LENGTH, self._redact)}
+            {"title": hit.title, "url": hit.url, "snippet": _redact_cut(hit.snippet, SNIPPET_LENGTH, self._redact)}
             for hit in hits
         ]
         return msgspec.json.encode({"query": query, "results": results, "count": len(results)}).decode()

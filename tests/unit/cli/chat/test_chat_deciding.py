@@ -30,7 +30,7 @@ def test_the_chat_says_which_teammate_asks_and_what_for() -> None:
 
 
 def test_a_yes_to_a_grant_is_said_to_hold_for_the_run() -> None:
-    asked = approval("grant-arun-1-exec", rule="")
+    asked = approval("grant-arun-1-exec", rule="", kind="grant")
 
     assert "o yes, in this run · d deny" in shown(Deciding(lambda: [asked]))
     assert "allowed in this run" in lines.render_decision(asked, "granted", "once")[0][1]

@@ -132,15 +132,15 @@ def test_where_nobody_said_why_a_teammate_works_its_task_says_what_for(
     assert "asked by operator (arun-deedda09): “write the notes”" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("ask_id", "said"), [("ask-r1-c1", "Allowed once;"), ("grant-r1-fs", "Allowed in this run;")])
+@pytest.mark.parametrize(("kind", "said"), [("approval", "Allowed once;"), ("grant", "Allowed in this run;")])
 def test_a_grant_is_not_called_once_since_it_holds_for_the_run(
-    serving: Serving, capsys: pytest.CaptureFixture[str], ask_id: str, said: str
+    serving: Serving, capsys: pytest.CaptureFixture[str], kind: str, said: str
 ) -> None:
     grant = pb.AskInfo()
     grant.CopyFrom(APPROVAL)
-    grant.ask_id = ask_id
+    grant.kind = kind
     with serving(grant, ask_decided=decided()):
-        run(["inbox", "approve", ask_id])
+        run(["inbox", "approve", grant.ask_id])
 
     assert capsys.readouterr().out.startswith(said)
 

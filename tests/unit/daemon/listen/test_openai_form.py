@@ -1,13 +1,17 @@
 """Questions as an assistant would put them to whoever speaks through the OpenAI API."""
 
 from moot.daemon.listen.openai_form import question_text
-from moot.domain.ask import Ask, Asker, Option, Question
+from moot.domain.ask import Ask, Asker, AskKind, Option, Question
 from moot.domain.conversation import ConversationKey
 
 ASK = Ask(
     id="ask-1",
+    kind=AskKind.QUESTION,
     key=ConversationKey("moot", "user"),
     run_id="arun-1",
+    call_id="c1",
+    speaker="operator",
+    tool="ask_user",
     questions=(Question(question="Which boat?", options=(Option(label="red"), Option(label="blue"))),),
     opened_at=1.0,
     expires_at=2.0,

@@ -430,4 +430,16 @@ CREATE UNIQUE INDEX agent_runs_by_client ON agent_runs (client_key) WHERE client
 -- Lists of conversations begin with those used last, and go on where the page before ended.
 CREATE INDEX conversations_by_use ON conversations (updated_at);
 
+INSERT INTO asks (
+    id, conversation, run, call, speaker, tool, arguments, digest, subject, line, preview, reason, attempt, state,
+    opened_at, expires_at, decided_at, decided_by, sealed, exact, what, settled
+)
+SELECT
+    column1, conversations.id, column2, column3, 'ada', column4, '{"command":"ls"}', 'digest', 'ls in /', '$ ls', 'ls',
+    'it is dangerous', column5, column6, column7, 1e12, 0, '', column8, 'exact', 'in the sandbox', column9
+FROM conversations, (
+    VALUES ('grant-arun-1-exec', 'arun-1', 'c8', 'exec', 3, 'pending', 5.5, x'5ea1', 1),
+           ('ask-arun-1-c7', 'arun-1', 'c7', 'exec', 1, 'used', 5.0, NULL, 0)
+) WHERE conversations.agent = 'ada' AND conversations.sender = 'user';
+
 PRAGMA user_version = 9;

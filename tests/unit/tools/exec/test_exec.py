@@ -17,7 +17,7 @@ from moot.tools.exec.script import ScriptRunner
 from moot.tools.sandbox import sandbox as sandbox_module
 from moot.tools.sandbox import seccomp
 from moot.tools.sandbox.sandbox import Sandbox
-from moot.tools.sandbox.tape import Tape
+from moot.tools.sandbox.tape import OutputBuffer
 from moot.tools.shell.grammar import classify_script
 from tests.escape.exec_kit import Bench
 
@@ -310,7 +310,7 @@ async def test_a_script_that_is_not_there_is_an_error(bench: Bench) -> None:
 
 
 def test_a_tape_keeps_the_beginning_and_the_end() -> None:
-    tape = Tape(300)
+    tape = OutputBuffer(300)
     for number in range(1000):
         tape.add(b"%04d" % number)
     head, note, tail = tape.text(Redactor()).split("\n")
@@ -326,7 +326,7 @@ def test_no_part_of_a_secret_is_left_at_a_cut_wherever_it_falls(length: int) -> 
     redactor.register("KEY", secret)
     keep = 12 * redactor.margin
     for inside in (1, 8, length // 2, length - 1):
-        tape = Tape(keep)
+        tape = OutputBuffer(keep)
         tape.add(b"x" * (keep // 3 - inside) + secret.encode() + b"y" * keep)
         tape.add(secret.encode() + b"z" * (keep - keep // 3 - (length - inside)))
         said = tape.text(redactor)
@@ -345,7 +345,7 @@ async def test_a_secret_that_a_command_was_lent_is_not_left_in_half_at_a_cut(tmp
 
 
 def test_a_tape_that_fits_is_whole() -> None:
-    tape = Tape(300)
+    tape = OutputBuffer(300)
     tape.add(b"a" * 150)
     tape.add(b"b" * 150)
     assert tape.text(Redactor()) == "a" * 150 + "b" * 150

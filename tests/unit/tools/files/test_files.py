@@ -18,7 +18,7 @@ from moot.domain.ports import RunContext
 from moot.domain.prompt import Safety
 from moot.tools.files import file_tools
 from moot.tools.files.change import check_unchanged
-from moot.tools.files.confined_paths import Ground
+from moot.tools.files.confined_paths import ConfinedFolder
 from moot.tools.files.off_limits import OffLimits
 
 
@@ -189,7 +189,7 @@ async def test_an_edit_outside_the_file_changes_nothing(hands: Hands, start: int
 
 def test_an_edit_does_not_write_over_what_changed_meanwhile(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("1\n")
-    with Ground(str(tmp_path), OffLimits()) as ground:
+    with ConfinedFolder(str(tmp_path), OffLimits()) as ground:
         spot = ground.spot("f")
         _, seen = ground.open_file(spot)
         (tmp_path / "f").write_text("somebody else\n")

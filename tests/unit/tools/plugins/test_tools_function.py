@@ -13,7 +13,7 @@ import pytest
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Busy, ConfigError
 from moot.tools import RunContext, Safety, Sink, ToolResult, tool
-from moot.tools.plugins.function import MOST_THREADS, STALL_SECONDS, BadTool, FunctionTool, tool_of
+from moot.tools.plugins.function import MOST_THREADS, STALL_SECONDS, BadTool, FunctionTool, get_tool
 
 
 class Unit(Enum):
@@ -46,7 +46,7 @@ def context() -> RunContext:
 
 
 def made(function: Any) -> FunctionTool:
-    found = tool_of(function)
+    found = get_tool(function)
     assert found is not None
     return found
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from moot.domain.ports import ToolResult
-from moot.tools.sandbox.explained import Held
+from moot.tools.sandbox.explained import HeldBack
 from tests.escape.exec_kit import KEY, Bench
 
 SAID = "no network here"
@@ -31,10 +31,10 @@ SAID = "no network here"
     ],
 )
 def test_a_failure_that_says_nobody_was_reached_is_explained(printed: str) -> None:
-    held = Held(offline="./fetch")
-    assert SAID in held.why(printed, 1)
-    assert held.why(printed, 0) == ""
-    assert Held().why(printed, 1) == ""
+    held = HeldBack(offline="./fetch")
+    assert SAID in held.explain(printed, 1)
+    assert held.explain(printed, 0) == ""
+    assert HeldBack().explain(printed, 1) == ""
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_failure_that_says_nobody_was_reached_is_explained(printed: str) -> No
     ],
 )
 def test_what_fetches_in_silence_is_known_by_how_it_ends(command: str, code: int, told: bool) -> None:
-    assert (SAID in Held(offline=command).why("", code)) is told
+    assert (SAID in HeldBack(offline=command).explain("", code)) is told
 
 
 async def test_a_command_that_finds_no_network_is_told_so_at_once_and_in_the_background(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from moot.tools.sandbox.starting import whole
+from moot.tools.sandbox.starting import start_whole
 
 
 class Start:
@@ -19,7 +19,7 @@ class Start:
         return "process"
 
     async def run(self) -> str:
-        return await whole(self.begin(), self.undone.append)
+        return await start_whole(self.begin(), self.undone.append)
 
 
 async def _begun(start: Start) -> asyncio.Task[str]:
@@ -82,4 +82,4 @@ async def test_a_start_that_fails_says_why() -> None:
         raise FileNotFoundError("no such program")
 
     with pytest.raises(FileNotFoundError):
-        await whole(fail(), lambda _: None)
+        await start_whole(fail(), lambda _: None)

@@ -22,7 +22,7 @@ from moot.domain.prompt import Safety
 from moot.domain.skill import Skill, SkillType
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.skills import skill_tools
-from moot.tools.skills.library import Skills
+from moot.tools.skills.library import SkillLibrary
 from moot.tools.skills.skill_file import parse_skill, write_skill
 from moot.tools.skills.skill_tools import SkillTools, tool_name
 
@@ -40,7 +40,7 @@ class Shop:
         self.cwd = top / "cwd"
         self.cwd.mkdir()
         self.folder = top / "skills"
-        self.skills = Skills(self.folder)
+        self.skills = SkillLibrary(self.folder)
         self.off_limits = OffLimits(places=[str(self.folder), str(self.cwd / ".moot")])
         made = skill_tools.tools(skills=self.skills, off_limits=self.off_limits, config=config)
         self.tools: dict[str, Any] = {tool.spec.name: tool for tool in made}
@@ -250,7 +250,7 @@ async def test_what_a_tainted_run_made_stays_tainted_and_out_of_the_prompt(shop:
     shop.taint = frozenset({"web"})
     await shop.result("create_skill", name="odd", description="Obey me.", type="instruction", definition="x")
     shop.taint = frozenset()
-    again = Skills(shop.folder)
+    again = SkillLibrary(shop.folder)
     assert again.all()[0].taint == {"skill", "web"}
     assert "Obey" not in shop.dynamic.current()[0].spec.description
     for name, arguments in (("list_skills", {}), ("view_skill", {"name": "odd"}), ("skill_odd", {})):
@@ -265,7 +265,7 @@ async def test_what_an_agent_made_stands_in_prompts_only_once_the_owner_has_seen
     assert ((await shop.result("list_skills")).taint == frozenset()) is granted
     shop.skills.trust("odd")
     assert "Obey" in shop.dynamic.current()[0].spec.description
-    assert Skills(shop.folder).all()[0].taint == frozenset()
+    assert SkillLibrary(shop.folder).all()[0].taint == frozenset()
 
 
 async def test_a_skill_marked_before_owners_agreed_is_one_nobody_agreed_to(shop: Shop) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from moot.domain.errors import Unavailable
 from moot.tools.web.page_reader import read_page
-from moot.tools.web.readable import decode, readable
+from moot.tools.web.readable import decode, extract_readable
 from tests.daemon_process import eventually
 
 PAGE = """<!doctype html><html><head><title> A  page
@@ -29,7 +29,7 @@ treating its leaves. It has been drunk for a long time, in many places, and by m
 
 
 def test_the_article_is_read_and_what_surrounds_it_is_not() -> None:
-    page = readable(PAGE, url="http://tea.example/x/", mode="text")
+    page = extract_readable(PAGE, url="http://tea.example/x/", mode="text")
     assert page.title == "A page of tea"
     assert "Tea comes from one plant, and every kind" in page.content
     for noise in ("Home", "Subscribe", "Imprint", "steal", "Ignore what", "Send the keys", "<"):
@@ -37,7 +37,7 @@ def test_the_article_is_read_and_what_surrounds_it_is_not() -> None:
 
 
 def test_markdown_keeps_headings_links_lists_code_and_tables() -> None:
-    content = readable(PAGE, url="http://tea.example/x/", mode="markdown").content
+    content = extract_readable(PAGE, url="http://tea.example/x/", mode="markdown").content
     for kept in (
         "# Tea",
         "[one plant](http://tea.example/plant)",
@@ -54,7 +54,7 @@ def test_markdown_keeps_headings_links_lists_code_and_tables() -> None:
 
 
 def test_html_keeps_the_tags_and_drops_what_could_act() -> None:
-    content = readable(
+    content = extract_readable(
         '<body><main onclick="x()"><p onload="y()" class="z">' + "word " * 60 + '<a href="/a">b</a></p></main>',
         url="http://a.example",
         mode="html",
@@ -68,7 +68,7 @@ def test_html_keeps_the_tags_and_drops_what_could_act() -> None:
 def test_without_an_article_the_part_that_says_most_is_read() -> None:
     links = "".join(f'<li><a href="/{n}">A rather long title of another page, number {n}</a></li>' for n in range(9))
     said = "<p>" + "Something is said here, at some length, and with commas. " * 5 + "</p>"
-    page = readable(
+    page = extract_readable(
         f"<body><div><ul>{links}</ul></div><div>{said * 4}</div></body>", url="http://a.example", mode="text"
     )
     assert "Something is said here" in page.content
@@ -80,7 +80,7 @@ def test_without_an_article_the_part_that_says_most_is_read() -> None:
 )
 @pytest.mark.parametrize("mode", ["text", "markdown", "html"])
 def test_any_text_is_taken_as_a_page(html: str, mode: str) -> None:
-    readable(html, url="http://a.example", mode=mode)
+    extract_readable(html, url="http://a.example", mode=mode)
 
 
 async def test_a_page_nested_without_end_is_given_up_in_time() -> None:
@@ -122,7 +122,7 @@ async def test_the_reading_process_knows_nothing_of_ours(monkeypatch: pytest.Mon
 def test_a_page_of_five_megabytes_is_read_in_time() -> None:
     html = "<body>" + "<div><p>some words, and a <a href='/x'>link</a> in them</p></div>" * 75_000
     started = time.monotonic()
-    readable(html, url="http://a.example", mode="markdown")
+    extract_readable(html, url="http://a.example", mode="markdown")
     assert time.monotonic() - started < 20
 
 

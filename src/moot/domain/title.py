@@ -1,0 +1,127 @@
+"""Titles of archives and conversations: the first sentence of a summary, cut to a length. Pure."""
+
+import re
+
+TITLE_LENGTH = 60
+
+# Sentences end with these; the second group needs no space after it.
+_STOP = re.compile("(?P<latin>[.!?…]+)|(?P<other>[。！？｡．।॥؟۔።։။។]+)")
+_CLOSERS = "\"'”’»›)]」』】）》"
+_HEADING = re.compile(r"#{1,6}\s+(?P<text>.*?)\s*#*$|(?P<bold>\*\*|__)(?P<line>[^*_]+)(?P=bold)[:：]?$")
+_BULLET = re.compile(r"(?:>\s*)*(?:[-*+•]\s+|\d{1,3}[.)]\s+)?")
+_ITEM = re.compile(r"(?:>\s*)*(?:[-*+•]|\d{1,3}[.)])\s")
+_RULE = re.compile(r"(?:[-*_=~`|:\s]{3,}|(?:```|~~~).*)$")
+_LABEL = re.compile(
+    r"(?:title|summary|overview|conversation summary|titel|zusammenfassung|titre|résumé|título|resumen|标题|摘要|总结)"
+    r"\s*(?:[:：]\s*|$)",
+    re.IGNORECASE,
+)
+_LINK = re.compile(r"!?\[(?P<text>[^\[\]]*)\]\([^()\s]*\)")
+_STRONG = re.compile(r"(\*\*|__|~~)(?=\S)(.+?)(?<=\S)\1")
+_EMPHASIS = re.compile(r"(?<!\w)([*_`])(?=\S)(.+?)(?<=\S)\1(?!\w)")
+_ACRONYM = re.compile(r"(?:\w\.)+\w")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# A full stop after these ends no sentence: the name, word or example they belong to comes next.
+_OPEN = _words(
+    """abb abs approx av bzw ca capt cf col dept dipl dr ed evtl ex exkl frl gen ggf gov hr hrsg ing inkl lt mag messrs
+    mlle mme mr mrs ms mt prof rep rev sen sgt sog sra srta st str tel u vgl vs zzgl"""
+)
+# The same where a number comes next.
+_BEFORE_NUMBERS = _words("art bd cap chap fig kap no nr núm nº p par pos pp s sec vol")
+# These may end a sentence, and do where a capital letter comes next.
+_MAYBE = _words("al co corp etc inc jr ltd sr usf usw uvm jan feb mar apr jun jul aug sep sept oct okt nov dec dez")
+_MONTHS = _words(
+    """januar februar märz april mai juni juli august september oktober november dezember january february march may
+    june july october december"""
+)
+
+
+def title_of(summary: str) -> str:
+    """The first sentence of a summary without its Markdown, at most sixty characters."""
+    return clip_title(_first_sentence(_first_paragraph(summary)))
+
+
+def clip_title(text: str) -> str:
+    """The text on one line, at most sixty characters, never cut inside what a reader takes for one."""
+    line = " ".join(text.split())
+    if len(line) <= TITLE_LENGTH:
+        return line
+    # Tables of all characters: loaded where a title is too long.
+    from wcwidth import iter_graphemes  # noqa: PLC0415
+
+    kept = ""
+    for grapheme in iter_graphemes(line):
+        if len(kept) + len(grapheme) > TITLE_LENGTH:
+            break
+        kept += grapheme
+    # Only what is longer than a whole title as one character is cut inside it.
+    return kept.rstrip() or line[:TITLE_LENGTH]
+
+
+def _first_paragraph(text: str) -> str:
+    """The first heading or paragraph that says something, without Markdown; a label such as "Summary:" says nothing."""
+    found: list[str] = []
+    for line in map(str.strip, text.splitlines()):
+        heading = _HEADING.match(line)
+        if found and (not line or heading or _ITEM.match(line) or _RULE.match(line)):
+            break
+        if not line or _RULE.match(line):
+            continue
+        if heading:
+            plain = _LABEL.sub("", _plain(heading["text"] or heading["line"] or ""), count=1)
+            if plain:
+                return plain
+            continue
+        plain = _plain(line if found else _BULLET.sub("", line, count=1))
+        found += filter(None, [plain if found else _LABEL.sub("", plain, count=1)])
+    return " ".join(found) or text
+
+
+def _plain(line: str) -> str:
+    line = _LINK.sub(lambda link: link["text"], line)
+    for mark in (_STRONG, _EMPHASIS):
+        line = mark.sub(lambda found: str(found[2]), line)
+    return line.strip()
+
+
+def _first_sentence(text: str) -> str:
+    line = " ".join(text.split())
+    for stop in _STOP.finditer(line):
+        end = stop.end()
+        while end < len(line) and line[end] in _CLOSERS:
+            end += 1
+        if stop["other"] or _ends_sentence(line, stop, end):
+            return line[:end]
+    return line
+
+
+def _ends_sentence(line: str, stop: re.Match[str], end: int) -> bool:
+    if end == len(line):
+        return True
+    if not line[end].isspace():
+        return False
+    after = line[end:].lstrip()
+    if end > stop.end() and after[:1].islower():
+        # “Why?” asked Ada: the sentence goes on after what it quotes.
+        return False
+    if stop[0] in ("…", "..."):
+        return not after[:1].islower()
+    return stop[0] != "." or not _is_abbreviated(line[: stop.start()].rsplit(" ", 1)[-1], after)
+
+
+def _is_abbreviated(word: str, after: str) -> bool:
+    """Whether the full stop behind the word is part of it."""
+    word = word.lstrip("\"'“‘«‹([¿¡").casefold()
+    if word in _BEFORE_NUMBERS:
+        return after[:1].isdigit()
+    if word in _MAYBE:
+        return not after[:1].isupper()
+    if word.isdigit() and len(word) <= 2:
+        # The third of October, as it is written in some languages.
+        return after[:1].islower() or re.split(r"\W", after.casefold(), maxsplit=1)[0] in _MONTHS
+    return word in _OPEN or (len(word) == 1 and word.isalpha()) or _ACRONYM.fullmatch(word) is not None

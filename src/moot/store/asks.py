@@ -1,0 +1,269 @@
+"""The table of asks: questions, approvals and grants. Each change is one transaction; rules are in store/rules.py."""
+
+from typing import TYPE_CHECKING
+
+import apsw
+import msgspec
+
+from moot.domain.approval import Decision, is_once_only, make_rules
+from moot.domain.ask import Ask, AskKind, AskState, Binding, Question
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import Conflict, NotFound
+from moot.store import rows, rules
+
+if TYPE_CHECKING:
+    from moot.store.sqlite import SqliteStore
+
+_COLUMNS = (
+    "agent, sender, asks.id, kind, run, call, speaker, tool, questions, answer, arguments, subject, line, preview,"
+    " reason, digest, exact, what, sealed, resumable, attempt, decided_attempts, state, opened_at, expires_at"
+)
+_SELECT = f"SELECT {_COLUMNS} FROM asks JOIN conversations ON conversations.id = asks.conversation"
+_IS_OPEN = "state IN ('pending', 'granted')"
+# Their calls were not made: nobody has decided, or the decision was not used, or it was no.
+_IS_UNUSED = "state IN ('pending', 'granted', 'denied', 'expired')"
+_FIX = "List what is open with `moot inbox`."
+
+
+class SqliteAsks:
+    def __init__(self, store: "SqliteStore") -> None:
+        self._store = store
+
+    async def open(self, ask: Ask) -> Ask:
+        """Store it as pending. One that was asked before keeps its id and counts one more attempt."""
+        return await self._store.write(lambda db: _open(db, ask), "ask")
+
+    async def answer(self, key: ConversationKey, content: str, *, by: str, now: float, reply_id: str = "") -> Ask:
+        """Answer the oldest open question of the conversation. The same reply sent again changes nothing."""
+        return await self._store.write(lambda db: _answer(db, key, _Reply(content, by, reply_id), now), "answer")
+
+    async def decide(
+        self, ask_id: str, *, attempt: int, decision: Decision, by: str, now: float, whole: bool = False
+    ) -> Ask:
+        """Decide on an approval or a grant, and write the rules of the decision with it."""
+
+        def settle(db: apsw.Connection) -> Ask:
+            ask = _require_pending(db, ask_id, attempt, now)
+            written = make_rules(ask, decision, whole=whole)
+            # A grant is for the run anyway.
+            is_for_run = ask.kind is AskKind.GRANT and decision is Decision.RUN
+            if not written and not is_for_run and decision in (Decision.RUN, Decision.ALWAYS):
+                raise _no_rule(ask)
+            state = AskState.DENIED if decision is Decision.DENY else AskState.GRANTED
+            db.execute(
+                "UPDATE asks SET state = ?1, decided_at = ?2, decided_by = ?3,"
+                " sealed = CASE ?1 WHEN 'denied' THEN NULL ELSE sealed END WHERE id = ?4",
+                (state.value, now, by, ask_id),
+            )
+            rules.write(db, written, by, now)
+            return _require(db, ask_id)
+
+        return await self._store.write(settle, "decide")
+
+    async def use(self, ask: Ask, *, now: float) -> None:
+        """Spend what was granted; Conflict when it is not there to be spent."""
+        await self._store.write(lambda db: _use(db, ask, now), "use")
+
+    async def close(self, ask_id: str, state: AskState, *, now: float) -> Ask | None:
+        """Close what nobody has decided; returns it as it stands. What was decided before stays decided.
+
+        Only a cancellation also takes back a grant that was not used.
+        """
+        open_states = _IS_OPEN if state is AskState.CANCELLED else "state = 'pending'"
+
+        def closed(db: apsw.Connection) -> Ask | None:
+            db.execute(
+                f"UPDATE asks SET state = ?, decided_at = ?, sealed = NULL WHERE id = ? AND {open_states}",
+                (state.value, now, ask_id),
+            )
+            return _find(db, ask_id)
+
+        return await self._store.write(closed, "close ask")
+
+    async def find(self, ask_id: str) -> Ask | None:
+        return await self._store.read(lambda db: _find(db, ask_id))
+
+    async def find_reply(self, key: ConversationKey, reply_id: str) -> Ask | None:
+        """The question that was answered with a reply."""
+        return await self._store.read(lambda db: _find_reply(db, key, reply_id))
+
+    async def list_open(self) -> list[Ask]:
+        """What waits for a decision or an answer, and what was granted and not used, the oldest first."""
+        return await self._store.read(
+            lambda db: [_ask(row) for row in db.execute(f"{_SELECT} WHERE {_IS_OPEN} ORDER BY opened_at, number")]
+        )
+
+    async def list_unused_calls(self) -> list[tuple[str, str]]:
+        """The run and the call of each approval and grant that was not used, of runs that have not ended."""
+        found = (
+            f"SELECT run, call FROM asks WHERE kind <> 'question' AND {_IS_UNUSED}"
+            " AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = asks.run AND runs.status = 'ended')"
+        )
+        return await self._store.read(lambda db: [(run, call) for run, call in db.execute(found)])
+
+
+class _Reply(msgspec.Struct, frozen=True):
+    content: str
+    by: str
+    reply_id: str
+
+
+def resumable_calls(db: apsw.Connection, run_id: str) -> set[str]:
+    """The calls of a run that can be made after a restart: each waits for a person, or for the use of its answer."""
+    found = db.execute(
+        "SELECT call FROM asks WHERE run = ? AND resumable = 1"
+        f" AND (kind = 'question' AND state <> 'cancelled' OR {_IS_UNUSED})",
+        (run_id,),
+    )
+    return {str(call) for (call,) in found}
+
+
+def cancel_of_run(db: apsw.Connection, run_id: str, now: float) -> None:
+    """Nobody need decide or answer for a run that is over."""
+    db.execute(
+        f"UPDATE asks SET state = 'cancelled', decided_at = ?, sealed = NULL WHERE run = ? AND {_IS_OPEN}",
+        (now, run_id),
+    )
+
+
+def _no_rule(ask: Ask) -> Conflict:
+    message = f"no rule can be made for the call of {ask.id}"
+    if not is_once_only(ask):
+        return Conflict(message, fix="Allow it once.")
+    return Conflict(
+        f"{message}: its run has seen strangers' words, and with them in sight no rule counts",
+        fix="Allow it once, or deny it; `moot trust` takes what was said so far as trusted.",
+    )
+
+
+def _ask(row: rows.Row) -> Ask:
+    return Ask(
+        key=ConversationKey(row[0], row[1]),
+        id=row[2],
+        kind=AskKind(row[3]),
+        run_id=row[4],
+        call_id=row[5],
+        speaker=row[6],
+        tool=row[7],
+        questions=msgspec.json.decode(row[8], type=tuple[Question, ...]),
+        answer=row[9],
+        arguments=row[10],
+        subject=row[11],
+        line=row[12],
+        preview=row[13],
+        reason=row[14],
+        digest=row[15],
+        exact=row[16],
+        binding=Binding(what=row[17]),
+        sealed=row[18] or b"",
+        is_resumable=bool(row[19]),
+        attempt=row[20],
+        decided_attempts=row[21],
+        state=AskState(row[22]),
+        opened_at=row[23],
+        expires_at=row[24],
+    )
+
+
+def _find(db: apsw.Connection, ask_id: str) -> Ask | None:
+    row = db.execute(f"{_SELECT} WHERE asks.id = ?", (ask_id,)).fetchone()
+    return None if row is None else _ask(row)
+
+
+def _require(db: apsw.Connection, ask_id: str) -> Ask:
+    ask = _find(db, ask_id)
+    if ask is None:
+        raise NotFound(f"there is no ask {ask_id}", fix=_FIX)
+    return ask
+
+
+def _find_reply(db: apsw.Connection, key: ConversationKey, reply_id: str) -> Ask | None:
+    row = db.execute(f"{_SELECT} WHERE agent = ? AND sender = ? AND reply_id = ?", (*key, reply_id)).fetchone()
+    return None if row is None else _ask(row)
+
+
+def _open(db: apsw.Connection, ask: Ask) -> Ask:
+    conversation = rows.require_conversation(db, ask.key)
+    db.execute(
+        "INSERT INTO asks (id, kind, conversation, run, call, speaker, tool, questions, arguments, digest, subject,"
+        " line, preview, reason, exact, what, sealed, resumable, state, opened_at, expires_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)"
+        " ON CONFLICT (id) DO UPDATE SET attempt = attempt + 1, state = 'pending', call = excluded.call,"
+        # A decision ends what was asked before it; that nobody decided does not.
+        " decided_attempts = CASE WHEN state IN ('granted', 'used', 'denied') THEN attempt ELSE decided_attempts END,"
+        " questions = excluded.questions, answer = '', reply_id = '', arguments = excluded.arguments,"
+        " digest = excluded.digest, sealed = excluded.sealed, line = excluded.line, preview = excluded.preview,"
+        " reason = excluded.reason, subject = excluded.subject, exact = excluded.exact, what = excluded.what,"
+        " resumable = excluded.resumable, opened_at = excluded.opened_at, expires_at = excluded.expires_at",
+        (
+            ask.id,
+            ask.kind.value,
+            conversation,
+            ask.run_id,
+            ask.call_id,
+            ask.speaker,
+            ask.tool,
+            msgspec.json.encode(ask.questions).decode(),
+            ask.arguments,
+            ask.digest,
+            ask.subject,
+            ask.line,
+            ask.preview,
+            ask.reason,
+            ask.exact,
+            ask.binding.what,
+            ask.sealed or None,
+            int(ask.is_resumable),
+            ask.opened_at,
+            ask.expires_at,
+        ),
+    )
+    return _require(db, ask.id)
+
+
+def _answer(db: apsw.Connection, key: ConversationKey, reply: _Reply, now: float) -> Ask:
+    if reply.reply_id and (known := _find_reply(db, key, reply.reply_id)):
+        if known.answer != reply.content:
+            raise Conflict(
+                f"another reply was sent under the id {reply.reply_id!r}", fix="Give every new reply its own id."
+            )
+        return known
+    row = db.execute(
+        f"{_SELECT} WHERE agent = ? AND sender = ? AND kind = 'question' AND state = 'pending' AND expires_at > ?"
+        " ORDER BY opened_at, number LIMIT 1",
+        (*key, now),
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"{key.agent} is not asking {key.sender} anything", fix=_FIX)
+    ask_id = _ask(row).id
+    db.execute(
+        "UPDATE asks SET state = 'answered', answer = ?, decided_at = ?, decided_by = ?, reply_id = ? WHERE id = ?",
+        (reply.content, now, reply.by, reply.reply_id, ask_id),
+    )
+    return _require(db, ask_id)
+
+
+def _require_pending(db: apsw.Connection, ask_id: str, attempt: int, now: float) -> Ask:
+    """What is asked, if it is still the very thing that was looked at."""
+    ask = _find(db, ask_id)
+    if ask is None or ask.is_question:
+        raise NotFound(f"there is no approval {ask_id}", fix=_FIX)
+    if ask.state is not AskState.PENDING:
+        raise Conflict(f"the approval {ask_id} is {ask.state} already", fix=_FIX)
+    if ask.attempt != attempt:
+        raise Conflict(
+            f"the approval {ask_id} is at attempt {ask.attempt}, not {attempt}", fix="Look at it again first."
+        )
+    if now >= ask.expires_at:
+        raise Conflict(f"the approval {ask_id} has expired", fix="Let the agent ask again.")
+    return ask
+
+
+def _use(db: apsw.Connection, ask: Ask, now: float) -> None:
+    db.execute(
+        "UPDATE asks SET state = 'used', decided_at = ?, sealed = NULL"
+        " WHERE id = ? AND state = 'granted' AND digest = ? AND attempt = ?",
+        (now, ask.id, ask.digest, ask.attempt),
+    )
+    if not db.changes():
+        raise Conflict(f"the approval {ask.id} cannot be used for this call")

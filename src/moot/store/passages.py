@@ -1,0 +1,121 @@
+"""Finds the passage of a text that a search matched; works with `recall`, by the same words or letters."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import apsw
+
+PASSAGE_LENGTH = 600
+# So much of a text is looked through; a passage further on is not found, and the beginning is shown.
+_MOST_BYTES = 4_000_000
+# Where a passage best begins or ends, the best first.
+_BREAKS = ("\n\n", "\n", ". ", "。", " ")
+_TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])
+
+Span = tuple[int, int]
+Locate = Callable[[str], Span]
+
+
+class _Hit(NamedTuple):
+    at: int
+    term: str
+
+
+def by_words(db: apsw.Connection, words: Sequence[str]) -> Locate:
+    """Finds passages by the words of a search, in the forms the index takes for the same."""
+    tokenize = db.fts5_tokenizer(*_TOKENIZER)
+
+    def tokens(text: str) -> list[tuple[int, str]]:
+        found: Any = tokenize(text.encode("utf-8", "replace")[:_MOST_BYTES], apsw.FTS5_TOKENIZE_DOCUMENT, None)
+        return [(start, token) for start, _end, token, *_ in found]
+
+    wanted = {token for word in words for _, token in tokens(word)}
+
+    def locate(text: str) -> Span:
+        hits = [_Hit(start, token) for start, token in tokens(text) if token in wanted]
+        if not text.isascii():
+            hits = _in_characters(text, hits)
+        return _passage(text, hits)
+
+    return locate
+
+
+def by_letters(parts: Sequence[str]) -> Locate:
+    """Finds passages by parts of words, and by letters of scripts without spaces."""
+
+    def locate(text: str) -> Span:
+        # Lower case may be longer than what it is made of; only where it is not do the places agree.
+        lowered = text.lower()
+        lowered = lowered if len(lowered) == len(text) else text
+        return _passage(text, sorted(hit for part in parts for hit in _occurrences(lowered[:_MOST_BYTES], part)))
+
+    return locate
+
+
+def _occurrences(text: str, part: str) -> Iterable[_Hit]:
+    at = text.find(part)
+    while at >= 0:
+        yield _Hit(at, part)
+        at = text.find(part, at + len(part))
+
+
+def _in_characters(text: str, hits: Sequence[_Hit]) -> list[_Hit]:
+    """The hits with their places counted in characters instead of bytes."""
+    encoded = text.encode("utf-8", "replace")
+    placed: list[_Hit] = []
+    before, characters = 0, 0
+    for hit in hits:
+        characters += len(encoded[before : hit.at].decode("utf-8", "replace"))
+        before = hit.at
+        placed.append(_Hit(characters, hit.term))
+    return placed
+
+
+def _passage(text: str, hits: Sequence[_Hit]) -> Span:
+    """The stretch with the most different terms, and of those the one with the most of them."""
+    if len(text) <= PASSAGE_LENGTH:
+        return 0, len(text)
+    first, last = _densest(hits, PASSAGE_LENGTH * 3 // 4) if hits else (0, 0)
+    spare = PASSAGE_LENGTH - (last - first)
+    start = max(0, min(first - spare // 3, len(text) - PASSAGE_LENGTH))
+    start = _after_break(text, start, first)
+    end = min(len(text), start + PASSAGE_LENGTH)
+    return start, end if end == len(text) else _before_break(text, max(last, start) + spare // 3, end)
+
+
+def _densest(hits: Sequence[_Hit], length: int) -> Span:
+    best, chosen = (0, 0), (hits[0].at, hits[0].at)
+    counts: dict[str, int] = {}
+    begin = 0
+    for place, hit in enumerate(hits):
+        counts[hit.term] = counts.get(hit.term, 0) + 1
+        while hit.at - hits[begin].at > length:
+            left = hits[begin].term
+            counts[left] -= 1
+            if not counts[left]:
+                del counts[left]
+            begin += 1
+        score = (len(counts), place - begin + 1)
+        if score > best:
+            best, chosen = score, (hits[begin].at, hit.at + len(hit.term))
+    return chosen
+
+
+def _after_break(text: str, start: int, stop: int) -> int:
+    """The nearest place from start on, and before stop, where something begins."""
+    if not start:
+        return 0
+    for mark in _BREAKS:
+        at = text.find(mark, start, stop)
+        if at >= 0:
+            return at + len(mark)
+    return start
+
+
+def _before_break(text: str, start: int, end: int) -> int:
+    """The last place before end, and not before start, where something ends."""
+    for mark in _BREAKS:
+        at = text.rfind(mark, min(start, end), end)
+        if at >= 0:
+            return at + len(mark.rstrip())
+    return end

@@ -1,0 +1,70 @@
+"""The table of rules: calls that need no approval. Decisions write them (store/asks.py)."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import apsw
+
+from moot.domain.approval import Rule
+from moot.domain.errors import NotFound
+from moot.store import rows
+
+if TYPE_CHECKING:
+    from moot.store.sqlite import SqliteStore
+
+_COLUMNS = "agent, sender, tool, pattern, bound, run, number, created_at, created_by"
+# A rule for one run means nothing once that has ended.
+_IS_OVER = "run IN (SELECT id FROM runs WHERE status = 'ended')"
+
+
+class SqliteRules:
+    def __init__(self, store: "SqliteStore") -> None:
+        self._store = store
+
+    async def load(self) -> list[Rule]:
+        return await self._store.read(
+            lambda db: [
+                _rule(row) for row in db.execute(f"SELECT {_COLUMNS} FROM rules WHERE NOT {_IS_OVER} ORDER BY number")
+            ]
+        )
+
+    async def delete(self, number: int) -> None:
+        await self._store.write(lambda db: _delete(db, number), "rule")
+
+
+def write(db: apsw.Connection, rules: Sequence[Rule], by: str, now: float) -> None:
+    """Add rules. One that is there already is not written twice: taking it back is to be enough."""
+    if rules:
+        db.execute(f"DELETE FROM rules WHERE {_IS_OVER}")
+    for rule in rules:
+        bounds = rule.agent, rule.sender, rule.tool, rule.bound, rule.run
+        if db.execute(
+            "SELECT 1 FROM rules WHERE agent = ? AND sender = ? AND tool = ? AND bound = ? AND run = ?", bounds
+        ).fetchone():
+            continue
+        db.execute(
+            "INSERT INTO rules (agent, sender, tool, bound, run, pattern, created_at, created_by)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (*bounds, rule.pattern, now, by),
+        )
+
+
+def _rule(row: rows.Row) -> Rule:
+    agent, sender, tool, pattern, bound, run, number, created_at, created_by = row
+    return Rule(
+        agent=agent,
+        sender=sender,
+        tool=tool,
+        pattern=pattern,
+        bound=bound,
+        run=run,
+        number=number,
+        created_at=created_at,
+        created_by=created_by,
+    )
+
+
+def _delete(db: apsw.Connection, number: int) -> None:
+    db.execute("DELETE FROM rules WHERE number = ?", (number,))
+    if not db.changes():
+        raise NotFound(f"there is no rule {number}", fix="See which there are with `moot rules`.")

@@ -1,0 +1,207 @@
+"""The real daemon in a thread of the test process: the same socket, store and log as `moot serve`, without its start.
+
+A daemon process takes nearly a second of a core to start, this one less than a tenth. `daemon_thread` has the interface
+of `tests.daemon_process.running`; what needs a process (kill -9, signals, exit codes, variables) stays there.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from subprocess import CompletedProcess
+from tempfile import TemporaryFile
+from typing import TextIO
+
+import uvloop
+
+from moot.cli.main import main
+from moot.daemon.app import Daemon, describe_addresses, serve_until
+from moot.daemon.log import open_log_file
+from moot.daemon.paths import Paths
+from moot.redaction.redactor import LogRedaction, Redactor
+from tests.daemon_process import PATIENCE, DaemonUnderTest, Home, run_cli
+
+# How long runs in flight may go on when a test is over.
+_DRAIN_SECONDS = 0.2
+
+_logs_to: ContextVar[object] = ContextVar("logs_to")
+
+
+class DaemonThread(DaemonUnderTest):
+    """A daemon that lives in a thread of its own, ready when this returns from `start`."""
+
+    def __init__(self, home: Home) -> None:
+        super().__init__(home, "")
+        self.paths = Paths.find(home.environment())
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stop: asyncio.Event | None = None
+        self._thread = threading.Thread(target=self._run, name=f"daemon of {home.path.name}", daemon=True)
+
+    @classmethod
+    def start(cls, home: Home) -> "DaemonThread":
+        daemon = cls(home)
+        daemon._thread.start()
+        if not daemon._ready.wait(PATIENCE):
+            daemon.stop()
+            raise AssertionError("the daemon did not become ready")
+        if daemon._failure is not None:
+            raise daemon._failure
+        return daemon
+
+    def terminate(self) -> None:
+        """What SIGTERM asks for: let the runs in flight finish, then stop."""
+        self._call(self._stop.set if self._stop is not None else None)
+
+    def stop(self) -> None:
+        """Stop it in the ordinary way, and at once if it is still busy."""
+        self.terminate()
+        self._thread.join(_DRAIN_SECONDS)
+        self._call(self._task.cancel if self._task is not None else None)
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive(), "the daemon did not stop"
+        if self._failure is not None:
+            raise self._failure
+
+    def cli(self, *arguments: str, stdin: str = "") -> "CompletedProcess[str]":
+        return call_cli(self.home, *arguments, stdin=stdin)
+
+    def _call(self, function: object) -> None:
+        if self._loop is not None and callable(function) and self._thread.is_alive():
+            try:
+                self._loop.call_soon_threadsafe(function)
+            except RuntimeError:
+                # The loop has been closed since.
+                return
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._serve())
+        except asyncio.CancelledError:
+            # By `stop`.
+            pass
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread of the test
+            self._failure = error
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._loop, self._task, self._stop = asyncio.get_running_loop(), asyncio.current_task(), asyncio.Event()
+        redactor = Redactor()
+        with _logging_to(open_log_file(self.paths, LogRedaction(redactor))):
+            await serve_until(self._stop, self.paths, redactor, self._on_ready)
+
+    def _on_ready(self, daemon: Daemon) -> None:
+        self.ready_line = describe_addresses(daemon)
+        self._ready.set()
+
+
+@contextmanager
+def daemon_thread(home: Home) -> Iterator[DaemonThread]:
+    """A daemon for one test, in this process. Whatever it logged as failed inside fails the test."""
+    daemon = DaemonThread.start(home)
+    try:
+        yield daemon
+    finally:
+        daemon.stop()
+    failures = home.failures()
+    assert not failures, "\n".join(failures)
+
+
+class _OnlyOf(logging.Filter):
+    """Lets through what a daemon logs: in its own tasks, or in a thread without a loop that is not the test's."""
+
+    def __init__(self, daemon: object) -> None:
+        super().__init__()
+        self._daemon = daemon
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        is_foreign = record.thread == threading.main_thread().ident or asyncio._get_running_loop() is not None
+        return _logs_to.get(None if is_foreign else self._daemon) is self._daemon
+
+
+@contextmanager
+def _logging_to(handler: logging.Handler) -> Iterator[None]:
+    """Send what the daemon of this context logs to a handler; several daemons may share this process."""
+    # The redaction changes the record, so whose it is is decided first.
+    handler.filters.insert(0, _OnlyOf(handler))
+    token = _logs_to.set(handler)
+    root = logging.getLogger()
+    root.setLevel(logging.INFO)
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        handler.close()
+        _logs_to.reset(token)
+
+
+def call_cli(home: Home, *arguments: str, stdin: str = "") -> "CompletedProcess[str]":
+    """Run `moot …` in this process and return what a process would have; in a thread beside the test it is one."""
+    if threading.current_thread() is not threading.main_thread():
+        # The standard streams belong to the whole process.
+        return run_cli(home, *arguments, stdin=stdin)
+    with _text_file(stdin) as given, _text_file() as out, _text_file() as err:
+        with _process_state(home.environment(), given, out, err), _no_running_loop():
+            code = _exit_code(arguments)
+        return CompletedProcess(["moot", *arguments], code, _content(out), _content(err))
+
+
+def _exit_code(arguments: tuple[str, ...]) -> int:
+    try:
+        main(arguments)
+    except SystemExit as leaving:
+        return int(leaving.code or 0)
+    return 0
+
+
+@contextmanager
+def _process_state(environment: Mapping[str, str], *streams: TextIO) -> Iterator[None]:
+    before, streams_before = dict(os.environ), (sys.stdin, sys.stdout, sys.stderr)
+    _replace_environment(environment)
+    sys.stdin, sys.stdout, sys.stderr = streams
+    try:
+        yield
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = streams_before
+        _replace_environment(before)
+
+
+def _replace_environment(wanted: Mapping[str, str]) -> None:
+    for name in os.environ.keys() - wanted.keys():
+        del os.environ[name]
+    os.environ.update(wanted)
+
+
+@contextmanager
+def _no_running_loop() -> Iterator[None]:
+    """Let a command run a loop of its own while the one of the test stands still."""
+    loop = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(loop)
+
+
+@contextmanager
+def _text_file(content: str = "") -> Iterator[TextIO]:
+    """A real file: commands look at descriptors."""
+    with TemporaryFile("w+", encoding="utf-8", newline="") as file:
+        file.write(content)
+        file.seek(0)
+        yield file
+
+
+def _content(file: TextIO) -> str:
+    file.flush()
+    file.seek(0)
+    return file.read()

@@ -1,0 +1,349 @@
+"""The features, each as something that can be done to a World.
+
+A *turn* can be brought to its middle and then to its end. An *event* happens in the middle of a turn. A *setting* is
+how the conversation is before anything else. test_pairs.py combines them.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from moot.domain.errors import Conflict
+from moot.wire import moot_pb2 as pb
+from tests.daemon_process import eventually
+from tests.interactions.world import World, ended
+from tests.talking import Speech
+
+SUMMARY = "Write the summary now"
+
+
+def match(words: str) -> str:
+    """A pattern for the message with these words. What was said before, unanswered, may stand in front of them."""
+    return f"{words}$"
+
+
+class Turn:
+    """A message to the agent, held in its middle until `finish`."""
+
+    name = "plain"
+    # Whether a run that a crash interrupted here goes on by itself afterwards.
+    goes_on = False
+    guest = ""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.word = world.word(self.name)
+        self.speech: Speech | None = None
+        self.was_killed = False
+        self.was_interrupted = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether something has ended it before it could finish."""
+        return self.was_killed or (self.was_interrupted and not self.goes_on)
+
+    async def begin(self) -> None:
+        self.prepare()
+        self.speech = self.world.start(self.word, guest=self.guest)
+        await self.speech.until("start")
+        self.world.acknowledged.append(self.word)
+        await self.reach_middle()
+
+    def prepare(self) -> None:
+        """What the model will answer."""
+        self.world.program({"match": match(self.word), "text": f"reply {self.word}", "hold": True})
+
+    async def reach_middle(self) -> None:
+        await self.world.requested(self.word)
+
+    async def go_on(self) -> None:
+        """Let it come to its end."""
+        await self.world.release()
+
+    def note_completed(self) -> None:
+        """What is true once it has completed."""
+
+    def note_stopped(self) -> None:
+        """What is true once it was stopped in its middle."""
+
+    async def finish(self) -> None:
+        world = self.world
+        if self.was_killed:
+            outcome = "cancelled"
+        elif self.was_interrupted and not self.goes_on:
+            outcome = "interrupted"
+        else:
+            outcome = "completed"
+        if outcome == "completed":
+            await self.go_on()
+        if self.was_interrupted:
+            await world.idle()
+        else:
+            assert self.speech is not None
+            speech = await ended(self.speech)
+            assert speech is not None
+            assert speech.outcome == outcome, f"{self.name} ended {speech.outcome}: {speech.ended.error}"
+        world.outcomes[self.word] = outcome
+        if outcome == "completed":
+            self.note_completed()
+        else:
+            self.note_stopped()
+
+
+class GuestTurn(Turn):
+    name = "guest"
+    guest = "bob"
+
+    def note_completed(self) -> None:
+        self.world.guest_words[f"reply {self.word}"] = "bob"
+
+
+class TeammateTurn(Turn):
+    """The agent spawns a teammate and waits for it; the middle is the teammate at work."""
+
+    name = "teammate"
+    goes_on = True
+
+    def prepare(self) -> None:
+        spawn = {"name": "agent_spawn", "arguments": {"agent": "operator", "instruction": f"task {self.word}"}}
+        wait = {"name": "agent_wait", "arguments": {"agent_id": "{agent_id}"}}
+        # The pattern of the task is the longer one and must be tried first.
+        self.world.program(
+            {"match": match(f"task {self.word}"), "text": f"result {self.word}", "hold": True},
+            # After a restart the teammate asks its model again.
+            {"match": match(f"task {self.word}"), "text": f"result {self.word}"},
+            {"match": match(self.word), "calls": [spawn]},
+            {"match": match(self.word), "calls": [wait]},
+            {"match": match(self.word), "text": f"reply {self.word}"},
+        )
+
+    async def reach_middle(self) -> None:
+        await self.world.requested(f"task {self.word}")
+        # The wait has been called once its request was answered.
+        assert self.speech is not None
+        await self.speech.until("tool_start", count=2)
+
+    def note_completed(self) -> None:
+        self.world.results.add(f"result {self.word}")
+
+
+class AskTurn(Turn):
+    """The agent asks the person a question; the middle is the open question."""
+
+    name = "ask"
+    goes_on = True
+
+    def prepare(self) -> None:
+        question = {"name": "ask_user", "arguments": {"questions": [{"question": f"Which {self.word}?"}]}}
+        self.world.program(
+            {"match": match(self.word), "calls": [question]}, {"match": match(self.word), "text": f"reply {self.word}"}
+        )
+
+    async def reach_middle(self) -> None:
+        assert self.speech is not None
+        await self.speech.until("ask_user")
+
+    async def go_on(self) -> None:
+        async def is_open() -> bool:
+            return any(
+                ask.kind == "question" and ask.sender == self.world.sender for ask in await self.world.talk.asks()
+            )
+
+        await eventually(is_open)
+        await self.world.talk.reply(self.world.agent, f"answer {self.word}", self.world.sender)
+
+
+class ApprovalTurn(Turn):
+    """The agent calls a dangerous tool; the middle is the open approval."""
+
+    name = "approval"
+    goes_on = True
+
+    def prepare(self) -> None:
+        arguments = {"line": self.word, "file": str(self.world.file)}
+        self.world.program(
+            {"match": match(self.word), "calls": [{"name": "write_down", "arguments": arguments}]},
+            {"match": match(self.word), "text": f"reply {self.word}"},
+        )
+
+    async def reach_middle(self) -> None:
+        assert self.speech is not None
+        await self.speech.until("approval_opened")
+
+    async def go_on(self) -> None:
+        async def find() -> Any:
+            asks = await self.world.talk.asks()
+            return next((ask for ask in asks if ask.kind == "approval" and ask.sender == self.world.sender), None)
+
+        ask = await eventually(find)
+        await self.world.decide(ask.ask_id, ask.attempt, "once")
+
+    def note_completed(self) -> None:
+        self.world.written.add(self.word)
+
+    def note_stopped(self) -> None:
+        self.world.refused.add(self.word)
+
+
+class TaintTurn(Turn):
+    """The agent reads a stranger's words; the middle is the model call that sees them."""
+
+    name = "taint"
+
+    def prepare(self) -> None:
+        look = {"name": "look_outside", "arguments": {"word": self.word}}
+        self.world.program(
+            {"match": match(self.word), "calls": [look]},
+            {"match": match(self.word), "text": f"reply {self.word}", "hold": True},
+        )
+
+    async def reach_middle(self) -> None:
+        await self.world.requested(f"a stranger says {self.word}")
+
+
+class Event(Protocol):
+    """Something that happens in the middle of a turn. `check` is called once the turn is over."""
+
+    def __init__(self, world: World) -> None: ...
+    async def apply(self, turn: Turn) -> None: ...
+    async def check(self) -> None: ...
+
+
+@dataclass
+class Kill:
+    world: World
+    name = "kill"
+
+    async def apply(self, turn: Turn) -> None:
+        await self.world.talk.kill(self.world.agent, self.world.sender)
+        if turn.is_over:
+            return
+        turn.was_killed = True
+        if not turn.was_interrupted:
+            assert turn.speech is not None
+            await turn.speech.until("end")
+
+    async def check(self) -> None:
+        """A killed run is judged by its outcome, which the world checks."""
+
+
+@dataclass
+class Restart:
+    world: World
+    name = "restart"
+
+    async def apply(self, turn: Turn) -> None:
+        await self.world.restart()
+        if not turn.was_killed:
+            turn.was_interrupted = True
+
+    async def check(self) -> None:
+        """What a restart leaves is judged by the world's invariants."""
+
+
+@dataclass
+class Compaction:
+    world: World
+    name = "compaction"
+    task: "asyncio.Task[Any] | None" = None
+    restarts: int = 0
+
+    async def apply(self, turn: Turn) -> None:
+        self.world.program({"match": SUMMARY, "text": "They talked. Nothing is open."})
+        self.restarts = self.world.restarts
+        compact = self.world.talk.compact(self.world.agent, self.world.sender)
+        self.task = asyncio.get_running_loop().create_task(compact)
+
+    async def check(self) -> None:
+        assert self.task is not None
+        if self.restarts != self.world.restarts:
+            # Whoever asked was told that the connection is gone; asking again is up to them.
+            await asyncio.gather(self.task, return_exceptions=True)
+            return
+        try:
+            await self.task
+        except Conflict:
+            # Somebody else's compaction came first and left nothing.
+            assert self.world.archives
+            return
+        self.world.archives += 1
+
+
+@dataclass
+class Queue:
+    world: World
+    name = "queue"
+    word: str = ""
+    speech: Speech | None = None
+    restarts: int = 0
+
+    async def apply(self, turn: Turn) -> None:
+        self.word = self.world.word("queued")
+        self.restarts = self.world.restarts
+        self.world.program({"match": match(self.word), "text": f"reply {self.word}", "repeat": 2})
+        self.speech = self.world.start(self.word)
+        # Behind a turn that is over already it simply runs.
+        await self.speech.until("start" if turn.is_over else "queued")
+
+    async def check(self) -> None:
+        assert self.speech is not None
+        speech = await ended(self.speech)
+        if self.restarts == self.world.restarts:
+            assert speech is not None
+            assert speech.text == f"reply {self.word}"
+        await self.world.idle()
+        self.world.acknowledged.append(self.word)
+        self.world.outcomes[self.word] = "completed"
+
+
+@dataclass
+class Reload:
+    world: World
+    name = "reload"
+
+    async def apply(self, turn: Turn) -> None:
+        instruction = self.world.word("instruction")
+        model = "narrow" if self.world.agent == "small" else ""
+        home = self.world.running.daemon.home
+        home.write_agent(self.world.agent, f"You are {self.world.agent}. {instruction}", model=model)
+        await self.world.talk.ask(reload=pb.ReloadMsg())
+        self.world.instruction = instruction
+
+    async def check(self) -> None:
+        """The next turn speaks by the new instruction, which the world's probe checks."""
+
+
+@dataclass
+class SmallWindow:
+    """The agent's model has a small window."""
+
+    world: World
+    name = "small window"
+
+    async def apply(self) -> None:
+        self.world.agent = "small"
+
+
+@dataclass
+class Import:
+    """The conversation begins as an imported one, longer than a small window."""
+
+    world: World
+    name = "import"
+    lines: list[str] = field(default_factory=list)
+
+    async def apply(self) -> None:
+        self.world.program({"match": SUMMARY, "text": "It was imported. Nothing is open.", "repeat": 5})
+        jsonl = [f'{{"agent": "{self.world.agent}", "created_by": "{self.world.sender}", "title": "imported"}}']
+        for number in range(60):
+            role = "user" if number % 2 == 0 else "assistant"
+            agent = ', "agent": "bob"' if number == 1 else ""
+            jsonl.append(f'{{"role": "{role}", "content": "imported {number} {"word " * 80}"{agent}}}')
+        await self.world.talk.import_("\n".join(jsonl), agent=self.world.agent, sender=self.world.sender)
+        history = await self.world.talk.history(self.world.agent, self.world.sender, all=True)
+        self.world.guest_words[history.messages[1].content] = "bob"
+
+
+TURNS: tuple[type[Turn], ...] = (GuestTurn, TeammateTurn, AskTurn, ApprovalTurn, TaintTurn)
+EVENTS = (Kill, Restart, Compaction, Queue, Reload)
+SETTINGS = (SmallWindow, Import)

@@ -1,0 +1,123 @@
+"""Generated: every pair of the features in features.py, in one conversation, with the invariants checked after it.
+
+Two turns follow each other, in both orders. An event happens in the middle of a turn. Two events happen in the middle
+of one plain turn, in both orders. A setting comes before everything else.
+"""
+
+from collections.abc import Callable, Coroutine
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon_process import Home
+from tests.daemon_thread import daemon_thread
+from tests.fake_provider import Provider
+from tests.interactions.features import EVENTS, SETTINGS, TURNS, Restart, Turn
+from tests.interactions.world import CONFIG as _CONFIG
+from tests.interactions.world import Own, Shared, World, furnish, own_daemon, world
+
+CONFIG = _CONFIG
+AGENTS = ("ada", "bob", "cyd")
+
+Play = Callable[[World], Coroutine[Any, Any, None]]
+
+
+def turn_after_turn(first: type[Turn], second: type[Turn]) -> Play:
+    async def play(world: World) -> None:
+        for kind in (first, second):
+            turn = kind(world)
+            await turn.begin()
+            await turn.finish()
+            await world.check()
+
+    return play
+
+
+def events_in(kind: type[Turn], *kinds: Any) -> Play:
+    """The events, one after the other, in the middle of one turn."""
+
+    async def play(world: World) -> None:
+        turn, events = kind(world), [each(world) for each in kinds]
+        await turn.begin()
+        for event in events:
+            await event.apply(turn)
+        await turn.finish()
+        for event in events:
+            await event.check()
+
+    return play
+
+
+def with_settings(play: Play, *kinds: Any) -> Play:
+    async def play_with_settings(world: World) -> None:
+        for kind in kinds:
+            await kind(world).apply()
+        await play(world)
+
+    return play_with_settings
+
+
+def name_of(*kinds: Any) -> str:
+    return " and ".join(kind.name for kind in kinds)
+
+
+def pairs() -> dict[str, Play]:
+    found: dict[str, Play] = {}
+    for first, second in product(TURNS, TURNS):
+        found[f"{name_of(first, second)}"] = turn_after_turn(first, second)
+    for turn, event in product(TURNS, EVENTS):
+        found[f"{name_of(turn, event)}"] = events_in(turn, event)
+    for one, other in product(EVENTS, EVENTS):
+        found[f"{name_of(one, other)}"] = events_in(Turn, one, other)
+    for setting, turn in product(SETTINGS, TURNS):
+        found[f"{name_of(setting, turn)}"] = with_settings(turn_after_turn(turn, Turn), setting)
+    for setting, event in product(SETTINGS, EVENTS):
+        found[f"{name_of(setting, event)}"] = with_settings(events_in(Turn, event), setting)
+    for one, other in combinations(SETTINGS, 2):
+        found[f"{name_of(one, other)}"] = with_settings(turn_after_turn(Turn, Turn), one, other)
+    return found
+
+
+PAIRS = pairs()
+RESTARTING = [name for name in PAIRS if Restart.name in name.split(" and ")]
+STEADY = [name for name in PAIRS if name not in RESTARTING]
+
+
+@pytest.fixture(scope="module")
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, shared_provider: Provider) -> Any:
+    home = Home(tmp_path_factory.mktemp("home"))
+    home.furnish(config=CONFIG.replace("PROVIDER_URL", shared_provider.url), agents=AGENTS)
+    with daemon_thread(furnish(home)) as daemon:
+        yield Shared(daemon)
+
+
+async def play(own: Own | Shared, provider: Provider, name: str, folder: Path) -> None:
+    async with world(own, provider, f"pair:{name}", folder) as made:
+        await PAIRS[name](made)
+        await made.check()
+        await made.probe()
+        await made.check()
+
+
+@pytest.mark.parametrize("name", STEADY)
+async def test_a_pair_keeps_both_promises(shared: Shared, provider: Provider, name: str, tmp_path: Path) -> None:
+    await play(shared, provider, name, tmp_path)
+
+
+@pytest.mark.parametrize("name", RESTARTING)
+async def test_a_pair_with_a_restart_keeps_both_promises(
+    home: Home, provider: Provider, name: str, tmp_path: Path
+) -> None:
+    with own_daemon(furnish(home)) as own:
+        await play(own, provider, name, tmp_path)
+
+
+def test_every_pair_is_there() -> None:
+    """A feature that is added meets every other one."""
+    features = [kind.name for kind in (*TURNS, *EVENTS, *SETTINGS)]
+    assert len(set(features)) == 12
+    met = {frozenset(name.split(" and ")) for name in PAIRS}
+    missing = [pair for pair in combinations(features, 2) if frozenset(pair) not in met]
+    assert missing == []

@@ -1,0 +1,95 @@
+"""A decision is never lost, also when it comes between reading what was asked and waiting for it."""
+
+import asyncio
+from pathlib import Path
+
+from moot.domain.approval import Decision
+from moot.domain.ask import Ask, AskKind, AskState, Question
+from moot.domain.events import EventBody
+from moot.store.asks import SqliteAsks
+from moot.store.sqlite import open_store
+from tests.unit.shelves import ADA, SetClock, approval, asks_over, talk
+
+
+async def test_a_no_said_before_the_run_takes_up_its_question_is_heard(tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "moot.db")
+    try:
+        await talk(store)
+        rows = SqliteAsks(store)
+        await rows.open(approval(expires_at=1e12))
+        asks = asks_over(store)
+        await asks.start()
+        await asks.decide("ask-run-1-c1", attempt=1, decision=Decision.DENY, by="owner")
+        async with asyncio.timeout(30):
+            assert await asks.request_approval(approval(), unheard, seconds=1e9) is AskState.DENIED
+        assert asks.list_pending() == []
+    finally:
+        await store.close()
+
+
+async def test_what_was_granted_and_not_used_in_its_time_is_asked_again(tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "moot.db")
+    try:
+        await talk(store)
+        rows = SqliteAsks(store)
+        clock = SetClock()
+        await rows.open(approval(expires_at=clock.now() + 60))
+        await rows.decide("ask-run-1-c1", attempt=1, decision=Decision.ONCE, by="owner", now=clock.now())
+        # The daemon was away for longer than the question would have stood.
+        clock.at += 61
+        asked = asyncio.Event()
+        asks = asks_over(store, clock=clock)
+        await asks.start()
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+            waits = group.create_task(asks.request_approval(approval(), lambda _: asked.set(), seconds=1e9))
+            await asked.wait()
+            assert not waits.done()
+            (again,) = asks.list_pending()
+            assert (again.id, again.attempt) == ("ask-run-1-c1", 2)
+            await asks.decide("ask-run-1-c1", attempt=2, decision=Decision.DENY, by="owner")
+        assert waits.result() is AskState.DENIED
+    finally:
+        await store.close()
+
+
+def unheard(_event: EventBody) -> None:
+    """Nobody looks."""
+
+
+async def test_a_run_that_takes_up_its_ask_after_a_restart_hears_what_was_decided_meanwhile(tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "moot.db")
+    try:
+        await talk(store)
+        await SqliteAsks(store).open(approval(expires_at=1e12))
+        asks = asks_over(store)
+        await asks.start()
+        await asks.decide("ask-run-1-c1", attempt=1, decision=Decision.ONCE, by="owner")
+        async with asyncio.timeout(30):
+            assert await asks.request_approval(approval(), unheard, seconds=1e9) is AskState.GRANTED
+            # It was used with that: the same call is not approved twice.
+            asked = asyncio.Event()
+            again = asyncio.create_task(asks.request_approval(approval(), lambda _: asked.set(), seconds=1e9))
+            await asked.wait()
+            again.cancel()
+    finally:
+        await store.close()
+
+
+async def test_an_answer_that_comes_as_the_time_is_up_counts(tmp_path: Path) -> None:
+    """Who answered was told that it counts, so it does."""
+    store = await open_store(tmp_path / "moot.db")
+    try:
+        await talk(store)
+
+        class AnsweredInTheLastMoment(SqliteAsks):
+            async def close(self, ask_id: str, state: AskState, *, now: float) -> Ask | None:
+                await self.answer(ADA, "blue", by="owner", now=clock.now())
+                return await super().close(ask_id, state, now=now)
+
+        clock = SetClock()
+        asks = asks_over(store, rows=AnsweredInTheLastMoment(store), clock=clock)
+        question = approval(kind=AskKind.QUESTION, questions=(Question(question="Which colour?"),))
+        async with asyncio.timeout(30):
+            assert await asks.ask_question(question, unheard, seconds=0.01) == "blue"
+    finally:
+        await store.close()

@@ -76,6 +76,7 @@ class StepRecords:
         # The tools are kept beside their part, so that their identity cannot be taken over by others.
         self._tools: dict[int, tuple[tuple[ToolSpec, ...], Part]] = {}
         self._heads: dict[tuple[ModelConfig, tuple[str, ...], int], Part] = {}
+        self._extras: dict[tuple[tuple[Message, ...], ...], Part] = {}
         self._masked: WeakKeyDictionary[Transcript, _Masked] = WeakKeyDictionary()
 
     def add(self, record: StepRecord) -> None:
@@ -92,7 +93,7 @@ class StepRecords:
             last_seq=history.last_seq,
             archive=history.archive.number if history.archive is not None else 0,
             head=self._head(turn.model.config, told),
-            extra=_extra(opening if is_whole else [], told),
+            extra=self._extra(tuple(opening) if is_whole else (), told),
             changes=self._changes(prompt.transcript, told.transcript, len(opening)) if is_whole else _all(told),
             max_tokens=told.max_tokens,
         )
@@ -112,6 +113,17 @@ class StepRecords:
             _make_room(self._tools)
             found = self._tools[id(tools)] = (tools, make_part(_encode(tools)))
         return found[1]
+
+    def _extra(self, opening: tuple[Message, ...], told: Prompt) -> Part | None:
+        key = (opening, told.context, told.tail)
+        if not any(key):
+            return None
+        part = self._extras.get(key)
+        if part is None:
+            _make_room(self._extras)
+            before = make_part(_encode(opening)) if opening else None
+            part = self._extras[key] = make_part(_encode(_Extra(told.context, told.tail)), before)
+        return part
 
     def _changes(self, stored: Transcript, told: Transcript, opening: int) -> Part | None:
         """The masked messages, each once: a part tells those that came since the one before."""
@@ -149,13 +161,6 @@ def _describe_head(config: ModelConfig, told: Prompt) -> _Head:
 def _without_credentials(url: str) -> str:
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")) if url else ""
-
-
-def _extra(opening: list[Message], told: Prompt) -> Part | None:
-    before = make_part(_encode(opening)) if opening else None
-    if not told.context and not told.tail and before is None:
-        return None
-    return make_part(_encode(_Extra(told.context, told.tail)), before)
 
 
 def _all(told: Prompt) -> Part:

@@ -264,7 +264,7 @@ def _align(lines: list[tuple[str, ...]], *, left: set[int]) -> str:
 
 def compare(rows: list[Row], earlier: list[Row], ref: str) -> str:
     """Each row now and at an earlier commit, measured in turns. A row that got slower by more than 3 % is marked."""
-    lines = [("", "now", ref, "now / then", "±", "")]
+    lines: list[tuple[str, ...]] = [("", "now", ref, "now / then", "±", "")]
     for now, then in zip(rows, earlier, strict=True):
         change = now.measured / then.measured if then.measured else 1.0
         worse = 1 / change if now.more_is_better and change else change

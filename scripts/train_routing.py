@@ -1,7 +1,7 @@
-"""Trains what routing knows of the built-in roles: `python scripts/train_routing.py`, or `… check` to measure by folds.
+"""Trains what routing knows of the built-in roles: `./dev train-routing`, or `./dev train-routing check` for folds.
 
-It learns from requests written for it (`routing_data/exemplars`), from patterns with gaps that many words fit
-(`routing_data/patterns`), and from the half of the labelled set that may be used (`tests/routing/tuning.jsonl`).
+It learns from requests written for it (`routing_data/exemplars`), from patterns in five languages whose gaps many words
+fit (`routing_data/patterns`), and from the part of the labelled set that may be used (`tests/routing/tuning.jsonl`).
 Needs nothing but Python, takes minutes, and writes the same bytes each time.
 """
 
@@ -20,24 +20,28 @@ from zlib import crc32
 
 from moot.agents.registry import Registry
 from moot.domain.agent import ROLES, Agent
-from moot.multiagent.routing.agent_match import match
-from moot.multiagent.routing.classifier import DIRECT, FILE, RARITY_STEPS, WEIGHT_STEPS
-from moot.multiagent.routing.text_features import marks, words
+from moot.multiagent.routing import concepts
+from moot.multiagent.routing.agent_match import match_words
+from moot.multiagent.routing.classifier import DIRECT, FILE, PAYMENT, RARITY_STEPS, UNSUPPORTED, WEIGHT_STEPS
+from moot.multiagent.routing.concepts import load_concepts
+from moot.multiagent.routing.text_features import features, read
 
 ROOT = Path(__file__).parent.parent
-MATERIAL = ROOT / "scripts" / "routing_data"
+DATA = ROOT / "scripts" / "routing_data"
 TUNING = ROOT / "tests" / "routing" / "tuning.jsonl"
-LABELS = (*ROLES, DIRECT)
+LABELS = (*ROLES, DIRECT, PAYMENT, UNSUPPORTED)
+LANGUAGES = ("en", "de", "es", "fr", "zh")
 
 # How much one request of each kind counts.
 WRITTEN, FILLED, LABELLED = 1.0, 0.15, 2.0
-FILLINGS = 25
+FOREIGN = 0.3
+FILLINGS, FOREIGN_FILLINGS = 25, 14
 OPENINGS = 0.2
-# Marks that a single request has teach nothing about others, unless they are words.
+# A feature of a single request teaches nothing about others, unless it is a word.
 FEWEST = 2
-EPOCHS = 14
+EPOCHS = 12
 PACE = 0.7
-FORGETTING = 0.00002
+DECAY = 0.00002
 SEED = 20
 
 
@@ -46,41 +50,55 @@ class Sample:
     text: str
     label: int
     weight: float
+    # Samples of one group are similar: they are trained on together or tested on together.
+    group: str
+    language: str = "en"
 
 
 def lines(path: Path) -> list[str]:
     return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
-def written() -> list[Sample]:
+def load_exemplars() -> list[Sample]:
     return [
-        Sample(line.strip(), label, WRITTEN)
-        for label, role in enumerate(LABELS)
-        for line in lines(MATERIAL / "exemplars" / f"{role}.txt")
+        Sample(line.strip(), label, WRITTEN, line, language)
+        for language in LANGUAGES
+        for label, name in enumerate(LABELS)
+        for line in lines(DATA / "exemplars" / language / f"{name}.txt")
     ]
 
 
-def labelled() -> list[Sample]:
+def load_tuning() -> list[Sample]:
     rows = [json.loads(line) for line in lines(TUNING)]
-    return [Sample(row["text"], LABELS.index(row["role"]), LABELLED) for row in rows]
+    return [
+        Sample(
+            row["text"], LABELS.index(row.get("kind", row["role"])), LABELLED, row["text"], row.get("language", "en")
+        )
+        for row in rows
+    ]
 
 
 _CHOICE = re.compile(r"\(([^()]*)\)")
 _GAP = re.compile(r"\{(\w+)\}")
 
 
-def filled() -> list[Sample]:
-    """Each pattern many times, its choices made and its gaps filled by chance; some begin as polite people begin."""
-    rng = random.Random(SEED)
-    gaps = dict(line.split(": ", 1) for line in lines(MATERIAL / "patterns" / "slots.txt"))
-    openings = lines(MATERIAL / "patterns" / "preambles.txt")
-    samples = []
-    for label, role in enumerate(LABELS):
-        for pattern in lines(MATERIAL / "patterns" / f"{role}.txt"):
-            for text in sorted({_fill(pattern, gaps, rng) for _ in range(FILLINGS)}):
-                polite = f"{rng.choice(openings)} {text}" if rng.random() < OPENINGS else text
-                samples.append(Sample(polite, label, FILLED))
-    return samples
+def fill_patterns() -> list[Sample]:
+    """Each pattern many times, its choices made and its gaps filled at random; some begin with a polite phrase."""
+    return [sample for language in LANGUAGES for sample in _fill_language(language)]
+
+
+def _fill_language(language: str) -> Iterator[Sample]:
+    rng = random.Random(f"{SEED}{language}")
+    folder = DATA / "patterns" / language
+    gaps = dict(line.split(": ", 1) for line in lines(folder / "slots.txt"))
+    openings = lines(folder / "preambles.txt")
+    count, weight = (FILLINGS, FILLED) if language == "en" else (FOREIGN_FILLINGS, FOREIGN)
+    for label, name in enumerate(LABELS):
+        for pattern in lines(folder / f"{name}.txt"):
+            for text in sorted({_fill(pattern, gaps, rng) for _ in range(count)}):
+                space = "" if language == "zh" else " "
+                polite = f"{rng.choice(openings)}{space}{text}" if rng.random() < OPENINGS else text
+                yield Sample(polite, label, weight, f"{language} {pattern}", language)
 
 
 def _fill(pattern: str, gaps: dict[str, str], rng: random.Random) -> str:
@@ -91,44 +109,44 @@ def _fill(pattern: str, gaps: dict[str, str], rng: random.Random) -> str:
     return " ".join(pattern.replace("[,]", ",").split())
 
 
-def roles() -> list[Agent]:
-    registry = Registry(MATERIAL / "no agents")
+def load_roles() -> list[Agent]:
+    registry = Registry(DATA / "no agents")
     return [agent for agent in registry.active() if agent.name in ROLES]
 
 
-def all_marks(text: str, agents: Sequence[Agent]) -> set[str]:
-    """The marks of a request, and which roles' keywords and capabilities stand in it."""
-    found = words(text)
-    told = marks(found)
+def all_features(text: str, agents: Sequence[Agent]) -> set[str]:
+    """The features of a request, and which roles' keywords and capabilities it contains."""
+    reading = read(text)
+    found = features(reading, load_concepts().find(reading))
     for agent in agents:
-        common = match(found, agent, lambda _: 1.0)
-        told |= {f"k:{agent.name}"} if common.keywords else set()
-        told |= {f"c:{agent.name}"} if common.capabilities else set()
-    return told
+        common = match_words(reading.words, agent, lambda _: 1.0)
+        found |= {f"k:{agent.name}"} if common.keywords else set()
+        found |= {f"c:{agent.name}"} if common.capabilities else set()
+    return found
 
 
 class Training:
-    """Logistic regression over the marks, one request at a time, with a pace of its own for every weight."""
+    """Logistic regression over the features, one request at a time, with AdaGrad steps."""
 
-    def __init__(self, samples: Sequence[Sample], told: Sequence[set[str]]) -> None:
+    def __init__(self, samples: Sequence[Sample], found: Sequence[set[str]]) -> None:
         self._samples = samples
-        counts = Counter(mark for own in told for mark in own)
-        self.marks = sorted(mark for mark, count in counts.items() if count >= FEWEST or mark.isalpha())
+        counts = Counter(feature for own in found for feature in own)
+        self.features = sorted(name for name, count in counts.items() if count >= FEWEST or name.isalpha())
         total = len(samples)
         # As they will be stored, so that what is learnt is what is used.
         self.rarity = [
-            min(255, round(RARITY_STEPS * (math.log((1 + total) / (1 + counts[mark])) + 1))) for mark in self.marks
+            min(255, round(RARITY_STEPS * (math.log((1 + total) / (1 + counts[name])) + 1))) for name in self.features
         ]
-        self._place = {mark: place for place, mark in enumerate(self.marks)}
-        self._rows = [self.row(own) for own in told]
+        self._place = {name: place for place, name in enumerate(self.features)}
+        self._rows = [self.row(own) for own in found]
         width = len(LABELS)
-        self.weights = [[0.0] * width for _ in self.marks]
+        self.weights = [[0.0] * width for _ in self.features]
         self.bias = [0.0] * width
-        self._pace = [[1e-8] * width for _ in self.marks]
+        self._pace = [[1e-8] * width for _ in self.features]
         self._bias_pace = [1e-8] * width
 
     def row(self, own: set[str]) -> list[tuple[int, float]]:
-        places = sorted(self._place[mark] for mark in own if mark in self._place)
+        places = sorted(self._place[name] for name in own if name in self._place)
         values = [self.rarity[place] / RARITY_STEPS for place in places]
         length = math.sqrt(math.fsum(value * value for value in values)) or 1.0
         return [(place, value / length) for place, value in zip(places, values, strict=True)]
@@ -141,93 +159,99 @@ class Training:
             for index in order:
                 self._learn(self._rows[index], self._samples[index])
 
-    def shares(self, row: list[tuple[int, float]]) -> list[float]:
+    def classify(self, row: list[tuple[int, float]]) -> list[float]:
         scores = list(self.bias)
         for place, value in row:
-            own = self.weights[place]
-            for label, weight in enumerate(own):
-                scores[label] += value * weight
+            scores = [score + value * weight for score, weight in zip(scores, self.weights[place], strict=True)]
         top = max(scores)
         parts = [math.exp(score - top) for score in scores]
         whole = sum(parts)
         return [part / whole for part in parts]
 
     def _learn(self, row: list[tuple[int, float]], sample: Sample) -> None:
-        wrong = self.shares(row)
-        wrong[sample.label] -= 1.0
-        wrong = [error * sample.weight for error in wrong]
-        for label, error in enumerate(wrong):
+        errors = self.classify(row)
+        errors[sample.label] -= 1.0
+        errors = [error * sample.weight for error in errors]
+        for label, error in enumerate(errors):
             self._bias_pace[label] += error * error
             self.bias[label] -= PACE * 0.1 * error / math.sqrt(self._bias_pace[label])
+        # A label that is right already teaches nothing, and most are.
+        wrong = [(label, error) for label, error in enumerate(errors) if abs(error) > 0.001]
         for place, value in row:
             own, pace = self.weights[place], self._pace[place]
-            for label, error in enumerate(wrong):
-                slope = error * value + FORGETTING * own[label]
+            for label, error in wrong:
+                slope = error * value + DECAY * own[label]
                 pace[label] += slope * slope
                 own[label] -= PACE * slope / math.sqrt(pace[label])
 
 
-def write(training: Training) -> None:
-    """Marks are kept as hashes; of two with the same hash the first in the alphabet counts."""
+def encode(training: Training) -> bytes:
+    """Features are kept as hashes; of two with the same hash the first in the alphabet counts."""
     kept: dict[int, int] = {}
-    for place, mark in enumerate(training.marks):
-        kept.setdefault(crc32(mark.encode()), place)
-    hashes = sorted(kept)
     unit = max(abs(weight) for own in training.weights for weight in own) / WEIGHT_STEPS
+    for place, name in enumerate(training.features):
+        if any(round(weight / unit) for weight in training.weights[place]):
+            kept.setdefault(crc32(name.encode()), place)
+    hashes = sorted(kept)
     head = {
         "labels": LABELS,
         "bias": [round(value, 5) for value in training.bias],
         "unit": round(unit, 6),
-        "marks": len(hashes),
+        "features": len(hashes),
         "learnt_from": digest(),
     }
     body = b"".join(struct.pack("<I", one) for one in hashes)
     body += bytes(training.rarity[kept[one]] for one in hashes)
     body += b"".join(struct.pack("b", round(w / unit)) for one in hashes for w in training.weights[kept[one]])
-    FILE.write_bytes(json.dumps(head).encode() + b"\n" + body)
+    return json.dumps(head).encode() + b"\n" + body
 
 
 def digest() -> str:
     """What the model was learnt from, in short: it has to be trained again when any of it changes."""
     whole = hashlib.sha256()
-    for path in sorted((MATERIAL / "patterns").iterdir()):
+    for path in sorted((DATA / "patterns").rglob("*.txt")):
         whole.update(path.name.encode() + path.read_bytes())
-    for sample in (*written(), *labelled()):
-        whole.update(f"{sample.label}{sorted(marks(words(sample.text)))}".encode())
+    whole.update(concepts.FILE.read_bytes())
+    whole.update(repr((WRITTEN, FILLED, LABELLED, FOREIGN, FILLINGS, FOREIGN_FILLINGS, OPENINGS)).encode())
+    whole.update(repr((FEWEST, EPOCHS, PACE, DECAY, SEED, LABELS)).encode())
+    for sample in (*load_exemplars(), *load_tuning()):
+        reading = read(sample.text)
+        whole.update(f"{sample.label}{sorted(features(reading, load_concepts().find(reading)))}".encode())
     return whole.hexdigest()[:16]
 
 
-def folds(samples: Sequence[Sample], count: int = 5) -> Iterator[tuple[list[int], list[int]]]:
-    order = list(range(len(samples)))
-    random.Random(SEED).shuffle(order)
-    for fold in range(count):
-        tested = order[fold::count]
-        yield [index for index in order if index not in set(tested)], tested
-
-
-def check() -> None:
-    """Accuracy on the labelled half, each request judged by a model that has not seen it."""
-    agents, mine, theirs = roles(), [*written(), *filled()], labelled()
-    told, asked = [[all_marks(sample.text, agents) for sample in group] for group in (mine, theirs)]
-    right = 0
-    for learnt, tested in folds(theirs):
-        training = Training([*mine, *(theirs[i] for i in learnt)], [*told, *(asked[i] for i in learnt)])
+def check(folds: int = 4) -> None:
+    """Accuracy by language, each group of requests judged by a model that has not seen any of it."""
+    agents = load_roles()
+    samples = [*load_exemplars(), *fill_patterns(), *load_tuning()]
+    found = [all_features(sample.text, agents) for sample in samples]
+    fold_of = [crc32(sample.group.encode()) % folds for sample in samples]
+    right, count = Counter[str](), Counter[str]()
+    for fold in range(folds):
+        learnt = [index for index, one in enumerate(fold_of) if one != fold]
+        training = Training([samples[index] for index in learnt], [found[index] for index in learnt])
         training.run()
-        for index in tested:
-            shares = training.shares(training.row(asked[index]))
-            right += shares.index(max(shares)) == theirs[index].label
-    sys.stdout.write(f"{right} of {len(theirs)} = {right / len(theirs):.1%}\n")
+        for index, sample in enumerate(samples):
+            if fold_of[index] != fold:
+                continue
+            shares = training.classify(training.row(found[index]))
+            kind = "labelled" if sample.weight == LABELLED else "written" if sample.weight == WRITTEN else "filled"
+            key = f"{sample.language} {kind}"
+            count[key] += 1
+            right[key] += shares.index(max(shares)) == sample.label
+    for key in sorted(count):
+        sys.stdout.write(f"{key}: {right[key]} of {count[key]} = {right[key] / count[key]:.1%}\n")
 
 
 def main() -> None:
     if sys.argv[1:] == ["check"]:
         check()
         return
-    agents, samples = roles(), [*written(), *filled(), *labelled()]
-    training = Training(samples, [all_marks(sample.text, agents) for sample in samples])
+    agents, samples = load_roles(), [*load_exemplars(), *fill_patterns(), *load_tuning()]
+    training = Training(samples, [all_features(sample.text, agents) for sample in samples])
     training.run()
-    write(training)
-    sys.stdout.write(f"{len(samples)} requests, {len(training.marks)} marks, {FILE.stat().st_size // 1024} KB\n")
+    FILE.write_bytes(encode(training))
+    sys.stdout.write(f"{len(samples)} requests, {len(training.features)} features, {FILE.stat().st_size // 1024} KB\n")
 
 
 if __name__ == "__main__":

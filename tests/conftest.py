@@ -3,16 +3,28 @@
 import asyncio
 import inspect
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-from tests.daemon_process import CONFIG, DaemonUnderTest, Home, running
+from tests.daemon_process import CONFIG, Home, LiveDaemon, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider.fixture import provider, shared_provider  # noqa: F401
+from tests.virtual_time import VirtualTimeLoop
+
+# A shell without job control starts what it puts in the background with SIGINT ignored, and every command a test starts
+# would inherit that: none of them could be interrupted.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TEST_SECONDS = 90.0
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 # These take minutes and a gigabyte of weights: `./dev test-model` runs them.
 collect_ignore = [] if os.environ.get("MOOT_TEST_MODEL") else ["model"]
@@ -29,12 +41,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         async with asyncio.timeout(getattr(pyfuncitem.module, "TEST_SECONDS", TEST_SECONDS)):
             await pyfuncitem.obj(**wanted)
 
-    asyncio.run(bounded())
+    virtual = getattr(pyfuncitem.module, "VIRTUAL_TIME", False)
+    with asyncio.Runner(loop_factory=VirtualTimeLoop if virtual else None) as runner:
+        runner.run(bounded())
     return True
 
 
 @pytest.fixture(scope="module")
-def daemon(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonUnderTest]:
+def daemon(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveDaemon]:
     """One daemon for a module; the module's SCRIPT, CONFIG and AGENTS furnish its home.
 
     It lives in this process, unless the module says IN_PROCESS = False.

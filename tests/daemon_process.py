@@ -115,7 +115,7 @@ class Home:
             store.executemany(statement, rows)
 
 
-class DaemonUnderTest:
+class LiveDaemon:
     """A daemon that serves a home, and the ways to talk to it."""
 
     def __init__(self, home: Home, ready_line: str) -> None:
@@ -135,7 +135,7 @@ class DaemonUnderTest:
         return json.loads(self.cli(*arguments, "--json").stdout)
 
 
-class DaemonProcess(DaemonUnderTest):
+class DaemonProcess(LiveDaemon):
     """`moot serve` in a process of its own, for tests of kill -9, restarts, signals and exit codes."""
 
     def __init__(self, home: Home, process: "subprocess.Popen[str]", ready_line: str) -> None:

@@ -23,7 +23,7 @@ from moot.daemon.app import Daemon, describe_addresses, serve_until
 from moot.daemon.log import open_log_file
 from moot.daemon.paths import Paths
 from moot.redaction.redactor import LogRedaction, Redactor
-from tests.daemon_process import PATIENCE, DaemonUnderTest, Home, run_cli
+from tests.daemon_process import PATIENCE, Home, LiveDaemon, run_cli
 
 # How long runs in flight may go on when a test is over.
 _DRAIN_SECONDS = 0.2
@@ -31,7 +31,7 @@ _DRAIN_SECONDS = 0.2
 _logs_to: ContextVar[object] = ContextVar("logs_to")
 
 
-class DaemonThread(DaemonUnderTest):
+class DaemonThread(LiveDaemon):
     """A daemon that lives in a thread of its own, ready when this returns from `start`."""
 
     def __init__(self, home: Home) -> None:

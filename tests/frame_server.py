@@ -5,6 +5,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import FrameDecoder, decode_client, encode_frame
@@ -18,7 +19,7 @@ class Caller:
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.writer = writer
 
-    def send(self, request_id: int, **message: object) -> None:
+    def send(self, request_id: int, **message: Any) -> None:
         self.writer.write(encode_frame(pb.ServerMessage(request_id=request_id, **message)))
 
     def events(self, request_id: int, *events: pb.StreamEvent) -> None:
@@ -97,11 +98,11 @@ def frame_server(socket: Path, answer: Answer) -> Iterator[FrameServer]:
         thread.join(10)
 
 
-def event(**kind: object) -> pb.StreamEvent:
+def event(**kind: Any) -> pb.StreamEvent:
     return pb.StreamEvent(**kind)
 
 
-def said(text: str, *, agent: str = "ada", outcome: str = "completed", **end: object) -> list[pb.StreamEvent]:
+def said(text: str, *, agent: str = "ada", outcome: str = "completed", **end: Any) -> list[pb.StreamEvent]:
     """The events of a plain answer."""
     return [
         event(start=pb.StreamStart(agent=agent, user_seq=1)),

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import encode_frame
-from tests.daemon_process import DaemonProcess
+from tests.daemon_process import LiveDaemon
 
 
 class Raw:
@@ -32,7 +32,7 @@ class Raw:
 
 
 @asynccontextmanager
-async def raw(daemon: DaemonProcess) -> AsyncIterator[Raw]:
+async def raw(daemon: LiveDaemon) -> AsyncIterator[Raw]:
     client = Raw(*await asyncio.open_unix_connection(str(daemon.home.socket)))
     try:
         yield client
@@ -42,13 +42,13 @@ async def raw(daemon: DaemonProcess) -> AsyncIterator[Raw]:
             await client.writer.wait_closed()
 
 
-def http_address(daemon: DaemonProcess) -> str:
+def http_address(daemon: LiveDaemon) -> str:
     found = re.search(r"http://\S+", daemon.ready_line)
     assert found
     return found[0]
 
 
-def tcp_address(daemon: DaemonProcess) -> str:
+def tcp_address(daemon: LiveDaemon) -> str:
     found = re.search(r"tcp:(\S+)", daemon.ready_line)
     assert found
     return found[1]

@@ -143,11 +143,11 @@ class Talking:
         found = await self.ask(recall=pb.RecallMsg(agent=agent, sender=sender, query=query, limit=limit))
         return list(found.recalled.archives)
 
-    async def conversations(self, **match: str) -> list[pb.ConversationInfo]:
+    async def conversations(self, **match: Any) -> list[pb.ConversationInfo]:
         listed = await self.ask(list_conversations=pb.ListConversationsMsg(**match))
         return list(listed.conversation_list.conversations)
 
-    async def active(self, **match: str) -> list[pb.ActiveConversationInfo]:
+    async def active(self, **match: Any) -> list[pb.ActiveConversationInfo]:
         listed = await self.ask(list_active_conversations=pb.ListActiveConversationsMsg(**match))
         return list(listed.active_conversations.conversations)
 
@@ -161,5 +161,5 @@ class Talking:
         message = {"import": pb.ImportMsg(agent=agent, sender=sender, jsonl=jsonl, trust=trust)}
         return (await self.ask(**message)).imported
 
-    async def usage(self, **match: str) -> list[pb.UsageInfo]:
+    async def usage(self, **match: Any) -> list[pb.UsageInfo]:
         return list((await self.ask(get_usage=pb.GetUsageMsg(**match))).usage.usage)

@@ -15,6 +15,11 @@ maxDepth = 2
 policy = "none"
 """
 
+# How many results were shown to the parent itself, in an answer to a call of its own.
+SHOWN_BY_PARENT = (
+    "SELECT count(*) FROM deliveries JOIN runs ON runs.id = item_id"
+    " WHERE deliveries.run_id = runs.parent_id AND deliveries.seq > 0"
+)
 # Belongs to the operator by its name. It says when it begins and when it is ended.
 LINGER = '''
 import asyncio

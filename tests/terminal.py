@@ -20,7 +20,7 @@ _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[()][A-Z0-9]|
 
 
 class Rows:
-    """What stands on the screen: an endless page, since whoever draws on it only ever moves relative to itself."""
+    """What stands on the screen: an endless page, on which programs move relative to themselves or go to its top."""
 
     def __init__(self, columns: int) -> None:
         self._columns = columns
@@ -72,6 +72,9 @@ class Rows:
                 self._column += count
             case "D":
                 self._column = max(0, self._column - count)
+            case "H" if not number:
+                self._go(0)
+                self._column = 0
             case "K":
                 del self._rows[self._row][self._column :]
             case "J":

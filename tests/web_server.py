@@ -1,5 +1,6 @@
 """A web server on loopback that answers as a test tells it, and a resolver that says what a test wants."""
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -13,13 +14,13 @@ from moot.domain.config import WebConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports import RunContext
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Handler = Callable[[Any], Awaitable[web.StreamResponse]]
 
 
 @dataclass
 class Site:
     port: int
-    requests: list[web.Request] = field(default_factory=list)
+    requests: list[web.BaseRequest] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -34,7 +35,7 @@ class Site:
 async def serving(handler: Handler) -> AsyncIterator[Site]:
     site = Site(port=0)
 
-    async def handle(request: web.Request) -> web.StreamResponse:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
         await request.read()
         site.requests.append(request)
         return await handler(request)
@@ -43,7 +44,7 @@ async def serving(handler: Handler) -> AsyncIterator[Site]:
     await runner.setup()
     listening = web.TCPSite(runner, "127.0.0.1", 0)
     await listening.start()
-    assert listening._server is not None
+    assert isinstance(listening._server, asyncio.Server)
     site.port = listening._server.sockets[0].getsockname()[1]
     try:
         yield site

@@ -10,11 +10,11 @@ from itertools import count
 
 # Writes of the store: each can be killed with its work done and not committed, and committed but not told.
 WRITES = (
-    "begin", "append", "end", "enqueue", "rerun", "recover", "archive", "title", "delete", "part", "import",
+    "begin", "append", "end", "enqueue", "rerun", "archive", "title", "delete", "part", "import",
 )  # fmt: skip
 
 # Those of a team, and of calls that ask their owner.
-TEAM_WRITES = ("spawn", "finish", "deliver", "grant", "ask", "answer", "decide", "use")
+TEAM_WRITES = ("spawn", "ask", "answer", "decide", "use")
 
 TEAM_POINTS = (
     *(f"commit.{write}" for write in TEAM_WRITES),

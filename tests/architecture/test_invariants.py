@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -87,28 +87,30 @@ def test_sql_lives_in_the_store_alone() -> None:
     assert openers == []
 
 
-class Anything:
-    """Stands in for the parts the table of handlers is made of; only its names are looked at."""
-
+class _Names:
     def __getattr__(self, name: str) -> str:
         return name
 
 
+# Stands in for the parts the table of handlers is made of; only its names are looked at.
+ANYTHING: Any = _Names()
+
+
 def test_every_request_of_the_protocol_has_a_handler() -> None:
     requests = {field.name for field in pb.ClientMessage.DESCRIPTOR.oneofs_by_name["message"].fields}
-    handlers = Handlers(  # type: ignore[arg-type]
-        talk=Anything(),
-        steps=Anything(),
-        conversations=Anything(),
-        records=Anything(),
-        house=Anything(),
-        asks=Anything(),
-        secrets=Anything(),
-        mcp=Anything(),
-        roster=Anything(),
-        runs=Anything(),
-        jobs=Anything(),
-        traces=Anything(),
+    handlers = Handlers(
+        talk=ANYTHING,
+        steps=ANYTHING,
+        conversations=ANYTHING,
+        records=ANYTHING,
+        house=ANYTHING,
+        asks=ANYTHING,
+        secrets=ANYTHING,
+        mcp=ANYTHING,
+        roster=ANYTHING,
+        runs=ANYTHING,
+        jobs=ANYTHING,
+        traces=ANYTHING,
     )
     # Who is asking is settled by the connection, before any handler.
     assert set(handlers.table) == requests - {"hello"}
@@ -158,6 +160,8 @@ SAMPLES: tuple[events.EventBody, ...] = (
     events.ToolExecuted("1", "recall", True, 0.1),
     events.RunBlocked("blocked_waiting_approval", "x", "a"),
     events.RunUnblocked("blocked_waiting_approval", "a"),
+    events.CommandStarted("bg-1", "true"),
+    events.CommandEnded("bg-1", 0),
     events.ModelRetrying(1, 0.5, "x"),
     events.TextDiscarded(),
     events.Compacted(1, "x"),

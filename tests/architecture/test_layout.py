@@ -38,8 +38,8 @@ def text_of(path: Path) -> str:
 
 
 def says_what_it_is_for(path: Path) -> bool:
-    docstring = ast.get_docstring(ast.parse(text_of(path)))
-    return bool(docstring) and text_of(path).startswith('"""') and len(docstring.splitlines()[0]) >= 15
+    docstring = ast.get_docstring(ast.parse(text_of(path))) or " "
+    return text_of(path).startswith('"""') and len(docstring.splitlines()[0]) >= 15
 
 
 def test_a_file_says_in_its_first_line_what_it_is_for() -> None:

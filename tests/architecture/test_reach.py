@@ -63,7 +63,9 @@ def test_every_function_and_class_is_used_by_the_package() -> None:
 
 
 def test_every_module_is_used_by_the_package() -> None:
-    reached = {node.module for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    reached: set[object] = {
+        node.module for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+    }
     reached |= {f"{module}.{name}" for module, name in imported()}
     # A child process is started by the name of its module.
     reached |= {node.value for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.Constant)}

@@ -117,9 +117,9 @@ def _notes(home: Home, talks: dict[Key, Talk]) -> Iterator[str]:
     """A tool had its effect at most once a call, and exactly once where a result says so."""
     path = home.path / "notes.txt"
     written = Counter(path.read_text().split("\n")[:-1]) if path.exists() else Counter[str]()
-    for line, times in written.items():
+    for wrote, times in written.items():
         if times > 1:
-            yield f"a call was made {times} times: {line}"
+            yield f"a call was made {times} times: {wrote}"
     intents: set[str] = set()
     for talk in talks.values():
         for line in talk.lines:
@@ -131,9 +131,9 @@ def _notes(home: Home, talks: dict[Key, Talk]) -> Iterator[str]:
                 intents.add(note)
                 if result.role == "tool" and not result.is_error and written[note] != 1:
                     yield f"a result says that {note} was written, and it was not"
-    for line in written:
-        if line not in intents:
-            yield f"a call was made before it was recorded: {line}"
+    for wrote in written:
+        if wrote not in intents:
+            yield f"a call was made before it was recorded: {wrote}"
 
 
 def _order(talk: Talk) -> Iterator[str]:
@@ -201,9 +201,9 @@ def _messages(ledger: Ledger, talks: dict[Key, Talk]) -> Iterator[str]:
     last: dict[Key, tuple[int, int]] = {}
     for sent in ledger.sent:
         seqs = found[sent.key, sent.content]
-        talk = talks.get(sent.key)
-        given_up = talk is not None and any(
-            not run["user_seq"] and run["outcome"] and run["content"] == sent.content for run in talk.runs
+        held = talks.get(sent.key)
+        given_up = held is not None and any(
+            not run["user_seq"] and run["outcome"] and run["content"] == sent.content for run in held.runs
         )
         problems = _message(sent, seqs, given_up=given_up)
         yield from (f"{sent.agent} ⇄ {sent.sender} {sent.content!r}: {problem}" for problem in problems)

@@ -19,7 +19,7 @@ from tests.daemon_process import Home
 from tests.talking import Talking
 
 SETTLE_SECONDS = 5.0
-_AT_START = ("daemon.", "migration.", "commit.recover", "committed.recover")
+_AT_START = ("daemon.", "migration.")
 _ORDINARY = ("chat", "guest", "tools", "title", "burst", "kill", "compact", "ask", "again", "bring")
 
 

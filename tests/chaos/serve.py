@@ -109,7 +109,7 @@ def add_tools(*more: Tool) -> None:
             known[:] = own, {**own, **{tool.spec.name: tool for tool in more}}
         return known[1]
 
-    Hands.tools = with_more  # type: ignore[method-assign]
+    setattr(Hands, "tools", with_more)  # noqa: B010 - a method of another package
 
 
 def main() -> int:
@@ -119,10 +119,10 @@ def main() -> int:
     count_on_signal(home / "tasks")
     if synchronous := os.environ.get("MOOT_TEST_SYNCHRONOUS"):
         # A disk that is not waited for: what a test of the order of syncs must be able to see.
-        app.open_store = partial(open_store, tuning=Tuning(synchronous=synchronous))  # type: ignore[misc,assignment]
+        vars(app)["open_store"] = partial(open_store, tuning=Tuning(synchronous=synchronous))
     marks = home / "marks.txt"
     add_tools(Note(home / "notes.txt"), Mark("fs_mark", Safety.SAFE, marks), Mark("fs_risk", Safety.DANGEROUS, marks))
-    app.DRAIN_SECONDS = float(os.environ.get("MOOT_TEST_DRAIN", "0.2"))  # type: ignore[misc]
+    vars(app)["DRAIN_SECONDS"] = float(os.environ.get("MOOT_TEST_DRAIN", "0.2"))
     return app.serve(paths)
 
 

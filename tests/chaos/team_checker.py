@@ -20,7 +20,6 @@ from tests.daemon_process import Home
 # Tools whose effects are counted; a call of any other may be made again.
 EFFECTS = ("fs_mark", "fs_risk")
 _REPORT = re.compile(r"^\w[\w-]* \((arun-[0-9a-f]{16})\) has ended: (\w+)\.$", re.MULTILINE)
-_ENDED = ("completed", "failed", "cancelled")
 
 
 @dataclass(slots=True)
@@ -36,12 +35,13 @@ class Mate:
     instruction: str
     status: str
     outcome: str
-    delivery: str
-    allowed: list[str]
+    allowed: list[str] | None
     ended_at: float
+    # The run and the number of the message that showed its result; None where none did.
+    delivered: tuple[str, int] | None = None
 
     def may_use(self, tool: str) -> bool:
-        return not self.allowed or any(fnmatchcase(tool, pattern) for pattern in self.allowed)
+        return self.allowed is None or any(fnmatchcase(tool, pattern) for pattern in self.allowed)
 
 
 @dataclass(slots=True)
@@ -82,13 +82,23 @@ def _read(path: Path) -> Picture:
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         for row in db.execute(
-            "SELECT id, agent, sender, root_agent, root_sender, parent, parent_agent, parent_sender, call, instruction,"
-            " status, outcome, delivery, allowed_tools, granted_tools, ended_at FROM agent_runs ORDER BY number"
+            "SELECT runs.id, own.agent, own.sender, runs.root_agent, runs.root_sender, runs.parent_id, above.agent,"
+            " above.sender, runs.parent_call, coalesce(messages.content, runs.content, ''), runs.status,"
+            " runs.outcome, runs.allowed_tools,"
+            " (SELECT json_group_array(tool) FROM asks WHERE run = runs.id AND asks.id LIKE 'grant-%'"
+            " AND asks.state IN ('granted', 'used')), runs.ended_at, deliveries.run_id, deliveries.seq FROM runs"
+            " JOIN conversations AS own ON own.id = runs.conversation"
+            " LEFT JOIN messages ON messages.id = (runs.conversation << 32) + runs.user_seq"
+            " LEFT JOIN runs AS parents ON parents.id = runs.parent_id"
+            " LEFT JOIN conversations AS above ON above.id = parents.conversation"
+            " LEFT JOIN deliveries ON deliveries.item_id = runs.id WHERE runs.kind <> 'turn' ORDER BY runs.number"
         ):
-            allowed = json.loads(row[13])
-            picture.mates[row[0]] = Mate(
-                row[0], (row[1], row[2]), (row[3], row[4]), row[5], (row[6], row[7]), *row[8:13],
-                allowed and [*allowed, *json.loads(row[14])], row[15],
+            fields: tuple[Any, ...] = row
+            allowed = None if fields[12] is None else [*json.loads(fields[12]), *json.loads(fields[13])]
+            picture.mates[fields[0]] = Mate(
+                fields[0], (fields[1], fields[2]), (fields[3], fields[4]), fields[5], (fields[6], fields[7]), fields[8],
+                fields[9], fields[10], fields[11], allowed, fields[14],
+                None if fields[15] is None else (fields[15], fields[16]),
             )  # fmt: skip
         names = ("run", "call", "state", "attempt", "tool")
         for ask_id, *values in db.execute(f"SELECT id, {', '.join(names)} FROM asks"):
@@ -121,14 +131,11 @@ def unknown_calls(picture: Picture, mate: Mate) -> list[str]:
 
 def fates(picture: Picture) -> dict[str, str]:
     """For each run that has not ended: interrupted, cancelled, what it ended with already, or `goes on`."""
-    return {mate.id: _fate(picture, mate) for mate in picture.mates.values() if mate.status == "spawned"}
+    return {mate.id: _fate(picture, mate) for mate in picture.mates.values() if mate.status != "ended"}
 
 
 def _fate(picture: Picture, mate: Mate) -> str:
-    run = picture.runs.get(mate.id)
-    if run is not None and run["outcome"]:
-        return str(run["outcome"])
-    if run is not None and unknown_calls(picture, mate):
+    if unknown_calls(picture, mate):
         return "interrupted"
     above = picture.runs.get(mate.parent)
     while above is not None:
@@ -140,13 +147,13 @@ def _fate(picture: Picture, mate: Mate) -> str:
 
 
 def turns_left(picture: Picture) -> dict[str, str]:
-    """For each turn of a person's that was under way: `goes on` where teammates are owed to it, else interrupted.
+    """For each turn of a person's that was under way: `goes on` where it has spawned teammates, else interrupted.
 
     The orchestrator itself makes no call that could not be made again.
     """
-    owing = {mate.parent for mate in picture.mates.values() if mate.status == "spawned" or mate.delivery == "owed"}
+    leading = {mate.parent for mate in picture.mates.values()}
     return {
-        run["id"]: "goes on" if run["id"] in owing else "interrupted"
+        run["id"]: "goes on" if run["id"] in leading else "interrupted"
         for run in picture.runs.values()
         if run["status"] == "running" and run["id"] not in picture.mates
     }
@@ -202,10 +209,7 @@ def fulfilled(dead: Picture, now: Picture) -> Iterator[str]:
         elif outcome != fate and not (fate == "interrupted" and outcome == "cancelled"):
             yield f"{run_id} ({now.mates[run_id].instruction}) should be {fate}, and is {outcome!r}"
     for mate in dead.mates.values():
-        if mate.status != "spawned" and (mate.status, mate.outcome) != (
-            now.mates[mate.id].status,
-            now.mates[mate.id].outcome,
-        ):
+        if mate.status == "ended" and mate.outcome != now.mates[mate.id].outcome:
             yield f"{mate.id} had ended {mate.outcome}, and is {now.mates[mate.id].outcome}"
 
 
@@ -227,13 +231,10 @@ def check(home: Home, told: Told) -> list[str]:
 
 def _ends(picture: Picture) -> Iterator[str]:
     for mate in picture.mates.values():
-        run = picture.runs.get(mate.id)
-        if mate.status not in _ENDED or not mate.outcome:
+        if mate.status != "ended" or not mate.outcome:
             yield f"{mate.id} is {mate.status} {mate.outcome}"
-        elif run is None and mate.outcome != "cancelled":
+        elif not picture.runs[mate.id]["started_at"] and mate.outcome != "cancelled":
             yield f"{mate.id} never ran, and is {mate.outcome}"
-        elif run is not None and run["outcome"] != mate.outcome:
-            yield f"{mate.id} ended {run['outcome']} and is told as {mate.outcome}"
     for run in picture.runs.values():
         if run["outcome"] != "cancelled":
             continue
@@ -287,20 +288,18 @@ def _delivery(picture: Picture, mate: Mate, told: Told) -> Iterator[str]:
     reports = _reports(picture)[mate.id]
     waited = mate.id in _waited(picture.of_run(mate.parent, mate.parent_key))
     where = f"{mate.id} ({mate.instruction}, {mate.outcome})"
-    match mate.delivery:
-        case "owed":
-            yield f"{where} is still owed"
-        case "waited" if not waited or reports:
-            yield f"{where} was waited for: {waited}, and told in {reports} messages"
-        case "sent" if waited or len(reports) != 1:
-            yield f"{where} was sent: waited for {waited}, and told in {reports} messages"
-        case "none" if reports or (mate.parent and not _is_moot(picture, mate, told)):
-            yield f"{where} is owed to nobody, and told in {reports} messages"
+    if mate.delivered is None:
+        if reports or (mate.parent and not _is_dropped(picture, mate, told)):
+            yield f"{where} was delivered to nobody, and told in {reports} messages"
+    elif not _shows(picture, mate):
+        yield f"{where} was delivered by a message that does not show it"
+    elif len(reports) + waited > 1:
+        yield f"{where} was told in {reports} messages, and waited for: {waited}"
     if any(outcome != mate.outcome for outcome in reports):
         yield f"{where} was told as {reports}"
 
 
-def _is_moot(picture: Picture, mate: Mate, told: Told) -> bool:
+def _is_dropped(picture: Picture, mate: Mate, told: Told) -> bool:
     """Whether it was stopped by the one above it, or with it, or by a person: nobody wants to hear how it ended."""
     above: Mate | None = mate
     while above is not None:
@@ -314,6 +313,28 @@ def _is_moot(picture: Picture, mate: Mate, told: Told) -> bool:
             return True
         above = picture.mates.get(above.parent)
     return False
+
+
+def owed(picture: Picture) -> list[str]:
+    """The runs that have ended, whose result their parents want and nobody has shown."""
+    return [
+        mate.id
+        for mate in picture.mates.values()
+        if mate.status == "ended" and mate.parent and mate.delivered is None and not _stopped_together(picture, mate)
+    ]
+
+
+def _stopped_together(picture: Picture, mate: Mate) -> bool:
+    above = picture.runs.get(mate.parent)
+    return mate.outcome == "cancelled" and above is not None and above["outcome"] == "cancelled"
+
+
+def _shows(picture: Picture, mate: Mate) -> bool:
+    """Whether the message that is on record as the delivery is there and names the run."""
+    assert mate.delivered is not None
+    run_id, seq = mate.delivered
+    lines = (line for talk in picture.talks.values() for line in talk.lines if line.run_id == run_id)
+    return any(line.seq == seq and mate.id in line.content for line in lines)
 
 
 def _reports(picture: Picture) -> dict[str, list[str]]:
@@ -334,5 +355,5 @@ def _waited(lines: Iterable[Line]) -> set[str]:
         names |= {call["id"]: call["name"] for call in line.calls}
         if line.role == "tool" and names.get(line.call_id) == "agent_wait" and not line.is_error:
             said = json.loads(line.content)
-            told |= {view["agent_id"] for view in said.get("runs", [said]) if view["status"] in _ENDED}
+            told |= {view["agent_id"] for view in said.get("runs", [said]) if "outcome" in view}
     return told

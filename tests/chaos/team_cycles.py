@@ -15,13 +15,13 @@ from tests.chaos.cycles import Cycle
 from tests.chaos.daemon import Mortal
 from tests.chaos.ledger import lost
 from tests.chaos.team import ACTS, People, Told, act_for, new_home
-from tests.chaos.team_checker import Picture, asked_again, check, continued, fulfilled, take
+from tests.chaos.team_checker import Picture, asked_again, check, continued, fulfilled, owed, take
 from tests.daemon_process import PATIENCE
 from tests.talking import Talking
 
 # A stop in the ordinary way, in the middle of everything.
 TERM = "SIGTERM"
-_AT_START = ("daemon.", "teammates.", "teammate.interrupted", "commit.recover", "committed.recover")
+_AT_START = ("daemon.", "teammates.", "teammate.interrupted")
 # Nothing a team does comes by these.
 _ELSEWHERE = ("migration.", "checkpoint.", "backup.", "compaction.", "queued.")
 _NOT_OURS = ("rerun", "archive", "title", "delete", "import", "enqueue")
@@ -162,9 +162,9 @@ class TeamArena:
                 await people.decide(ask)
             busy = [*await talk.active(), *(await talk.ask(list_runs=pb.ListRunsMsg())).run_list.runs]
             # What is owed is told by a run of its own, which may be about to begin.
-            quiet = 0 if busy or _owed(take(self.home)) else quiet + 1
+            quiet = 0 if busy or owed(take(self.home)) else quiet + 1
             if time.monotonic() > deadline:
-                done.problems.append(f"not at rest after {PATIENCE:.0f} s: {busy}, owed {_owed(take(self.home))}")
+                done.problems.append(f"not at rest after {PATIENCE:.0f} s: {busy}, owed {owed(take(self.home))}")
                 return False
             await asyncio.sleep(0.02)
         done.problems += asked_again(self._dead, seen)
@@ -176,7 +176,7 @@ def fulfilled_so_far(dead: Picture, again: Picture) -> list[str]:
     problems = [
         f"{mate.id} had ended {mate.outcome} and is {again.mates[mate.id].outcome}"
         for mate in dead.mates.values()
-        if mate.status != "spawned" and mate.outcome != again.mates[mate.id].outcome
+        if mate.status == "ended" and mate.outcome != again.mates[mate.id].outcome
     ]
     pending = {ask_id: ask["attempt"] for ask_id, ask in again.asks.items() if ask["state"] == "pending"}
     ended = {mate.id for mate in again.mates.values() if mate.status != "spawned"}
@@ -186,10 +186,6 @@ def fulfilled_so_far(dead: Picture, again: Picture) -> list[str]:
             if pending.get(ask_id) != ask["attempt"] and not (run is not None and run["outcome"]):
                 problems.append(f"{ask_id} was pending before a start that was cut short, and is {again.asks[ask_id]}")
     return problems
-
-
-def _owed(picture: Picture) -> list[str]:
-    return [mate.id for mate in picture.mates.values() if mate.delivery == "owed"]
 
 
 async def _killed(daemon: Mortal, seconds: float) -> bool:

@@ -11,13 +11,13 @@ import pytest
 from moot.wire import moot_pb2 as pb
 from tests.chaos.daemon import Mortal
 from tests.chaos.team import People, Told, new_home
-from tests.chaos.team_checker import check, fates, fulfilled, take, turns_left
+from tests.chaos.team_checker import check, fates, fulfilled, owed, take, turns_left
 from tests.chaos.team_cycles import TERM, VISITED, TeamArena, plan
 from tests.daemon_process import PATIENCE, Home, eventually
 from tests.talking import Talking
 
 # Each of these stands for a way to lose something; `./dev chaos --team` visits all of them, and more often.
-_POINTS = ("tool.after", "committed.ask", "commit.grant", "commit.deliver", "teammate.delivered", "teammates.recovered")
+_POINTS = ("tool.after", "committed.ask", "commit.spawn", "teammate.ended", "teammate.delivered", "teammates.recovered")
 
 
 @pytest.mark.parametrize("points", [_POINTS[:3], _POINTS[3:]], ids=["at work", "done"])
@@ -50,7 +50,7 @@ def test_a_turn_that_waits_for_its_teammates_goes_on_and_gives_one_answer(how: s
 
     async def settle() -> None:
         async with risen.client() as talk:
-            await _decide_all_until_quiet(talk, People(talk, told, Random(3), says_yes=True))
+            await _decide_all_until_quiet(talk, People(talk, told, Random(3), says_yes=True), home)
 
     try:
         asyncio.run(settle())
@@ -83,11 +83,12 @@ def test_a_plan_with_a_team_visits_every_point_and_every_kind_of_stop() -> None:
 # ---- the checker can fail ------------------------------------------------------------------------
 
 
-async def _decide_all_until_quiet(talk: Talking, people: People) -> None:
+async def _decide_all_until_quiet(talk: Talking, people: People, home: Home) -> None:
     async def quiet() -> bool:
         for ask in await talk.asks():
             await people.decide(ask)
-        return not [*await talk.active(), *(await talk.ask(list_runs=pb.ListRunsMsg())).run_list.runs]
+        busy = [*await talk.active(), *(await talk.ask(list_runs=pb.ListRunsMsg())).run_list.runs]
+        return not busy and not owed(take(home))
 
     await eventually(quiet, seconds=PATIENCE)
 
@@ -104,7 +105,7 @@ def worked(tmp_path_factory: pytest.TempPathFactory) -> Home:
             people = People(talk, told, Random(3))
             for act in ("crowd", "leave"):
                 await people.turn(act, "one")
-            await _decide_all_until_quiet(talk, people)
+            await _decide_all_until_quiet(talk, people, home)
 
     try:
         asyncio.run(work())
@@ -127,22 +128,24 @@ def _damage(home: Home, statement: str) -> None:
     db.close()
 
 
-_REPORTED = "(SELECT id FROM agent_runs WHERE delivery = 'sent' LIMIT 1)"
-_WAITED = "(SELECT id FROM agent_runs WHERE delivery = 'waited' LIMIT 1)"
+_FIRST = "(SELECT number FROM runs WHERE kind <> 'turn' ORDER BY number LIMIT 1)"
+_SECOND = "(SELECT number FROM runs WHERE kind <> 'turn' ORDER BY number LIMIT 1 OFFSET 1)"
+_REPORTED = "(SELECT item_id FROM deliveries JOIN runs ON runs.id = run_id AND author <> '' LIMIT 1)"
 
 
 @pytest.mark.parametrize(
     ("damage", "complaint"),
     [
-        ("UPDATE agent_runs SET status = 'spawned', outcome = '' WHERE number = 1", "is spawned"),
-        ("UPDATE agent_runs SET outcome = 'timeout' WHERE number = 1", "is told as timeout"),
-        (f"UPDATE agent_runs SET delivery = 'owed' WHERE id = {_REPORTED}", "is still owed"),
-        (f"UPDATE agent_runs SET delivery = 'waited' WHERE id = {_REPORTED}", "was waited for: False"),
-        (f"UPDATE agent_runs SET delivery = 'sent' WHERE id = {_WAITED}", "was sent: waited for True"),
-        (f"UPDATE agent_runs SET delivery = 'none' WHERE id = {_REPORTED}", "is owed to nobody"),
-        ("UPDATE messages SET content = content || char(10) || content WHERE content LIKE '%has ended:%'", "was sent"),
+        (f"UPDATE runs SET status = 'running', outcome = '' WHERE number = {_FIRST}", "is running"),
+        (f"UPDATE runs SET outcome = 'timeout' WHERE id = {_REPORTED}", "was told as"),
+        (f"DELETE FROM deliveries WHERE item_id = {_REPORTED}", "was delivered to nobody"),
+        (f"UPDATE deliveries SET seq = 1 WHERE item_id = {_REPORTED}", "does not show it"),
+        (
+            "UPDATE messages SET content = content || char(10) || content WHERE content LIKE '%has ended:%'",
+            "was told in",
+        ),
         ("DELETE FROM messages WHERE role = 'tool'", "belong"),
-        ("UPDATE agent_runs SET call = 'another' WHERE number = 1", "was told it spawned"),
+        (f"UPDATE runs SET parent_call = 'another' WHERE number = {_FIRST}", "was told it spawned"),
     ],
 )
 def test_the_checker_of_teams_sees_damage(copied: Home, damage: str, complaint: str) -> None:
@@ -162,24 +165,20 @@ def test_the_checker_of_teams_sees_a_call_that_was_made_twice_and_one_that_was_n
 
 def test_the_checker_of_teams_sees_a_run_that_was_given_up_without_need(copied: Home) -> None:
     """A run that had only its last words left to say goes on; one with an open call does not."""
-    _damage(copied, "UPDATE agent_runs SET status = 'spawned', outcome = '' WHERE number <= 2")
-    _damage(copied, "UPDATE runs SET status = 'running', outcome = '' WHERE id LIKE 'arun-%'")
-    left = (
-        "(SELECT conversation << 32 FROM runs JOIN agent_runs ON agent_runs.id = runs.id WHERE agent_runs.number = 2)"
-    )
+    _damage(copied, f"UPDATE runs SET status = 'running', outcome = '' WHERE number IN ({_FIRST}, {_SECOND})")
+    left = f"(SELECT conversation << 32 FROM runs WHERE number = {_SECOND})"
     _damage(copied, f"DELETE FROM messages WHERE role <> 'user' AND id > {left} + 2 AND id < {left} + (1 << 32)")
     dead = take(copied)
     goes_on, unknown = list(dead.mates)[:2]
     assert fates(dead) == {goes_on: "goes on", unknown: "interrupted"}
-    _damage(copied, "UPDATE agent_runs SET status = 'failed', outcome = 'interrupted' WHERE number = 1")
-    _damage(copied, "UPDATE agent_runs SET status = 'completed', outcome = 'completed' WHERE number = 2")
+    _damage(copied, f"UPDATE runs SET status = 'ended', outcome = 'interrupted' WHERE number = {_FIRST}")
+    _damage(copied, f"UPDATE runs SET status = 'ended', outcome = 'completed' WHERE number = {_SECOND}")
     problems = list(fulfilled(dead, take(copied)))
     assert [goes_on in problems[0], unknown in problems[1]] == [True, True]
 
 
 def test_the_checker_of_teams_sees_a_turn_that_was_given_up_or_answered_twice(copied: Home) -> None:
-    led = "(SELECT parent FROM agent_runs WHERE number = 1)"
-    _damage(copied, "UPDATE agent_runs SET delivery = 'owed' WHERE number = 1")
+    led = f"(SELECT parent_id FROM runs WHERE number = {_FIRST})"
     _damage(copied, f"UPDATE runs SET status = 'running', outcome = '' WHERE id = {led}")
     dead = take(copied)
     (turn,) = turns_left(dead)

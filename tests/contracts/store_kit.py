@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.message import assistant
@@ -35,11 +36,11 @@ def stored(test: Callable[[Store], Awaitable[None]]) -> Callable[[Path], None]:
     return run
 
 
-def request(run_id: str = "run-1", content: str = "hi", key: ConversationKey = KEY, **fields: object) -> RunRequest:
+def request(run_id: str = "run-1", content: str = "hi", key: ConversationKey = KEY, **fields: Any) -> RunRequest:
     return replace(RunRequest(id=run_id, key=key, speaker=key.agent, content=content), **fields)
 
 
-def archived(last_seq: int, **fields: object) -> Archive:
+def archived(last_seq: int, **fields: Any) -> Archive:
     base = Archive(number=0, first_seq=0, last_seq=last_seq, title="T.", summary="T. All of it.", archived_at=50.0)
     return replace(base, **fields)
 

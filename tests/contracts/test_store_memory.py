@@ -2,9 +2,9 @@
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from store_kit import DONE, KEY, OTHER, archived, contents, request, stored, turn
 
 from moot.domain.conversation import Conversation
 from moot.domain.errors import BadRequest, Conflict, NotFound, StoreError
@@ -13,6 +13,8 @@ from moot.domain.ports import Store
 from moot.domain.run import Outcome, RunEnd, RunStatus
 from moot.domain.token import Token
 from moot.domain.usage import Spend, Usage
+from tests.contracts.store_kit import DONE, KEY, OTHER, archived, contents, request, stored, turn
+from tests.recovering import end_interrupted
 
 CALLS = tuple(ToolCall(id=f"c{number}", name="look", arguments="{}") for number in (1, 2, 3))
 
@@ -26,18 +28,17 @@ async def test_what_was_running_is_interrupted_and_what_waits_goes_on_waiting(st
     await store.enqueue(request("r3"), now=3.0)
     await store.begin(request("r4", "elsewhere", OTHER), now=4.0)
 
-    recovered = await store.recover(now=9.0)
+    recovered = await end_interrupted(store, now=9.0)
 
     assert [(run.request.id, run.request.content) for run in recovered] == [("r2", "and then?"), ("r4", "elsewhere")]
     for run in recovered:
         assert (run.status, run.ended_at) == (RunStatus.ENDED, 9.0)
         assert run.end is not None
         assert run.end.outcome is Outcome.INTERRUPTED
-        assert run.end.error
     assert [run.request.id for run in await store.queued_runs()] == ["r3"]
     assert [run.status for run in await store.runs(KEY)] == [RunStatus.ENDED, RunStatus.ENDED, RunStatus.QUEUED]
     assert await contents(store) == [(1, "question 1"), (2, "done"), (3, "and then?")]
-    assert await store.recover(now=10.0) == []
+    assert await end_interrupted(store, now=10.0) == []
 
 
 @stored
@@ -45,7 +46,7 @@ async def test_calls_without_a_result_are_closed_in_call_order(store: Store) -> 
     await store.begin(request("r1"), now=1.0)
     await store.append(KEY, "r1", [assistant("", tool_calls=CALLS), tool_result("c2", "seen")], now=2.0)
 
-    await store.recover(now=3.0)
+    await end_interrupted(store, now=3.0)
 
     results = (await store.entries(KEY))[2:]
     assert [entry.message.tool_call_id for entry in results] == ["c2", "c1", "c3"]
@@ -62,7 +63,7 @@ async def test_calls_that_all_have_results_are_left_alone(store: Store) -> None:
     await store.begin(request("r2", "x", OTHER), now=2.0)
     await store.append(OTHER, "r2", [assistant("", tool_calls=CALLS), *results, assistant("seen all")], now=2.0)
 
-    await store.recover(now=3.0)
+    await end_interrupted(store, now=3.0)
 
     assert len(await store.entries(KEY)) == 5
     assert len(await store.entries(OTHER)) == 6
@@ -100,7 +101,7 @@ async def test_an_archive_is_a_marker_and_the_messages_stay_as_they_are(store: S
 
 
 @pytest.mark.parametrize(("first", "last"), [(1, 4), (0, 2), (2, 4), (4, 4), (3, 5), (3, 2), (0, 0)])
-def test_an_archive_must_be_the_oldest_active_stretch(tmp_path, first: int, last: int) -> None:
+def test_an_archive_must_be_the_oldest_active_stretch(tmp_path: Path, first: int, last: int) -> None:
     @stored
     async def scenario(store: Store) -> None:
         await turn(store, 1, "a")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import apsw
 import pytest
+from typing_extensions import Buffer
 
 _names = itertools.count(1)
 
@@ -56,28 +57,28 @@ class Disk(apsw.VFS):
         if fails:
             raise self._error("this disk was told to fail")
 
-    def xOpen(self, name, flags):  # noqa: N802 - SQLite's name
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> "_File":  # noqa: N802 - SQLite's name
         return _File(self, name, flags)
 
 
 class _File(apsw.VFSFile):
-    def __init__(self, disk: Disk, name: object, flags: list[int]) -> None:
+    def __init__(self, disk: Disk, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
         path = name.filename() if isinstance(name, apsw.URIFilename) else str(name)
         self._disk = disk
         self._kind = "log" if path.endswith("-wal") else "journal" if path.endswith("-journal") else "database"
         super().__init__("", name, flags)
 
-    def xWrite(self, data, offset):  # noqa: N802 - SQLite's name
+    def xWrite(self, data: Buffer, offset: int) -> None:  # noqa: N802 - SQLite's name
         self._disk.operate()
         super().xWrite(data, offset)
         self._disk.note("write", self._kind, bytes(data))
 
-    def xSync(self, flags):  # noqa: N802 - SQLite's name
+    def xSync(self, flags: int) -> None:  # noqa: N802 - SQLite's name
         self._disk.operate()
         super().xSync(flags)
         self._disk.note("sync", self._kind)
 
-    def xTruncate(self, size):  # noqa: N802 - SQLite's name
+    def xTruncate(self, size: int) -> None:  # noqa: N802 - SQLite's name
         self._disk.operate()
         super().xTruncate(size)
 

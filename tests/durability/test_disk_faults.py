@@ -6,7 +6,8 @@ and the store works again as soon as the disk does, without being opened again.
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from moot.domain.message import assistant
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.store.connection import Tuning
 from moot.store.sqlite import SqliteStore, open_store
+from tests.recovering import end_interrupted
 
 KEY = ConversationKey("ada", "user")
 DONE = RunEnd(outcome=Outcome.COMPLETED)
@@ -53,17 +55,17 @@ async def workload(store: SqliteStore, ledger: Ledger) -> None:
         run_id = f"run-{turn}"
         question, words, reply = f"question {turn}", f"step {turn} " + "x" * 5000, f"reply {turn}"
         begin = store.begin(RunRequest(id=run_id, key=KEY, speaker="ada", content=question), now=1.0)
-        await ledger.told(begin, lambda text=question: ledger.messages.append(text))
+        await ledger.told(begin, partial(ledger.messages.append, question))
         wait = store.enqueue(RunRequest(id=f"wait-{turn}", key=KEY, speaker="ada", content="later"), now=1.0)
-        await ledger.told(wait, lambda name=f"wait-{turn}": ledger.queued.append(name))
+        await ledger.told(wait, partial(ledger.queued.append, f"wait-{turn}"))
         append = store.append(KEY, run_id, [assistant(words)], now=1.0)
-        await ledger.told(append, lambda text=words: ledger.messages.append(text))
+        await ledger.told(append, partial(ledger.messages.append, words))
         end = store.end(KEY, run_id, DONE, [assistant(reply)], now=1.0)
-        await ledger.told(end, lambda text=reply: ledger.messages.append(text))
+        await ledger.told(end, partial(ledger.messages.append, reply))
         last = len(ledger.messages)
         if turn == 1 and last:
             put_away = Archive(number=0, first_seq=0, last_seq=last, title="", summary="S", archived_at=1.0)
-            await ledger.told(store.archive(KEY, put_away), lambda last=last: ledger.archived.append(last))
+            await ledger.told(store.archive(KEY, put_away), partial(ledger.archived.append, last))
 
 
 async def state(store: SqliteStore) -> tuple[list[str], list[str], list[int]]:
@@ -87,7 +89,7 @@ def copied(path: Path) -> Path:
 
 async def state_after_a_crash(path: Path) -> tuple[list[str], list[str], list[int]]:
     store = await open_store(path)
-    await store.recover(now=2.0)
+    await end_interrupted(store, now=2.0)
     found = await state(store)
     await store.close()
     return found
@@ -106,7 +108,8 @@ async def survive(folder: Path, disk: Any, at: int, error: type[Exception], *, u
     crashed = await state_after_a_crash(copied(path))
     if until_mended:
         # While the disk refuses everything, a commit it broke off may still be found whole: unknown, never lost.
-        for found, acknowledged in zip(crashed, ledger.state, strict=True):
+        pairs: Iterable[tuple[Sequence[object], Sequence[object]]] = zip(crashed, ledger.state, strict=True)
+        for found, acknowledged in pairs:
             rest = iter(found)
             assert all(each in rest for each in acknowledged)
     else:
@@ -121,7 +124,7 @@ async def survive(folder: Path, disk: Any, at: int, error: type[Exception], *, u
     await store.close()
 
     again = await open_store(path)
-    await again.recover(now=5.0)
+    await end_interrupted(again, now=5.0)
     assert await state(again) == ledger.state
     await again.close()
     return reached

@@ -31,7 +31,7 @@ from moot.store.sqlite import open_store
 
 async def main():
     store = await open_store(Path(sys.argv[1]), tuning=Tuning(checkpoint_pages=100))
-    await store.recover(now=1.0)
+    await store.recover()
     messages = [(user(f"{WORD} {{number}} " + "x" * 300), 1.0) for number in range({MESSAGES})]
     archives = [Archive(number=0, first_seq=0, last_seq=last, title="", summary="S", archived_at=1.0)
                 for last in (500, 1500)]
@@ -67,7 +67,7 @@ async def is_whole(path: Path) -> bool:
     before = await store.entries(KEY)
     assert len(before) in (0, MESSAGES)
     assert await store.check() == []
-    await store.recover(now=2.0)
+    await store.recover()
     assert await store.check() == []
     entries = await store.entries(KEY)
     assert entries == before
@@ -120,7 +120,7 @@ def test_what_is_left_is_removed_also_when_that_is_interrupted(tmp_path: Path, m
 
     async def half_swept() -> None:
         store = await open_store(path)
-        task = asyncio.ensure_future(store.recover(now=2.0))
+        task = asyncio.ensure_future(store.recover())
         assert await asyncio.to_thread(reached.wait, 30)
         task.cancel()
         await asyncio.sleep(0)

@@ -12,6 +12,7 @@ from pathlib import Path
 from moot.domain.conversation import ConversationKey
 from moot.domain.run import RunStatus
 from moot.store.sqlite import open_store
+from tests.recovering import end_interrupted
 
 CYCLES = 6
 WRITER = """
@@ -45,7 +46,7 @@ async def talk(store, cycle, sender):
 
 async def main():
     store = await open_store(Path(sys.argv[1]), tuning=Tuning(checkpoint_pages=20))
-    await store.recover(now=1.0)
+    await store.recover()
     async with asyncio.TaskGroup() as group:
         for sender in range(6):
             group.create_task(talk(store, sys.argv[2], str(sender)))
@@ -68,7 +69,7 @@ def write_until_killed(path: Path, cycle: int, acknowledgements: int) -> list[st
 
 async def compare(path: Path, told: dict[str, dict[int, str]]) -> None:
     store = await open_store(path)
-    for run in await store.recover(now=2.0):
+    for run in await end_interrupted(store, now=2.0):
         assert run.status is RunStatus.ENDED
     assert await store.check() == []
     for sender, messages in told.items():

@@ -65,7 +65,7 @@ class Bench:
 
     def tool(self, name: str) -> Tool:
         if not self._tools:
-            self.jobs = Jobs(most=lambda: self.settings.get("background_jobs", 8))
+            self.jobs = Jobs(most=lambda: self.settings.get("background_jobs", 8), publish=lambda _source, _body: None)
             made = exec_tools.tools(
                 sandbox=self.sandbox(), jobs=self.jobs, classify=classify, redact=self.redact, secrets=self.secrets
             )

@@ -6,7 +6,6 @@ import os
 import stat
 import struct
 import tarfile
-import time
 import tracemalloc
 import zipfile
 from collections.abc import Sequence
@@ -160,10 +159,8 @@ async def test_more_files_than_are_taken_are_refused(scene: Scene) -> None:
 
 def test_a_table_of_contents_with_very_many_entries_is_refused_unread() -> None:
     data = zipped(*((f"evil/{number:06}", b"") for number in range(12_000)))
-    began = time.perf_counter()
     with pytest.raises(TooLarge, match="table of contents"):
         unpack(data, SkillConfig())
-    assert time.perf_counter() - began < 0.5
 
 
 async def test_nested_archives_are_files_and_nothing_more(scene: Scene) -> None:

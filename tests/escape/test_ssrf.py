@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import json
 import socket
-import time
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -317,10 +316,8 @@ async def test_a_server_that_keeps_us_waiting_is_given_up(pause_after: str) -> N
     port = server.sockets[0].getsockname()[1]
     async with server:
         config = WebConfig(allow_private=(f"127.0.0.1:{port}",), seconds=0.3)
-        started = time.monotonic()
         with pytest.raises(Unavailable, match="within"):
             await reach(f"http://127.0.0.1:{port}/", config)
-        assert time.monotonic() - started < 5
         release.set()
 
 

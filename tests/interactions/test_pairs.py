@@ -75,8 +75,8 @@ def pairs() -> dict[str, Play]:
         found[f"{name_of(setting, turn)}"] = with_settings(turn_after_turn(turn, Turn), setting)
     for setting, event in product(SETTINGS, EVENTS):
         found[f"{name_of(setting, event)}"] = with_settings(events_in(Turn, event), setting)
-    for one, other in combinations(SETTINGS, 2):
-        found[f"{name_of(one, other)}"] = with_settings(turn_after_turn(Turn, Turn), one, other)
+    for earlier, later in combinations(SETTINGS, 2):
+        found[f"{name_of(earlier, later)}"] = with_settings(turn_after_turn(Turn, Turn), earlier, later)
     return found
 
 
@@ -116,7 +116,7 @@ async def test_a_pair_with_a_restart_keeps_both_promises(
 
 def test_every_pair_is_there() -> None:
     """A feature that is added meets every other one."""
-    features = [kind.name for kind in (*TURNS, *EVENTS, *SETTINGS)]
+    features = [*(kind.name for kind in TURNS), *(kind.name for kind in EVENTS), *(kind.name for kind in SETTINGS)]
     assert len(set(features)) == 12
     met = {frozenset(name.split(" and ")) for name in PAIRS}
     missing = [pair for pair in combinations(features, 2) if frozenset(pair) not in met]

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, DaemonUnderTest, Home, eventually, running
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, LiveDaemon, eventually, running
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
 
@@ -78,7 +78,8 @@ def furnish(home: Home) -> Home:
 class Running(Protocol):
     """A daemon that may be replaced by another one on the same home."""
 
-    daemon: DaemonUnderTest
+    @property
+    def daemon(self) -> LiveDaemon: ...
 
     def restart(self) -> None: ...
 
@@ -87,7 +88,7 @@ class Running(Protocol):
 class Shared:
     """The daemon of a whole module; it cannot be restarted."""
 
-    daemon: DaemonUnderTest
+    daemon: LiveDaemon
 
     def restart(self) -> None:
         raise AssertionError("this daemon is shared")

@@ -8,7 +8,7 @@ import pytest
 
 from moot.domain.agent import ROLES
 from moot.domain.errors import ConfigError, NotFound
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, run_cli
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, run_cli
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.terminal import terminal
@@ -64,7 +64,7 @@ def write(folder: Path, name: str, lines: str = "", body: str = "Do it.") -> Pat
 
 
 async def test_a_role_is_offered_its_own_tools_and_an_agent_without_prefixes_all(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         await talk.say("operator", "hello", sender)

@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, LiveDaemon, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.mcp_kit import SCRIPT as SERVER
@@ -43,7 +43,7 @@ def results(speech: Speech) -> list[str]:
     return [result.output for result in speech.of("tool_result")]
 
 
-def shown(daemon: DaemonProcess, ask_id: str) -> tuple[str, Any]:
+def shown(daemon: LiveDaemon, ask_id: str) -> tuple[str, Any]:
     as_json = json.loads(daemon.cli("inbox", "show", ask_id, "--json").stdout)["data"]
     return daemon.cli("inbox", "show", ask_id).stdout, as_json
 

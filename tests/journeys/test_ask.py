@@ -4,7 +4,7 @@ import pytest
 
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 
@@ -16,7 +16,7 @@ def asking(*questions: str) -> dict[str, object]:
 
 
 async def test_a_reply_from_another_connection_resumes_the_run(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     options = [{"label": "red", "description": "like a rose"}, {"label": "blue"}]
     question = {"question": "Which colour?", "header": "Colour of it all", "options": options, "multi_select": True}
@@ -43,14 +43,14 @@ async def test_a_reply_from_another_connection_resumes_the_run(
     assert provider.bodies()[1]["messages"][-1]["content"] == "blue"
 
 
-async def test_without_an_open_question_a_reply_finds_nothing(daemon: DaemonProcess, sender: str) -> None:
+async def test_without_an_open_question_a_reply_finds_nothing(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         with pytest.raises(NotFound):
             await talk.reply("ada", "yes", sender)
 
 
 async def test_a_reply_does_not_reach_another_conversations_question(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"calls": [asking("Well?")]})
     async with daemon.client() as talk:
@@ -64,7 +64,7 @@ async def test_a_reply_does_not_reach_another_conversations_question(
 
 
 async def test_two_questions_at_once_are_answered_oldest_first(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"calls": [asking("First?"), asking("Second?")]}, {"text": "Thanks."})
     async with daemon.client() as talk:
@@ -101,7 +101,7 @@ async def test_a_question_nobody_answers_becomes_an_error_the_model_reads(home: 
 
 
 async def test_the_runs_time_limit_stands_still_while_a_human_thinks(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"calls": [asking("Take your time?")]}, {"match": "^ask$", "text": "Good."})
     async with daemon.client() as talk:
@@ -129,7 +129,7 @@ async def test_the_runs_time_limit_stands_still_while_a_human_thinks(
     ],
 )
 async def test_a_question_that_is_none_is_refused_to_the_model(
-    daemon: DaemonProcess, provider: Provider, sender: str, arguments: dict[str, object], complaint: str
+    daemon: LiveDaemon, provider: Provider, sender: str, arguments: dict[str, object], complaint: str
 ) -> None:
     provider.program({"calls": [{"name": "ask_user", "arguments": arguments}]}, {"text": "Sorry."})
     async with daemon.client() as talk:
@@ -139,7 +139,7 @@ async def test_a_question_that_is_none_is_refused_to_the_model(
         assert complaint in said.of("tool_result")[0].output
 
 
-async def test_the_command_line_answers(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_the_command_line_answers(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"calls": [asking("Well?")]}, {"text": "Good."})
     async with daemon.client() as talk:
         speech = talk.start("ada", "ask", sender)

@@ -4,14 +4,14 @@ import pytest
 
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess
+from tests.daemon_process import PROVIDER_CONFIG, LiveDaemon
 from tests.fake_provider import Provider
 
 CONFIG = PROVIDER_CONFIG
 
 
 async def test_a_run_goes_on_without_the_client_that_started_it(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"text": "said to nobody, and kept", "hold": True})
     async with daemon.client() as talk:
@@ -28,7 +28,7 @@ async def test_a_run_goes_on_without_the_client_that_started_it(
 
 
 async def test_one_who_attaches_late_hears_everything_from_the_start(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     title = {"name": "set_title", "arguments": {"title": "Words"}}
     provider.program({"text": "First a title.", "calls": [title]})
@@ -48,7 +48,7 @@ async def test_one_who_attaches_late_hears_everything_from_the_start(
 
 
 async def test_attaching_to_a_guest_turn_goes_by_the_conversation(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"text": "Bob here", "hold": True})
     async with daemon.client() as talk, daemon.client() as late:
@@ -63,9 +63,7 @@ async def test_attaching_to_a_guest_turn_goes_by_the_conversation(
         assert (await second.end()).ended.agent == "bob"
 
 
-async def test_one_who_attaches_to_a_question_is_asked_too(
-    daemon: DaemonProcess, provider: Provider, sender: str
-) -> None:
+async def test_one_who_attaches_to_a_question_is_asked_too(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     question = {"name": "ask_user", "arguments": {"questions": [{"question": "Which one?"}]}}
     provider.program({"calls": [question]}, {"text": "Red it is."})
     async with daemon.client() as talk:
@@ -77,7 +75,7 @@ async def test_one_who_attaches_to_a_question_is_asked_too(
         assert (await back.end()).text == "Red it is."
 
 
-async def test_with_nothing_running_there_is_nothing_to_attach_to(daemon: DaemonProcess, sender: str) -> None:
+async def test_with_nothing_running_there_is_nothing_to_attach_to(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         with pytest.raises(NotFound) as refusal:
             await talk.attach("ada", sender).end()
@@ -85,7 +83,7 @@ async def test_with_nothing_running_there_is_nothing_to_attach_to(daemon: Daemon
 
 
 async def test_subscribers_hear_every_conversation_with_who_speaks(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk, daemon.client() as listener:
         feed = await listener.connection.subscribe()

@@ -8,7 +8,7 @@ import pytest
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess, Home
+from tests.daemon_process import Home, LiveDaemon
 from tests.daemon_thread import daemon_thread
 from tests.raw_client import raw
 from tests.scripting import call, say, script
@@ -23,7 +23,7 @@ SCRIPT = script(
 )
 
 
-async def commands(daemon: DaemonProcess) -> list[dict[str, Any]]:
+async def commands(daemon: LiveDaemon) -> list[dict[str, Any]]:
     listed: list[dict[str, Any]] = (await asyncio.to_thread(daemon.cli_json, "ps"))["data"]
     return [each for each in listed if each["kind"] == "command"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from moot.domain.errors import BadRequest, NotFound, TooLarge
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess
+from tests.daemon_process import PROVIDER_CONFIG, LiveDaemon
 from tests.fake_provider import Provider
 
 CONFIG = PROVIDER_CONFIG
@@ -16,7 +16,7 @@ CONFIG = PROVIDER_CONFIG
 @pytest.mark.parametrize("content", ["", "   ", "\n\t\n", "before\x00after"])
 @pytest.mark.parametrize("guest", ["", "bob"])
 async def test_a_message_that_says_nothing_is_refused(
-    daemon: DaemonProcess, provider: Provider, sender: str, content: str, guest: str
+    daemon: LiveDaemon, provider: Provider, sender: str, content: str, guest: str
 ) -> None:
     async with daemon.client() as talk:
         with pytest.raises(BadRequest) as refusal:
@@ -27,7 +27,7 @@ async def test_a_message_that_says_nothing_is_refused(
 
 
 async def test_a_message_of_ten_megabytes_is_refused_and_the_connection_goes_on(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         with pytest.raises(TooLarge) as refusal:
@@ -37,7 +37,7 @@ async def test_a_message_of_ten_megabytes_is_refused_and_the_connection_goes_on(
         assert (await talk.say("ada", "x" * 1_000_000, sender)).outcome == "completed"
 
 
-async def test_the_bound_counts_bytes_not_characters(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_the_bound_counts_bytes_not_characters(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk:
         with pytest.raises(TooLarge):
             await talk.say("ada", "語" * 400_000, sender)
@@ -45,7 +45,7 @@ async def test_the_bound_counts_bytes_not_characters(daemon: DaemonProcess, prov
 
 @pytest.mark.parametrize("agent", ["", "../ada", "ada/../bob", "ADA", "ada ", "x" * 5000, "a\nb"])
 async def test_a_name_that_is_no_agents_is_refused(
-    daemon: DaemonProcess, provider: Provider, sender: str, agent: str
+    daemon: LiveDaemon, provider: Provider, sender: str, agent: str
 ) -> None:
     async with daemon.client() as talk:
         for request in (
@@ -61,7 +61,7 @@ async def test_a_name_that_is_no_agents_is_refused(
 
 
 @pytest.mark.parametrize("name", ["x" * 201, "two\nlines", "bell\x07", "   "])
-async def test_a_sender_nobody_can_read_is_refused(daemon: DaemonProcess, provider: Provider, name: str) -> None:
+async def test_a_sender_nobody_can_read_is_refused(daemon: LiveDaemon, provider: Provider, name: str) -> None:
     async with daemon.client() as talk:
         with pytest.raises(BadRequest):
             await talk.say("ada", "hello", name)
@@ -82,7 +82,7 @@ async def test_a_sender_nobody_can_read_is_refused(daemon: DaemonProcess, provid
     ],
 )
 async def test_odd_limits_end_in_one_answer_and_never_in_a_failure_inside(
-    daemon: DaemonProcess, provider: Provider, sender: str, limits: dict[str, Any]
+    daemon: LiveDaemon, provider: Provider, sender: str, limits: dict[str, Any]
 ) -> None:
     async with daemon.client() as talk:
         said = await talk.say("ada", "hello", sender, limits=pb.RunLimits(**limits))
@@ -90,7 +90,7 @@ async def test_odd_limits_end_in_one_answer_and_never_in_a_failure_inside(
         assert (await talk.say("ada", "again", sender)).outcome == "completed"
 
 
-async def test_an_empty_request_and_an_unknown_one_are_refused(daemon: DaemonProcess, sender: str) -> None:
+async def test_an_empty_request_and_an_unknown_one_are_refused(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         with pytest.raises(BadRequest):
             await talk.ask()
@@ -101,9 +101,7 @@ async def test_an_empty_request_and_an_unknown_one_are_refused(daemon: DaemonPro
         assert (await talk.ask(ping=pb.Ping())).WhichOneof("message") == "pong"
 
 
-async def test_odd_but_honest_text_goes_through_unchanged(
-    daemon: DaemonProcess, provider: Provider, sender: str
-) -> None:
+async def test_odd_but_honest_text_goes_through_unchanged(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     text = "e\u0301 \u202eright to left\u202c \U0001f469\u200d\U0001f4bb \ufeff \x7f \x1b[31mred\r\n\ttab \u2028 end"
     async with daemon.client() as talk:
         await talk.say("ada", text, sender)
@@ -111,7 +109,7 @@ async def test_odd_but_honest_text_goes_through_unchanged(
     assert provider.bodies()[0]["messages"][1]["content"] == text
 
 
-async def test_an_archive_that_cannot_be_is_not_found(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_an_archive_that_cannot_be_is_not_found(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk:
         await talk.say("ada", "hello", sender)
         for number in (0, 1, 4_294_967_295):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.daemon_process import PATIENCE, DaemonProcess, Home, run_cli
+from tests.daemon_process import PATIENCE, Home, LiveDaemon, run_cli
 from tests.terminal import Terminal, terminal
 
 ESCAPE, CONTROL_C, CONTROL_D, TAB = "\x1b", "\x03", "\x04", "\t"
@@ -65,7 +65,7 @@ def leave(person: Terminal) -> None:
     assert person.wait_for_exit() == 0
 
 
-def test_a_conversation_streams_with_names_and_is_shown_again_when_reopened(daemon: DaemonProcess, sender: str) -> None:
+def test_a_conversation_streams_with_names_and_is_shown_again_when_reopened(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender) as person:
         person.wait_on_screen("Ctrl-D leaves")
         person.enter("Hello")
@@ -83,7 +83,7 @@ def test_a_conversation_streams_with_names_and_is_shown_again_when_reopened(daem
 
 
 @pytest.mark.parametrize("key", [ESCAPE, CONTROL_C])
-def test_escape_and_control_c_stop_the_run_and_not_the_chat(daemon: DaemonProcess, sender: str, key: str) -> None:
+def test_escape_and_control_c_stop_the_run_and_not_the_chat(daemon: LiveDaemon, sender: str, key: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "hang") as person:
         person.wait_on_screen("ada thinking")
         person.type(key)
@@ -93,7 +93,7 @@ def test_escape_and_control_c_stop_the_run_and_not_the_chat(daemon: DaemonProces
         leave(person)
 
 
-def test_messages_typed_while_busy_queue_and_are_answered_in_order(daemon: DaemonProcess, sender: str) -> None:
+def test_messages_typed_while_busy_queue_and_are_answered_in_order(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "hang") as person:
         person.wait_on_screen("ada thinking")
         person.enter("second")
@@ -109,7 +109,7 @@ def test_messages_typed_while_busy_queue_and_are_answered_in_order(daemon: Daemo
         leave(person)
 
 
-def test_questions_are_answered_in_place_one_after_the_other(daemon: DaemonProcess, sender: str) -> None:
+def test_questions_are_answered_in_place_one_after_the_other(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "which colours") as person:
         person.wait_on_screen("2. Blue")
         person.wait_on_screen("waiting for you")
@@ -121,7 +121,7 @@ def test_questions_are_answered_in_place_one_after_the_other(daemon: DaemonProce
         leave(person)
 
 
-def test_a_narrow_terminal_still_says_how_to_leave(daemon: DaemonProcess, sender: str) -> None:
+def test_a_narrow_terminal_still_says_how_to_leave(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "Hello", columns=60) as person:
         person.wait_for("ada › Heard: Hello")
         person.wait_on_screen("ada · scripted")
@@ -130,7 +130,7 @@ def test_a_narrow_terminal_still_says_how_to_leave(daemon: DaemonProcess, sender
         leave(person)
 
 
-def test_thoughts_and_tools_are_a_line_each(daemon: DaemonProcess, sender: str) -> None:
+def test_thoughts_and_tools_are_a_line_each(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender) as person:
         person.enter("think")
         person.wait_for("∴ thought for 0s · Let me see.")
@@ -144,7 +144,7 @@ def test_thoughts_and_tools_are_a_line_each(daemon: DaemonProcess, sender: str) 
 
 
 def test_a_call_is_told_in_the_words_of_its_tool_in_the_chat_in_ask_and_in_the_history(
-    daemon: DaemonProcess, sender: str
+    daemon: LiveDaemon, sender: str
 ) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "look it up") as person:
         person.wait_for("⚒ read nowhere.txt ✗ ")
@@ -158,7 +158,7 @@ def test_a_call_is_told_in_the_words_of_its_tool_in_the_chat_in_ask_and_in_the_h
     assert "fs_read" not in person.rows.text + asked.stderr + history.stdout
 
 
-def test_what_a_model_says_cannot_reach_the_terminal_raw(daemon: DaemonProcess, sender: str) -> None:
+def test_what_a_model_says_cannot_reach_the_terminal_raw(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "attack") as person:
         person.wait_for("ada › ␛[2J␛]0;owned␇⟨U+202E⟩end")
         leave(person)
@@ -168,7 +168,7 @@ def test_what_a_model_says_cannot_reach_the_terminal_raw(daemon: DaemonProcess, 
     assert "\u202e".encode() not in person.raw
 
 
-def test_commands_look_and_compact(daemon: DaemonProcess, sender: str) -> None:
+def test_commands_look_and_compact(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "The lighthouse is red") as person:
         person.wait_for("ada › Heard: The lighthouse is red")
         person.enter("/compact")
@@ -191,7 +191,7 @@ def test_commands_look_and_compact(daemon: DaemonProcess, sender: str) -> None:
 
 
 def test_a_compaction_from_elsewhere_is_told_in_an_open_chat_and_one_made_here_only_once(
-    daemon: DaemonProcess, sender: str
+    daemon: LiveDaemon, sender: str
 ) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "The lighthouse is red") as person:
         person.wait_for("ada › Heard: The lighthouse is red")
@@ -210,7 +210,7 @@ def test_a_compaction_from_elsewhere_is_told_in_an_open_chat_and_one_made_here_o
         assert person.rows.text.count(f"compacted into archive {number}") == 1, person.rows.text
 
 
-def test_tab_completes_commands_and_guests(daemon: DaemonProcess, sender: str) -> None:
+def test_tab_completes_commands_and_guests(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender) as person:
         person.wait_on_screen("Ctrl-D leaves")
         person.type("/")
@@ -226,7 +226,7 @@ def test_tab_completes_commands_and_guests(daemon: DaemonProcess, sender: str) -
         leave(person)
 
 
-def test_an_unknown_guest_is_one_error_and_the_words_come_back(daemon: DaemonProcess, sender: str) -> None:
+def test_an_unknown_guest_is_one_error_and_the_words_come_back(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender) as person:
         person.wait_on_screen("Ctrl-D leaves")
         person.enter("@ghost boo")
@@ -238,7 +238,7 @@ def test_an_unknown_guest_is_one_error_and_the_words_come_back(daemon: DaemonPro
         leave(person)
 
 
-def test_the_chat_joins_a_run_in_flight_from_its_start(daemon: DaemonProcess, sender: str) -> None:
+def test_the_chat_joins_a_run_in_flight_from_its_start(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "which colours") as first:
         first.wait_on_screen("waiting for you")
         leave(first)
@@ -252,7 +252,7 @@ def test_the_chat_joins_a_run_in_flight_from_its_start(daemon: DaemonProcess, se
         leave(second)
 
 
-def test_a_chat_that_is_opened_again_shows_what_queued_and_its_answers(daemon: DaemonProcess, sender: str) -> None:
+def test_a_chat_that_is_opened_again_shows_what_queued_and_its_answers(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "hang") as first:
         first.wait_on_screen("ada thinking")
         first.enter("second")
@@ -278,7 +278,7 @@ def test_a_chat_that_is_opened_again_shows_what_queued_and_its_answers(daemon: D
         assert again.rows.text.count(words) == 1, again.rows.text
 
 
-def test_an_open_chat_shows_what_other_clients_say_and_are_answered(daemon: DaemonProcess, sender: str) -> None:
+def test_an_open_chat_shows_what_other_clients_say_and_are_answered(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "mine") as person:
         person.wait_for("ada › Heard: mine")
         for number in range(3):
@@ -302,9 +302,7 @@ def test_an_open_chat_shows_what_other_clients_say_and_are_answered(daemon: Daem
     assert "another" not in seen
 
 
-def test_a_question_that_is_raised_elsewhere_can_be_answered_in_an_open_chat(
-    daemon: DaemonProcess, sender: str
-) -> None:
+def test_a_question_that_is_raised_elsewhere_can_be_answered_in_an_open_chat(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender) as person:
         person.wait_on_screen("Ctrl-D leaves")
         assert daemon.cli("ask", "ada", "which colours", "--as", sender).returncode == 3
@@ -319,7 +317,7 @@ def test_a_question_that_is_raised_elsewhere_can_be_answered_in_an_open_chat(
         leave(person)
 
 
-def test_a_message_behind_somebody_elses_run_waits_for_it_in_sight(daemon: DaemonProcess, sender: str) -> None:
+def test_a_message_behind_somebody_elses_run_waits_for_it_in_sight(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender) as person, background(daemon, sender, "hang"):
         person.wait_for("you › hang")
         person.wait_on_screen("ada thinking")
@@ -340,7 +338,7 @@ def test_a_message_behind_somebody_elses_run_waits_for_it_in_sight(daemon: Daemo
 
 
 @contextmanager
-def background(daemon: DaemonProcess, sender: str, text: str) -> Iterator[None]:
+def background(daemon: LiveDaemon, sender: str, text: str) -> Iterator[None]:
     """Another client that asks in the same conversation meanwhile."""
     process = subprocess.Popen(
         [sys.executable, "-m", "moot", "ask", "ada", text, "--as", sender],
@@ -426,7 +424,7 @@ def test_a_message_starts_a_daemon_that_is_gone(home: Home) -> None:
         run_cli(home, "down", "--now")
 
 
-def test_control_c_twice_leaves_when_nothing_runs(daemon: DaemonProcess, sender: str) -> None:
+def test_control_c_twice_leaves_when_nothing_runs(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender) as person:
         person.wait_on_screen("Ctrl-D leaves")
         person.type(CONTROL_C)
@@ -435,14 +433,14 @@ def test_control_c_twice_leaves_when_nothing_runs(daemon: DaemonProcess, sender:
         assert person.wait_for_exit() == 0
 
 
-def test_without_a_terminal_the_chat_points_to_ask(daemon: DaemonProcess) -> None:
+def test_without_a_terminal_the_chat_points_to_ask(daemon: LiveDaemon) -> None:
     done = daemon.cli("chat", "ada")
 
     assert done.returncode == 2
     assert "moot ask ada" in done.stderr
 
 
-def test_an_unknown_agent_is_refused_before_anything_is_drawn(daemon: DaemonProcess) -> None:
+def test_an_unknown_agent_is_refused_before_anything_is_drawn(daemon: LiveDaemon) -> None:
     with terminal(daemon.home, "chat", "ghost") as person:
         person.wait_for("ghost")
         assert person.wait_for_exit() == 6
@@ -451,7 +449,7 @@ def test_an_unknown_agent_is_refused_before_anything_is_drawn(daemon: DaemonProc
 # ---- moot ask at a terminal ----
 
 
-def test_ask_at_a_terminal_streams_and_asks_in_place(daemon: DaemonProcess, sender: str) -> None:
+def test_ask_at_a_terminal_streams_and_asks_in_place(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "ask", "ada", "which colours", "--as", sender) as person:
         person.wait_for("2. Blue")
         person.wait_for("answer ›")
@@ -463,7 +461,7 @@ def test_ask_at_a_terminal_streams_and_asks_in_place(daemon: DaemonProcess, send
         assert person.wait_for_exit() == 0
 
 
-def test_leaving_a_question_with_control_d_keeps_the_run_waiting(daemon: DaemonProcess, sender: str) -> None:
+def test_leaving_a_question_with_control_d_keeps_the_run_waiting(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "ask", "ada", "which colours", "--as", sender) as person:
         person.wait_for("answer ›")
         person.type(CONTROL_D)
@@ -473,7 +471,7 @@ def test_leaving_a_question_with_control_d_keeps_the_run_waiting(daemon: DaemonP
     assert daemon.cli("kill", "ada", "--as", sender).returncode == 0
 
 
-def test_ask_at_a_terminal_shows_control_characters_instead_of_obeying_them(daemon: DaemonProcess, sender: str) -> None:
+def test_ask_at_a_terminal_shows_control_characters_instead_of_obeying_them(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "ask", "ada", "attack", "--as", sender) as person:
         person.wait_for("␛[2J␛]0;owned␇⟨U+202E⟩end")
         assert person.wait_for_exit() == 0
@@ -490,7 +488,7 @@ def test_ask_at_a_terminal_shows_control_characters_instead_of_obeying_them(daem
     assert "\x1b" not in history.stdout
 
 
-def test_colours_are_for_terminals_that_want_them(daemon: DaemonProcess, sender: str) -> None:
+def test_colours_are_for_terminals_that_want_them(daemon: LiveDaemon, sender: str) -> None:
     daemon.cli("ask", "ada", "Hello", "--as", sender)
     with terminal(daemon.home, "history", "ada", "--as", sender) as colourful:
         colourful.wait_for_exit()

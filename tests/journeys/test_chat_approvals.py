@@ -3,7 +3,7 @@
 import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess
+from tests.daemon_process import LiveDaemon
 from tests.terminal import Terminal, terminal
 
 CONFIG = (
@@ -28,7 +28,7 @@ CONTROL_D = "\x04"
 KEYS = "o once · r this again in this run · a always · d deny, then Enter"
 
 
-def waiting(daemon: DaemonProcess, sender: str) -> list[str]:
+def waiting(daemon: LiveDaemon, sender: str) -> list[str]:
     return [str(ask["ask_id"]) for ask in daemon.cli_json("inbox")["data"] if ask["sender"] == sender]
 
 
@@ -37,7 +37,7 @@ def leave(person: Terminal) -> None:
     assert person.wait_for_exit() == 0
 
 
-def test_a_letter_and_enter_decide_and_the_chat_says_what_was_decided(daemon: DaemonProcess, sender: str) -> None:
+def test_a_letter_and_enter_decide_and_the_chat_says_what_was_decided(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "name it now") as person:
         person.wait_for("⚠ set_title waits for you")
         person.wait_on_screen(KEYS)
@@ -57,7 +57,7 @@ def test_a_letter_and_enter_decide_and_the_chat_says_what_was_decided(daemon: Da
 
 
 @pytest.mark.parametrize("words", ["oh no, stop", "run a command", "always ask me", "do nothing"])
-def test_an_ordinary_message_is_queued_and_decides_nothing(daemon: DaemonProcess, sender: str, words: str) -> None:
+def test_an_ordinary_message_is_queued_and_decides_nothing(daemon: LiveDaemon, sender: str, words: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "name it now") as person:
         person.wait_on_screen(KEYS)
         person.enter(words)
@@ -72,7 +72,7 @@ def test_an_ordinary_message_is_queued_and_decides_nothing(daemon: DaemonProcess
     assert "allowed" not in person.seen
 
 
-def test_always_is_said_twice_and_shows_the_rule_before_it_is_written(daemon: DaemonProcess, sender: str) -> None:
+def test_always_is_said_twice_and_shows_the_rule_before_it_is_written(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "name it now") as person:
         person.wait_on_screen(KEYS)
         person.enter("a")
@@ -86,7 +86,7 @@ def test_always_is_said_twice_and_shows_the_rule_before_it_is_written(daemon: Da
         leave(person)
 
 
-def test_a_line_that_was_begun_before_the_approval_is_a_message(daemon: DaemonProcess, sender: str) -> None:
+def test_a_line_that_was_begun_before_the_approval_is_a_message(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender) as person:
         person.wait_on_screen("Ctrl-D leaves")
         person.type("o")
@@ -104,7 +104,7 @@ def test_a_line_that_was_begun_before_the_approval_is_a_message(daemon: DaemonPr
 
 
 def test_a_decision_for_a_call_that_was_decided_elsewhere_is_not_sent_to_the_agent(
-    daemon: DaemonProcess, sender: str
+    daemon: LiveDaemon, sender: str
 ) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "name it now") as person:
         person.wait_on_screen(KEYS)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from moot.domain.errors import Conflict, ModelError, NotFound
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 
@@ -25,7 +25,7 @@ def summaries(provider: Provider) -> list[dict[str, Any]]:
 
 
 async def test_compacting_archives_the_history_and_returns_its_summary(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program(summarised())
     async with daemon.client() as talk:
@@ -44,7 +44,7 @@ async def test_compacting_archives_the_history_and_returns_its_summary(
 
 
 async def test_the_next_request_has_the_summary_in_place_of_what_was_said(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"text": "Rye it is."}, summarised(), {"text": "Now."}, {"text": "Then."})
     async with daemon.client() as talk:
@@ -62,7 +62,7 @@ async def test_the_next_request_has_the_summary_in_place_of_what_was_said(
 
 
 async def test_the_archive_keeps_the_original_messages_with_who_said_them(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     title = {"name": "set_title", "arguments": {"title": "Bread"}}
     provider.program({"text": "Rye."}, {"text": "Wheat!"}, {"calls": [title]}, {"text": "Named."}, summarised())
@@ -88,7 +88,7 @@ async def test_the_archive_keeps_the_original_messages_with_who_said_them(
 
 
 async def test_whoever_summarises_sees_who_said_what_and_no_tools(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     title = {"name": "set_title", "arguments": {"title": "Bread"}}
     provider.program({"calls": [title]}, {"text": "Named."}, {"text": "Wheat!"}, summarised())
@@ -106,7 +106,7 @@ async def test_whoever_summarises_sees_who_said_what_and_no_tools(
 
 
 async def test_compacting_twice_makes_two_archives_in_order(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program(summarised("First came rye. More."), summarised("Then came wheat. More."))
     async with daemon.client() as talk:
@@ -127,7 +127,7 @@ async def test_compacting_twice_makes_two_archives_in_order(
 
 
 async def test_with_nothing_said_there_is_nothing_to_compact(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program(summarised())
     async with daemon.client() as talk:
@@ -143,7 +143,7 @@ async def test_with_nothing_said_there_is_nothing_to_compact(
 
 @pytest.mark.parametrize("failure", [{"status": 400}, {"text": ""}, {"cut_at": 200, "text": "half a summary " * 20}])
 async def test_a_compaction_that_fails_changes_nothing(
-    daemon: DaemonProcess, provider: Provider, sender: str, failure: dict[str, Any]
+    daemon: LiveDaemon, provider: Provider, sender: str, failure: dict[str, Any]
 ) -> None:
     async with daemon.client() as talk:
         await talk.say("ada", "hello", sender)
@@ -157,7 +157,7 @@ async def test_a_compaction_that_fails_changes_nothing(
     assert "archived-summary" not in str(provider.bodies()[-1])
 
 
-async def test_a_killed_compaction_changes_nothing(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_a_killed_compaction_changes_nothing(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk, daemon.client() as other:
         await talk.say("ada", "hello", sender)
         provider.program(summarised(hold=True))
@@ -173,7 +173,7 @@ async def test_a_killed_compaction_changes_nothing(daemon: DaemonProcess, provid
 
 
 async def test_compaction_waits_for_the_run_in_flight_and_holds_up_what_comes_after(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "^first$", "text": "1", "hold": True}, summarised())
     async with daemon.client() as talk, daemon.client() as other:
@@ -196,7 +196,7 @@ async def test_compaction_waits_for_the_run_in_flight_and_holds_up_what_comes_af
 
 
 async def test_a_full_window_is_compacted_before_the_next_turn_and_keeps_its_message(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"text": "long", "usage": {"prompt": 90_000, "completion": 10}}, summarised())
     async with daemon.client() as talk:
@@ -215,7 +215,7 @@ async def test_a_full_window_is_compacted_before_the_next_turn_and_keeps_its_mes
 
 
 async def test_a_window_that_fills_between_steps_is_compacted_between_steps(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     title = {"name": "set_title", "arguments": {"title": "Bread"}}
     provider.program(
@@ -235,7 +235,7 @@ async def test_a_window_that_fills_between_steps_is_compacted_between_steps(
 
 
 async def test_an_automatic_compaction_that_fails_does_not_fail_the_turn(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"text": "long", "usage": {"prompt": 90_000, "completion": 10}})
     provider.program({"match": "Write the summary now", "status": 400})
@@ -249,7 +249,7 @@ async def test_an_automatic_compaction_that_fails_does_not_fail_the_turn(
 
 
 async def test_a_kill_during_an_automatic_compaction_ends_the_run_and_keeps_everything(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"text": "long", "usage": {"prompt": 90_000, "completion": 10}}, summarised(hold=True))
     async with daemon.client() as talk:
@@ -264,7 +264,7 @@ async def test_a_kill_during_an_automatic_compaction_ends_the_run_and_keeps_ever
 
 
 async def test_after_compaction_the_framing_follows_what_is_left(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"text": "B"}, summarised())
     async with daemon.client() as talk:
@@ -295,7 +295,7 @@ async def test_after_compaction_the_framing_follows_what_is_left(
     ],
 )
 async def test_a_title_is_the_first_sentence_cut_on_a_character(
-    daemon: DaemonProcess, provider: Provider, sender: str, summary: str, title: str | None
+    daemon: LiveDaemon, provider: Provider, sender: str, summary: str, title: str | None
 ) -> None:
     provider.program(summarised(summary))
     async with daemon.client() as talk:
@@ -337,7 +337,7 @@ async def test_a_crash_during_compaction_leaves_the_history_as_it_was(home: Home
             assert await talk.archives("ada") == []
 
 
-async def test_what_the_summary_took_is_counted(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_what_the_summary_took_is_counted(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"text": "hi", "usage": {"prompt": 10, "completion": 1}})
     provider.program(summarised(usage={"prompt": 500, "completion": 50}))
     async with daemon.client() as talk:
@@ -349,7 +349,7 @@ async def test_what_the_summary_took_is_counted(daemon: DaemonProcess, provider:
         assert sum(each.runs for each in spent) == 1
 
 
-async def test_the_command_line_compacts_and_lists(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_the_command_line_compacts_and_lists(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"text": "hi"}, summarised())
     daemon.cli_json("ask", "ada", "hello", "--as", sender)
     assert daemon.cli_json("compact", "ada", "--as", sender)["data"]["title"] == "Bread was discussed at length."

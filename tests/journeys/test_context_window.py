@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from moot.domain.errors import ModelError
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Talking
@@ -236,7 +236,7 @@ async def test_what_is_tainted_stays_tainted_in_a_compaction_that_happens_by_its
 
 @pytest.mark.parametrize("shape", TOO_LONG)
 async def test_a_refusal_as_too_long_compacts_once_and_tries_once_more(
-    daemon: DaemonProcess, provider: Provider, sender: str, shape: str
+    daemon: LiveDaemon, provider: Provider, sender: str, shape: str
 ) -> None:
     provider.program({"match": "^one$", "text": "1"}, refused("two$", shape), summarised())
     async with daemon.client() as talk:
@@ -249,7 +249,7 @@ async def test_a_refusal_as_too_long_compacts_once_and_tries_once_more(
 
 
 async def test_a_second_refusal_ends_the_turn_and_the_conversation_goes_on(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "^one$", "text": "1"}, refused("two$", "unsaid", repeat=2), summarised())
     async with daemon.client() as talk:
@@ -386,7 +386,7 @@ async def test_a_crash_right_after_the_archive_leaves_one_archive_and_every_mess
 
 
 async def test_an_error_that_is_none_of_length_is_told_at_once(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "^one$", "text": "1"}, {"match": "^two$", "status": 400})
     async with daemon.client() as talk:
@@ -396,7 +396,7 @@ async def test_an_error_that_is_none_of_length_is_told_at_once(
         assert await talk.archives("ada", sender) == []
 
 
-async def test_a_compaction_by_hand_that_fails_says_so(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_a_compaction_by_hand_that_fails_says_so(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk:
         await talk.say("ada", "one", sender)
         provider.program(refused("Write the summary now", "unsaid", repeat=20))

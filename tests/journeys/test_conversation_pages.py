@@ -1,6 +1,7 @@
 """However many conversations there are, they are listed: page by page for a client, all of them at a terminal."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.talking import Talking
 SCRIPT = '[[rule]]\nreply = "You said: {user}"\n'
 
 
-async def pages(talk: Talking, **fields: object) -> list[list[str]]:
+async def pages(talk: Talking, **fields: Any) -> list[list[str]]:
     """The senders of each page, to the end."""
     found: list[list[str]] = []
     cursor = ""
@@ -26,7 +27,7 @@ async def pages(talk: Talking, **fields: object) -> list[list[str]]:
     return found
 
 
-async def listed(client: Raw, **fields: object) -> pb.ConversationList:
+async def listed(client: Raw, **fields: Any) -> pb.ConversationList:
     answer = await client.ask(pb.ClientMessage(list_conversations=pb.ListConversationsMsg(**fields)))
     return answer.conversation_list
 

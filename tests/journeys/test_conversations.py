@@ -6,7 +6,7 @@ import pytest
 
 from moot.domain.errors import BadRequest, NotFound
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import DaemonProcess, Home
+from tests.daemon_process import Home, LiveDaemon
 from tests.daemon_thread import daemon_thread
 
 SCRIPT = """
@@ -32,7 +32,7 @@ reply = "You said: {user}"
 """
 
 
-async def test_a_conversation_is_created_on_first_reference(daemon: DaemonProcess, sender: str) -> None:
+async def test_a_conversation_is_created_on_first_reference(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         assert await talk.conversations(sender=sender) == []
         said = await talk.say("ada", "hello", sender)
@@ -42,7 +42,7 @@ async def test_a_conversation_is_created_on_first_reference(daemon: DaemonProces
         assert (info.agent, info.sender, info.message_count, info.seq) == ("ada", sender, 2, 2)
 
 
-async def test_a_stream_comes_in_order_and_ends_once(daemon: DaemonProcess, sender: str) -> None:
+async def test_a_stream_comes_in_order_and_ends_once(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         said = await talk.say("ada", "one two three", sender)
         assert said.kinds[:2] == ["start", "text_start"]
@@ -54,7 +54,7 @@ async def test_a_stream_comes_in_order_and_ends_once(daemon: DaemonProcess, send
         assert said.ended.steps == 1
 
 
-async def test_start_means_the_message_is_in_the_history(daemon: DaemonProcess, sender: str) -> None:
+async def test_start_means_the_message_is_in_the_history(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         speech = talk.start("ada", "hello", sender)
         await speech.until("start")
@@ -62,7 +62,7 @@ async def test_start_means_the_message_is_in_the_history(daemon: DaemonProcess, 
         await speech.end()
 
 
-async def test_send_answers_once_with_the_whole_reply(daemon: DaemonProcess, sender: str) -> None:
+async def test_send_answers_once_with_the_whole_reply(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         answer = await talk.send("ada", "hello", sender)
         assert (answer.agent, answer.content, answer.outcome) == ("ada", "You said: hello", "completed")
@@ -85,7 +85,7 @@ async def test_a_conversation_survives_a_restart(home: Home) -> None:
             assert [message.seq for message in history.messages] == list(range(1, len(before) + 3))
 
 
-async def test_two_first_messages_at_once_make_one_conversation(daemon: DaemonProcess, sender: str) -> None:
+async def test_two_first_messages_at_once_make_one_conversation(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as one, daemon.client() as two:
         speeches = [one.start("ada", "first", sender), two.start("ada", "second", sender)]
         for speech in speeches:
@@ -98,7 +98,7 @@ async def test_two_first_messages_at_once_make_one_conversation(daemon: DaemonPr
         assert contents[3] == f"You said: {contents[2]}"
 
 
-async def test_one_agent_and_two_senders_are_two_conversations(daemon: DaemonProcess, sender: str) -> None:
+async def test_one_agent_and_two_senders_are_two_conversations(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         await talk.say("ada", "I am one", f"{sender}:1")
         await talk.say("ada", "I am the other", f"{sender}-1")
@@ -110,7 +110,7 @@ async def test_one_agent_and_two_senders_are_two_conversations(daemon: DaemonPro
     ("one", "other"),
     [("tg:1", "tg-1"), ("Tg:1", "tg:1"), ("é", "e\u0301"), ("a b", "a  b"), ("x", "x "), ("../x", "..-x")],
 )
-async def test_senders_are_exact_strings(daemon: DaemonProcess, one: str, other: str) -> None:
+async def test_senders_are_exact_strings(daemon: LiveDaemon, one: str, other: str) -> None:
     async with daemon.client() as talk:
         await talk.say("cyd", f"from {one}", one)
         with pytest.raises(NotFound):
@@ -121,7 +121,7 @@ async def test_senders_are_exact_strings(daemon: DaemonProcess, one: str, other:
             await talk.ask(delete=pb.DeleteMsg(agent="cyd", sender=each, confirm=True))
 
 
-async def test_one_sender_and_two_agents_are_two_conversations(daemon: DaemonProcess, sender: str) -> None:
+async def test_one_sender_and_two_agents_are_two_conversations(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         await talk.say("ada", "to ada", sender)
         await talk.say("bob", "to bob", sender)
@@ -129,7 +129,7 @@ async def test_one_sender_and_two_agents_are_two_conversations(daemon: DaemonPro
         assert [content for _, _, content in await talk.told("bob", sender)] == ["to bob", "You said: to bob"]
 
 
-async def test_without_a_sender_the_owner_is_user(daemon: DaemonProcess) -> None:
+async def test_without_a_sender_the_owner_is_user(daemon: LiveDaemon) -> None:
     async with daemon.client() as talk:
         await talk.say("bob", "who am I")
         assert [info.sender for info in await talk.conversations(agent="bob", sender="user")] == ["user"]
@@ -137,14 +137,14 @@ async def test_without_a_sender_the_owner_is_user(daemon: DaemonProcess) -> None
 
 
 @pytest.mark.parametrize("name", ["run:1", "cron:x", "team:a:1", "bg:9"])
-async def test_senders_of_the_daemon_are_refused(daemon: DaemonProcess, name: str) -> None:
+async def test_senders_of_the_daemon_are_refused(daemon: LiveDaemon, name: str) -> None:
     async with daemon.client() as talk:
         with pytest.raises(BadRequest, match="only the daemon"):
             await talk.say("ada", "let me in", name)
         assert await talk.conversations(sender=name) == []
 
 
-async def test_an_unknown_agent_is_one_error_and_creates_nothing(daemon: DaemonProcess, sender: str) -> None:
+async def test_an_unknown_agent_is_one_error_and_creates_nothing(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         speech = talk.start("nobody", "hello", sender)
         with pytest.raises(NotFound) as refusal:
@@ -156,7 +156,7 @@ async def test_an_unknown_agent_is_one_error_and_creates_nothing(daemon: DaemonP
             await talk.told("nobody", sender)
 
 
-async def test_set_title_shows_in_listings(daemon: DaemonProcess, sender: str) -> None:
+async def test_set_title_shows_in_listings(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         said = await talk.say("ada", "call it something", sender)
         assert said.of("tool_start")[0].calls[0].name == "set_title"
@@ -166,9 +166,7 @@ async def test_set_title_shows_in_listings(daemon: DaemonProcess, sender: str) -
 
 
 @pytest.mark.parametrize("content", ["nameless", "too long a name"])
-async def test_a_title_nobody_could_show_is_refused_to_the_model(
-    daemon: DaemonProcess, sender: str, content: str
-) -> None:
+async def test_a_title_nobody_could_show_is_refused_to_the_model(daemon: LiveDaemon, sender: str, content: str) -> None:
     async with daemon.client() as talk:
         said = await talk.say("ada", content, sender)
         assert said.of("tool_result")[0].is_error
@@ -176,13 +174,13 @@ async def test_a_title_nobody_could_show_is_refused_to_the_model(
         assert (await talk.history("ada", sender)).title == ""
 
 
-async def test_history_of_a_primary_carries_no_agent(daemon: DaemonProcess, sender: str) -> None:
+async def test_history_of_a_primary_carries_no_agent(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         await talk.say("ada", "hello", sender)
         assert await talk.told("ada", sender) == [("user", "", "hello"), ("assistant", "", "You said: hello")]
 
 
-async def test_many_messages_keep_one_gapless_order(daemon: DaemonProcess, sender: str) -> None:
+async def test_many_messages_keep_one_gapless_order(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         speeches = [talk.start("ada", f"message {number}", sender) for number in range(20)]
         async with asyncio.TaskGroup() as group:
@@ -206,7 +204,7 @@ async def test_no_answer_names_a_conversation_by_anything_but_its_pair() -> None
     assert not [field.full_name for field in everything if field.name in ("session", "session_id", "conversation_id")]
 
 
-async def test_the_command_line_shows_the_same_conversation(daemon: DaemonProcess, sender: str) -> None:
+async def test_the_command_line_shows_the_same_conversation(daemon: LiveDaemon, sender: str) -> None:
     asked = daemon.cli_json("ask", "ada", "hello", "--as", sender)
     assert asked["ok"]
     assert (asked["data"]["agent"], asked["data"]["content"]) == ("ada", "You said: hello")

@@ -9,7 +9,7 @@ import pytest
 
 from moot.domain.errors import BadRequest, MootError
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 
@@ -24,7 +24,7 @@ def place(body: dict[str, Any]) -> str:
 
 
 async def test_without_one_a_conversation_has_a_private_folder(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         await talk.say("ada", "one", sender)
@@ -42,7 +42,7 @@ async def test_without_one_a_conversation_has_a_private_folder(
 
 
 async def test_a_senders_name_cannot_choose_or_leave_the_folder(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         for name in ("../../../etc", "/etc", "a/b", "..", "~", "x" * 150):
@@ -54,7 +54,7 @@ async def test_a_senders_name_cannot_choose_or_leave_the_folder(
 
 
 async def test_an_override_holds_for_one_run_and_does_not_change_the_default(
-    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
     async with daemon.client() as talk:
         await talk.say("ada", "one", sender)
@@ -67,7 +67,7 @@ async def test_an_override_holds_for_one_run_and_does_not_change_the_default(
 
 
 async def test_a_waiting_messages_directory_does_not_touch_the_running_turn(
-    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()
@@ -104,7 +104,7 @@ async def test_a_waiting_message_keeps_its_directory_over_a_crash(
 
 
 async def test_a_guest_has_no_tools_and_is_told_of_no_directory(
-    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
     async with daemon.client() as talk:
         await talk.say("ada", "Bob?", sender, guest="bob", cwd=str(tmp_path))
@@ -113,7 +113,7 @@ async def test_a_guest_has_no_tools_and_is_told_of_no_directory(
 
 @pytest.mark.parametrize("cwd", ["relative/path", "/no/such/folder", "/etc/hostname", "~", "."])
 async def test_a_directory_that_is_none_is_refused_and_nothing_is_stored(
-    daemon: DaemonProcess, provider: Provider, sender: str, cwd: str
+    daemon: LiveDaemon, provider: Provider, sender: str, cwd: str
 ) -> None:
     async with daemon.client() as talk:
         with pytest.raises(BadRequest, match="working directory"):
@@ -123,7 +123,7 @@ async def test_a_directory_that_is_none_is_refused_and_nothing_is_stored(
 
 
 async def test_the_command_line_sends_its_own_directory_or_the_one_it_is_given(
-    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
     daemon.cli_json("ask", "ada", "hello", "--as", sender)
     daemon.cli_json("ask", "ada", "hello", "--as", sender, "--cwd", str(tmp_path))
@@ -148,7 +148,7 @@ async def test_a_model_that_chooses_tools_by_schema_is_told_of_no_path_it_could_
 
 
 async def test_the_default_directory_can_be_set_read_and_taken_back(
-    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
     def ask(**cwd: str) -> pb.WorkingDirectoryMsg:
         return pb.WorkingDirectoryMsg(agent="ada", sender=sender, **cwd)
@@ -197,7 +197,7 @@ async def test_a_directory_for_an_agent_that_is_not_there_makes_nothing(home: Ho
 
 @pytest.mark.parametrize("model", ["fake", "claude"])
 async def test_another_directory_and_the_first_guest_leave_the_cached_prefix_alone(
-    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path, model: str
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path, model: str
 ) -> None:
     """Every byte before the newest message is what the request before had in the same place, cache marks aside."""
     agent = "ada" if model == "fake" else "claudia"

@@ -6,7 +6,7 @@ import pytest
 
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess
+from tests.daemon_process import PROVIDER_CONFIG, LiveDaemon
 from tests.fake_provider import Provider
 from tests.talking import Talking
 
@@ -26,7 +26,7 @@ async def rich_conversation(talk: Talking, provider: Provider, sender: str) -> N
     await talk.say("ada", "five", sender)
 
 
-async def test_the_export_is_the_protocols_jsonl(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_the_export_is_the_protocols_jsonl(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk:
         await rich_conversation(talk, provider, sender)
         lines = [json.loads(line) for line in (await talk.export("ada", sender)).splitlines()]
@@ -57,7 +57,7 @@ async def test_the_export_is_the_protocols_jsonl(daemon: DaemonProcess, provider
 
 
 async def test_what_was_exported_can_be_imported_and_is_the_same(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         await rich_conversation(talk, provider, sender)
@@ -82,7 +82,7 @@ async def test_what_was_exported_can_be_imported_and_is_the_same(
 
 
 async def test_old_markers_envelopes_and_torn_lines_are_read(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     lines = [
         '{"agent":"ada","created_by":"old:1","created_at":"2026-04-03T10:00:00Z","title":"","uptime_secs":3}',
@@ -116,7 +116,7 @@ async def test_old_markers_envelopes_and_torn_lines_are_read(
 
 
 async def test_an_import_over_an_existing_conversation_is_refused(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         await talk.say("ada", "hello", sender)
@@ -126,7 +126,7 @@ async def test_an_import_over_an_existing_conversation_is_refused(
         assert await talk.told("ada", sender) == before
 
 
-async def test_an_import_for_nobody_is_refused(daemon: DaemonProcess, sender: str) -> None:
+async def test_an_import_for_nobody_is_refused(daemon: LiveDaemon, sender: str) -> None:
     line = '{"role":"user","content":"hello"}'
     async with daemon.client() as talk:
         with pytest.raises(BadRequest, match="which agent"):
@@ -138,7 +138,7 @@ async def test_an_import_for_nobody_is_refused(daemon: DaemonProcess, sender: st
         assert await talk.conversations(sender=sender) == []
 
 
-async def test_an_import_without_a_sender_is_the_default_senders(daemon: DaemonProcess) -> None:
+async def test_an_import_without_a_sender_is_the_default_senders(daemon: LiveDaemon) -> None:
     async with daemon.client() as talk:
         answer = await talk.import_('{"role":"user","content":"hello"}', agent="cyd")
         assert (answer.agent, answer.sender) == ("cyd", "user")
@@ -146,7 +146,7 @@ async def test_an_import_without_a_sender_is_the_default_senders(daemon: DaemonP
 
 
 async def test_times_that_run_backwards_do_not_change_the_order(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     stamps = ["2031-01-01T00:00:00Z", "1999-01-01T00:00:00Z", "2026-04-03T10:00:00Z", "not a time", "1970-01-01"]
     lines = ['{"agent":"ada","created_at":"2035-01-01T00:00:00Z"}']
@@ -167,7 +167,7 @@ async def test_times_that_run_backwards_do_not_change_the_order(
 
 
 async def test_deleting_shows_what_would_go_and_then_takes_all_of_it(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         await rich_conversation(talk, provider, sender)
@@ -189,7 +189,7 @@ async def test_deleting_shows_what_would_go_and_then_takes_all_of_it(
 
 
 async def test_a_conversation_with_a_run_in_flight_is_not_deleted(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"text": "x", "hold": True})
     async with daemon.client() as talk:
@@ -202,15 +202,13 @@ async def test_a_conversation_with_a_run_in_flight_is_not_deleted(
         assert len(await talk.told("ada", sender)) == 1
 
 
-async def test_deleting_what_is_not_there_is_an_error(daemon: DaemonProcess, sender: str) -> None:
+async def test_deleting_what_is_not_there_is_an_error(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         with pytest.raises(NotFound):
             await talk.ask(delete=pb.DeleteMsg(agent="ada", sender=sender, confirm=True))
 
 
-async def test_deleting_one_conversation_leaves_the_others(
-    daemon: DaemonProcess, provider: Provider, sender: str
-) -> None:
+async def test_deleting_one_conversation_leaves_the_others(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk:
         for name in (f"{sender}:1", f"{sender}:2"):
             await talk.say("ada", "hello", name)
@@ -219,7 +217,7 @@ async def test_deleting_one_conversation_leaves_the_others(
 
 
 @pytest.mark.parametrize("text", ["", "not json at all\n{broken", "[1, 2]"])
-async def test_a_file_without_a_message_makes_no_conversation(daemon: DaemonProcess, sender: str, text: str) -> None:
+async def test_a_file_without_a_message_makes_no_conversation(daemon: LiveDaemon, sender: str, text: str) -> None:
     async with daemon.client() as talk:
         with pytest.raises(BadRequest):
             await talk.import_(text, agent="ada", sender=sender)

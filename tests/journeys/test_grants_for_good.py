@@ -6,7 +6,7 @@ from typing import Any
 
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess, Home, run_cli, running
+from tests.daemon_process import Home, LiveDaemon, run_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.journeys.test_hands import page
 from tests.journeys.test_teammate_grants import asked, decided
@@ -28,7 +28,7 @@ def written_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("*.txt"))
 
 
-async def rules(daemon: DaemonProcess) -> list[dict[str, Any]]:
+async def rules(daemon: LiveDaemon) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = (await asyncio.to_thread(daemon.cli_json, "rules"))["data"]
     return found
 

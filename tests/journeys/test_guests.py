@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from moot.domain.errors import BadRequest, NotFound
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 
@@ -32,7 +32,7 @@ def framings(body: dict[str, Any]) -> tuple[int, int]:
 
 
 async def test_a_guest_turn_stores_the_question_and_the_guests_answer(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"text": "I am Bob and I think so."})
     async with daemon.client() as talk:
@@ -47,7 +47,7 @@ async def test_a_guest_turn_stores_the_question_and_the_guests_answer(
         assert [info.agent for info in await talk.conversations(sender=sender)] == ["ada"]
 
 
-async def test_a_guest_can_be_asked_without_a_stream(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_a_guest_can_be_asked_without_a_stream(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk:
         answer = await talk.send("ada", "Bob?", sender, guest="bob")
         assert (answer.agent, answer.content) == ("bob", "echo: Bob?")
@@ -55,7 +55,7 @@ async def test_a_guest_can_be_asked_without_a_stream(daemon: DaemonProcess, prov
 
 
 async def test_the_guest_is_asked_with_its_own_prompt_and_no_tools_and_the_primary_is_not_asked(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         await talk.say("ada", "Good morning", sender)
@@ -71,7 +71,7 @@ async def test_the_guest_is_asked_with_its_own_prompt_and_no_tools_and_the_prima
 
 
 async def test_the_primary_goes_on_with_the_guests_words_in_its_history(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"text": "Morning."}, {"text": "Bob here."}, {"text": "Thank you, Bob."})
     async with daemon.client() as talk:
@@ -93,9 +93,7 @@ async def test_the_primary_goes_on_with_the_guests_words_in_its_history(
     assert system(last) == "You are ada."
 
 
-async def test_each_request_has_the_one_framing_it_needs(
-    daemon: DaemonProcess, provider: Provider, sender: str
-) -> None:
+async def test_each_request_has_the_one_framing_it_needs(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk:
         for content, guest in (("a", ""), ("b", "bob"), ("c", ""), ("d", "cyd"), ("e", "bob"), ("f", "")):
             await talk.say("ada", content, sender, guest=guest)
@@ -106,7 +104,7 @@ async def test_each_request_has_the_one_framing_it_needs(
 
 
 async def test_the_guest_framing_names_both_and_explains_the_tag(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         await talk.say("ada", "hello", sender, guest="bob")
@@ -133,7 +131,7 @@ async def test_ten_alternating_turns_leave_no_framing_on_disk(home: Home, provid
 
 
 async def test_several_guests_are_told_apart_by_every_reader(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"text": "B1"}, {"text": "C1"}, {"text": "A1"}, {"text": "B2"}, {"text": "D1"})
     async with daemon.client() as talk:
@@ -171,7 +169,7 @@ async def test_a_guest_may_use_a_model_of_another_provider(home: Home, provider:
 
 
 async def test_a_guest_that_calls_a_tool_is_told_once_and_answers_in_text(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     calls = [{"name": "set_title", "arguments": {"title": "Taken over"}}, {"name": "shell", "arguments": {"c": "rm"}}]
     provider.program({"text": "Let me see.", "calls": calls}, {"text": "In words, then: yes."})
@@ -197,7 +195,7 @@ async def test_a_guest_that_calls_a_tool_is_told_once_and_answers_in_text(
 
 
 async def test_a_guest_that_only_calls_tools_ends_empty_and_nothing_empty_is_stored(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     call = {"calls": [{"name": "set_title", "arguments": {"title": "x"}}]}
     provider.program(call, call, {"text": "never asked"})
@@ -214,7 +212,7 @@ async def test_a_guest_that_only_calls_tools_ends_empty_and_nothing_empty_is_sto
 
 
 async def test_what_a_guest_said_beside_its_second_refused_call_is_kept_and_shown(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     call = [{"name": "set_title", "arguments": {"title": "x"}}]
     provider.program({"text": "First try.", "calls": call}, {"text": "Second try.", "calls": call})
@@ -225,7 +223,7 @@ async def test_what_a_guest_said_beside_its_second_refused_call_is_kept_and_show
 
 
 async def test_what_a_guest_said_beside_a_refused_call_is_kept_when_it_adds_nothing(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"text": "I would say yes.", "calls": [{"name": "recall", "arguments": {}}]}, {"text": ""})
     async with daemon.client() as talk:
@@ -235,7 +233,7 @@ async def test_what_a_guest_said_beside_a_refused_call_is_kept_when_it_adds_noth
 
 
 async def test_one_who_attaches_after_a_refusal_does_not_hear_what_was_taken_back(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program(
         {"text": "Taken back.", "calls": [{"name": "recall", "arguments": {}}]}, {"text": "Kept.", "hold": True}
@@ -253,7 +251,7 @@ async def test_one_who_attaches_after_a_refusal_does_not_hear_what_was_taken_bac
 
 
 async def test_an_unknown_guest_is_an_error_and_nothing_is_appended(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         with pytest.raises(NotFound, match="guest"):
@@ -266,7 +264,7 @@ async def test_an_unknown_guest_is_an_error_and_nothing_is_appended(
     assert len(provider.bodies()) == 1
 
 
-async def test_an_agent_cannot_be_its_own_guest(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_an_agent_cannot_be_its_own_guest(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk:
         with pytest.raises(BadRequest, match="cannot be its guest"):
             await talk.say("ada", "hello", sender, guest="ada")
@@ -274,7 +272,7 @@ async def test_an_agent_cannot_be_its_own_guest(daemon: DaemonProcess, provider:
     assert provider.bodies() == []
 
 
-async def test_a_conversation_may_begin_with_a_guest(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_a_conversation_may_begin_with_a_guest(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk:
         await talk.say("ada", "hello", sender, guest="bob")
         await talk.say("ada", "and you?", sender)
@@ -282,7 +280,7 @@ async def test_a_conversation_may_begin_with_a_guest(daemon: DaemonProcess, prov
 
 
 async def test_a_guest_reads_the_primarys_tool_work_as_text(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"text": "Hello."}, {"calls": [{"name": "set_title", "arguments": {"title": "Bread"}}]})
     provider.program({"text": "Titled."}, {"text": "I see a title."})
@@ -313,7 +311,7 @@ async def test_the_same_history_reads_the_same_after_a_restart(home: Home, provi
     assert spoken(after)[: len(spoken(before))] == spoken(before)
 
 
-async def test_the_command_line_brings_a_guest_in(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_the_command_line_brings_a_guest_in(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"text": "Bob here."})
     asked = daemon.cli_json("ask", "ada", "hello", "--as", sender, "--guest", "bob")
     assert (asked["data"]["agent"], asked["data"]["content"], asked["data"]["outcome"]) == (

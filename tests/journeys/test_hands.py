@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
@@ -36,7 +36,7 @@ def results(speech: Speech) -> list[str]:
 
 
 async def test_a_file_is_written_after_its_diff_was_approved(
-    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
     provider.program({"calls": [call("fs_write", path="a.txt", content="hello\n")]}, {"text": "Written."})
     async with daemon.client() as talk:
@@ -48,7 +48,7 @@ async def test_a_file_is_written_after_its_diff_was_approved(
 
 
 async def test_what_a_model_leaves_out_by_writing_null_is_left_out(
-    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_text("hello\n")
     read = call("fs_read", path="a.txt", offset=None, limit=None, lineNumbers=None)
@@ -60,7 +60,7 @@ async def test_what_a_model_leaves_out_by_writing_null_is_left_out(
 
 
 async def test_a_misspelt_argument_is_told_to_the_model_and_nobody_is_asked(
-    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_text("hello\n")
     misspelt, read = call("exec", command="touch b", tiemout=5), call("fs_read", path="a.txt", why="to know")
@@ -75,7 +75,7 @@ async def test_a_misspelt_argument_is_told_to_the_model_and_nobody_is_asked(
 
 
 async def test_reading_asks_nobody_and_cannot_leave_the_working_directory(
-    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
     (tmp_path / "in.txt").write_text("inside")
     (tmp_path.parent / "out.txt").write_text("outside")
@@ -90,7 +90,7 @@ async def test_reading_asks_nobody_and_cannot_leave_the_working_directory(
 
 
 async def test_a_command_runs_in_the_sandbox_with_no_network_and_no_sight_of_moot(
-    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
     home = daemon.home.path
     command = f"echo here > made.txt; cat {home}/config.toml; ls {home}/data; echo x > {home}/config.toml"
@@ -107,7 +107,7 @@ async def test_a_command_runs_in_the_sandbox_with_no_network_and_no_sight_of_moo
 
 
 async def test_a_command_that_fails_at_what_git_obeys_is_told_why(
-    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
     provider.program({"calls": [call("exec", command="git init -q . && ls -A")]}, {"text": "Made."})
     provider.program({"calls": [call("exec", command="LC_ALL=C git config user.name Ada")]}, {"text": "No."})
@@ -122,7 +122,7 @@ async def test_a_command_that_fails_at_what_git_obeys_is_told_why(
 
 
 async def test_a_dangerous_command_is_refused_before_anyone_is_asked(
-    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
     provider.program({"calls": [call("exec", command="rm -rf / --no-preserve-root")]}, {"text": "No."})
     async with daemon.client() as talk:
@@ -132,7 +132,7 @@ async def test_a_dangerous_command_is_refused_before_anyone_is_asked(
 
 
 async def test_killing_a_run_ends_its_command(
-    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
     provider.program({"calls": [call("exec", command="sleep 60 & sleep 60; touch late.txt")]})
     async with daemon.client() as talk:
@@ -189,7 +189,7 @@ async def test_a_file_does_not_lose_a_secret_to_the_mark_that_is_shown_for_it(
     assert settings.read_text() == f"key={CANARY}\nlevel=2\n"
 
 
-async def test_an_agent_remembers_and_keeps_tasks(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_an_agent_remembers_and_keeps_tasks(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     save = call("memory_agent_save", key="bread", content="The person likes rye bread.")
     provider.program({"calls": [save, call("task_create", title="Buy rye")]}, {"text": "Noted."})
     provider.program({"calls": [call("memory_agent_recall", query="bread"), call("task_list")]}, {"text": "Rye."})
@@ -264,7 +264,7 @@ async def test_after_a_strangers_words_a_script_that_could_carry_them_out_asks_a
     assert f"reaches {reached}" in ask.reason
 
 
-async def test_private_addresses_are_not_fetched(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_private_addresses_are_not_fetched(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with page("secret") as port:
         urls = [f"http://127.0.0.1:{port}/", f"http://localhost:{port}/", "http://169.254.169.254/latest/meta-data/"]
         provider.program({"calls": [call("web_fetch", url=url) for url in urls]}, {"text": "No."})
@@ -274,7 +274,7 @@ async def test_private_addresses_are_not_fetched(daemon: DaemonProcess, provider
 
 
 async def test_a_long_result_is_kept_and_can_be_read_on(
-    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
     (tmp_path / "long.txt").write_text("".join(f"line {number}\n" for number in range(20_000)))
     provider.program({"calls": [call("fs_read", path="long.txt")]}, {"text": "Long."})
@@ -291,7 +291,7 @@ async def test_a_long_result_is_kept_and_can_be_read_on(
 
 @pytest.mark.parametrize("tool", ["fs_read", "exec", "task_create", "web_fetch", "secrets_get", "memory_agent_save"])
 async def test_a_missing_parameter_is_named_before_anything_happens(
-    daemon: DaemonProcess, provider: Provider, sender: str, tool: str
+    daemon: LiveDaemon, provider: Provider, sender: str, tool: str
 ) -> None:
     provider.program({"calls": [call(tool)]}, {"text": "Oh."})
     async with daemon.client() as talk:
@@ -329,7 +329,7 @@ async def test_an_agent_commits_in_its_owners_name(home: Home, provider: Provide
 
 
 async def test_an_agent_whose_command_finds_no_network_is_told_that_there_is_none(
-    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
     command = "echo 'curl: (6) Could not resolve host: example.org'; exit 6"
     provider.program({"calls": [call("exec", command=command)]}, {"text": "Oh."})

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess, Home
+from tests.daemon_process import Home, LiveDaemon
 from tests.daemon_thread import daemon_thread
 from tests.terminal import Terminal, terminal
 
@@ -31,11 +31,11 @@ reply = "Heard: {user}"
 CONTROL_D = "\x04"
 
 
-def waiting(daemon: DaemonProcess, sender: str) -> list[dict[str, object]]:
+def waiting(daemon: LiveDaemon, sender: str) -> list[dict[str, object]]:
     return [ask for ask in daemon.cli_json("inbox")["data"] if ask["sender"] == sender]
 
 
-def ask_and_wait(daemon: DaemonProcess, sender: str) -> str:
+def ask_and_wait(daemon: LiveDaemon, sender: str) -> str:
     """Let a run wait for an approval; its id."""
     asked = daemon.cli("ask", "ada", "name it now", "--as", sender, "--json")
     assert asked.returncode == 3, asked.stderr
@@ -45,7 +45,7 @@ def ask_and_wait(daemon: DaemonProcess, sender: str) -> str:
     return str(ask["ask_id"])
 
 
-def outcome(daemon: DaemonProcess, sender: str) -> str:
+def outcome(daemon: LiveDaemon, sender: str) -> str:
     """The reply once the run has ended."""
     with terminal(daemon.home, "chat", "ada", "--as", sender) as person:
         person.wait_for("ada › Came of it:")
@@ -64,7 +64,7 @@ def decide_in_ask(person: Terminal, typed: str) -> None:
 
 
 @pytest.mark.parametrize(("key", "said"), [("o", "The title is now"), ("once", "The title is now"), ("d", "said no")])
-def test_ask_at_a_terminal_puts_the_approval_in_place(daemon: DaemonProcess, sender: str, key: str, said: str) -> None:
+def test_ask_at_a_terminal_puts_the_approval_in_place(daemon: LiveDaemon, sender: str, key: str, said: str) -> None:
     with terminal(daemon.home, "ask", "ada", "name it now", "--as", sender) as person:
         decide_in_ask(person, key + "\n")
         person.wait_for(said)
@@ -72,9 +72,7 @@ def test_ask_at_a_terminal_puts_the_approval_in_place(daemon: DaemonProcess, sen
     assert waiting(daemon, sender) == []
 
 
-def test_what_is_no_decision_decides_nothing_and_leaving_keeps_the_run_waiting(
-    daemon: DaemonProcess, sender: str
-) -> None:
+def test_what_is_no_decision_decides_nothing_and_leaving_keeps_the_run_waiting(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "ask", "ada", "name it now", "--as", sender) as person:
         decide_in_ask(person, "yes please\n")
         person.wait_for("o, r, a or d ›")
@@ -88,7 +86,7 @@ def test_what_is_no_decision_decides_nothing_and_leaving_keeps_the_run_waiting(
     assert "said no" in outcome(daemon, sender)
 
 
-def test_always_in_ask_writes_the_rule_it_showed_and_is_not_asked_again(daemon: DaemonProcess, sender: str) -> None:
+def test_always_in_ask_writes_the_rule_it_showed_and_is_not_asked_again(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "ask", "ada", "name it now", "--as", sender) as person:
         decide_in_ask(person, "a\n")
         person.wait_for("The title is now")
@@ -102,7 +100,7 @@ def test_always_in_ask_writes_the_rule_it_showed_and_is_not_asked_again(daemon: 
     assert daemon.cli("inbox", "deny", ask_id).returncode == 0
 
 
-def test_the_inbox_approves_once_and_a_second_answer_finds_nothing(daemon: DaemonProcess, sender: str) -> None:
+def test_the_inbox_approves_once_and_a_second_answer_finds_nothing(daemon: LiveDaemon, sender: str) -> None:
     ask_id = ask_and_wait(daemon, sender)
 
     shown = daemon.cli("inbox", "show", ask_id)
@@ -117,7 +115,7 @@ def test_the_inbox_approves_once_and_a_second_answer_finds_nothing(daemon: Daemo
     assert "The title is now: The lighthouse" in outcome(daemon, sender)
 
 
-def test_always_from_the_inbox_asks_before_it_writes(daemon: DaemonProcess, sender: str) -> None:
+def test_always_from_the_inbox_asks_before_it_writes(daemon: LiveDaemon, sender: str) -> None:
     ask_id = ask_and_wait(daemon, sender)
     refused = daemon.cli("inbox", "approve", ask_id, "--always")
 
@@ -138,7 +136,7 @@ def test_always_from_the_inbox_asks_before_it_writes(daemon: DaemonProcess, send
     assert "The title is now" in outcome(daemon, sender)
 
 
-def test_the_hook_chain_counts_what_it_did(daemon: DaemonProcess, sender: str) -> None:
+def test_the_hook_chain_counts_what_it_did(daemon: LiveDaemon, sender: str) -> None:
     ask_id = ask_and_wait(daemon, sender)
     daemon.cli("inbox", "deny", ask_id)
     outcome(daemon, sender)

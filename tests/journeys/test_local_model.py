@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import aiohttp
 import psutil
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.timeout(180)
 def data_dir(request: pytest.FixtureRequest) -> Path:
     """A data folder with SmolLM2 in it, kept between runs; MOOT_TEST_DATA names one that has it."""
     pytest.importorskip("xllamacpp")
-    kept = os.environ.get("MOOT_TEST_DATA") or str(request.config.cache.mkdir("moot-data"))  # type: ignore[union-attr]
+    kept = os.environ.get("MOOT_TEST_DATA") or str(request.config.cache.mkdir("moot-data"))
     try:
         pull("smollm2", Path(kept) / "models", lambda _: None)
     except MootError as error:
@@ -39,12 +40,12 @@ def data_dir(request: pytest.FixtureRequest) -> Path:
     return Path(kept)
 
 
-def smollm2(**changes: object) -> ModelConfig:
-    return ModelConfig(**{"name": "small", "provider": "local", "model": "smollm2", **changes})  # type: ignore[arg-type]
+def smollm2(**changes: Any) -> ModelConfig:
+    return ModelConfig(**{"name": "small", "provider": "local", "model": "smollm2", **changes})
 
 
 @asynccontextmanager
-async def opened(config: ModelConfig, data_dir: Path, **options: float) -> AsyncIterator[LocalModel]:
+async def opened(config: ModelConfig, data_dir: Path, **options: Any) -> AsyncIterator[LocalModel]:
     session: list[aiohttp.ClientSession] = []
 
     def http() -> aiohttp.ClientSession:

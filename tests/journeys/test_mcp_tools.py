@@ -14,7 +14,7 @@ import uvicorn
 from mcp.server import MCPServer
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, LiveDaemon, eventually
 from tests.daemon_thread import daemon_thread
 from tests.escape.exec_kit import marked
 from tests.fake_provider import Provider
@@ -41,7 +41,7 @@ def stdio(folder: Path, **values: str) -> str:
     return "\n[mcp.box]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
 
 
-async def ready(daemon: DaemonProcess, name: str) -> list[dict[str, Any]]:
+async def ready(daemon: LiveDaemon, name: str) -> list[dict[str, Any]]:
     """The tools of a server, once it was asked."""
     found: list[dict[str, Any]] = daemon.cli_json("mcp", "test", name)["data"]["tools"]
     return found
@@ -292,7 +292,7 @@ async def test_a_server_over_http_that_is_not_what_it_was_is_refused(home: Home,
     assert remote.calls == 1
 
 
-def _tools(daemon: DaemonProcess, name: str) -> list[dict[str, Any]]:
+def _tools(daemon: LiveDaemon, name: str) -> list[dict[str, Any]]:
     """In a thread of its own: the server of the test has to answer meanwhile."""
     found: list[dict[str, Any]] = daemon.cli_json("mcp", "test", name)["data"]["tools"]
     return found

@@ -3,14 +3,14 @@
 import pytest
 
 from moot.domain.errors import BadRequest, Conflict
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 
 CONFIG = PROVIDER_CONFIG
 
 
-async def test_a_retry_while_the_run_goes_on_joins_it(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_a_retry_while_the_run_goes_on_joins_it(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"text": "only once", "batch": 3, "stall_after": 3})
     async with daemon.client() as one, daemon.client() as two:
         first = one.start("ada", "hello", sender, client_message_id="m1")
@@ -27,7 +27,7 @@ async def test_a_retry_while_the_run_goes_on_joins_it(daemon: DaemonProcess, pro
 
 
 async def test_a_retry_after_the_end_is_answered_from_the_store(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"text": "the one answer", "usage": {"prompt": 21, "completion": 4}})
     async with daemon.client() as talk:
@@ -44,7 +44,7 @@ async def test_a_retry_after_the_end_is_answered_from_the_store(
 
 
 async def test_the_same_id_in_another_conversation_is_another_message(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         await talk.say("ada", "one", sender, client_message_id="m1")
@@ -87,7 +87,7 @@ async def test_an_interrupted_turn_runs_again_on_the_message_that_is_there(home:
     assert len(provider.bodies()) == 2
 
 
-async def test_a_turn_the_model_failed_runs_again(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_a_turn_the_model_failed_runs_again(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"status": 400}, {"text": "better"})
     async with daemon.client() as talk:
         first = await talk.say("ada", "hello", sender, client_message_id="m1")
@@ -97,7 +97,7 @@ async def test_a_turn_the_model_failed_runs_again(daemon: DaemonProcess, provide
         assert await talk.told("ada", sender) == [("user", "", "hello"), ("assistant", "", "better")]
 
 
-async def test_a_killed_turn_is_not_run_again(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_a_killed_turn_is_not_run_again(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"text": "never", "hold": True})
     async with daemon.client() as talk:
         speech = talk.start("ada", "hello", sender, client_message_id="m1")
@@ -111,7 +111,7 @@ async def test_a_killed_turn_is_not_run_again(daemon: DaemonProcess, provider: P
 
 
 async def test_a_failed_turn_that_others_have_followed_is_a_conflict_and_changes_nothing(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"status": 400})
     async with daemon.client() as talk:
@@ -126,7 +126,7 @@ async def test_a_failed_turn_that_others_have_followed_is_a_conflict_and_changes
 
 
 async def test_a_failed_turn_that_was_put_away_is_a_conflict(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"status": 400}, {"match": "Write the summary now", "text": "A failure. Nothing more."})
     async with daemon.client() as talk:
@@ -137,7 +137,7 @@ async def test_a_failed_turn_that_was_put_away_is_a_conflict(
         assert await talk.told("ada", sender) == []
 
 
-async def test_a_waiting_message_sent_twice_waits_once(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_a_waiting_message_sent_twice_waits_once(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"match": "^first$", "text": "1", "hold": True})
     async with daemon.client() as talk, daemon.client() as other:
         first = talk.start("ada", "first", sender)
@@ -172,7 +172,7 @@ async def test_a_waiting_message_sent_again_after_a_crash_is_one_turn(home: Home
             assert asked == ["first", "second"]
 
 
-async def test_an_id_that_cannot_be_one_is_refused(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_an_id_that_cannot_be_one_is_refused(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk:
         for unfit in ("x" * 257, "line\nbreak"):
             with pytest.raises(BadRequest, match="client message id"):
@@ -180,7 +180,7 @@ async def test_an_id_that_cannot_be_one_is_refused(daemon: DaemonProcess, provid
         assert await talk.conversations(sender=sender) == []
 
 
-async def test_one_id_is_one_message(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_one_id_is_one_message(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"text": "the one answer"})
     async with daemon.client() as talk:
         await talk.say("ada", "hello", sender, client_message_id="m1")

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from moot.models.pullable import MODELS
-from tests.daemon_process import PATIENCE, DaemonProcess, Home
+from tests.daemon_process import PATIENCE, Home, LiveDaemon
 
 SCRIPT = """
 [[rule]]
@@ -25,7 +25,7 @@ def pull(home: Home, name: str, **environment: str) -> "subprocess.CompletedProc
     )
 
 
-def test_models_are_listed_with_the_default_and_what_is_missing(daemon: DaemonProcess) -> None:
+def test_models_are_listed_with_the_default_and_what_is_missing(daemon: LiveDaemon) -> None:
     found = {each["name"]: each for each in daemon.cli_json("models")["data"]}
 
     assert found["scripted"]["default"] is True
@@ -34,20 +34,20 @@ def test_models_are_listed_with_the_default_and_what_is_missing(daemon: DaemonPr
     assert daemon.cli_json("models", "list")["data"] == list(found.values())
 
 
-def test_people_see_a_table(daemon: DaemonProcess) -> None:
+def test_people_see_a_table(daemon: LiveDaemon) -> None:
     done = daemon.cli("models")
 
     assert "scripted (default)" in done.stdout
     assert "moot models pull smollm2" in done.stdout
 
 
-def test_one_real_completion_is_made(daemon: DaemonProcess) -> None:
+def test_one_real_completion_is_made(daemon: LiveDaemon) -> None:
     tested = daemon.cli_json("models", "test")["data"]
 
     assert (tested["name"], tested["content"]) == ("scripted", "Hello from the script.")
 
 
-def test_testing_a_model_that_is_not_here_names_what_to_do(daemon: DaemonProcess) -> None:
+def test_testing_a_model_that_is_not_here_names_what_to_do(daemon: LiveDaemon) -> None:
     done = daemon.cli("models", "test", "qwen")
     unknown = daemon.cli("models", "test", "ghost")
 

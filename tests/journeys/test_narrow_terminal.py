@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess, run_cli
+from tests.daemon_process import LiveDaemon, run_cli
 from tests.scripting import call, say, script
 from tests.terminal import terminal
 
@@ -20,7 +20,7 @@ SCRIPT = script(
 )
 
 
-def at_eighty(daemon: DaemonProcess, *arguments: str) -> list[str]:
+def at_eighty(daemon: LiveDaemon, *arguments: str) -> list[str]:
     with terminal(daemon.home, *arguments, columns=80) as person:
         person.wait_for_exit()
     found = person.rows.text.split("\n")
@@ -29,7 +29,7 @@ def at_eighty(daemon: DaemonProcess, *arguments: str) -> list[str]:
     return found
 
 
-def asked(daemon: DaemonProcess, sender: str, *messages: str) -> list[str]:
+def asked(daemon: LiveDaemon, sender: str, *messages: str) -> list[str]:
     """Ask in conversations of their own, each of which then waits for an approval; their ids."""
     for number, message in enumerate(messages):
         assert run_cli(daemon.home, "ask", "ada", message, "--as", f"{sender}-{number}").returncode == 3
@@ -37,12 +37,12 @@ def asked(daemon: DaemonProcess, sender: str, *messages: str) -> list[str]:
     return [str(ask["ask_id"]) for ask in listed if str(ask["sender"]).startswith(f"{sender}-")]
 
 
-def settle(daemon: DaemonProcess, *ask_ids: str) -> None:
+def settle(daemon: LiveDaemon, *ask_ids: str) -> None:
     for ask_id in ask_ids:
         run_cli(daemon.home, "inbox", "deny", ask_id)
 
 
-def test_two_approvals_that_differ_look_different_and_say_where_they_run(daemon: DaemonProcess) -> None:
+def test_two_approvals_that_differ_look_different_and_say_where_they_run(daemon: LiveDaemon) -> None:
     ask_ids = asked(daemon, "lists", "one", "two", "endless")
     try:
         rows = [row.strip() for row in at_eighty(daemon, "inbox")]
@@ -57,7 +57,7 @@ def test_two_approvals_that_differ_look_different_and_say_where_they_run(daemon:
 
 
 @pytest.mark.parametrize("arguments", [["inbox", "show"], ["status"]])
-def test_what_is_asked_is_broken_between_words(daemon: DaemonProcess, arguments: list[str]) -> None:
+def test_what_is_asked_is_broken_between_words(daemon: LiveDaemon, arguments: list[str]) -> None:
     (ask_id,) = asked(daemon, "words", "one")
     try:
         named = [ask_id] if arguments[0] == "inbox" else []
@@ -72,7 +72,7 @@ def test_what_is_asked_is_broken_between_words(daemon: DaemonProcess, arguments:
         settle(daemon, ask_id)
 
 
-def test_a_rule_is_never_cut_and_says_whose_it_is(daemon: DaemonProcess) -> None:
+def test_a_rule_is_never_cut_and_says_whose_it_is(daemon: LiveDaemon) -> None:
     (ask_id,) = asked(daemon, "rules", "one")
     assert run_cli(daemon.home, "inbox", "approve", ask_id, "--always", "--yes").returncode == 0
     rows = at_eighty(daemon, "rules")
@@ -82,7 +82,7 @@ def test_a_rule_is_never_cut_and_says_whose_it_is(daemon: DaemonProcess) -> None
     assert "…" not in told
 
 
-def test_the_doctor_keeps_its_columns(daemon: DaemonProcess) -> None:
+def test_the_doctor_keeps_its_columns(daemon: LiveDaemon) -> None:
     rows = [row for row in at_eighty(daemon, "doctor") if row]
     marks = [row for row in rows if row[0] in "✓·!✗"]
     assert len(marks) > 5

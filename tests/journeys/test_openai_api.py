@@ -14,7 +14,7 @@ import pytest
 
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import DaemonProcess
+from tests.daemon_process import LiveDaemon
 from tests.raw_client import http_address
 
 CONFIG = """
@@ -75,7 +75,7 @@ class Chat:
     url: str
     token: str
     user: str
-    daemon: DaemonProcess
+    daemon: LiveDaemon
 
     @property
     def headers(self) -> dict[str, str]:
@@ -118,12 +118,12 @@ class Chat:
 
 
 @asynccontextmanager
-async def chatting(daemon: DaemonProcess, user: str) -> AsyncIterator[Chat]:
+async def chatting(daemon: LiveDaemon, user: str) -> AsyncIterator[Chat]:
     async with aiohttp.ClientSession() as client:
         yield Chat(client, http_address(daemon), _token(daemon), user, daemon)
 
 
-def _token(daemon: DaemonProcess) -> str:
+def _token(daemon: LiveDaemon) -> str:
     """One token for the module; it may use the senders of the tests."""
     path = daemon.home.path / "token-of-the-tests"
     if not path.exists():
@@ -132,7 +132,7 @@ def _token(daemon: DaemonProcess) -> str:
     return path.read_text()
 
 
-async def test_an_answer_has_openais_shape_and_says_where_the_history_is(daemon: DaemonProcess, sender: str) -> None:
+async def test_an_answer_has_openais_shape_and_says_where_the_history_is(daemon: LiveDaemon, sender: str) -> None:
     async with chatting(daemon, sender) as chat:
         status, body, headers = await chat.post(chat.body("hello"))
 
@@ -161,7 +161,7 @@ async def test_an_answer_has_openais_shape_and_says_where_the_history_is(daemon:
         }
 
 
-async def test_a_stream_is_chunks_then_a_reason_then_usage_then_done(daemon: DaemonProcess, sender: str) -> None:
+async def test_a_stream_is_chunks_then_a_reason_then_usage_then_done(daemon: LiveDaemon, sender: str) -> None:
     async with chatting(daemon, sender) as chat:
         chunks = await chat.stream("hello", stream_options={"include_usage": True})
 
@@ -179,12 +179,12 @@ async def test_a_stream_is_chunks_then_a_reason_then_usage_then_done(daemon: Dae
         assert "".join(choice["delta"]["content"] for choice in choices[:-1]) == "You said: hello"
 
 
-async def test_usage_comes_only_when_asked_for(daemon: DaemonProcess, sender: str) -> None:
+async def test_usage_comes_only_when_asked_for(daemon: LiveDaemon, sender: str) -> None:
     async with chatting(daemon, sender) as chat:
         assert all("usage" not in chunk for chunk in await chat.stream("hello"))
 
 
-async def test_words_arrive_while_the_agent_still_speaks(daemon: DaemonProcess, sender: str) -> None:
+async def test_words_arrive_while_the_agent_still_speaks(daemon: LiveDaemon, sender: str) -> None:
     async with chatting(daemon, sender) as chat:
         body = chat.body("slowly", stream=True)
         async with chat.client.post(f"{chat.url}/v1/chat/completions", headers=chat.headers, json=body) as response:
@@ -196,7 +196,7 @@ async def test_words_arrive_while_the_agent_still_speaks(daemon: DaemonProcess, 
             assert b"[DONE]" in await response.content.read()
 
 
-async def test_only_the_last_user_message_is_appended(daemon: DaemonProcess, sender: str) -> None:
+async def test_only_the_last_user_message_is_appended(daemon: LiveDaemon, sender: str) -> None:
     async with chatting(daemon, sender) as chat:
         await chat.say("first")
         resent = [
@@ -217,20 +217,20 @@ async def test_only_the_last_user_message_is_appended(daemon: DaemonProcess, sen
         ]
 
 
-async def test_without_a_user_the_sender_is_the_tokens_name(daemon: DaemonProcess) -> None:
+async def test_without_a_user_the_sender_is_the_tokens_name(daemon: LiveDaemon) -> None:
     async with chatting(daemon, "bot") as chat:
         status, _, _ = await chat.post(chat.body("nobody in particular", user=None))
         assert status == 200
         assert ("user", "", "nobody in particular") in await chat.history()
 
 
-async def test_a_guest_answers_as_itself(daemon: DaemonProcess, sender: str) -> None:
+async def test_a_guest_answers_as_itself(daemon: LiveDaemon, sender: str) -> None:
     async with chatting(daemon, sender) as chat:
         assert await chat.say("hello", model="ada@bob") == "You said: hello"
         assert await chat.history() == [("user", "", "hello"), ("assistant", "bob", "You said: hello")]
 
 
-async def test_thinking_is_apart_from_the_answer(daemon: DaemonProcess, sender: str) -> None:
+async def test_thinking_is_apart_from_the_answer(daemon: LiveDaemon, sender: str) -> None:
     async with chatting(daemon, sender) as chat:
         _, body, _ = await chat.post(chat.body("think"))
         message = body["choices"][0]["message"]
@@ -240,7 +240,7 @@ async def test_thinking_is_apart_from_the_answer(daemon: DaemonProcess, sender: 
         assert "".join(delta.get("content", "") for delta in deltas) == "I thought."
 
 
-async def test_a_question_is_the_answer_and_the_next_message_answers_it(daemon: DaemonProcess, sender: str) -> None:
+async def test_a_question_is_the_answer_and_the_next_message_answers_it(daemon: LiveDaemon, sender: str) -> None:
     async with chatting(daemon, sender) as chat:
         assert await chat.say("question me") == "Which colour?\n- red: warm\n- blue"
         assert await chat.say("blue") == "You chose blue."
@@ -256,7 +256,7 @@ async def test_a_question_is_the_answer_and_the_next_message_answers_it(daemon: 
 
 
 async def test_behind_an_approval_a_message_waits_and_its_stream_names_the_approval(
-    daemon: DaemonProcess, sender: str
+    daemon: LiveDaemon, sender: str
 ) -> None:
     async with chatting(daemon, sender) as chat, daemon.client() as talk:
         first = talk.start("ada", "name it", sender)
@@ -276,7 +276,7 @@ async def test_behind_an_approval_a_message_waits_and_its_stream_names_the_appro
         assert (words, reply) == ("hello", "You said: hello")
 
 
-async def test_the_same_idempotency_key_is_one_turn(daemon: DaemonProcess, sender: str) -> None:
+async def test_the_same_idempotency_key_is_one_turn(daemon: LiveDaemon, sender: str) -> None:
     async with chatting(daemon, sender) as chat:
         answers = [await chat.post(chat.body("once"), **{"Idempotency-Key": "key-1"}) for _ in range(2)]
 
@@ -284,7 +284,7 @@ async def test_the_same_idempotency_key_is_one_turn(daemon: DaemonProcess, sende
         assert len(await chat.history()) == 2
 
 
-async def test_a_failed_run_is_an_error_that_clients_do_not_send_again(daemon: DaemonProcess, sender: str) -> None:
+async def test_a_failed_run_is_an_error_that_clients_do_not_send_again(daemon: LiveDaemon, sender: str) -> None:
     async with chatting(daemon, sender) as chat:
         status, body, headers = await chat.post(chat.body("fail"))
 
@@ -299,12 +299,12 @@ async def test_a_failed_run_is_an_error_that_clients_do_not_send_again(daemon: D
         assert last["error"]["code"] == "model_error"
 
 
-async def test_an_agent_with_nothing_to_say_says_nothing(daemon: DaemonProcess, sender: str) -> None:
+async def test_an_agent_with_nothing_to_say_says_nothing(daemon: LiveDaemon, sender: str) -> None:
     async with chatting(daemon, sender) as chat:
         assert await chat.say("empty") == ""
 
 
-async def test_a_client_that_hangs_up_does_not_stop_the_run(daemon: DaemonProcess, sender: str) -> None:
+async def test_a_client_that_hangs_up_does_not_stop_the_run(daemon: LiveDaemon, sender: str) -> None:
     async with chatting(daemon, sender) as chat:
         body = chat.body("slowly", stream=True)
         async with chat.client.post(f"{chat.url}/v1/chat/completions", headers=chat.headers, json=body) as response:
@@ -351,7 +351,7 @@ async def test_a_client_that_hangs_up_does_not_stop_the_run(daemon: DaemonProces
 )
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_bad_request_is_one_error_and_leaves_nothing(
-    daemon: DaemonProcess, sender: str, change: dict[str, Any], status: int, code: str, stream: bool
+    daemon: LiveDaemon, sender: str, change: dict[str, Any], status: int, code: str, stream: bool
 ) -> None:
     user = sender[:60]
     async with chatting(daemon, user) as chat:
@@ -363,7 +363,7 @@ async def test_a_bad_request_is_one_error_and_leaves_nothing(
             assert [each for each in await talk.conversations() if each.sender == user] == []
 
 
-async def test_half_a_surrogate_is_refused(daemon: DaemonProcess, sender: str) -> None:
+async def test_half_a_surrogate_is_refused(daemon: LiveDaemon, sender: str) -> None:
     async with chatting(daemon, sender) as chat:
         text = '{"model": "ada", "messages": [{"role": "user", "content": "\\ud800"}]}'
         async with chat.client.post(
@@ -375,7 +375,7 @@ async def test_half_a_surrogate_is_refused(daemon: DaemonProcess, sender: str) -
             assert (await response.json())["error"]["type"] == "invalid_request_error"
 
 
-async def test_the_agents_are_the_models(daemon: DaemonProcess, sender: str) -> None:
+async def test_the_agents_are_the_models(daemon: LiveDaemon, sender: str) -> None:
     async with chatting(daemon, sender) as chat:
         async with chat.client.get(f"{chat.url}/v1/models", headers=chat.headers) as response:
             listed = await response.json()
@@ -388,7 +388,7 @@ async def test_the_agents_are_the_models(daemon: DaemonProcess, sender: str) -> 
             assert (response.status, (await response.json())["error"]["code"]) == (404, "not_found")
 
 
-async def test_an_agent_that_is_not_active_is_no_model(daemon: DaemonProcess, sender: str) -> None:
+async def test_an_agent_that_is_not_active_is_no_model(daemon: LiveDaemon, sender: str) -> None:
     path = daemon.home.write_agent("zed")
     path.write_text(path.read_text().replace("---\n", "---\nstatus: draft\n", 1))
     async with chatting(daemon, sender) as chat:
@@ -399,7 +399,7 @@ async def test_an_agent_that_is_not_active_is_no_model(daemon: DaemonProcess, se
 
 
 async def test_an_agent_whose_file_is_broken_is_unavailable_and_says_what_to_mend(
-    daemon: DaemonProcess, sender: str
+    daemon: LiveDaemon, sender: str
 ) -> None:
     path = daemon.home.write_agent("rex")
     good = path.read_text()

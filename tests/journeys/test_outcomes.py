@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 
@@ -24,7 +24,7 @@ def titled(number: int) -> dict[str, Any]:
 # ---- limits -------------------------------------------------------------------------------------
 
 
-async def test_a_run_stops_at_its_limit_on_steps(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_a_run_stops_at_its_limit_on_steps(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program(*(titled(number) for number in range(5)))
     async with daemon.client() as talk:
         said = await talk.say("ada", "go", sender, limits=pb.RunLimits(steps=3))
@@ -38,7 +38,7 @@ async def test_a_run_stops_at_its_limit_on_steps(daemon: DaemonProcess, provider
     assert provider.faults() == []
 
 
-async def test_a_run_stops_at_its_limit_on_time(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_a_run_stops_at_its_limit_on_time(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"text": "one two", "stall_after": 2})
     async with daemon.client() as talk:
         said = await talk.say("ada", "go", sender, limits=pb.RunLimits(seconds=0.3))
@@ -47,12 +47,12 @@ async def test_a_run_stops_at_its_limit_on_time(daemon: DaemonProcess, provider:
         assert await talk.told("ada", sender) == [("user", "", "go")]
 
 
-def bounds(provider: Provider) -> list[int]:
+def bounds(provider: Provider) -> list[Any]:
     """How many tokens each request let the model write."""
     return [body.get("max_tokens", body.get("max_completion_tokens")) for body in provider.bodies()]
 
 
-async def test_a_run_stops_at_its_limit_on_tokens(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_a_run_stops_at_its_limit_on_tokens(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program(*({**titled(number), "usage": {"prompt": 6_000, "completion": 1_000}} for number in range(4)))
     async with daemon.client() as talk:
         said = await talk.say("ada", "go", sender, limits=pb.RunLimits(tokens=16_000))
@@ -64,7 +64,7 @@ async def test_a_run_stops_at_its_limit_on_tokens(daemon: DaemonProcess, provide
 
 
 async def test_a_prompt_with_no_room_under_the_limit_on_tokens_is_not_sent(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         said = await talk.say("ada", "go", sender, limits=pb.RunLimits(tokens=1))
@@ -73,7 +73,7 @@ async def test_a_prompt_with_no_room_under_the_limit_on_tokens_is_not_sent(
 
 
 async def test_a_reply_that_took_more_tokens_than_allowed_is_kept_and_told(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"text": "Long.", "usage": {"prompt": 20, "completion": 40_000}})
     async with daemon.client() as talk:
@@ -82,7 +82,7 @@ async def test_a_reply_that_took_more_tokens_than_allowed_is_kept_and_told(
         assert await talk.told("ada", sender) == [("user", "", "go"), ("assistant", "", "Long.")]
 
 
-async def test_a_run_stops_at_its_limit_on_spend(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_a_run_stops_at_its_limit_on_spend(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     # A dollar for a token of the prompt and two for one of the reply: 8,000 dollars a step.
     provider.program(*({**titled(number), "usage": {"prompt": 6_000, "completion": 1_000}} for number in range(5)))
     async with daemon.client() as talk:
@@ -104,7 +104,7 @@ async def test_a_request_can_only_narrow_the_configured_limits(home: Home, provi
 
 
 async def test_usage_and_cost_are_kept_per_conversation_and_model(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({**titled(1), "usage": {"prompt": 10, "completion": 2, "cached": 4}})
     provider.program({"text": "Done.", "usage": {"prompt": 20, "completion": 3, "cached": 8}})
@@ -125,9 +125,7 @@ async def test_usage_and_cost_are_kept_per_conversation_and_model(
 # ---- loops and silence --------------------------------------------------------------------------
 
 
-async def test_the_same_calls_again_and_again_are_a_loop(
-    daemon: DaemonProcess, provider: Provider, sender: str
-) -> None:
+async def test_the_same_calls_again_and_again_are_a_loop(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"calls": [TITLE], "repeat": 20})
     async with daemon.client() as talk:
         said = await talk.say("ada", "go", sender)
@@ -140,7 +138,7 @@ async def test_the_same_calls_again_and_again_are_a_loop(
 
 
 async def test_a_model_with_nothing_to_say_ends_empty_and_stores_nothing(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"text": ""}, {"text": "  \n"})
     async with daemon.client() as talk:
@@ -153,7 +151,7 @@ async def test_a_model_with_nothing_to_say_ends_empty_and_stores_nothing(
     assert provider.faults() == []
 
 
-async def test_silence_after_tools_has_its_own_outcome(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_silence_after_tools_has_its_own_outcome(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"calls": [TITLE]}, {"text": ""})
     async with daemon.client() as talk:
         said = await talk.say("ada", "hello", sender)
@@ -163,7 +161,7 @@ async def test_silence_after_tools_has_its_own_outcome(daemon: DaemonProcess, pr
     assert provider.faults() == []
 
 
-async def test_thinking_is_streamed_apart_from_text(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_thinking_is_streamed_apart_from_text(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"thinking": "Let me see.", "text": "Yes."})
     async with daemon.client() as talk:
         said = await talk.say("ada", "hello", sender)
@@ -176,7 +174,7 @@ async def test_thinking_is_streamed_apart_from_text(daemon: DaemonProcess, provi
 
 # ---- a model that fails -------------------------------------------------------------------------
 
-FAILURES = {
+FAILURES: dict[str, dict[str, Any]] = {
     "an error of its own": {"status": 500},
     "a refusal": {"status": 400},
     "a page of HTML": {"body": "<html>hello</html>", "content_type": "text/html"},
@@ -191,7 +189,7 @@ FAILURES = {
 @pytest.mark.parametrize("guest", ["", "bob"])
 @pytest.mark.parametrize("failure", FAILURES)
 async def test_a_model_that_fails_leaves_a_history_the_next_turn_can_use(
-    daemon: DaemonProcess, provider: Provider, sender: str, failure: str, guest: str
+    daemon: LiveDaemon, provider: Provider, sender: str, failure: str, guest: str
 ) -> None:
     provider.program({**FAILURES[failure], "repeat": 2, "match": "^u1$"})
     async with daemon.client() as talk:
@@ -220,9 +218,7 @@ async def test_a_guest_that_fails_then_a_primary_that_answers_then_a_crash(home:
             assert outcomes == ["model_error", "completed", ""]
 
 
-async def test_a_passing_failure_is_told_and_tried_again(
-    daemon: DaemonProcess, provider: Provider, sender: str
-) -> None:
+async def test_a_passing_failure_is_told_and_tried_again(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     provider.program({"status": 429, "headers": {"Retry-After": "0"}}, {"text": "Better."})
     async with daemon.client() as talk:
         said = await talk.say("ada", "hello", sender)
@@ -234,7 +230,7 @@ async def test_a_passing_failure_is_told_and_tried_again(
 
 
 async def test_nothing_is_tried_again_once_something_was_said(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"text": "half of it " * 10, "cut_at": 900}, {"text": "never asked"})
     async with daemon.client() as talk:
@@ -269,7 +265,7 @@ FLAWED = {
 
 @pytest.mark.parametrize("flaw", FLAWED)
 async def test_a_flawed_call_is_told_to_the_model_and_the_run_goes_on(
-    daemon: DaemonProcess, provider: Provider, sender: str, flaw: str
+    daemon: LiveDaemon, provider: Provider, sender: str, flaw: str
 ) -> None:
     call, complaint = FLAWED[flaw]
     provider.program({"calls": [call]}, {"text": "I see."})
@@ -283,7 +279,7 @@ async def test_a_flawed_call_is_told_to_the_model_and_the_run_goes_on(
     assert provider.faults() == []
 
 
-async def test_calls_with_one_id_are_each_answered(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_calls_with_one_id_are_each_answered(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     same = [{**TITLE, "id": "same"}, {"name": "recall", "arguments": {"query": "x"}, "id": "same"}]
     provider.program({"calls": same}, {"text": "Both."})
     async with daemon.client() as talk:
@@ -295,7 +291,7 @@ async def test_calls_with_one_id_are_each_answered(daemon: DaemonProcess, provid
 
 
 async def test_a_hundred_parallel_calls_are_all_answered_in_order(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     calls = [{"name": "recall", "arguments": {"query": f"q{n}"}, "id": f"call_{n}"} for n in range(100)]
     provider.program({"calls": calls}, {"text": "All."})
@@ -309,7 +305,7 @@ async def test_a_hundred_parallel_calls_are_all_answered_in_order(
 
 
 async def test_half_a_surrogate_pair_from_a_human_costs_nothing_ten_turns_later(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     arguments = '{"title": "half \\ud83d of it and on"}'
     provider.program(

@@ -9,7 +9,7 @@ import pytest
 from moot.client.connection import connect
 from moot.domain.errors import BadRequest, Forbidden, NotFound, Unauthorized
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess
+from tests.daemon_process import PROVIDER_CONFIG, LiveDaemon
 from tests.fake_provider import Provider
 from tests.talking import Talking
 
@@ -17,7 +17,7 @@ CONFIG = PROVIDER_CONFIG.replace('tcp = "off"', 'tcp = "127.0.0.1:0"')
 
 
 @asynccontextmanager
-async def guest_of(daemon: DaemonProcess, name: str, *senders: str) -> AsyncIterator[Talking]:
+async def guest_of(daemon: LiveDaemon, name: str, *senders: str) -> AsyncIterator[Talking]:
     """A client on TCP with a fresh token."""
     async with daemon.client() as owner:
         made = await owner.ask(new_token=pb.NewTokenMsg(name=name, senders=senders))
@@ -26,7 +26,7 @@ async def guest_of(daemon: DaemonProcess, name: str, *senders: str) -> AsyncIter
         yield Talking(connection)
 
 
-async def test_on_the_network_the_default_sender_is_the_tokens_name(daemon: DaemonProcess, provider: Provider) -> None:
+async def test_on_the_network_the_default_sender_is_the_tokens_name(daemon: LiveDaemon, provider: Provider) -> None:
     async with guest_of(daemon, "phone") as phone, daemon.client() as owner:
         await phone.say("ada", "hello")
         assert [info.sender for info in await phone.conversations()] == ["phone"]
@@ -35,7 +35,7 @@ async def test_on_the_network_the_default_sender_is_the_tokens_name(daemon: Daem
             await owner.told("ada", "user")
 
 
-async def test_an_empty_sender_means_the_same_everywhere(daemon: DaemonProcess, provider: Provider) -> None:
+async def test_an_empty_sender_means_the_same_everywhere(daemon: LiveDaemon, provider: Provider) -> None:
     question = {"name": "ask_user", "arguments": {"questions": [{"question": "Well?"}]}}
     provider.program({"match": "^ask$", "calls": [question]}, {"match": "^hang$", "text": "x", "hold": True})
     async with guest_of(daemon, "tablet") as tablet:
@@ -51,7 +51,7 @@ async def test_an_empty_sender_means_the_same_everywhere(daemon: DaemonProcess, 
         assert len(await tablet.archives("ada")) == 1
 
 
-async def test_a_principal_can_only_use_senders_it_owns(daemon: DaemonProcess, provider: Provider) -> None:
+async def test_a_principal_can_only_use_senders_it_owns(daemon: LiveDaemon, provider: Provider) -> None:
     async with guest_of(daemon, "bot", "tg:*") as bot, daemon.client() as owner:
         await owner.say("ada", "private", "user")
         assert (await bot.say("ada", "hello", "tg:7")).outcome == "completed"
@@ -74,9 +74,7 @@ async def test_a_principal_can_only_use_senders_it_owns(daemon: DaemonProcess, p
         assert len(await owner.told("ada", "user")) == 2
 
 
-async def test_a_principal_hears_no_events_and_no_questions_of_others(
-    daemon: DaemonProcess, provider: Provider
-) -> None:
+async def test_a_principal_hears_no_events_and_no_questions_of_others(daemon: LiveDaemon, provider: Provider) -> None:
     question = {"name": "ask_user", "arguments": {"questions": [{"question": "Owner?"}]}}
     provider.program({"match": "^ask$", "calls": [question]})
     async with guest_of(daemon, "spy") as spy, daemon.client() as owner:
@@ -94,7 +92,7 @@ async def test_a_principal_hears_no_events_and_no_questions_of_others(
         await feed.aclose()
 
 
-async def test_what_belongs_to_the_owner_is_refused_to_others(daemon: DaemonProcess, provider: Provider) -> None:
+async def test_what_belongs_to_the_owner_is_refused_to_others(daemon: LiveDaemon, provider: Provider) -> None:
     async with guest_of(daemon, "other") as other:
         for message in (
             {"list_tokens": pb.ListTokensMsg()},
@@ -113,7 +111,7 @@ async def test_what_belongs_to_the_owner_is_refused_to_others(daemon: DaemonProc
     assert provider.bodies() == []
 
 
-async def test_no_token_and_a_wrong_one_are_refused(daemon: DaemonProcess) -> None:
+async def test_no_token_and_a_wrong_one_are_refused(daemon: LiveDaemon) -> None:
     async with daemon.client() as owner:
         address = (await owner.ask(get_stats=pb.GetStats())).stats.tcp
     with pytest.raises(Unauthorized):
@@ -125,7 +123,7 @@ async def test_no_token_and_a_wrong_one_are_refused(daemon: DaemonProcess) -> No
         assert "moot tokens new" in refusal.value.fix
 
 
-async def test_a_revoked_token_ends_its_connections(daemon: DaemonProcess, provider: Provider) -> None:
+async def test_a_revoked_token_ends_its_connections(daemon: LiveDaemon, provider: Provider) -> None:
     async with guest_of(daemon, "lost") as lost, daemon.client() as owner:
         await lost.say("ada", "hello")
         await owner.ask(revoke_token=pb.RevokeTokenMsg(name="lost"))
@@ -138,7 +136,7 @@ async def test_a_revoked_token_ends_its_connections(daemon: DaemonProcess, provi
 
 
 @pytest.mark.parametrize("name", ["run:1", "user", "owner", "two words", "", "team:x"])
-async def test_a_token_cannot_take_a_name_that_is_somebody_elses(daemon: DaemonProcess, name: str) -> None:
+async def test_a_token_cannot_take_a_name_that_is_somebody_elses(daemon: LiveDaemon, name: str) -> None:
     async with daemon.client() as owner:
         with pytest.raises(BadRequest):
             await owner.ask(new_token=pb.NewTokenMsg(name=name))

@@ -10,7 +10,7 @@ import pytest
 from moot.client.connection import connect
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import MAX_FRAME, encode_frame
-from tests.daemon_process import DaemonProcess, Home, running
+from tests.daemon_process import Home, LiveDaemon, running
 from tests.daemon_thread import daemon_thread
 from tests.raw_client import http_address, raw, tcp_address
 from tests.talking import Talking
@@ -36,7 +36,7 @@ reply = "You said: {user}"
 """
 
 
-async def still_talks(daemon: DaemonProcess, sender: str) -> None:
+async def still_talks(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         assert (await talk.say("ada", "still there?", sender)).text == "You said: still there?"
 
@@ -51,7 +51,7 @@ async def still_talks(daemon: DaemonProcess, sender: str) -> None:
     ],
     ids=["garbage", "http", "too large", "half a surrogate"],
 )
-async def test_a_bad_frame_gets_one_error(daemon: DaemonProcess, sender: str, sent: bytes, code: int) -> None:
+async def test_a_bad_frame_gets_one_error(daemon: LiveDaemon, sender: str, sent: bytes, code: int) -> None:
     async with raw(daemon) as client:
         client.writer.write(sent)
         error = (await client.receive()).error
@@ -62,7 +62,7 @@ async def test_a_bad_frame_gets_one_error(daemon: DaemonProcess, sender: str, se
     await still_talks(daemon, sender)
 
 
-async def test_a_truncated_frame_gets_one_error(daemon: DaemonProcess, sender: str) -> None:
+async def test_a_truncated_frame_gets_one_error(daemon: LiveDaemon, sender: str) -> None:
     async with raw(daemon) as client:
         whole = encode_frame(pb.ClientMessage(stream=pb.StreamMsg(agent="ada", content="hi", sender=sender)))
         client.writer.write(whole[:-3])
@@ -95,7 +95,7 @@ async def test_a_truncated_frame_gets_one_error(daemon: DaemonProcess, sender: s
     ids=range(16),
 )
 async def test_a_bad_request_gets_one_error_and_makes_nothing(
-    daemon: DaemonProcess, sender: str, message: pb.ClientMessage, code: int
+    daemon: LiveDaemon, sender: str, message: pb.ClientMessage, code: int
 ) -> None:
     message.request_id = 7
     if message.HasField("stream"):
@@ -109,19 +109,19 @@ async def test_a_bad_request_gets_one_error_and_makes_nothing(
 
 
 @pytest.mark.parametrize("reserved", ["run:1", "cron:daily", "team:1:2", "bg:1"])
-async def test_a_sender_of_the_daemons_own_is_refused_even_to_the_owner(daemon: DaemonProcess, reserved: str) -> None:
+async def test_a_sender_of_the_daemons_own_is_refused_even_to_the_owner(daemon: LiveDaemon, reserved: str) -> None:
     async with raw(daemon) as client:
         stream = pb.StreamMsg(agent="ada", content="hi", sender=reserved)
         assert (await client.ask(pb.ClientMessage(stream=stream))).error.code == 400
 
 
-async def test_the_same_turn_reads_the_same_on_every_door(daemon: DaemonProcess, sender: str) -> None:
+async def test_the_same_turn_reads_the_same_on_every_door(daemon: LiveDaemon, sender: str) -> None:
     token = daemon.cli_json("tokens", "new", "doors", "--sender", "test:*")["data"]["token"]
     async with daemon.client() as talk:
         spoken = (await talk.say("ada", "over unix", sender)).kinds
     async with connect(tcp_address(daemon), token=token) as connection:
         assert (await Talking(connection).say("ada", "over tcp", sender)).kinds == spoken
-    kinds = []
+    kinds: list[str | None] = []
     async with (
         aiohttp.ClientSession() as client,
         client.ws_connect(f"{http_address(daemon)}/ws", headers={"Authorization": f"Bearer {token}"}) as websocket,
@@ -141,7 +141,7 @@ async def test_the_same_turn_reads_the_same_on_every_door(daemon: DaemonProcess,
         ]
 
 
-async def test_a_reader_that_leaves_does_not_stop_the_run(daemon: DaemonProcess, sender: str) -> None:
+async def test_a_reader_that_leaves_does_not_stop_the_run(daemon: LiveDaemon, sender: str) -> None:
     async with raw(daemon) as client:
         stream = pb.StreamMsg(agent="ada", content="slowly", sender=sender)
         started = await client.ask(pb.ClientMessage(request_id=1, stream=stream))
@@ -157,7 +157,7 @@ async def test_a_reader_that_leaves_does_not_stop_the_run(daemon: DaemonProcess,
     ]
 
 
-async def test_many_requests_share_one_connection(daemon: DaemonProcess, sender: str) -> None:
+async def test_many_requests_share_one_connection(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk, asyncio.TaskGroup() as group:
         tasks = [group.create_task(talk.say("ada", f"number {n}", f"{sender}:{n}")) for n in range(30)]
     assert [task.result().text for task in tasks] == [f"You said: number {n}" for n in range(30)]

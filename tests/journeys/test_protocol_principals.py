@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from moot.client.connection import Connection, connect
 from moot.domain.errors import BadRequest, Busy, Forbidden, MootError, NotFound, Unauthorized
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import DaemonProcess, Home
+from tests.daemon_process import Home, LiveDaemon
 from tests.daemon_thread import daemon_thread
 from tests.raw_client import http_address, raw, tcp_address
 from tests.talking import Talking
@@ -38,6 +39,8 @@ reply = "You said: {user}"
 FOREIGN = "user"
 
 # Every request that names a conversation.
+# `import` is a keyword.
+IMPORT: dict[str, Any] = {"import": pb.ImportMsg(agent="ada", sender=FOREIGN, jsonl='{"role":"user","content":"x"}')}
 ADDRESSED = [
     pb.ClientMessage(send=pb.SendMsg(agent="ada", content="hi", sender=FOREIGN)),
     pb.ClientMessage(stream=pb.StreamMsg(agent="ada", content="hi", sender=FOREIGN)),
@@ -48,7 +51,7 @@ ADDRESSED = [
     pb.ClientMessage(list_archives=pb.ListArchivesMsg(agent="ada", sender=FOREIGN)),
     pb.ClientMessage(get_archive=pb.GetArchiveMsg(agent="ada", sender=FOREIGN, number=1)),
     pb.ClientMessage(export=pb.ExportMsg(agent="ada", sender=FOREIGN)),
-    pb.ClientMessage(**{"import": pb.ImportMsg(agent="ada", sender=FOREIGN, jsonl='{"role":"user","content":"x"}')}),
+    pb.ClientMessage(**IMPORT),
     pb.ClientMessage(delete=pb.DeleteMsg(agent="ada", sender=FOREIGN, confirm=True)),
     pb.ClientMessage(recall=pb.RecallMsg(agent="ada", sender=FOREIGN, query="x")),
     pb.ClientMessage(attach=pb.AttachMsg(agent="ada", sender=FOREIGN)),
@@ -72,7 +75,7 @@ def kind(message: pb.ClientMessage) -> str:
     return str(message.WhichOneof("message"))
 
 
-def token(daemon: DaemonProcess, name: str, *senders: str) -> str:
+def token(daemon: LiveDaemon, name: str, *senders: str) -> str:
     """A token, made once for the module's daemon."""
     path = daemon.home.path / f"token-{name}"
     if not path.exists():
@@ -82,7 +85,7 @@ def token(daemon: DaemonProcess, name: str, *senders: str) -> str:
 
 
 @asynccontextmanager
-async def bot(daemon: DaemonProcess) -> AsyncIterator[Connection]:
+async def bot(daemon: LiveDaemon) -> AsyncIterator[Connection]:
     async with connect(tcp_address(daemon), token=token(daemon, "bot", "test:*")) as connection:
         yield connection
 
@@ -93,11 +96,13 @@ def fresh(message: pb.ClientMessage) -> pb.ClientMessage:
     return copy
 
 
+def fields_of(field: Any) -> Any:
+    return field.message_type.fields
+
+
 def test_every_request_that_names_a_conversation_is_in_the_matrix() -> None:
     fields = pb.ClientMessage.DESCRIPTOR.oneofs_by_name["message"].fields
-    addressed = {
-        field.name for field in fields if {"agent", "sender"} <= {inner.name for inner in field.message_type.fields}
-    }
+    addressed = {field.name for field in fields if {"agent", "sender"} <= {inner.name for inner in fields_of(field)}}
     # These match many conversations; what they show is checked below.
     lists = {"list_conversations", "list_active_conversations", "get_usage"}
     assert addressed - lists == {kind(message) for message in ADDRESSED}
@@ -105,7 +110,7 @@ def test_every_request_that_names_a_conversation_is_in_the_matrix() -> None:
 
 @pytest.mark.parametrize("message", ADDRESSED, ids=kind)
 async def test_another_principals_conversation_is_forbidden_whether_it_exists_or_not(
-    daemon: DaemonProcess, message: pb.ClientMessage
+    daemon: LiveDaemon, message: pb.ClientMessage
 ) -> None:
     async with bot(daemon) as connection:
         with pytest.raises(Forbidden) as before:
@@ -121,14 +126,14 @@ async def test_another_principals_conversation_is_forbidden_whether_it_exists_or
 
 
 @pytest.mark.parametrize("message", OWNERS, ids=kind)
-async def test_what_is_the_owners_is_forbidden_to_a_token(daemon: DaemonProcess, message: pb.ClientMessage) -> None:
+async def test_what_is_the_owners_is_forbidden_to_a_token(daemon: LiveDaemon, message: pb.ClientMessage) -> None:
     async with bot(daemon) as connection:
         with pytest.raises(Forbidden):
             await connection.request(fresh(message))
 
 
 async def test_a_token_learns_of_no_folder_while_the_owner_is_told_what_is_wrong(
-    daemon: DaemonProcess, sender: str, tmp_path: Path
+    daemon: LiveDaemon, sender: str, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
     folders = [str(tmp_path), str(tmp_path / "file"), str(tmp_path / "missing"), "/", "relative"]
@@ -152,7 +157,7 @@ async def test_a_token_learns_of_no_folder_while_the_owner_is_told_what_is_wrong
     assert "No such file" in told[1]
 
 
-async def test_lists_show_a_token_only_its_own(daemon: DaemonProcess, sender: str) -> None:
+async def test_lists_show_a_token_only_its_own(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as owner, bot(daemon) as connection:
         talk = Talking(connection)
         await owner.say("ada", "mine", FOREIGN)
@@ -172,13 +177,13 @@ async def test_lists_show_a_token_only_its_own(daemon: DaemonProcess, sender: st
         await hanging.end()
 
 
-async def test_a_token_speaks_as_its_name_when_it_names_nobody(daemon: DaemonProcess) -> None:
+async def test_a_token_speaks_as_its_name_when_it_names_nobody(daemon: LiveDaemon) -> None:
     async with bot(daemon) as connection, daemon.client() as owner:
         await Talking(connection).say("ada", "as myself")
         assert ("user", "", "as myself") in await owner.told("ada", "bot")
 
 
-async def test_subscribers_are_told_of_their_own_conversations_only(daemon: DaemonProcess, sender: str) -> None:
+async def test_subscribers_are_told_of_their_own_conversations_only(daemon: LiveDaemon, sender: str) -> None:
     hello = pb.ClientMessage(hello=pb.Hello(version=1, token=token(daemon, "bot", "test:*")))
     async with raw(daemon) as subscriber, daemon.client() as owner:
         assert (await subscriber.ask(hello)).welcome.principal == "bot"
@@ -197,7 +202,7 @@ async def test_subscribers_are_told_of_their_own_conversations_only(daemon: Daem
         assert told[-1].content == "completed"
 
 
-async def test_a_revoked_token_is_out_at_once_everywhere(daemon: DaemonProcess) -> None:
+async def test_a_revoked_token_is_out_at_once_everywhere(daemon: LiveDaemon) -> None:
     secret = token(daemon, "brief")
     headers = {"Authorization": f"Bearer {secret}"}
     async with (
@@ -246,7 +251,7 @@ async def test_guessing_is_slowed_down_on_every_door_together(home: Home) -> Non
                 assert response.status == 200
 
 
-async def test_a_token_is_shown_once_and_kept_nowhere_in_clear(daemon: DaemonProcess) -> None:
+async def test_a_token_is_shown_once_and_kept_nowhere_in_clear(daemon: LiveDaemon) -> None:
     secret = token(daemon, "secret")
     async with connect(tcp_address(daemon), token=secret) as connection:
         await Talking(connection).conversations()

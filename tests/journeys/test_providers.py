@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess
+from tests.daemon_process import PROVIDER_CONFIG, LiveDaemon
 from tests.fake_provider import Provider
 from tests.talking import Talking
 
@@ -30,7 +30,7 @@ SUMMARY = {"match": "Write the summary now", "text": "Of bread. And more."}
 
 
 @pytest.fixture(autouse=True)
-def agents_of_every_model(daemon: DaemonProcess) -> None:
+def agents_of_every_model(daemon: LiveDaemon) -> None:
     for model in ("fake", "claude", "plain", "chooser"):
         daemon.home.write_agent(f"on-{model}", model=model)
 
@@ -65,7 +65,7 @@ async def everything_happens(talk: Talking, provider: Provider, agent: str, send
 
 @pytest.mark.parametrize("agent", ["on-fake", "on-claude"])
 async def test_whatever_happened_the_next_request_is_valid(
-    daemon: DaemonProcess, provider: Provider, sender: str, agent: str
+    daemon: LiveDaemon, provider: Provider, sender: str, agent: str
 ) -> None:
     async with daemon.client() as talk:
         await everything_happens(talk, provider, agent, sender)
@@ -78,7 +78,7 @@ async def test_whatever_happened_the_next_request_is_valid(
 @pytest.mark.parametrize("other", ["on-fake", "on-claude", "on-plain", "on-chooser"])
 @pytest.mark.parametrize("agent", ["on-fake", "on-claude"])
 async def test_an_agent_may_go_on_with_another_model_in_mid_conversation(
-    daemon: DaemonProcess, provider: Provider, sender: str, agent: str, other: str
+    daemon: LiveDaemon, provider: Provider, sender: str, agent: str, other: str
 ) -> None:
     name = f"{agent}-then-{other}"
     daemon.home.write_agent(name, model=agent.removeprefix("on-"))
@@ -101,7 +101,7 @@ def tool_traces(body: dict[str, Any]) -> list[Any]:
 
 
 async def test_a_model_without_tools_is_offered_none_and_reads_old_calls_as_text(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         provider.program({"match": "^tools$", "calls": [TITLE]})
@@ -116,7 +116,7 @@ async def test_a_model_without_tools_is_offered_none_and_reads_old_calls_as_text
 
 
 async def test_a_model_that_chooses_tools_by_schema_can_use_them(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program(
         {"text": '{"tool": "set_title", "arguments": {"title": "Chosen"}}'},
@@ -133,7 +133,7 @@ async def test_a_model_that_chooses_tools_by_schema_can_use_them(
 
 
 async def test_a_guest_on_such_a_model_has_no_tools_to_choose(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"text": "In plain words."})
     async with daemon.client() as talk:
@@ -144,7 +144,7 @@ async def test_a_guest_on_such_a_model_has_no_tools_to_choose(
 
 
 async def test_the_built_in_agent_is_there_without_any_file(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         assert (await talk.say("moot", "hello", sender)).outcome == "completed"

@@ -5,7 +5,7 @@ from typing import Any
 
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess, Home
+from tests.daemon_process import Home, LiveDaemon
 from tests.daemon_thread import daemon_thread
 from tests.raw_client import raw
 from tests.scripting import lead, mate, say, script, spawn, wait
@@ -19,7 +19,7 @@ SCRIPT = script(
 )
 
 
-async def listed(daemon: DaemonProcess, *options: str) -> list[dict[str, Any]]:
+async def listed(daemon: LiveDaemon, *options: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = (await asyncio.to_thread(daemon.cli_json, "ps", *options))["data"]
     return found
 

@@ -3,7 +3,7 @@
 import pytest
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import CONFIG, DaemonProcess, Home, eventually, running
+from tests.daemon_process import CONFIG, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.talking import Speech, Talking
 from tests.teaming import asked
@@ -44,12 +44,12 @@ def write(home: Home, *, asks: bool = True, learns: bool = False, sensitive: boo
     )
 
 
-async def take_up(daemon: DaemonProcess, home: Home, **settings: bool) -> None:
+async def take_up(daemon: LiveDaemon, home: Home, **settings: bool) -> None:
     write(home, **settings)
     assert daemon.cli_json("reload")["data"]["restart"] == []
 
 
-def chain(daemon: DaemonProcess) -> list[str]:
+def chain(daemon: LiveDaemon) -> list[str]:
     shown = [hook["name"] for hook in daemon.cli_json("agent", "hooks")["data"]]
     assert set(daemon.cli_json("agent", "status")["data"]["hooks"]) == set(shown)
     return shown

@@ -80,9 +80,9 @@ async def test_messages_that_waited_run_after_a_restart_in_their_order(home: Hom
             await other.end()
             daemon.kill_9()
     provider.reset()
-    with daemon_thread(home) as daemon:
+    with daemon_thread(home) as again:
         provider.requests(at_least=3)
-        async with daemon.client() as talk:
+        async with again.client() as talk:
 
             async def quiet() -> bool:
                 return await talk.active() == []
@@ -184,8 +184,8 @@ async def test_a_message_that_waited_is_kept_also_when_its_agent_is_gone(home: H
             await talk.start("ada", "second").until("queued")
             daemon.kill_9()
     (home.path / "agents" / "ada").rename(home.path / "ada-for-now")
-    with daemon_thread(home) as daemon:
-        async with daemon.client() as talk:
+    with daemon_thread(home) as again:
+        async with again.client() as talk:
 
             async def ended() -> bool:
                 messages = (await talk.history("ada")).messages

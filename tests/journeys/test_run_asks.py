@@ -11,7 +11,7 @@ from moot.client.connection import connect
 from moot.domain.errors import BadRequest, Forbidden, MootError, NotFound
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import PATIENCE, DaemonProcess, Home, eventually
+from tests.daemon_process import PATIENCE, Home, LiveDaemon, eventually
 from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.talking import Speech, Talking
@@ -71,7 +71,7 @@ async def decide(talk: Talking, ask_id: str, decision: str) -> pb.AskDecided:
 
 
 @asynccontextmanager
-async def holding(daemon: DaemonProcess, name: str, *senders: str) -> AsyncIterator[Talking]:
+async def holding(daemon: LiveDaemon, name: str, *senders: str) -> AsyncIterator[Talking]:
     """A connection of somebody with a token."""
     async with daemon.client() as owner:
         made_token = (await owner.ask(new_token=pb.NewTokenMsg(name=name, senders=senders))).token_created
@@ -80,7 +80,7 @@ async def holding(daemon: DaemonProcess, name: str, *senders: str) -> AsyncItera
         yield Talking(connection)
 
 
-async def test_an_approval_of_a_background_run_is_in_the_inbox_and_decides_it(daemon: DaemonProcess) -> None:
+async def test_an_approval_of_a_background_run_is_in_the_inbox_and_decides_it(daemon: LiveDaemon) -> None:
     async with daemon.client() as talk:
         run = await start(talk, "name it", agent="ada")
         info = await asked(talk, run.run_id)
@@ -90,7 +90,7 @@ async def test_an_approval_of_a_background_run_is_in_the_inbox_and_decides_it(da
         assert (await over(talk, run.run_id)).outcome == "completed"
 
 
-async def test_a_question_of_a_background_run_is_answered_by_its_conversation(daemon: DaemonProcess) -> None:
+async def test_a_question_of_a_background_run_is_answered_by_its_conversation(daemon: LiveDaemon) -> None:
     async with daemon.client() as talk:
         run = await start(talk, "which one", agent="ada")
         info = await asked(talk, run.run_id)
@@ -104,7 +104,7 @@ async def test_a_question_of_a_background_run_is_answered_by_its_conversation(da
     assert daemon.cli("wait", shown["data"]["run_id"]).stdout == "the red one\n"
 
 
-async def test_what_a_teammate_asks_comes_up_in_the_stream_of_its_root(daemon: DaemonProcess, sender: str) -> None:
+async def test_what_a_teammate_asks_comes_up_in_the_stream_of_its_root(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         speech = talk.start("moot", "let it be named", sender)
         opened = await speech.until("approval_opened")
@@ -122,7 +122,7 @@ async def test_what_a_teammate_asks_comes_up_in_the_stream_of_its_root(daemon: D
         assert "the third" in question.text
 
 
-async def test_what_a_teammate_of_a_background_run_asks_comes_up_in_that_run(daemon: DaemonProcess) -> None:
+async def test_what_a_teammate_of_a_background_run_asks_comes_up_in_that_run(daemon: LiveDaemon) -> None:
     async with daemon.client() as talk:
         run = await start(talk, "let it be named")
         joined = Speech(talk.connection, pb.AttachRunMsg(run_id=run.run_id))
@@ -135,7 +135,7 @@ async def test_what_a_teammate_of_a_background_run_asks_comes_up_in_that_run(dae
 
 
 async def test_subscribers_hear_what_a_teammate_asks_in_the_conversation_it_works_for(
-    daemon: DaemonProcess, sender: str
+    daemon: LiveDaemon, sender: str
 ) -> None:
     async with daemon.client() as talk, daemon.client() as listener:
         feed = await listener.connection.subscribe()
@@ -151,7 +151,7 @@ async def test_subscribers_hear_what_a_teammate_asks_in_the_conversation_it_work
         await decide(talk, ask.ask_id, "deny")
 
 
-async def test_an_idle_chat_asks_what_a_teammate_left_behind_asks(daemon: DaemonProcess, sender: str) -> None:
+async def test_an_idle_chat_asks_what_a_teammate_left_behind_asks(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "moot", "--as", sender) as person:
         person.enter("let go")
         person.wait_for("Gone on.")
@@ -168,7 +168,7 @@ async def test_an_idle_chat_asks_what_a_teammate_left_behind_asks(daemon: Daemon
     assert "operator › operator (arun-" in shown
 
 
-async def test_a_chat_that_is_opened_later_asks_it_too(daemon: DaemonProcess, sender: str) -> None:
+async def test_a_chat_that_is_opened_later_asks_it_too(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         await talk.say("moot", "let go", sender)
         await eventually(lambda: _asks_of(talk, sender))
@@ -198,7 +198,7 @@ async def test_always_decided_in_a_background_run_holds_for_the_next(home: Home)
 # ---- whose runs they are ------------------------------------------------------------------------
 
 
-async def test_a_token_sees_and_controls_the_runs_of_its_own_senders_alone(daemon: DaemonProcess) -> None:
+async def test_a_token_sees_and_controls_the_runs_of_its_own_senders_alone(daemon: LiveDaemon) -> None:
     async with daemon.client() as owner, holding(daemon, "alice", "tg:*") as alice, holding(daemon, "mallory") as other:
         run = await start(alice, "hang on", agent="ada", sender="tg:1")
         assert run.sender == f"bg:{run.run_id}:tg:1"
@@ -227,7 +227,7 @@ async def _cannot_reach(talk: Talking, run_id: str) -> None:
             await talk.ask(**message)
 
 
-async def test_a_token_reaches_the_teammates_of_its_own_conversations_alone(daemon: DaemonProcess) -> None:
+async def test_a_token_reaches_the_teammates_of_its_own_conversations_alone(daemon: LiveDaemon) -> None:
     async with daemon.client() as owner, holding(daemon, "carol") as carol, holding(daemon, "dave") as dave:
         speech = carol.start("moot", "let it be named")
         await speech.until("approval_opened")
@@ -248,7 +248,7 @@ async def test_a_token_reaches_the_teammates_of_its_own_conversations_alone(daem
         await speech.end()
 
 
-async def test_nobody_speaks_as_a_background_run_or_a_teammate(daemon: DaemonProcess) -> None:
+async def test_nobody_speaks_as_a_background_run_or_a_teammate(daemon: LiveDaemon) -> None:
     async with daemon.client() as talk:
         run = await start(talk, "hello", agent="ada")
         await over(talk, run.run_id)
@@ -263,7 +263,7 @@ async def test_nobody_speaks_as_a_background_run_or_a_teammate(daemon: DaemonPro
                 await erin.history("ada", run.sender)
 
 
-async def test_only_the_owner_chooses_where_a_task_works(daemon: DaemonProcess) -> None:
+async def test_only_the_owner_chooses_where_a_task_works(daemon: LiveDaemon) -> None:
     async with holding(daemon, "frank") as frank:
         with pytest.raises(Forbidden):
             await start(frank, "hello", cwd="/")

@@ -48,7 +48,8 @@ async def test_an_id_is_one_start_of_one_sender(home: Home) -> None:
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             first = await started(talk, "one")
-            for content, fields in (("two", {}), ("one", {"tools": ["fs_read"]})):
+            refused: list[tuple[str, Any]] = [("two", {}), ("one", {"tools": ["fs_read"]})]
+            for content, fields in refused:
                 with pytest.raises(Conflict, match="another run was started under the id 's1'"):
                     await started(talk, content, **fields)
             with pytest.raises(BadRequest):

@@ -7,7 +7,7 @@ import pytest
 
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess, Home, eventually, running
+from tests.daemon_process import Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 
@@ -33,17 +33,17 @@ SCRIPT = script(
 )
 
 
-def start(daemon: DaemonProcess, text: str, *options: str) -> str:
+def start(daemon: LiveDaemon, text: str, *options: str) -> str:
     done = daemon.cli("run", "--bg", text, *options)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
-def shown(daemon: DaemonProcess, run_id: str) -> dict[str, Any]:
+def shown(daemon: LiveDaemon, run_id: str) -> dict[str, Any]:
     return dict(daemon.cli_json("show", run_id)["data"])
 
 
-async def child_of(daemon: DaemonProcess, run_id: str, **state: str) -> dict[str, Any]:
+async def child_of(daemon: LiveDaemon, run_id: str, **state: str) -> dict[str, Any]:
     """The one that a run set to work, once it is as said."""
 
     def found() -> dict[str, Any] | None:
@@ -54,7 +54,7 @@ async def child_of(daemon: DaemonProcess, run_id: str, **state: str) -> dict[str
     return run
 
 
-async def traces(daemon: DaemonProcess, *, failed: bool = False) -> list[pb.TraceInfo]:
+async def traces(daemon: LiveDaemon, *, failed: bool = False) -> list[pb.TraceInfo]:
     async with daemon.client() as talk:
         return list((await talk.ask(list_traces=pb.ListTracesMsg(failed=failed))).trace_list.traces)
 
@@ -62,7 +62,7 @@ async def traces(daemon: DaemonProcess, *, failed: bool = False) -> list[pb.Trac
 # ---- after the end ------------------------------------------------------------------------------
 
 
-async def test_what_is_reported_after_the_end_of_a_background_run_is_found_with_it(daemon: DaemonProcess) -> None:
+async def test_what_is_reported_after_the_end_of_a_background_run_is_found_with_it(daemon: LiveDaemon) -> None:
     run_id = start(daemon, "let go")
     assert daemon.cli("wait", run_id).returncode == 0
     child = await child_of(daemon, run_id, condition="blocked_waiting_approval")
@@ -109,7 +109,7 @@ async def test_a_report_that_nothing_is_left_to_answer_with_is_kept_and_is_no_fa
 # ---- ids ----------------------------------------------------------------------------------------
 
 
-def test_an_id_that_is_too_short_is_said_to_be_that(daemon: DaemonProcess) -> None:
+def test_an_id_that_is_too_short_is_said_to_be_that(daemon: LiveDaemon) -> None:
     for _ in range(2):
         daemon.cli("wait", start(daemon, "hello"))
     for command in ("show", "logs", "wait", "stop", "trace"):
@@ -118,7 +118,7 @@ def test_an_id_that_is_too_short_is_said_to_be_that(daemon: DaemonProcess) -> No
         assert "could be any of" in done.stderr or "more than one run begins with" in done.stderr
 
 
-async def test_the_turn_of_a_person_is_found_by_the_beginning_of_its_id(daemon: DaemonProcess, sender: str) -> None:
+async def test_the_turn_of_a_person_is_found_by_the_beginning_of_its_id(daemon: LiveDaemon, sender: str) -> None:
     assert daemon.cli("ask", "ada", "hello", "--as", sender).returncode == 0
     (turn,) = [trace.run_id for trace in await traces(daemon) if trace.sender == sender]
     assert shown(daemon, turn[:-2])["result"] == "You said: hello"
@@ -138,7 +138,7 @@ async def test_the_turn_of_a_person_is_found_by_the_beginning_of_its_id(daemon: 
     ],
 )
 def test_what_a_limit_ended_names_the_flag_that_allows_more(
-    daemon: DaemonProcess, sender: str, command: tuple[str, ...], options: tuple[str, str], flag: str
+    daemon: LiveDaemon, sender: str, command: tuple[str, ...], options: tuple[str, str], flag: str
 ) -> None:
     text = "hang" if flag == "--max-seconds" else "again"
     who = ("--agent", "ada") if command == ("run",) else ()
@@ -163,10 +163,10 @@ async def test_the_time_of_a_run_counts_on_after_a_restart(home: Home) -> None:
 
         before = await eventually(old)
         daemon.kill_9()
-    with daemon_thread(home) as daemon:
+    with daemon_thread(home) as again:
 
         def back() -> list[dict[str, Any]]:
-            found = daemon.cli_json("ps")["data"]
+            found = again.cli_json("ps")["data"]
             return found if len(found) == 2 and all(run.get("ask_id") for run in found) else []
 
         runs = await eventually(back)
@@ -174,6 +174,6 @@ async def test_the_time_of_a_run_counts_on_after_a_restart(home: Home) -> None:
         for run in runs:
             assert run["seconds"] > before[run["run_id"]]
         asked = next(run["ask_id"] for run in runs if run["run_id"] == run_id)
-        assert daemon.cli("inbox", "approve", asked).returncode == 0
-        assert daemon.cli("wait", run_id).returncode == 0
-        assert shown(daemon, run_id)["seconds"] > before[run_id]
+        assert again.cli("inbox", "approve", asked).returncode == 0
+        assert again.cli("wait", run_id).returncode == 0
+        assert shown(again, run_id)["seconds"] > before[run_id]

@@ -13,7 +13,7 @@ import pytest
 
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import PATIENCE, DaemonProcess, Home, eventually
+from tests.daemon_process import PATIENCE, Home, LiveDaemon, eventually
 from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, wait
 from tests.talking import Talking
@@ -83,7 +83,7 @@ SCRIPT = script(
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveDaemon]:
     home = Home(tmp_path_factory.mktemp("home")).furnish(script=SCRIPT, config=CONFIG)
     (home.path / "tools").mkdir()
     (home.path / "tools" / "until.py").write_text(TOOLS)
@@ -101,14 +101,14 @@ def let_go(go: Path) -> None:
     go.touch()
 
 
-def start(daemon: DaemonProcess, text: str, *options: str) -> str:
+def start(daemon: LiveDaemon, text: str, *options: str) -> str:
     done = daemon.cli("run", "--bg", text, *options)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
 @contextmanager
-def typed(daemon: DaemonProcess, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+def typed(daemon: LiveDaemon, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
     """A command in a script that goes on beside the test."""
     process = subprocess.Popen(
         [sys.executable, "-m", "moot", *arguments],
@@ -153,7 +153,7 @@ async def decide(talk: Talking, ask_id: str, decision: str = "once") -> None:
 
 
 async def test_a_background_run_still_waits_for_the_others_once_one_of_them_is_approved(
-    daemon: DaemonProcess, go: Path
+    daemon: LiveDaemon, go: Path
 ) -> None:
     async with daemon.client() as talk:
         run_id = start(daemon, f"trip {go}")
@@ -174,9 +174,7 @@ async def test_a_background_run_still_waits_for_the_others_once_one_of_them_is_a
         assert daemon.cli("wait", run_id).returncode == 0
 
 
-async def test_a_call_that_was_approved_is_what_the_run_does_last_while_it_works(
-    daemon: DaemonProcess, go: Path
-) -> None:
+async def test_a_call_that_was_approved_is_what_the_run_does_last_while_it_works(daemon: LiveDaemon, go: Path) -> None:
     async with daemon.client() as talk:
         run_id = start(daemon, f"work {go}")
         below = await at_work(talk, run_id, asking="busy", count=1)
@@ -195,7 +193,7 @@ async def test_a_call_that_was_approved_is_what_the_run_does_last_while_it_works
 # ---- moot wait in a script ----------------------------------------------------------------------
 
 
-async def test_a_wait_comes_back_as_soon_as_only_a_person_is_left_to_wait_for(daemon: DaemonProcess, go: Path) -> None:
+async def test_a_wait_comes_back_as_soon_as_only_a_person_is_left_to_wait_for(daemon: LiveDaemon, go: Path) -> None:
     async with daemon.client() as talk:
         run_id = start(daemon, f"trip {go}")
         below = await at_work(talk, run_id, asking="name")
@@ -211,7 +209,7 @@ async def test_a_wait_comes_back_as_soon_as_only_a_person_is_left_to_wait_for(da
         assert daemon.cli("wait", run_id).returncode == 0
 
 
-async def test_a_wait_comes_back_for_each_thing_a_teammate_asks(daemon: DaemonProcess) -> None:
+async def test_a_wait_comes_back_for_each_thing_a_teammate_asks(daemon: LiveDaemon) -> None:
     async with daemon.client() as talk:
         run_id = start(daemon, "pair")
         for _ in range(2):
@@ -224,7 +222,7 @@ async def test_a_wait_comes_back_for_each_thing_a_teammate_asks(daemon: DaemonPr
         assert "named twice" in done.stdout
 
 
-async def _is_waiting(daemon: DaemonProcess) -> None:
+async def _is_waiting(daemon: LiveDaemon) -> None:
     """Until a command that was started has reached the daemon."""
     async with daemon.client() as talk:
 
@@ -235,7 +233,7 @@ async def _is_waiting(daemon: DaemonProcess) -> None:
         await eventually(connected)
 
 
-async def test_a_wait_names_what_is_asked_and_how_to_answer_it(daemon: DaemonProcess) -> None:
+async def test_a_wait_names_what_is_asked_and_how_to_answer_it(daemon: LiveDaemon) -> None:
     async with daemon.client() as talk:
         run_id = start(daemon, "pair")
         done = daemon.cli("wait", run_id)
@@ -283,7 +281,7 @@ async def until_said(process: "subprocess.Popen[str]", what: str) -> None:
 
 @pytest.mark.parametrize("command", ["run", "ask"])
 async def test_a_script_is_left_only_once_nothing_but_a_person_helps(
-    daemon: DaemonProcess, go: Path, sender: str, command: str
+    daemon: LiveDaemon, go: Path, sender: str, command: str
 ) -> None:
     told = ("ask", "moot", f"trip {go}", "--as", sender) if command == "ask" else ("run", f"trip {go}", "--as", sender)
     with typed(daemon, *told, "--json") as process:
@@ -298,9 +296,7 @@ async def test_a_script_is_left_only_once_nothing_but_a_person_helps(
     assert daemon.cli("inbox", "approve", approval["ask_id"]).returncode == 0
 
 
-async def test_a_script_hears_the_answer_when_somebody_decides_while_others_work(
-    daemon: DaemonProcess, go: Path
-) -> None:
+async def test_a_script_hears_the_answer_when_somebody_decides_while_others_work(daemon: LiveDaemon, go: Path) -> None:
     async with daemon.client() as talk:
         run_id = start(daemon, f"trip {go}")
         below = await at_work(talk, run_id, asking="name")
@@ -313,7 +309,7 @@ async def test_a_script_hears_the_answer_when_somebody_decides_while_others_work
         assert out.startswith("All: ")
 
 
-async def test_one_who_joins_in_a_script_is_not_sent_away_for_what_is_settled(daemon: DaemonProcess, go: Path) -> None:
+async def test_one_who_joins_in_a_script_is_not_sent_away_for_what_is_settled(daemon: LiveDaemon, go: Path) -> None:
     async with daemon.client() as talk:
         run_id = start(daemon, f"alone {go}", "--agent", "ada")
         assert daemon.cli("wait", run_id).returncode == 3
@@ -327,7 +323,7 @@ async def test_one_who_joins_in_a_script_is_not_sent_away_for_what_is_settled(da
         assert out == "Came of it: done\n"
 
 
-async def test_one_who_joins_hears_of_what_is_asked_now_alone(daemon: DaemonProcess) -> None:
+async def test_one_who_joins_hears_of_what_is_asked_now_alone(daemon: LiveDaemon) -> None:
     async with daemon.client() as talk:
         run_id = start(daemon, "pair")
         below = await at_work(talk, run_id, asking="name", count=1)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import PATIENCE, DaemonProcess, Home, eventually, running
+from tests.daemon_process import PATIENCE, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.terminal import terminal
@@ -44,24 +44,24 @@ SCRIPT = script(
 )
 
 
-def found(daemon: DaemonProcess, *arguments: str) -> list[dict[str, Any]]:
+def found(daemon: LiveDaemon, *arguments: str) -> list[dict[str, Any]]:
     return list(daemon.cli_json("ps", *arguments)["data"])
 
 
-def start(daemon: DaemonProcess, text: str, *options: str) -> str:
+def start(daemon: LiveDaemon, text: str, *options: str) -> str:
     """A background run; its id."""
     done = daemon.cli("run", "--bg", text, *options)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
-def of_sender(daemon: DaemonProcess, sender: str, *options: str) -> list[dict[str, Any]]:
+def of_sender(daemon: LiveDaemon, sender: str, *options: str) -> list[dict[str, Any]]:
     """The runs of one sender's trees."""
     return [run for run in found(daemon, *options) if run["root"]["sender"] == sender]
 
 
 @contextmanager
-def asking(daemon: DaemonProcess, text: str, sender: str) -> Iterator["subprocess.Popen[str]"]:
+def asking(daemon: LiveDaemon, text: str, sender: str) -> Iterator["subprocess.Popen[str]"]:
     """`moot ask moot TEXT` in the background of a test."""
     process = subprocess.Popen(
         [sys.executable, "-m", "moot", "ask", "moot", text, "--as", sender, "--json"],
@@ -82,13 +82,13 @@ def asking(daemon: DaemonProcess, text: str, sender: str) -> Iterator["subproces
 # ---- moot run -----------------------------------------------------------------------------------
 
 
-def test_a_task_is_followed_to_its_answer(daemon: DaemonProcess) -> None:
+def test_a_task_is_followed_to_its_answer(daemon: LiveDaemon) -> None:
     done = daemon.cli("run", "hello")
     assert (done.returncode, done.stdout) == (0, "You said: hello\n")
     assert "works on it as arun-" in done.stderr
 
 
-def test_a_followed_task_is_one_document_with_json(daemon: DaemonProcess) -> None:
+def test_a_followed_task_is_one_document_with_json(daemon: LiveDaemon) -> None:
     document = daemon.cli_json("run", "hello", "--agent", "ada")
     assert document["ok"]
     data = document["data"]
@@ -96,20 +96,20 @@ def test_a_followed_task_is_one_document_with_json(daemon: DaemonProcess) -> Non
     assert data["run_id"].startswith("arun-")
 
 
-def test_a_task_in_the_background_is_waited_for_by_its_id(daemon: DaemonProcess) -> None:
+def test_a_task_in_the_background_is_waited_for_by_its_id(daemon: LiveDaemon) -> None:
     run_id = start(daemon, "hello")
     assert run_id.startswith("arun-")
     done = daemon.cli("wait", run_id)
     assert (done.returncode, done.stdout) == (0, "You said: hello\n")
 
 
-def test_a_task_for_an_agent_that_is_not_there_is_refused(daemon: DaemonProcess) -> None:
+def test_a_task_for_an_agent_that_is_not_there_is_refused(daemon: LiveDaemon) -> None:
     done = daemon.cli("run", "--bg", "hello", "--agent", "nobody")
     assert done.returncode == 6
     assert "there is no agent 'nobody'" in done.stderr
 
 
-def test_a_task_may_be_given_some_of_the_agents_tools_and_no_others(daemon: DaemonProcess) -> None:
+def test_a_task_may_be_given_some_of_the_agents_tools_and_no_others(daemon: LiveDaemon) -> None:
     refused = daemon.cli("run", "--bg", "hello", "--agent", "ada", "--tools", "fs_read,no_such_tool")
     assert refused.returncode == 2
     assert "ada has no tool 'no_such_tool'" in refused.stderr
@@ -117,7 +117,7 @@ def test_a_task_may_be_given_some_of_the_agents_tools_and_no_others(daemon: Daem
     assert daemon.cli_json("show", run_id)["data"]["allowed_tools"] == ["fs_read", "task_*"]
 
 
-def test_a_task_that_needs_another_tool_asks_for_it_first(daemon: DaemonProcess) -> None:
+def test_a_task_that_needs_another_tool_asks_for_it_first(daemon: LiveDaemon) -> None:
     run_id = start(daemon, "list what is here", "--agent", "ada", "--tools", "fs_read")
     assert daemon.cli("wait", run_id).returncode == 3
     shown = daemon.cli_json("show", run_id)["data"]
@@ -131,7 +131,7 @@ def test_a_task_that_needs_another_tool_asks_for_it_first(daemon: DaemonProcess)
     assert daemon.cli_json("show", run_id)["data"]["granted_tools"] == ["fs_list"]
 
 
-def test_what_a_run_is_for_is_told_without_names_nobody_needs(daemon: DaemonProcess) -> None:
+def test_what_a_run_is_for_is_told_without_names_nobody_needs(daemon: LiveDaemon) -> None:
     run_id = start(daemon, "hand on")
     (child,) = eventually_below(daemon, run_id)
     shown = daemon.cli("show", child["run_id"]).stdout
@@ -141,7 +141,7 @@ def test_what_a_run_is_for_is_told_without_names_nobody_needs(daemon: DaemonProc
     assert "bg:" not in shown
 
 
-def eventually_below(daemon: DaemonProcess, run_id: str) -> list[dict[str, Any]]:
+def eventually_below(daemon: LiveDaemon, run_id: str) -> list[dict[str, Any]]:
     """Those a run has set to work, once there are any."""
     deadline = time.monotonic() + PATIENCE
     while not (below := [each for each in found(daemon) if each["parent"] == run_id]):
@@ -149,19 +149,19 @@ def eventually_below(daemon: DaemonProcess, run_id: str) -> list[dict[str, Any]]
     return below
 
 
-def test_what_a_task_may_spend_is_kept_with_it(daemon: DaemonProcess) -> None:
+def test_what_a_task_may_spend_is_kept_with_it(daemon: LiveDaemon) -> None:
     limits = ("--max-steps", "3", "--timeout", "9", "--max-tokens", "90000")
     run_id = start(daemon, "hello", *limits)
     assert daemon.cli_json("show", run_id)["data"]["limits"] == {"steps": 3, "seconds": 9.0, "tokens": 90000}
 
 
-def test_the_working_directory_is_the_callers_own(daemon: DaemonProcess, tmp_path: Any) -> None:
+def test_the_working_directory_is_the_callers_own(daemon: LiveDaemon, tmp_path: Any) -> None:
     run_id = start(daemon, "hello", "--cwd", str(tmp_path))
     assert daemon.cli_json("show", run_id)["data"]["cwd"] == str(tmp_path)
     assert daemon.cli("run", "--bg", "hello", "--cwd", str(tmp_path / "none")).returncode == 2
 
 
-def test_a_followed_task_that_waits_for_a_person_says_how_to_answer(daemon: DaemonProcess) -> None:
+def test_a_followed_task_that_waits_for_a_person_says_how_to_answer(daemon: LiveDaemon) -> None:
     done = daemon.cli("run", "name it", "--agent", "ada", "--json")
     assert done.returncode == 3
     data = json.loads(done.stdout)["data"]
@@ -172,13 +172,13 @@ def test_a_followed_task_that_waits_for_a_person_says_how_to_answer(daemon: Daem
     assert waited.stdout.startswith("Came of it:")
 
 
-def test_a_followed_task_that_fails_exits_with_one_and_says_why(daemon: DaemonProcess) -> None:
+def test_a_followed_task_that_fails_exits_with_one_and_says_why(daemon: LiveDaemon) -> None:
     done = daemon.cli("run", "fail")
     assert done.returncode == 1
     assert "the model is out" in done.stderr
 
 
-def test_control_c_stops_a_task_that_is_followed(daemon: DaemonProcess) -> None:
+def test_control_c_stops_a_task_that_is_followed(daemon: LiveDaemon) -> None:
     with terminal(daemon.home, "run", "hang please", "--agent", "ada") as person:
         person.wait_for("works on it as ")
         person.wait_for("Working")
@@ -191,7 +191,7 @@ def test_control_c_stops_a_task_that_is_followed(daemon: DaemonProcess) -> None:
 # ---- moot ps, show ------------------------------------------------------------------------------
 
 
-async def test_runs_are_seen_with_what_they_do_and_what_they_wait_for(daemon: DaemonProcess, sender: str) -> None:
+async def test_runs_are_seen_with_what_they_do_and_what_they_wait_for(daemon: LiveDaemon, sender: str) -> None:
     with asking(daemon, "hand on", sender):
         turn, child = await eventually(lambda: _waiting(daemon, sender))
         assert (turn["kind"], turn["condition"], turn["last_action"]) == ("turn", "waiting_on_teammate", "agent_wait")
@@ -209,7 +209,7 @@ async def test_runs_are_seen_with_what_they_do_and_what_they_wait_for(daemon: Da
         assert daemon.cli("stop", turn["run_id"]).returncode == 0
 
 
-def _waiting(daemon: DaemonProcess, sender: str) -> list[dict[str, Any]]:
+def _waiting(daemon: LiveDaemon, sender: str) -> list[dict[str, Any]]:
     """The turn and its teammate, once the one waits for the other."""
     runs = of_sender(daemon, sender)
     ready = len(runs) == 2 and runs[0]["condition"] == "waiting_on_teammate" and runs[1]["status"] == "running"
@@ -217,7 +217,7 @@ def _waiting(daemon: DaemonProcess, sender: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_the_tree_fits_the_terminal(daemon: DaemonProcess, columns: int) -> None:
+def test_the_tree_fits_the_terminal(daemon: LiveDaemon, columns: int) -> None:
     run_id = start(daemon, f"name it, with a rather long description of what to do and why at {columns} columns")
     daemon.cli("wait", run_id)
     with terminal(daemon.home, "ps", "--tree", columns=columns) as person:
@@ -231,7 +231,7 @@ def test_the_tree_fits_the_terminal(daemon: DaemonProcess, columns: int) -> None
     daemon.cli("stop", run_id)
 
 
-def test_watching_draws_again_until_control_c(daemon: DaemonProcess) -> None:
+def test_watching_draws_again_until_control_c(daemon: LiveDaemon) -> None:
     run_id = start(daemon, "hang around", "--agent", "ada")
     with terminal(daemon.home, "ps", "--watch", columns=100) as person:
         person.wait_for(run_id[:13])
@@ -245,11 +245,11 @@ def test_watching_draws_again_until_control_c(daemon: DaemonProcess) -> None:
     daemon.cli("stop", second)
 
 
-def test_watching_needs_a_terminal(daemon: DaemonProcess) -> None:
+def test_watching_needs_a_terminal(daemon: LiveDaemon) -> None:
     assert daemon.cli("ps", "--watch").returncode == 2
 
 
-def test_runs_that_have_ended_are_shown_on_request_with_what_came_of_them(daemon: DaemonProcess, sender: str) -> None:
+def test_runs_that_have_ended_are_shown_on_request_with_what_came_of_them(daemon: LiveDaemon, sender: str) -> None:
     daemon.cli("ask", "moot", "pay", "--as", sender)
     assert of_sender(daemon, sender) == []
     turn, child = of_sender(daemon, sender, "-a")
@@ -262,7 +262,7 @@ def test_runs_that_have_ended_are_shown_on_request_with_what_came_of_them(daemon
     assert "earned" in shown
 
 
-def test_an_id_may_be_shortened_and_an_unknown_one_is_not_found(daemon: DaemonProcess) -> None:
+def test_an_id_may_be_shortened_and_an_unknown_one_is_not_found(daemon: LiveDaemon) -> None:
     run_id = start(daemon, "hello")
     daemon.cli("wait", run_id)
     assert daemon.cli_json("show", run_id[:14])["data"]["run_id"] == run_id
@@ -274,7 +274,7 @@ def test_an_id_may_be_shortened_and_an_unknown_one_is_not_found(daemon: DaemonPr
 # ---- moot attach, logs --------------------------------------------------------------------------
 
 
-def test_a_run_is_joined_by_its_id_and_what_it_asks_is_answered_there(daemon: DaemonProcess) -> None:
+def test_a_run_is_joined_by_its_id_and_what_it_asks_is_answered_there(daemon: LiveDaemon) -> None:
     run_id = start(daemon, "name it", "--agent", "ada")
     with terminal(daemon.home, "attach", run_id) as person:
         person.wait_for("o/r/a/d ›")
@@ -283,7 +283,7 @@ def test_a_run_is_joined_by_its_id_and_what_it_asks_is_answered_there(daemon: Da
         assert person.wait_for_exit() == 0
 
 
-def test_leaving_a_run_does_not_stop_it(daemon: DaemonProcess) -> None:
+def test_leaving_a_run_does_not_stop_it(daemon: LiveDaemon) -> None:
     run_id = start(daemon, "hang on", "--agent", "ada")
     with terminal(daemon.home, "attach", run_id) as person:
         person.wait_for("Working")
@@ -297,14 +297,14 @@ def test_leaving_a_run_does_not_stop_it(daemon: DaemonProcess) -> None:
     daemon.cli("stop", run_id)
 
 
-def test_a_run_that_has_ended_is_told_again(daemon: DaemonProcess) -> None:
+def test_a_run_that_has_ended_is_told_again(daemon: LiveDaemon) -> None:
     run_id = start(daemon, "hello")
     daemon.cli("wait", run_id)
     done = daemon.cli("attach", run_id)
     assert (done.returncode, done.stdout) == (0, "You said: hello\n")
 
 
-async def test_a_conversation_is_joined_by_the_agents_name(daemon: DaemonProcess, sender: str) -> None:
+async def test_a_conversation_is_joined_by_the_agents_name(daemon: LiveDaemon, sender: str) -> None:
     with asking(daemon, "hand on", sender):
         turn, _ = await eventually(lambda: _waiting(daemon, sender))
         with terminal(daemon.home, "attach", "moot", "--as", sender) as person:
@@ -313,7 +313,7 @@ async def test_a_conversation_is_joined_by_the_agents_name(daemon: DaemonProcess
             assert person.wait_for_exit() == 1
 
 
-def test_logs_show_who_said_what_and_the_calls_between(daemon: DaemonProcess, sender: str) -> None:
+def test_logs_show_who_said_what_and_the_calls_between(daemon: LiveDaemon, sender: str) -> None:
     daemon.cli("ask", "moot", "pay", "--as", sender)
     turn, child = of_sender(daemon, sender, "-a")
     shown = daemon.cli("logs", child["run_id"]).stdout
@@ -329,7 +329,7 @@ def test_logs_show_who_said_what_and_the_calls_between(daemon: DaemonProcess, se
     assert [message["content"] for message in messages] == ["earn it", "earned"]
 
 
-def test_logs_follow_a_run_to_its_end(daemon: DaemonProcess) -> None:
+def test_logs_follow_a_run_to_its_end(daemon: LiveDaemon) -> None:
     run_id = start(daemon, "name it", "--agent", "ada")
     with terminal(daemon.home, "logs", "-f", run_id) as person:
         person.wait_for("⚒ title the conversation")
@@ -343,7 +343,7 @@ def test_logs_follow_a_run_to_its_end(daemon: DaemonProcess) -> None:
 # ---- moot wait ----------------------------------------------------------------------------------
 
 
-def test_a_wait_that_runs_out_of_time_leaves_the_run_alone(daemon: DaemonProcess) -> None:
+def test_a_wait_that_runs_out_of_time_leaves_the_run_alone(daemon: LiveDaemon) -> None:
     run_id = start(daemon, "hang on", "--agent", "ada")
     done = daemon.cli("wait", run_id, "--timeout", "0.2", "--json")
     assert done.returncode == 124
@@ -354,7 +354,7 @@ def test_a_wait_that_runs_out_of_time_leaves_the_run_alone(daemon: DaemonProcess
     daemon.cli("stop", run_id)
 
 
-def test_a_wait_for_any_ends_with_the_first(daemon: DaemonProcess) -> None:
+def test_a_wait_for_any_ends_with_the_first(daemon: LiveDaemon) -> None:
     slow, quick = start(daemon, "hang on", "--agent", "ada"), start(daemon, "hello")
     done = daemon.cli("wait", slow, quick, "--any", "--json")
     assert done.returncode == 0, done.stdout
@@ -363,7 +363,7 @@ def test_a_wait_for_any_ends_with_the_first(daemon: DaemonProcess) -> None:
     daemon.cli("stop", slow)
 
 
-def test_a_wait_for_several_is_judged_by_the_first_that_failed(daemon: DaemonProcess) -> None:
+def test_a_wait_for_several_is_judged_by_the_first_that_failed(daemon: LiveDaemon) -> None:
     good, bad = start(daemon, "hello"), start(daemon, "fail")
     done = daemon.cli("wait", good, bad)
     assert done.returncode == 1
@@ -371,14 +371,14 @@ def test_a_wait_for_several_is_judged_by_the_first_that_failed(daemon: DaemonPro
     assert "You said: hello" in done.stdout
 
 
-def test_a_limit_that_ended_a_run_is_told_by_the_exit_code(daemon: DaemonProcess) -> None:
+def test_a_limit_that_ended_a_run_is_told_by_the_exit_code(daemon: LiveDaemon) -> None:
     run_id = start(daemon, "again", "--agent", "ada", "--max-steps", "1")
     done = daemon.cli("wait", run_id, "--json")
     assert done.returncode == 5
     assert json.loads(done.stdout)["data"]["runs"][0]["limit"] == "steps"
 
 
-def test_a_wait_without_a_terminal_comes_back_when_a_person_is_needed(daemon: DaemonProcess) -> None:
+def test_a_wait_without_a_terminal_comes_back_when_a_person_is_needed(daemon: LiveDaemon) -> None:
     run_id = start(daemon, "let it be named")
     done = daemon.cli("wait", run_id)
     assert done.returncode == 3
@@ -394,7 +394,7 @@ def test_a_wait_without_a_terminal_comes_back_when_a_person_is_needed(daemon: Da
 # ---- moot stop ----------------------------------------------------------------------------------
 
 
-async def test_stopping_a_turn_stops_what_it_set_to_work(daemon: DaemonProcess, sender: str) -> None:
+async def test_stopping_a_turn_stops_what_it_set_to_work(daemon: LiveDaemon, sender: str) -> None:
     with asking(daemon, "hand on", sender) as process:
         turn, child = await eventually(lambda: _waiting(daemon, sender))
         document = daemon.cli_json("stop", turn["run_id"])
@@ -405,7 +405,7 @@ async def test_stopping_a_turn_stops_what_it_set_to_work(daemon: DaemonProcess, 
     assert of_sender(daemon, sender) == []
 
 
-async def test_stopping_only_a_turn_leaves_what_it_set_to_work(daemon: DaemonProcess, sender: str) -> None:
+async def test_stopping_only_a_turn_leaves_what_it_set_to_work(daemon: LiveDaemon, sender: str) -> None:
     with asking(daemon, "hand on", sender):
         turn, child = await eventually(lambda: _waiting(daemon, sender))
         said = daemon.cli("stop", "--only", turn["run_id"]).stdout
@@ -415,7 +415,7 @@ async def test_stopping_only_a_turn_leaves_what_it_set_to_work(daemon: DaemonPro
         daemon.cli("stop", child["run_id"])
 
 
-async def test_stopping_only_a_background_run_leaves_its_teammate(daemon: DaemonProcess) -> None:
+async def test_stopping_only_a_background_run_leaves_its_teammate(daemon: LiveDaemon) -> None:
     run_id = start(daemon, "hand on")
 
     def child_of_it() -> str:
@@ -427,7 +427,7 @@ async def test_stopping_only_a_background_run_leaves_its_teammate(daemon: Daemon
     assert daemon.cli("stop", child).returncode == 0
 
 
-def test_a_run_that_has_ended_cannot_be_stopped(daemon: DaemonProcess) -> None:
+def test_a_run_that_has_ended_cannot_be_stopped(daemon: LiveDaemon) -> None:
     run_id = start(daemon, "hello")
     daemon.cli("wait", run_id)
     done = daemon.cli("stop", run_id)
@@ -476,7 +476,7 @@ def test_a_background_run_goes_on_after_a_restart_under_its_id(home: Home) -> No
 # ---- listings and usage -------------------------------------------------------------------------
 
 
-def test_conversations_of_teammates_are_listed_only_on_request(daemon: DaemonProcess, sender: str) -> None:
+def test_conversations_of_teammates_are_listed_only_on_request(daemon: LiveDaemon, sender: str) -> None:
     daemon.cli("ask", "moot", "pay", "--as", sender)
     _, child = of_sender(daemon, sender, "-a")
     senders = {each["sender"] for each in daemon.cli_json("conversations")["data"]}
@@ -509,7 +509,7 @@ def test_background_runs_take_one_line_for_each_agent_unless_all_are_asked_for(h
             assert {f"bg:{run_id}:user" for run_id in ids} <= senders
 
 
-def test_what_teammates_used_is_counted_to_the_conversation_they_worked_for(daemon: DaemonProcess, sender: str) -> None:
+def test_what_teammates_used_is_counted_to_the_conversation_they_worked_for(daemon: LiveDaemon, sender: str) -> None:
     daemon.cli("ask", "moot", "pay", "--as", sender)
     rows = daemon.cli_json("usage", "moot", "--as", sender)["data"]
     assert [(row["agent"], row.get("root_agent")) for row in rows] == [("moot", None), ("operator", "moot")]

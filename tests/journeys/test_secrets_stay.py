@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, running
 from tests.fake_provider import Provider
 from tests.secret_shapes import found_in, half_escaped, printed, spoken
 from tests.talking import Talking
@@ -77,7 +77,7 @@ class Heard:
 
 
 @asynccontextmanager
-async def listening(daemon: DaemonProcess, heard: Heard) -> AsyncIterator[None]:
+async def listening(daemon: LiveDaemon, heard: Heard) -> AsyncIterator[None]:
     async with daemon.client() as spy:
         feed = await spy.connection.subscribe()
 
@@ -201,7 +201,7 @@ async def approve_writing(talk: Talking, heard: Heard, cwd: Path) -> None:
     assert leaks((cwd / "out.txt").read_bytes()) == []
 
 
-async def look_at_changes(talk: Talking, daemon: DaemonProcess, heard: Heard, cwd: Path) -> None:
+async def look_at_changes(talk: Talking, daemon: LiveDaemon, heard: Heard, cwd: Path) -> None:
     """What stands in a file is shown before it is changed; not all of it."""
     (cwd / "kept.env").write_text(f"A={VAULT}\nB={KEY}\n{'x' * 395}{VAULT}\n{'y' * 199_700}{KEY}\n")
     speech = talk.start("ada", "change", cwd=str(cwd))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, run_cli
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, run_cli
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
@@ -256,7 +256,7 @@ def test_validate_names_file_and_line_of_all_that_is_broken_anywhere(home: Home,
     assert run_cli(home, "skills", "remove", "broken", "--yes").returncode == 0
 
 
-async def test_a_daemon_that_runs_follows_what_a_person_does(daemon: DaemonProcess, provider: Provider) -> None:
+async def test_a_daemon_that_runs_follows_what_a_person_does(daemon: LiveDaemon, provider: Provider) -> None:
     assert daemon.cli("skills", "new", "tea", "--description", "Makes tea.").returncode == 0
     async with daemon.client() as talk:
         await talk.ask(reload=pb.ReloadMsg())

@@ -4,7 +4,6 @@ import asyncio
 import os
 import random
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
+from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
@@ -109,58 +108,42 @@ async def stuck(talk: Talking, provider: Provider, call: dict[str, Any], mark: P
     return speech
 
 
-async def timed(work: Any, into: dict[str, float], what: str) -> Any:
-    started = time.monotonic()
-    answer = await work
-    into[what] = time.monotonic() - started
-    return answer
-
-
-async def others(daemon: DaemonProcess, talk: Talking, provider: Provider) -> dict[str, float]:
-    """Everything that must not wait for the stuck run, on its connection and on another; how long each took."""
-    took: dict[str, float] = {}
+async def others(daemon: LiveDaemon, talk: Talking, provider: Provider) -> None:
+    """Everything that must not wait for the stuck run, on its connection and on another."""
     provider.program(
         {"match": "^ask me$", "calls": [QUESTION]}, {"match": "^ask me$", "text": "Well."},
         {"match": "^for ever$", "text": "never", "hold": True},
     )  # fmt: skip
     async with daemon.client() as other:
         for client, agent, sender in ((talk, "bob", ""), (other, "ada", "somebody"), (other, "cyd", "")):
-            said = await timed(client.say(agent, "hello", sender), took, f"a turn of {agent}")
+            said = await client.say(agent, "hello", sender)
             assert said.outcome == "completed"
-        assert (await timed(talk.ask(ping=pb.Ping()), took, "a ping")).WhichOneof("message") == "pong"
+        assert (await talk.ask(ping=pb.Ping())).WhichOneof("message") == "pong"
         asking = other.start("bob", "ask me")
         await asking.until("ask_user")
-        await timed(talk.reply("bob", "yes"), took, "a reply")
-        assert (await timed(asking.end(), took, "its end")).outcome == "completed"
+        await talk.reply("bob", "yes")
+        assert (await asking.end()).outcome == "completed"
         endless = other.start("cyd", "for ever")
         await endless.until("start")
-        await timed(talk.kill("cyd"), took, "a kill")
-        assert (await timed(endless.end(), took, "its end")).outcome == "cancelled"
-        assert len((await timed(other.history("ada"), took, "a look at the stuck one")).messages) == 2
-    return took
+        await talk.kill("cyd")
+        assert (await endless.end()).outcome == "cancelled"
+        assert len((await other.history("ada")).messages) == 2
 
 
 @pytest.mark.parametrize("name", TOOLS)
 async def test_a_slow_tool_delays_no_other_conversation_and_no_kill_reply_or_ping(
-    slow: Home, provider: Provider, tmp_path: Path, name: str, record_property: Callable[[str, object], None]
+    slow: Home, provider: Provider, tmp_path: Path, name: str
 ) -> None:
     mark = tmp_path / "work" / "started"
     mark.parent.mkdir()
     with running(slow) as daemon:
         async with daemon.client() as talk:
             speech = await stuck(talk, provider, TOOLS[name](str(mark)), mark)
-            took = await others(daemon, talk, provider)
-            record_property("seconds", took)
-            assert max(took.values()) < 5, took
+            await others(daemon, talk, provider)
             assert speech.of("tool_result") == []
-            started = time.monotonic()
             await talk.kill("ada")
             await speech.end()
-            ended = time.monotonic() - started
-            record_property("kill_seconds", ended)
             assert speech.outcome == "cancelled"
-            # One that holds on to its life is given up within the second, and then the end is written.
-            assert ended < (2 if name == "a coroutine that does not stop" else 1), ended
             # The conversation goes on, whatever became of the tool.
             assert (await talk.say("ada", "and now?")).outcome == "completed"
         if name == "a coroutine that does not stop":
@@ -185,7 +168,7 @@ def alive(tag: str) -> list[int]:
 
 @pytest.mark.parametrize("mode", ["auto", "none"])
 async def test_a_kill_ends_a_hung_command_and_all_it_started_within_a_second(
-    slow: Home, provider: Provider, tmp_path: Path, mode: str, record_property: Callable[[str, object], None]
+    slow: Home, provider: Provider, tmp_path: Path, mode: str
 ) -> None:
     slow.write_config((slow.path / "config.toml").read_text() + f'\n[sandbox]\nmode = "{mode}"\n')
     # A child, one that does not listen to signals, one in a process group of its own, one whose parent is gone.
@@ -201,22 +184,15 @@ async def test_a_kill_ends_a_hung_command_and_all_it_started_within_a_second(
             call = {"name": "exec", "arguments": {"command": command}}
             speech = await stuck(talk, provider, call, mark)
             await eventually(lambda: len(alive(tag)) == 5)
-            started = time.monotonic()
             answer = await talk.kill("ada")
             assert answer.pong.stopped
             await speech.end()
-            while alive(tag):
-                assert time.monotonic() - started < 30, alive(tag)
-                await asyncio.sleep(0.01)
-            took = time.monotonic() - started
-        record_property("kill_seconds", took)
-        print(f"a hung command with five processes was gone {took:.3f} s after the kill (sandbox {mode})")
+            await eventually(lambda: not alive(tag))
         assert speech.outcome == "cancelled"
-        assert took < 1
 
 
 async def test_many_searches_that_never_end_delay_no_other_conversation(
-    slow: Home, provider: Provider, tmp_path: Path, record_property: Callable[[str, object], None]
+    slow: Home, provider: Provider, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("hello")
     provider.program(
@@ -237,13 +213,9 @@ async def test_many_searches_that_never_end_delay_no_other_conversation(
             await talk.say("bob", "read", cwd=str(tmp_path))
             searching = talk.start("ada", "search", cwd=str(tmp_path))
             await searching.until("tool_result")
-            took: dict[str, float] = {}
-            answer = await timed(talk.say("bob", "read", cwd=str(tmp_path)), took, "a file")
+            answer = await talk.say("bob", "read", cwd=str(tmp_path))
             assert answer.outcome == "completed"
-            record_property("seconds", took)
-            print(f"fs_read beside 24 endless searches took {took['a file']:.3f} s with its turn")
-            # In a line with the searches it would wait for several of two seconds each.
-            assert took["a file"] < 2
+            # In a line with the searches it would wait for most of them.
             assert len(searching.of("tool_result")) < 12
             await talk.kill("ada")
             assert (await searching.end()).outcome == "cancelled"

@@ -9,7 +9,7 @@ import pytest
 
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, running
 from tests.fake_provider import Provider
 from tests.talking import Talking
 from tests.teaming import TEAM
@@ -233,7 +233,7 @@ async def test_a_replay_tells_no_secret_that_was_learnt_since(home: Home, provid
     assert SECRET not in again
 
 
-async def test_a_request_that_came_to_nothing_has_a_record_too(daemon: DaemonProcess, provider: Provider) -> None:
+async def test_a_request_that_came_to_nothing_has_a_record_too(daemon: LiveDaemon, provider: Provider) -> None:
     provider.program({"status": 400})
     async with daemon.client() as talk:
         assert (await talk.say("ada", "fail", "test:failed")).outcome == "model_error"

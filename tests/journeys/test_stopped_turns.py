@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, running
 from tests.fake_provider import Provider
 from tests.talking import Talking
 
@@ -39,7 +39,7 @@ async def killed(talk: Talking, provider: Provider, agent: str, content: str, se
 
 @pytest.mark.parametrize("model", WIRES)
 async def test_after_a_kill_the_next_request_says_that_the_message_was_stopped(
-    daemon: DaemonProcess, provider: Provider, sender: str, model: str
+    daemon: LiveDaemon, provider: Provider, sender: str, model: str
 ) -> None:
     agent = "ada" if model == "fake" else "claudia"
     daemon.home.write_agent("claudia", model="claude")
@@ -59,7 +59,7 @@ async def test_after_a_kill_the_next_request_says_that_the_message_was_stopped(
 
 
 async def test_what_a_killed_guest_was_asked_is_not_put_to_the_primary(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         await killed(talk, provider, "ada", "Bob, what is your view?", sender, guest="bob")
@@ -77,7 +77,7 @@ async def test_what_a_killed_guest_was_asked_is_not_put_to_the_primary(
 
 @pytest.mark.parametrize("model", WIRES)
 async def test_what_was_done_before_the_kill_stands_before_the_note(
-    daemon: DaemonProcess, provider: Provider, sender: str, model: str
+    daemon: LiveDaemon, provider: Provider, sender: str, model: str
 ) -> None:
     agent = "ada" if model == "fake" else "claudia"
     daemon.home.write_agent("claudia", model="claude")
@@ -129,7 +129,7 @@ async def test_the_same_is_said_from_memory_and_from_disk(home: Home, provider: 
 
 
 async def test_a_time_that_ran_out_and_a_model_that_failed_are_told_too(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"hold": True})
     async with daemon.client() as talk:
@@ -146,7 +146,7 @@ async def test_a_time_that_ran_out_and_a_model_that_failed_are_told_too(
 
 
 async def test_a_message_that_was_answered_when_it_was_sent_again_has_no_note(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"status": 400}, {"text": "Yes."}, {"text": "Hello."})
     async with daemon.client() as talk:
@@ -157,7 +157,7 @@ async def test_a_message_that_was_answered_when_it_was_sent_again_has_no_note(
 
 
 async def test_a_summary_is_made_knowing_which_turns_were_stopped(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
         await killed(talk, provider, "ada", "delete one", sender)

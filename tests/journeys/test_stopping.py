@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess, Home
+from tests.daemon_process import DaemonProcess, Home, LiveDaemon
 from tests.scripting import call, say, script
 from tests.terminal import terminal
 
@@ -20,7 +20,7 @@ SCRIPT = script(
 )
 
 
-async def at_work(daemon: DaemonProcess, *, how: str) -> str:
+async def at_work(daemon: LiveDaemon, *, how: str) -> str:
     """Stop the daemon while ada runs a command and bob waits for an approval; what the terminal or --json said."""
     home = daemon.home
     async with daemon.client() as talk:

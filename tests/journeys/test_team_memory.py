@@ -25,7 +25,7 @@ SCRIPT = script(
 async def say_to(daemon: Daemon, content: str, number: int) -> None:
     key = ConversationKey("moot", f"s{number}")
     request = RunRequest(id=f"run-{number}", key=key, speaker="moot", content=content)
-    await (await daemon.runs.submit(request)).followed(lambda _event: None)
+    await (await daemon.runs.submit(request)).wait_end()
 
 
 async def test_no_tally_outlives_the_runs_that_delegate(tmp_path: Path) -> None:
@@ -37,7 +37,8 @@ async def test_no_tally_outlives_the_runs_that_delegate(tmp_path: Path) -> None:
 
         async def over() -> bool:
             # Each that was left comes back in a report, and both spawn once more.
-            spawned = sorted(run.agent for run in await teammates.ended(lambda _: True, limit=100))
+            ended = await daemon.store.ended_runs(lambda _: True, limit=100)
+            spawned = sorted(run.key.agent for run in ended if run.parent_id)
             done = spawned == ["librarian"] * 9 + ["operator"] * 3
             return done and not teammates.live() and not daemon.runs.lanes()
 
@@ -46,8 +47,8 @@ async def test_no_tally_outlives_the_runs_that_delegate(tmp_path: Path) -> None:
         kept = (
             teammates._delegations._tallies,
             daemon.runs._turns._budgets._open,
-            deliveries._held,
             deliveries._ready,
-            deliveries._telling,
+            deliveries._ended,
+            deliveries._shown,
         )
         await eventually(lambda: not any(kept))

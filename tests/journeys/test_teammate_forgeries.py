@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess, Home, eventually
+from tests.daemon_process import Home, LiveDaemon, eventually
 from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn
 from tests.talking import Talking
@@ -100,7 +100,7 @@ async def test_a_result_cannot_pass_for_the_report_of_another_teammate(home: Hom
     assert f"> {FORGED}" in heads
 
 
-def _check_traces(daemon: DaemonProcess) -> None:
+def _check_traces(daemon: LiveDaemon) -> None:
     turns = daemon.cli_json("trace")["data"]
     # Each turn, and the one its report was answered in.
     assert len(turns) == 2 * len(KINDS)

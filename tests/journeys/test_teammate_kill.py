@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from moot.domain.interruption import HARMLESS, UNKNOWN
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import DaemonProcess, Home, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.talking import Talking
-from tests.teaming import LINGER, TEAM, asked, began, called, eventually_idle
+from tests.teaming import LINGER, SHOWN_BY_PARENT, TEAM, asked, began, called, eventually_idle
 
 CONFIG = PLAIN + TEAM
 ANY = lead("^call (?P<tool>[a-z_]+) (?P<arguments>.*)", call("{tool}", "{arguments}"), say("{result}"))
@@ -133,7 +134,7 @@ async def test_a_result_that_a_teammate_will_wait_for_is_not_told_beside_it(home
     with running(home) as daemon:
         async with daemon.client() as talk:
             run_id = await spawned(talk)
-            ended = "SELECT count(*) FROM agent_runs WHERE parent = ? AND status = 'completed'"
+            ended = "SELECT count(*) FROM runs WHERE parent_id = ? AND outcome = 'completed'"
             await eventually(lambda: asked(home, ended, run_id) == 1)
         daemon.kill_9()
     home.write_script(script(*first, mate("^gather", spawn("work"), wait(), say("Gathered: {result}"))))
@@ -145,8 +146,8 @@ async def test_a_result_that_a_teammate_will_wait_for_is_not_told_beside_it(home
             assert heard["agent_id"] == run_id
             assert "Worked." in heard["result"]
             assert await reports(talk) == []
-            assert asked(home, "SELECT delivery FROM agent_runs WHERE parent = ?", run_id) == "waited"
-            assert asked(home, "SELECT delivery FROM agent_runs WHERE id = ?", run_id) == "waited"
+            assert asked(home, "SELECT count(*) FROM runs WHERE kind = 'teammate'") == 2
+            assert asked(home, SHOWN_BY_PARENT) == 2
 
 
 async def test_what_was_stopped_with_a_turn_does_not_come_back(home: Home, tmp_path: Path) -> None:
@@ -165,7 +166,7 @@ async def test_what_was_stopped_with_a_turn_does_not_come_back(home: Home, tmp_p
         daemon.kill_9()
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
-            assert asked(home, "SELECT outcome FROM agent_runs WHERE id = ?", run_id) == "cancelled"
+            assert asked(home, "SELECT outcome FROM runs WHERE id = ?", run_id) == "cancelled"
             await eventually_idle(talk)
             assert await reports(talk) == []
 
@@ -182,8 +183,8 @@ async def test_a_wait_that_was_broken_off_by_a_kill_leaves_nothing_in_doubt(home
             await talk.kill("moot")
             assert (await speech.end()).outcome == "cancelled"
             waited, lingered = [content for role, _, content in await talk.told("moot") if role == "tool"][-2:]
-            assert waited == "This call was interrupted before it had a result; making it again does no harm."
-            assert lingered == "This call was interrupted; it is not known whether it took effect."
+            assert waited == HARMLESS
+            assert lingered == UNKNOWN
 
 
 async def test_what_was_spared_goes_on_after_a_restart(home: Home) -> None:
@@ -193,7 +194,7 @@ async def test_what_was_spared_goes_on_after_a_restart(home: Home) -> None:
     with running(home) as daemon:
         async with daemon.client() as talk:
             run_id = await spawned(talk)
-            parent = asked(home, "SELECT parent FROM agent_runs WHERE id = ?", run_id)
+            parent = asked(home, "SELECT parent_id FROM runs WHERE id = ?", run_id)
             await talk.ask(stop_run=pb.StopRunMsg(run_id=parent, only=True))
         daemon.kill_9()
     home.write_script(script(ANY, HEARD, mate("^work", reply="Worked.")))

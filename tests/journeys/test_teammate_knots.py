@@ -110,7 +110,7 @@ async def test_what_a_person_is_asked_is_told_though_the_run_also_waited_for_a_t
             run_id = spawned["agent_id"]
             await eventually(lambda: asked(home, "SELECT count(*) FROM asks WHERE state = 'pending'") == 1)
             # The answer to its wait is on its way to the disk: the teammate it waited for has ended.
-            over = "SELECT count(*) FROM agent_runs WHERE parent = ? AND status = 'completed'"
+            over = "SELECT count(*) FROM runs WHERE parent_id = ? AND outcome = 'completed'"
             await eventually(lambda: asked(home, over, run_id) == 1)
             answered = "SELECT count(*) FROM messages WHERE run_id = ? AND role = 'tool'"
             await eventually(lambda: asked(home, answered, run_id) == 2)

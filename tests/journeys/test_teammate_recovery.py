@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.scripting import call, lead, mate, say, script, spawn, wait
@@ -42,7 +42,7 @@ SCRIPT = script(
 )  # fmt: skip
 
 
-async def told(daemon: DaemonProcess, message: str, sender: str) -> tuple[dict[str, Any], str]:
+async def told(daemon: LiveDaemon, message: str, sender: str) -> tuple[dict[str, Any], str]:
     """What the orchestrator is told of the last teammate it waited for, and how its own turn ended."""
     async with daemon.client() as talk:
         speech = await talk.say("moot", message, sender)
@@ -64,7 +64,7 @@ def calls_of(home: Home, run_id: str) -> tuple[list[str], list[str]]:
     [("fetch a page", "That needs the web."), ("hand back", "This needs a browser; I have none.")],
 )
 async def test_a_task_that_is_not_for_a_teammate_ends_escalated_with_a_sentence(
-    daemon: DaemonProcess, sender: str, task: str, sentence: str
+    daemon: LiveDaemon, sender: str, task: str, sentence: str
 ) -> None:
     run, outcome = await told(daemon, f"ask operator to {task}", sender)
     assert (run["status"], run["outcome"], run["result"]) == ("completed", "escalated", sentence)
@@ -72,17 +72,17 @@ async def test_a_task_that_is_not_for_a_teammate_ends_escalated_with_a_sentence(
     assert outcome == "completed"
 
 
-async def test_one_call_that_was_its_own_makes_a_task_a_teammates(daemon: DaemonProcess, sender: str) -> None:
+async def test_one_call_that_was_its_own_makes_a_task_a_teammates(daemon: LiveDaemon, sender: str) -> None:
     run, _ = await told(daemon, "ask operator to fetch and list", sender)
     assert (run["outcome"], run["result"]) == ("completed", "I listed.")
 
 
-async def test_the_planner_needs_no_tool_to_say_what_it_thinks(daemon: DaemonProcess, sender: str) -> None:
+async def test_the_planner_needs_no_tool_to_say_what_it_thinks(daemon: LiveDaemon, sender: str) -> None:
     run, _ = await told(daemon, "ask planner to plan", sender)
     assert (run["outcome"], run["result"]) == ("completed", "Step one.")
 
 
-async def test_no_approval_gives_the_planner_a_tool(daemon: DaemonProcess, sender: str) -> None:
+async def test_no_approval_gives_the_planner_a_tool(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         speech = await talk.say("moot", "ask planner to plan with tools", sender)
         (run,) = results(speech, "agent_wait")
@@ -91,7 +91,7 @@ async def test_no_approval_gives_the_planner_a_tool(daemon: DaemonProcess, sende
     assert run["result"] == "I cannot run it."
 
 
-async def test_only_a_teammate_can_hand_a_task_back(daemon: DaemonProcess, provider: Provider, home: Home) -> None:
+async def test_only_a_teammate_can_hand_a_task_back(daemon: LiveDaemon, provider: Provider, home: Home) -> None:
     home.write_config((PROVIDER_CONFIG + TEAM).replace("PROVIDER_URL", provider.url))
     spawned = {"calls": [{"name": "agent_spawn", "arguments": {"agent": "operator", "instruction": "x"}}]}
     with daemon_thread(home) as own:
@@ -122,7 +122,7 @@ async def test_only_a_teammate_can_hand_a_task_back(daemon: DaemonProcess, provi
     ],
 )
 async def test_a_failure_is_one_note_that_names_who_failed(
-    daemon: DaemonProcess, sender: str, task: str, outcome: str
+    daemon: LiveDaemon, sender: str, task: str, outcome: str
 ) -> None:
     async with daemon.client() as talk:
         speech = await talk.say("moot", f"ask operator to {task}", sender)
@@ -142,9 +142,7 @@ async def test_a_failure_is_one_note_that_names_who_failed(
     assert bool(calls) is (task != "break")
 
 
-async def test_circles_and_silence_are_pointed_out_once_before_they_end_a_run(
-    daemon: DaemonProcess, sender: str
-) -> None:
+async def test_circles_and_silence_are_pointed_out_once_before_they_end_a_run(daemon: LiveDaemon, sender: str) -> None:
     run, _ = await told(daemon, "ask operator to near circle", sender)
     assert (run["outcome"], run["result"]) == ("completed", "I stopped myself.")
     async with daemon.client() as talk:
@@ -157,14 +155,14 @@ async def test_circles_and_silence_are_pointed_out_once_before_they_end_a_run(
         assert [content for role, _, content in told_now if role == "user"][1:] == ["nothing but once", "say nothing"]
 
 
-async def test_a_recovery_is_in_the_trace(daemon: DaemonProcess, sender: str) -> None:
+async def test_a_recovery_is_in_the_trace(daemon: LiveDaemon, sender: str) -> None:
     run, _ = await told(daemon, "ask operator to fall silent", sender)
     shown = json.dumps(daemon.cli_json("trace", run["agent_id"]))
     assert "recovery_attempt" in shown
     assert "empty_after_tool_use" in shown
 
 
-async def test_who_failed_twice_in_a_turn_is_not_started_again(daemon: DaemonProcess, sender: str) -> None:
+async def test_who_failed_twice_in_a_turn_is_not_started_again(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         speech = await talk.say("moot", "twice to break", sender)
         *_, third = results(speech, "agent_spawn")
@@ -176,7 +174,7 @@ async def test_who_failed_twice_in_a_turn_is_not_started_again(daemon: DaemonPro
 
 
 async def test_a_task_that_was_done_is_done_again_with_a_note_and_not_a_third_time(
-    daemon: DaemonProcess, sender: str
+    daemon: LiveDaemon, sender: str
 ) -> None:
     async with daemon.client() as talk:
         speech = await talk.say("moot", "thrice to succeed", sender)
@@ -195,7 +193,7 @@ async def test_a_task_that_was_done_is_done_again_with_a_note_and_not_a_third_ti
 
 
 async def test_who_takes_a_run_for_a_kept_result_is_told_to_wait_for_it_and_to_do_nothing_again(
-    daemon: DaemonProcess, sender: str
+    daemon: LiveDaemon, sender: str
 ) -> None:
     async with daemon.client() as talk:
         speech = await talk.say("moot", "read what succeed", sender)
@@ -205,7 +203,7 @@ async def test_who_takes_a_run_for_a_kept_result_is_told_to_wait_for_it_and_to_d
         assert results(speech, "agent_wait")[0]["result"] == "Fine."
 
 
-async def test_after_two_failures_in_a_row_the_hint_says_to_answer_directly(daemon: DaemonProcess, sender: str) -> None:
+async def test_after_two_failures_in_a_row_the_hint_says_to_answer_directly(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         first, second = results(await talk.say("moot", "two who break", sender), "agent_wait")
         assert "choose another teammate" in first["hint"]
@@ -240,7 +238,7 @@ async def test_text_the_person_has_seen_is_not_said_again_by_a_retry(home: Home,
             assert sum("I will ask somebody." in content for content in history) == 1
 
 
-def newest(daemon: DaemonProcess) -> str:
+def newest(daemon: LiveDaemon) -> str:
     return str(daemon.cli_json("trace")["data"][0]["run_id"])
 
 

@@ -12,7 +12,7 @@ from tests.daemon_process import DaemonProcess, Home, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.talking import Talking
-from tests.teaming import LINGER, TEAM, asked, began, called, eventually_idle
+from tests.teaming import LINGER, SHOWN_BY_PARENT, TEAM, asked, began, called, eventually_idle
 
 CONFIG = PLAIN + TEAM
 ANY = lead("^call (?P<tool>[a-z_]+) (?P<arguments>.*)", call("{tool}", "{arguments}"), say("{result}"))
@@ -109,7 +109,7 @@ async def test_a_turn_that_waits_for_its_teammates_goes_on_after_a_restart_and_a
             speech = talk.start("moot", "go", client_message_id="m1")
             # The second calls are those of its wait, which are on disk before they are told.
             await speech.until("tool_start", count=2)
-            ended = "SELECT count(*) FROM agent_runs WHERE status = 'completed' AND delivery = 'owed'"
+            ended = "SELECT count(*) FROM runs WHERE kind = 'teammate' AND outcome = 'completed'"
             await eventually(lambda: asked(home, ended) == 1)
         stop(daemon, how)
     home.write_script(script(go, HEARD, mate("^quick", reply="Twice."), mate("^slow", reply="Slow.")))
@@ -126,8 +126,8 @@ async def test_a_turn_that_waits_for_its_teammates_goes_on_after_a_restart_and_a
             said = [(role, content) for role, _, content in await talk.told("moot") if content and role != "tool"]
             assert said == [("user", "go"), ("assistant", joined.text)]
     assert asked(home, "SELECT count(*) FROM runs WHERE id LIKE 'run-%'") == 1
-    assert asked(home, "SELECT count(*) FROM agent_runs") == 2
-    assert asked(home, "SELECT count(*) FROM agent_runs WHERE delivery = 'waited'") == 2
+    assert asked(home, "SELECT count(*) FROM runs WHERE kind = 'teammate'") == 2
+    assert asked(home, SHOWN_BY_PARENT) == 2
 
 
 async def test_a_turn_between_two_steps_goes_on_while_teammates_are_owed_to_it_and_can_be_followed(home: Home) -> None:
@@ -146,7 +146,7 @@ async def test_a_turn_between_two_steps_goes_on_while_teammates_are_owed_to_it_a
             assert followed.outcome == "completed"
             assert "Done." in followed.text
             await eventually_idle(talk)
-    assert asked(home, "SELECT count(*) FROM agent_runs") == 1
+    assert asked(home, "SELECT count(*) FROM runs WHERE kind = 'teammate'") == 1
     assert asked(home, "SELECT group_concat(outcome) FROM runs WHERE id LIKE 'run-%'") == "completed"
 
 
@@ -165,8 +165,8 @@ async def test_a_turn_whose_own_call_is_unknown_ends_interrupted_and_the_result_
             await began(mark)
         daemon.kill_9()
     home.write_script(script(HEARD, mate("^work", reply="Worked.")))
-    with daemon_thread(home) as daemon:
-        async with daemon.client() as talk:
+    with daemon_thread(home) as again:
+        async with again.client() as talk:
 
             async def heard() -> list[str]:
                 return [each for each in await told(talk) if "has ended: completed." in each]
@@ -226,8 +226,8 @@ async def test_a_run_whose_agents_file_is_broken_by_the_next_start_ends_and_asks
             await eventually(lambda: asked(home, "SELECT count(*) FROM asks WHERE state = 'pending'") == 1)
         daemon.kill_9()
     path.write_text("---\nname: ada\n")
-    with daemon_thread(home) as daemon:
-        async with daemon.client() as talk:
+    with daemon_thread(home) as again:
+        async with again.client() as talk:
             of_ada = "SELECT outcome FROM runs WHERE speaker = 'ada'"
             await eventually(lambda: asked(home, of_ada) == "internal_error")
             # Nobody is asked for a call that is never made.
@@ -286,10 +286,10 @@ async def test_who_waited_for_a_teammate_goes_on_though_agents_work_together_no_
         daemon.kill_9()
     home.write_config(CONFIG.replace("multiAgent = true", "multiAgent = false"))
     home.write_script(script(*rules, mate("^work", reply="Worked.")))
-    with daemon_thread(home) as daemon:
-        async with daemon.client() as talk:
+    with daemon_thread(home) as again:
+        async with again.client() as talk:
             # It is told that it cannot wait here; nothing about what it did is unknown.
-            outcome = "SELECT outcome FROM agent_runs WHERE agent = 'librarian'"
+            outcome = "SELECT outcome FROM runs WHERE speaker = 'librarian'"
             await eventually(lambda: asked(home, outcome) == "completed")
 
             async def heard() -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess, Home, eventually
+from tests.daemon_process import Home, LiveDaemon, eventually
 from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.teaming import LINGER, TEAM, began, called, eventually_idle, results, runs_in
@@ -63,7 +63,7 @@ def home(home: Home) -> Home:
 # ---- to spawn and to wait -----------------------------------------------------------------------
 
 
-async def test_a_teammate_is_spawned_awaited_and_told_to_its_parent(daemon: DaemonProcess, sender: str) -> None:
+async def test_a_teammate_is_spawned_awaited_and_told_to_its_parent(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         speech = await talk.say("moot", "say forty-two", sender)
 
@@ -107,14 +107,14 @@ async def test_a_teammate_is_spawned_awaited_and_told_to_its_parent(daemon: Daem
     ],
 )
 async def test_what_cannot_be_done_is_refused_and_nothing_is_started(
-    daemon: DaemonProcess, sender: str, tool: str, arguments: dict[str, Any], complaint: str
+    daemon: LiveDaemon, sender: str, tool: str, arguments: dict[str, Any], complaint: str
 ) -> None:
     async with daemon.client() as talk:
         assert complaint in str(await called(talk, sender, tool, **arguments))
         assert "arun-" not in (await runs_in(talk, sender)).replace("arun-0000000000000000", "")
 
 
-async def test_a_task_is_not_given_again_before_its_result_is_fetched(daemon: DaemonProcess, sender: str) -> None:
+async def test_a_task_is_not_given_again_before_its_result_is_fetched(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         speech = await talk.say("moot", "the same again", sender)
     first, refused, again = results(speech, "agent_spawn")
@@ -124,7 +124,7 @@ async def test_a_task_is_not_given_again_before_its_result_is_fetched(daemon: Da
 
 
 async def test_a_wait_whose_time_is_up_tells_how_the_run_stands_and_leaves_it_alone(
-    daemon: DaemonProcess, sender: str
+    daemon: LiveDaemon, sender: str
 ) -> None:
     async with daemon.client() as talk:
         speech = await talk.say("moot", "look at one that works", sender)
@@ -143,13 +143,13 @@ async def test_a_wait_whose_time_is_up_tells_how_the_run_stands_and_leaves_it_al
         assert "is already cancelled" in await called(talk, sender, "agent_stop", agent_id=spawned["agent_id"])
 
 
-async def test_a_run_that_has_ended_cannot_be_stopped(daemon: DaemonProcess, sender: str) -> None:
+async def test_a_run_that_has_ended_cannot_be_stopped(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         (spawned,) = results(await talk.say("moot", "say it", sender), "agent_spawn")
         assert "is already completed" in await called(talk, sender, "agent_stop", agent_id=spawned["agent_id"])
 
 
-async def test_several_are_awaited_until_all_are_done_or_one_is(daemon: DaemonProcess, sender: str) -> None:
+async def test_several_are_awaited_until_all_are_done_or_one_is(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         (both,) = results(await talk.say("moot", "two: all", sender), "agent_wait")
         assert [run["status"] for run in both["runs"]] == ["completed", "completed"]
@@ -161,7 +161,7 @@ async def test_several_are_awaited_until_all_are_done_or_one_is(daemon: DaemonPr
         await called(talk, sender, "agent_stop", agent_id=hung)
 
 
-async def test_a_run_of_another_conversation_is_not_there(daemon: DaemonProcess, sender: str) -> None:
+async def test_a_run_of_another_conversation_is_not_there(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         (spawned,) = results(await talk.say("moot", "say it", sender), "agent_spawn")
         for tool in ("agent_wait", "agent_stop"):
@@ -170,7 +170,7 @@ async def test_a_run_of_another_conversation_is_not_there(daemon: DaemonProcess,
             assert "answered" not in found
 
 
-async def test_a_result_nobody_waited_for_arrives_once_as_a_message(daemon: DaemonProcess, sender: str) -> None:
+async def test_a_result_nobody_waited_for_arrives_once_as_a_message(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         speech = await talk.say("moot", "do not wait", sender)
         (spawned,) = results(speech, "agent_spawn")
@@ -191,7 +191,7 @@ async def test_a_result_nobody_waited_for_arrives_once_as_a_message(daemon: Daem
         assert sum("has ended" in content for content in said) == 1
 
 
-async def test_as_a_guest_the_orchestrator_is_not_told_to_lead_anybody(daemon: DaemonProcess, sender: str) -> None:
+async def test_as_a_guest_the_orchestrator_is_not_told_to_lead_anybody(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         led = await talk.say("moot", "who leads?", sender)
         assert led.text == "I lead a team."
@@ -204,7 +204,7 @@ async def test_as_a_guest_the_orchestrator_is_not_told_to_lead_anybody(daemon: D
 
 
 async def test_spawns_are_bounded_in_depth_and_go_neither_to_themselves_nor_in_a_circle(
-    daemon: DaemonProcess, sender: str
+    daemon: LiveDaemon, sender: str
 ) -> None:
     async with daemon.client() as talk:
         deep = await talk.say("moot", "deep", sender)
@@ -244,7 +244,7 @@ async def test_a_turn_delegates_only_so_often(home: Home) -> None:
                 await eventually_idle(talk)
 
 
-async def test_a_tool_of_a_teammate_is_named_as_such_to_the_orchestrator(daemon: DaemonProcess, sender: str) -> None:
+async def test_a_tool_of_a_teammate_is_named_as_such_to_the_orchestrator(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         (refused,) = results(await talk.say("moot", "tool of another", sender), "fs_read")
     assert "There is no tool 'fs_read' here" in refused

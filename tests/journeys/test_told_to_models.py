@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Talking
@@ -144,7 +144,7 @@ async def test_nobody_is_given_data_for_writing_its_placeholder(home: Home, prov
     assert MAIL not in speech.text + own.text
 
 
-async def test_without_being_asked_to_models_are_told_personal_data(daemon: DaemonProcess, provider: Provider) -> None:
+async def test_without_being_asked_to_models_are_told_personal_data(daemon: LiveDaemon, provider: Provider) -> None:
     async with daemon.client() as talk:
         await talk.say("ada", f"write to {MAIL}", "test:plain")
     assert MAIL in texts(provider.bodies()[0])

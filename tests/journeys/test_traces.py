@@ -9,7 +9,7 @@ import pytest
 from moot.domain.errors import Conflict, MootError
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess, Home, eventually, run_cli, running
+from tests.daemon_process import DaemonProcess, Home, LiveDaemon, eventually, run_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, mate, say, script, spawn, wait
 from tests.talking import Speech, Talking
@@ -61,7 +61,7 @@ def of_kind(trace: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [event["payload"] for event in trace["events"] if event["kind"] == kind]
 
 
-def newest(daemon: DaemonProcess) -> dict[str, Any]:
+def newest(daemon: LiveDaemon) -> dict[str, Any]:
     """The trace of the newest turn, whole."""
     listed = data(daemon.cli("trace", "list", "--json"))
     found = data(daemon.cli("trace", listed[0]["run_id"], "--json"))
@@ -75,12 +75,12 @@ async def allow(talk: Talking, speech: Speech, decision: str = "once") -> None:
 
 
 @pytest.fixture
-def team(home: Home) -> Iterator[DaemonProcess]:
+def team(home: Home) -> Iterator[LiveDaemon]:
     with daemon_thread(home) as daemon:
         yield daemon
 
 
-async def test_a_turn_and_its_teammate_are_told_in_order(team: DaemonProcess) -> None:
+async def test_a_turn_and_its_teammate_are_told_in_order(team: LiveDaemon) -> None:
     async with team.client() as talk:
         speech = talk.start("moot", "do hello")
         await allow(talk, speech)
@@ -135,18 +135,18 @@ async def test_a_trace_outlives_kill_9_and_goes_on_where_it_was(home: Home) -> N
             (asked,) = await eventually(talk.asks)
             before = newest(daemon)
             daemon.kill_9()
-    with daemon_thread(home) as daemon:
-        after = data(daemon.cli("trace", before["run_id"], "--json"))
+    with daemon_thread(home) as again:
+        after = data(again.cli("trace", before["run_id"], "--json"))
         assert after["events"] == before["events"]
         assert kinds(after)[:3] == ["routing", "tool_call", "delegation"]
         (child,) = after["children"]
         assert kinds(child)[:2] == ["tool_call", "policy_decision"]
         assert child["outcome"] is None
-        async with daemon.client() as talk:
+        async with again.client() as talk:
             await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=asked.ask_id, attempt=asked.attempt, decision="once"))
 
             def ended() -> Any:
-                found = data(daemon.cli("trace", child["run_id"], "--json"))
+                found = data(again.cli("trace", child["run_id"], "--json"))
                 return found if found["outcome"] else None
 
             done = await eventually(ended)
@@ -161,8 +161,8 @@ async def test_what_a_turn_noted_is_on_disk_before_its_end_is(home: Home) -> Non
         with pytest.raises(MootError):
             await talk.say("moot", "good morning")
     daemon.reap()
-    with daemon_thread(home) as daemon:
-        trace = newest(daemon)
+    with daemon_thread(home) as again:
+        trace = newest(again)
     assert (trace["outcome"], kinds(trace)) == ("completed", ["routing", "text", "outcome"])
 
 
@@ -288,7 +288,7 @@ async def test_what_a_teammate_did_is_let_go_of_after_its_time(home: Home) -> No
     assert home.query("SELECT count(*) FROM conversations WHERE sender LIKE 'run:%'") == [(0,)]
 
 
-async def test_a_conversation_goes_with_all_its_teammates_did_once_they_are_done(team: DaemonProcess) -> None:
+async def test_a_conversation_goes_with_all_its_teammates_did_once_they_are_done(team: LiveDaemon) -> None:
     async with team.client() as talk:
         await talk.say("moot", "leave this to it")
         await eventually(talk.asks)
@@ -307,7 +307,7 @@ async def test_a_conversation_goes_with_all_its_teammates_did_once_they_are_done
 
         await eventually(is_deleted)
     assert team.cli("trace", child["run_id"]).returncode == 6
-    assert team.home.query("SELECT count(*) FROM agent_runs") == [(0,)]
+    assert team.home.query("SELECT count(*) FROM runs") == [(0,)]
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -9,7 +9,7 @@ from typing import Any
 
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import encode_frame
-from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, DaemonProcess, Home, eventually
+from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, Home, LiveDaemon, eventually
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.raw_client import raw
@@ -27,7 +27,7 @@ NAMING = {"calls": [{"name": "set_title", "arguments": {"title": "The lighthouse
 ASKING = {"calls": [{"name": "ask_user", "arguments": {"questions": [{"question": "Which colour?"}]}}]}
 
 
-def start_asking(daemon: DaemonProcess, sender: str, *more: str) -> "subprocess.Popen[str]":
+def start_asking(daemon: LiveDaemon, sender: str, *more: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-m", "moot", "ask", "ada", "me too", "--as", sender, *more],
         env=daemon.home.environment(),
@@ -42,14 +42,14 @@ async def finish(process: "subprocess.Popen[str]") -> tuple[str, str]:
     return await asyncio.to_thread(process.communicate, timeout=PATIENCE)
 
 
-async def ask_as_json(daemon: DaemonProcess, sender: str, *more: str) -> tuple[int, Any]:
+async def ask_as_json(daemon: LiveDaemon, sender: str, *more: str) -> tuple[int, Any]:
     process = start_asking(daemon, sender, "--json", *more)
     out, _ = await finish(process)
     return process.returncode, json.loads(out)
 
 
 async def test_without_a_terminal_a_message_behind_an_approval_is_left_in_line(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "name it", **NAMING}, {"match": "name it", "text": "Named."})
     async with daemon.client() as talk:
@@ -75,7 +75,7 @@ async def test_without_a_terminal_a_message_behind_an_approval_is_left_in_line(
 
 
 async def test_a_question_in_front_is_named_with_how_to_answer_it(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "paint", **ASKING}, {"match": "paint", "text": "Painted."})
     async with daemon.client() as talk:
@@ -90,7 +90,7 @@ async def test_a_question_in_front_is_named_with_how_to_answer_it(
 
 
 async def test_who_waits_is_told_when_the_run_in_front_begins_to_wait(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "name it", "hold": True, **NAMING})
     async with daemon.client() as talk:
@@ -111,7 +111,7 @@ async def test_who_waits_is_told_when_the_run_in_front_begins_to_wait(
 
 
 async def test_at_a_terminal_it_says_what_holds_it_up_and_goes_on_when_that_is_decided(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "name it", **NAMING}, {"match": "name it", "text": "Named."})
     # What others left in line says something else, and takes no answer away.
@@ -129,7 +129,7 @@ async def test_at_a_terminal_it_says_what_holds_it_up_and_goes_on_when_that_is_d
 
 
 async def test_the_limit_on_seconds_is_one_on_waiting_for_a_turn_too(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "take long", "text": "long", "hold": True})
     async with daemon.client() as talk:
@@ -145,7 +145,7 @@ async def test_the_limit_on_seconds_is_one_on_waiting_for_a_turn_too(
 
 
 async def test_status_shows_an_approval_with_its_reason_and_reply_says_that_words_do_not_approve(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "name it", **NAMING})
     async with daemon.client() as talk:
@@ -195,7 +195,7 @@ async def test_who_comes_with_a_token_is_told_that_the_owner_decides(home: Home,
 
 
 async def test_who_sends_and_wants_to_know_is_told_of_what_the_run_in_front_waits_for(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "name it", "hold": True, **NAMING}, {"match": "name it", "text": "Named."})
     provider.program({"match": "so am I", "text": "Yes, you."})
@@ -217,7 +217,7 @@ async def test_who_sends_and_wants_to_know_is_told_of_what_the_run_in_front_wait
 
 
 async def test_who_sends_behind_a_question_is_told_which_and_who_did_not_ask_is_told_nothing(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"match": "paint", **ASKING}, {"match": "paint", "text": "Painted."})
     async with daemon.client() as talk, raw(daemon) as other, raw(daemon) as silent:

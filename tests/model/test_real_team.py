@@ -17,7 +17,7 @@ import pytest
 from moot.daemon.paths import Paths
 from moot.models.pull import is_pulled, model_file
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import DaemonProcess, Home, running
+from tests.daemon_process import Home, LiveDaemon, running
 from tests.model.page import page
 from tests.talking import Speech, Talking
 from tests.teaming import results
@@ -118,7 +118,7 @@ async def test_an_orchestrator_has_an_operator_write_a_file_that_a_person_allowe
         PAGE.write_text(page(traces, seconds=seconds, work=work, text=text.strip()), encoding="utf-8")
 
 
-def turns(daemon: DaemonProcess) -> list[dict[str, Any]]:
+def turns(daemon: LiveDaemon) -> list[dict[str, Any]]:
     """What happened, turn by turn, with all that was set to work; the oldest first."""
     listed = daemon.cli_json("trace")["data"]
     return [daemon.cli_json("trace", turn["run_id"])["data"] for turn in reversed(listed)]

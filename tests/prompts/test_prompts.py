@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess
+from tests.daemon_process import PROVIDER_CONFIG, LiveDaemon
 from tests.fake_provider import Provider
 from tests.talking import Talking
 
@@ -56,7 +56,7 @@ def shown(body: dict[str, Any], cwd: str) -> str:
 
 
 async def test_every_speaker_is_sent_exactly_this(
-    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
     async with daemon.client() as talk:
         await talked(talk, provider, sender, str(tmp_path))
@@ -69,7 +69,7 @@ async def test_every_speaker_is_sent_exactly_this(
     assert provider.faults() == []
 
 
-async def test_every_tool_is_offered_exactly_so(daemon: DaemonProcess, provider: Provider, sender: str) -> None:
+async def test_every_tool_is_offered_exactly_so(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk:
         await talk.say("ada", "hello", sender)
     (body,) = provider.bodies()
@@ -79,7 +79,7 @@ async def test_every_tool_is_offered_exactly_so(daemon: DaemonProcess, provider:
 
 
 async def test_the_beginning_of_a_request_stays_the_same_from_turn_to_turn(
-    daemon: DaemonProcess, provider: Provider, sender: str, tmp_path: Path
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
     """Providers cache what two requests have in common from the first byte on."""
     async with daemon.client() as talk:

@@ -110,8 +110,8 @@ async def test_a_teammate_that_is_told_a_strangers_words_is_tainted_by_them(home
                 assert "evil.example" in json.dumps(body["messages"])
                 assert "evil.example" not in instructions(body)
             question = (
-                "SELECT m.taint FROM messages m JOIN agent_runs r ON m.run_id = r.id"
-                " WHERE m.role = 'user' AND r.agent = 'planner' ORDER BY r.created_at"
+                "SELECT m.taint FROM messages m JOIN runs r ON m.run_id = r.id"
+                " WHERE m.role = 'user' AND r.speaker = 'planner' ORDER BY r.created_at"
             )
             assert asked(home, question) == ""
             assert asked(home, f"{question} DESC") == "import"

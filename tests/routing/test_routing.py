@@ -2,98 +2,143 @@
 
 import json
 import re
-import time
+import unicodedata
 from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 
 from moot.domain.agent import ROLES, Agent, AgentSource
 from moot.domain.trace import PAYLOAD_LENGTH
+from moot.multiagent.routing import router as router_module
+from moot.multiagent.routing.availability import CAPABILITIES
 from moot.multiagent.routing.classifier import FILE
+from moot.multiagent.routing.concepts import LANGUAGES, load_concepts
 from moot.multiagent.routing.router import Route, Router
+from moot.multiagent.routing.text_features import read
+from moot.multiagent.routing.word_vectors import concept_vector
+from moot.multiagent.teammates.briefing import render_advice
 from scripts import train_routing
-from scripts.routing_doc import (
+from scripts.measure_routing import (
+    ALL_TOOLS,
+    DEFAULT_ROLES,
+    DEFAULT_TOOLS,
     LABELLED,
     LABELS,
-    TARGET,
-    built_in,
-    by_role,
-    custom,
-    document,
-    everybody,
+    Judged,
+    load_everybody,
+    load_roles,
     rows,
-    together,
-    without_keyword,
+    total,
 )
+from scripts.routing_doc import TARGET, by_kind, document, judge_old
 
 
 @pytest.fixture(scope="module")
 def team() -> list[Agent]:
-    return built_in()
+    return load_roles()
 
 
-def route(text: str, agents: list[Agent]) -> Route:
-    return Router().route(text, agents)
+@pytest.fixture(scope="module")
+def fresh() -> dict[str, list[Judged]]:
+    return by_kind()
+
+
+def route(text: str, agents: list[Agent], tools: tuple[str, ...] = ALL_TOOLS) -> Route:
+    return Router().route(text, agents, tools)
 
 
 def plain(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.lower()))
+    return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text.lower())))
 
 
-def test_at_least_85_percent_of_the_held_out_requests_go_where_they_belong(team: list[Agent]) -> None:
-    results = by_role(rows("held_out.jsonl"), team)
-    assert together(results).accuracy >= 0.85
-    assert set(results) == set(LABELS)
-    assert {role: one.accuracy for role, one in results.items() if one.accuracy < 0.7} == {}
+def test_at_least_90_percent_of_the_fresh_requests_go_where_they_belong(fresh: dict[str, list[Judged]]) -> None:
+    whole = total(one for judged in fresh.values() for one in judged)
+    assert whole.count >= 500
+    assert whole.accuracy >= 0.9
+    assert whole.confidently_wrong <= 0.03
 
 
-def test_the_page_says_what_is_measured() -> None:
-    assert TARGET.read_text(encoding="utf-8") == document(), "run: python scripts/routing_doc.py"
+@pytest.mark.parametrize("language", ["de", "es", "fr", "zh"])
+def test_at_least_75_percent_in_each_other_language(fresh: dict[str, list[Judged]], language: str) -> None:
+    result = total(one for one in fresh["role"] if one.language == language)
+    assert result.count >= 60
+    assert result.accuracy >= 0.75
 
 
-def test_the_model_is_learnt_from_what_is_written_down_now() -> None:
-    told = json.loads(FILE.read_bytes().partition(b"\n")[0])
-    assert told["learnt_from"] == train_routing.digest(), "run: python scripts/train_routing.py"
+def test_agents_of_a_user_and_what_nobody_can_do_are_recognised(fresh: dict[str, list[Judged]]) -> None:
+    assert total(fresh["agent"]).accuracy >= 0.75
+    assert total(fresh["missing"]).accuracy >= 0.75
 
 
-def test_no_request_is_both_learnt_from_and_measured() -> None:
-    measured = {plain(row["text"]) for row in rows("held_out.jsonl")}
-    learnt = {
-        plain(sample.text) for sample in (*train_routing.written(), *train_routing.filled(), *train_routing.labelled())
-    }
-    # Counted and not shown: whoever trains must not read what is measured.
-    shared = len(measured & learnt)
-    assert shared == 0
+def test_certainty_is_not_given_up_to_avoid_errors(fresh: dict[str, list[Judged]]) -> None:
+    assert total(fresh["role"]).certainty >= 0.5
 
 
-def test_the_labelled_set_is_large_and_half_of_it_has_no_keyword_of_any_role() -> None:
-    for name in ("tuning.jsonl", "held_out.jsonl"):
-        requests = rows(name)
-        assert len(requests) >= 150
-        assert len(without_keyword(requests)) >= len(requests) / 2
-
-
-def test_agents_of_a_user_are_found_by_what_they_say_of_themselves() -> None:
-    assert custom().accuracy >= 0.9
-
-
-def test_agents_of_a_user_take_little_from_the_built_in_roles(team: list[Agent]) -> None:
-    requests = rows("held_out.jsonl")
-    alone, crowded = together(by_role(requests, team)), together(by_role(requests, everybody()))
+def test_the_older_set_is_still_routed(team: list[Agent]) -> None:
+    alone, crowded = judge_old()
+    assert alone.accuracy >= 0.85
+    # Agents of a user's take little from the built-in roles.
     assert crowded.accuracy >= alone.accuracy - 0.05
 
 
+def test_the_page_says_what_is_measured() -> None:
+    assert TARGET.read_text(encoding="utf-8") == document(), "run: python -m scripts.routing_doc"
+
+
+def test_the_model_was_made_from_the_shipped_data() -> None:
+    about = json.loads(FILE.read_bytes().partition(b"\n")[0])
+    assert about["learnt_from"] == train_routing.digest(), "run: ./dev train-routing"
+
+
+def test_training_is_deterministic(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train_routing, "EPOCHS", 1)
+    samples = train_routing.load_tuning()[:40]
+    found = [train_routing.all_features(sample.text, train_routing.load_roles()) for sample in samples]
+
+    def train() -> bytes:
+        training = train_routing.Training(samples, found)
+        training.run()
+        return train_routing.encode(training)
+
+    assert train() == train()
+
+
+def test_no_request_is_both_learnt_from_and_measured() -> None:
+    measured = {plain(row["text"]) for name in ("held_out.jsonl", "fresh.jsonl") for row in rows(name)}
+    samples = (*train_routing.load_exemplars(), *train_routing.fill_patterns(), *train_routing.load_tuning())
+    # Counted and not shown: whoever trains must not read what is measured.
+    shared = len(measured & {plain(sample.text) for sample in samples})
+    assert shared == 0
+
+
+def test_the_fresh_set_has_enough_of_each_kind() -> None:
+    requests = rows("fresh.jsonl")
+    assert sum(row["language"] == "en" for row in requests if "role" in row) >= 200
+    assert sum("agent" in row for row in requests) >= 60
+    assert sum("missing" in row for row in requests) >= 40
+    assert {row["role"] for row in requests if "role" in row} == set(LABELS)
+
+
 @pytest.mark.parametrize(
-    "text", ["hi", "thanks a lot!", "what is the capital of Peru", "how are you?", "", "???", "\x00", "🙂"]
+    "text", ["hi", "thanks a lot!", "what is the capital of Peru", "how are you?", "danke", "merci beaucoup", "你好"]
 )
-def test_small_talk_general_knowledge_and_noise_are_answered_directly(text: str, team: list[Agent]) -> None:
-    assert route(text, team).agent == ""
+def test_small_talk_and_general_knowledge_are_answered_directly(text: str, team: list[Agent]) -> None:
+    found = route(text, team)
+    assert (found.agent, found.missing) == ("", "")
+
+
+@pytest.mark.parametrize("text", ["", "???", "\x00", "🙂", "xyzzy plugh frobnicate"])
+def test_noise_is_never_decided_with_certainty_for_an_agent(text: str, team: list[Agent]) -> None:
+    found = route(text, team)
+    assert not (found.certain and found.agent)
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_somebody_asked_for_by_name_is_chosen(role: str, team: list[Agent]) -> None:
     assert route(f"@{role} hello there", team).agent == role
     assert route(f"please ask the {role} about it", team).agent == role
+    assert route(f"frag den {role}", team).agent == role
 
 
 def test_every_step_gives_its_reason(team: list[Agent]) -> None:
@@ -109,27 +154,74 @@ def test_every_step_gives_its_reason(team: list[Agent]) -> None:
     assert "keywords encrypt, password" in found.summary
 
 
-def test_reasons_hold_the_words_of_the_request_as_they_were_written(team: list[Agent]) -> None:
-    assert "schedules" in route("which schedules are set", team).steps[0]
-
-
 def test_a_route_fits_into_a_trace(team: list[Agent]) -> None:
     for request in rows("tuning.jsonl"):
         assert len(json.dumps(asdict(route(request["text"], team)))) <= PAYLOAD_LENGTH
 
 
-def test_what_an_absent_role_would_do_is_left_to_the_orchestrator(team: list[Agent]) -> None:
+@pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda capability: capability.label)
+def test_what_nobody_can_do_names_what_would_enable_it(capability: Any) -> None:
+    assert "[mcp.NAME]" in capability.enable
+    assert "moot[mcp]" in capability.enable
+    assert all(tool in capability.enable for tool in capability.tools)
+
+
+def test_what_an_absent_role_would_do_is_said_to_be_missing(team: list[Agent]) -> None:
     others = [agent for agent in team if agent.name != "vault"]
-    assert route("what is the password for the staging server", team).agent == "vault"
-    assert route("what is the password for the staging server", others).agent == ""
+    text = "what is the password for the staging server"
+    assert route(text, team).agent == "vault"
+    found = route(text, others)
+    assert (found.agent, found.missing) == ("", "stored secrets and keys")
+    assert "secrets_*" in found.enable
+    told = render_advice(found).content
+    assert "no teammate can do this" in told
+    assert "answer directly" not in told
 
 
-def test_with_nobody_there_everything_is_answered_directly() -> None:
-    found = route("run the tests", [])
-    assert (found.agent, found.confidence) == ("", 1.0)
+def test_payments_need_their_own_tools(team: list[Agent]) -> None:
+    text = "pay the designer 20 USDC from my wallet"
+    assert route(text, team).agent == "vault"
+    without = tuple(tool for tool in ALL_TOOLS if not tool.startswith("payment_"))
+    found = route(text, team, without)
+    assert (found.agent, found.missing) == ("", "payments")
 
 
-def test_an_agent_is_recognised_by_keyword_capability_or_description() -> None:
+def test_own_tools_of_the_orchestrator_are_offered_for_what_no_teammate_can_do(team: list[Agent]) -> None:
+    found = route("send an email to Bob that the meeting is cancelled", team)
+    assert found.missing
+    assert "mcp__mail__send" in render_advice(found, ["mcp__mail__send"]).content
+
+
+def test_an_unsure_route_gives_its_candidates_and_leaves_the_decision_open() -> None:
+    found = Route(
+        agent="operator",
+        confidence=0.5,
+        summary="s.",
+        candidates=(
+            router_module.Candidate(agent="operator", share=0.5),
+            router_module.Candidate(agent="", share=0.3),
+            router_module.Candidate(agent="", share=0.15, missing="payments"),
+            router_module.Candidate(agent="vault", share=0.05),
+        ),
+    )
+    told = render_advice(found).content
+    assert "for operator (50%), or for you to answer directly (30%), or something no teammate can do" in told
+    assert "vault" not in told
+
+
+def test_a_librarian_without_web_search_says_how_to_get_it() -> None:
+    few = [agent for agent in load_roles() if agent.name in DEFAULT_ROLES]
+    text = "search the web for articles about heat pumps"
+    assert "`provider` in [web]" in route(text, few, DEFAULT_TOOLS).summary
+    assert "`provider` in [web]" not in route(text, few, (*DEFAULT_TOOLS, "web_search")).summary
+
+
+def test_with_nobody_there_work_is_said_to_be_missing() -> None:
+    found = route("run the tests", [], ())
+    assert (found.agent, found.missing) == ("", "commands and files")
+
+
+def test_an_agent_is_recognised_by_keyword_capability_description_or_subject() -> None:
     gardener = Agent(name="gardener", description="Prunes hedges and lays lawns.", instruction="")
     asked = "who could prune the hedges behind the lawn"
     assert route(asked, [gardener]).agent == "gardener"
@@ -137,6 +229,7 @@ def test_an_agent_is_recognised_by_keyword_capability_or_description() -> None:
     assert "keywords hedges" in route(asked, [keyword]).steps[1]
     able = replace(gardener, description="x", capabilities=("hedge-pruning",))
     assert "capabilities hedge-pruning" in route(asked, [able]).steps[1]
+    assert route("Wann soll ich die Rosen im Garten schneiden?", [gardener]).agent == "gardener"
 
 
 def test_an_agent_of_a_user_does_not_inherit_what_a_role_of_its_name_has_learnt() -> None:
@@ -149,26 +242,45 @@ def test_the_same_request_has_the_same_route_whatever_the_order_of_agents(team: 
         assert route(request["text"], team) == route(request["text"], list(reversed(team)))
 
 
-def test_a_long_text_pasted_into_a_request_neither_hides_it_nor_costs_more(team: list[Agent]) -> None:
+def test_a_long_text_pasted_into_a_request_does_not_hide_it(team: list[Agent]) -> None:
     pasted = "it was a bright cold day in the valley and the clocks were striking " * 20_000
-    started = time.thread_time()
-    found = route(f"encrypt this with my password: {pasted}", team)
-    assert time.thread_time() - started < 1
-    assert found.agent == "vault"
+    assert route(f"encrypt this with my password: {pasted}", team).agent == "vault"
 
 
-def test_a_request_takes_less_than_five_milliseconds(team: list[Agent]) -> None:
-    requests = [row["text"] for row in rows("tuning.jsonl")]
-    route(requests[0], team)
-    spent = []
-    for text in requests:
-        started = time.thread_time()
-        route(text, team)
-        spent.append(time.thread_time() - started)
-    assert sorted(spent)[len(spent) // 2] < 0.005
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("what is in my folder", "en"),
+        ("was ist in dem Ordner", "de"),
+        ("¿qué hay en la carpeta?", "es"),
+        ("qu'est-ce qu'il y a dans le dossier", "fr"),
+        ("文件夹里有什么", "zh"),
+        ("nginx", ""),
+    ],
+)
+def test_a_language_is_recognised_by_its_small_words(text: str, language: str) -> None:
+    assert read(text).language == language
 
 
-def test_the_labelled_files_hold_known_roles_only() -> None:
+@pytest.mark.parametrize(
+    "text", ["the password", "das Passwort", "mi contraseña", "le mot de passe", "密码", "MI CONTRASENA"]
+)
+def test_a_concept_is_found_in_every_language(text: str) -> None:
+    assert "password" in load_concepts().find(read(text))
+
+
+def test_every_concept_has_words_in_every_language_and_a_meaning() -> None:
+    tables = load_concepts().tables
+    for name in load_concepts().english:
+        assert concept_vector(name) is not None
+        for language in LANGUAGES:
+            known = (*tables[language].words.values(), *tables[language].prefixes.values())
+            assert any(name in concepts for concepts in known), (name, language)
+
+
+def test_the_labelled_files_hold_known_labels_only() -> None:
+    known = {*LABELS, *(agent.name for folder in ("agents", "fresh_agents") for agent in load_everybody(folder))}
+    missing = {capability.label for capability in CAPABILITIES}
     for path in LABELLED.glob("*.jsonl"):
-        names = {row.get("role") or row["agent"] for row in rows(path.name)}
-        assert names <= {*LABELS, *(agent.name for agent in everybody())}
+        for row in rows(path.name):
+            assert row["missing"] in missing if "missing" in row else (row.get("role") or row["agent"]) in known

@@ -192,8 +192,9 @@ class ConversationMachine(RuleBasedStateMachine):
     def send_the_last_one_again(self, data: st.DataObject) -> None:
         known = sorted(name for name, talk in self.talks.items() if talk.last_id and not talk.asking)
         sender = data.draw(st.sampled_from(known))
-        assert self.talks[sender].last_id is not None
-        text, guest, message_id = self.talks[sender].last_id
+        last_id = self.talks[sender].last_id
+        assert last_id is not None
+        text, guest, message_id = last_id
         speech = self.begin(sender, text, guest=guest, client_message_id=message_id)
         self.do(speech.end())
         assert (speech.outcome, speech.text) == ("completed", heard(text))

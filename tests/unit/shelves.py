@@ -10,7 +10,7 @@ from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import assistant
 from moot.domain.ports import GateCall, RunContext, Tool, ToolResult
-from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus, Spawn
 from moot.engine.asks import Asks
 from moot.engine.rules import Rules
 from moot.store.asks import SqliteAsks
@@ -54,6 +54,35 @@ def stored(test: Callable[[SqliteStore], Awaitable[None]]) -> Callable[[Path], N
 
     run.__name__ = test.__name__
     return run
+
+
+def teammate_run(
+    run_id: str = "arun-1",
+    *,
+    parent: str = "run-1",
+    agent: str = "operator",
+    instruction: str = "do",
+    root: ConversationKey = ADA,
+    at: float = 1.0,
+    outcome: Outcome | None = None,
+    **spawn: Any,
+) -> Run:
+    """A run that `parent` has spawned; queued, or ended where an outcome is named."""
+    return Run(
+        request=RunRequest(
+            id=run_id,
+            key=ConversationKey(agent, f"run:{run_id}"),
+            speaker=agent,
+            content=instruction,
+            root=root,
+            root_id=parent,
+            parent_id=parent,
+        ),
+        status=RunStatus.QUEUED if outcome is None else RunStatus.ENDED,
+        created_at=at,
+        spawn=Spawn(**{"parent_call": f"call-{run_id}", "chain": (root.agent,), **spawn}),
+        end=None if outcome is None else RunEnd(outcome=outcome),
+    )
 
 
 async def talk(store: SqliteStore, key: ConversationKey = ADA, *, turns: int = 1) -> None:

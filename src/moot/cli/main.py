@@ -67,7 +67,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "up": CommandEntry(RUN, "moot.cli.commands.daemon:up", "Start the daemon in the background."),
     "down": CommandEntry(RUN, "moot.cli.commands.daemon:down", "Stop the daemon."),
     "status": CommandEntry(RUN, "moot.cli.commands.daemon:status", "Show what the daemon is doing."),
-    "events": CommandEntry(RUN, "moot.cli.commands.daemon:events", "Follow everything that happens, live."),
+    "events": CommandEntry(RUN, "moot.cli.commands.events:events", "Follow everything that happens, live."),
     "reload": CommandEntry(RUN, "moot.cli.commands.daemon:reload", "Read the configuration and the agents again."),
     "demo": CommandEntry(SET_UP, "moot.cli.demo.command:demo", "See it work, without a key."),
     "init": CommandEntry(SET_UP, "moot.cli.setup.init:init", "Set up a model provider."),

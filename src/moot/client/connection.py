@@ -74,18 +74,21 @@ class Connection(asyncio.Protocol):
         finally:
             self._waiting.pop(request_id, None)
 
-    async def subscribe(self) -> AsyncGenerator[pb.AgentEventMsg, None]:
-        """Everything that happens in the caller's conversations from now on, until the connection closes."""
-        request_id, inbox = self._send(pb.ClientMessage(subscribe_events=pb.SubscribeEvents()))
+    async def subscribe(
+        self, *, since: int | None = None, without_deltas: bool = False
+    ) -> AsyncGenerator[pb.AgentEventMsg, None]:
+        """Every event of the caller's conversations from now on, or after `since`, until the connection closes."""
+        asked = pb.SubscribeEvents(since=since, without_deltas=without_deltas)
+        request_id, inbox = self._send(pb.ClientMessage(subscribe_events=asked))
         try:
             # The first answer says that from here on nothing is missed.
             _unwrap(await inbox.get())
         except BaseException:
             self._waiting.pop(request_id, None)
             raise
-        return self._feed(request_id, inbox)
+        return self._events(request_id, inbox)
 
-    async def _feed(
+    async def _events(
         self, request_id: int, inbox: "asyncio.Queue[pb.ServerMessage | MootError]"
     ) -> AsyncGenerator[pb.AgentEventMsg, None]:
         try:

@@ -33,7 +33,7 @@ from moot.domain.message import user
 from moot.domain.note import Note
 from moot.domain.ports import GateCall, Model, Tool, ToolResult
 from moot.domain.prompt import Prompt, Transcript
-from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.domain.run import Outcome, RunEnd, RunRequest, RunStatus
 from moot.domain.trace import TraceKind
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
@@ -112,6 +112,7 @@ class Daemon:
                 later=self.supervisor.start,
                 clock=self.clock,
                 rng=self.rng,
+                bus=self.bus,
             )
         )
         self.runs = self._engine()
@@ -241,7 +242,8 @@ class Daemon:
                 supervisor=self.supervisor,
                 bus=self.bus,
                 ended=self.ended,
-                outlasts=lambda request: self.team.teammates.is_owed(request.id),
+                outlasts=lambda request: self.team.teammates.leads(request.id),
+                delivered=self._delivered,
             )
         )
 
@@ -258,6 +260,9 @@ class Daemon:
 
     def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
         self.team.traces.note(run_id, kind, agent, **payload)
+
+    def _delivered(self, run_ids: Sequence[str]) -> None:
+        self.team.teammates.show(run_ids)
 
     async def _brief(self, turn: Turn) -> Briefing:
         return await self.team.brief(turn)
@@ -282,16 +287,15 @@ class Daemon:
         )
 
     async def recover(self) -> None:
-        """Tell what the last daemon left unfinished as what it is, then take up what waited."""
-        for run in await self.store.recover(now=self.clock.now()):
-            logger.warning("run %s was interrupted: the daemon stopped while it went on", run.request.id)
+        """End what the last daemon left and cannot go on, then take up the rest."""
+        left = await self.store.recover()
         reach("daemon.recovered")
         await self.asks.start()
-        turns, queued = await self.team.teammates.recover(), await self.store.queued_runs()
+        turns = await self.team.teammates.recover(left)
         # In one go: what is owed to a turn must be kept for it before the turn asks for it.
-        self.runs.take_up(turns)
-        self.runs.resume(queued)
-        await self.team.teammates.go_on()
+        for run in sorted(turns, key=lambda run: run.status is RunStatus.QUEUED):
+            self.runs.take_up(run)
+        self.team.teammates.resume()
         reach("daemon.resumed")
 
 

@@ -24,10 +24,9 @@ from moot.multiagent.routing.router import Route, Router
 from moot.multiagent.teammates import control
 from moot.multiagent.teammates.briefing import Briefs
 from moot.multiagent.teammates.grants import Grants
-from moot.multiagent.teammates.spawn_request import Crew
 from moot.multiagent.teammates.teammates import Teammates
+from moot.multiagent.teammates.wiring import TeammateWiring
 from moot.multiagent.traces import Traces, is_traced
-from moot.store.agent_runs import SqliteAgentRuns
 from moot.store.ledger import SqliteLedger
 from moot.store.retention import Retention
 from moot.store.sqlite import SqliteStore
@@ -76,16 +75,14 @@ class Team:
         members.bus.observe(self.mirror.read, wants=is_mirrored)
         self._retention = Retention(members.store)
         self._tidy_at = 0.0
-        self.shelf = SqliteAgentRuns(members.store)
         self.teammates = Teammates(
-            Crew(
+            TeammateWiring(
                 runs=members.runs,
                 store=members.store,
-                shelf=self.shelf,
                 asks=members.asks,
                 partition=self.partition,
                 config=self._config,
-                repeatable=self._repeatable,
+                is_repeatable=self._repeatable,
                 clock=members.clock,
                 rng=members.rng,
                 supervisor=members.supervisor,
@@ -160,13 +157,14 @@ class Team:
         return replace(agent, scope=self.partition().root_scope(ROOT))
 
     def route(self, text: str) -> Route:
-        return self._router.route(text, self.partition().teammates())
+        partition = self.partition()
+        return self._router.route(text, partition.teammates(), partition.divided)
 
-    def _choose(self, context: RunContext, instruction: str) -> str:
-        """The teammate for an instruction whose author named none; why is told in the trace of who gave it."""
+    def _choose(self, context: RunContext, instruction: str) -> Route:
+        """The route of an instruction whose author named no teammate; it is noted in the trace of that author."""
         route = self.route(instruction)
         self.traces.note(context.run_id, TraceKind.ROUTING, context.speaker, call=context.call_id, **asdict(route))
-        return route.agent
+        return route
 
     def _config(self) -> AgentConfig:
         return self._m.config.current.agent

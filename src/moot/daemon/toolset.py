@@ -23,6 +23,7 @@ from moot.domain.ports import Clock, GateCall, Hook, Tool
 from moot.domain.sandbox import SandboxReport
 from moot.domain.trace import Notes
 from moot.engine.asks import Asks
+from moot.engine.bus import Bus
 from moot.engine.gate import Gate, Whose
 from moot.hooks.access import AccessControl, Admit
 from moot.hooks.approval import ApprovalGate
@@ -105,6 +106,7 @@ class Parts:
     later: Later
     clock: Clock
     rng: Random
+    bus: Bus
 
 
 class Hands:
@@ -121,7 +123,7 @@ class Hands:
             decrypted_seconds=config.vault.decrypted_seconds,
         )
         self.sandbox = self._new_sandbox(config)
-        self.jobs = Jobs(most=lambda: self._config().sandbox.background_jobs)
+        self.jobs = Jobs(most=lambda: self._config().sandbox.background_jobs, publish=parts.bus.publish)
         self.skills = SkillLibrary(parts.paths.skills)
         self._scripts = self._script_tools()
         self.servers = McpServers(config.mcp, self._needs())

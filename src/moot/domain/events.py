@@ -140,6 +140,23 @@ class RunUnblocked:
 
 
 @dataclass(frozen=True, slots=True)
+class CommandStarted:
+    """A command was started in the background. It goes on after the run that started it."""
+
+    job_id: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEnded:
+    """`reason` is empty where the command ended by itself, else timeout, flood or stopped."""
+
+    job_id: str
+    exit_code: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRetrying:
     """A model call failed before it said anything and will be tried again."""
 
@@ -185,6 +202,8 @@ EventBody = (
     | AskClosed
     | RunBlocked
     | RunUnblocked
+    | CommandStarted
+    | CommandEnded
     | ModelRetrying
     | TextDiscarded
     | Compacted
@@ -219,7 +238,7 @@ def source_of(request: RunRequest) -> EventSource:
         speaker=request.speaker,
         run_id=request.id,
         parent_id=request.parent_id,
-        root_id=request.origin or request.id,
+        root_id=request.root_id or request.id,
         asker=request.asker,
     )
 

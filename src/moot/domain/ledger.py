@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from moot.domain.agent_run import Block, Condition, GrantState
+from moot.domain.run_view import Block, Condition, GrantState
 
 
 class LedgerType(StrEnum):

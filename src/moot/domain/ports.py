@@ -14,6 +14,7 @@ from moot.domain.doomed import Doomed
 from moot.domain.events import EventBody
 from moot.domain.message import Entry, Message, Thinking, ToolCall
 from moot.domain.prompt import Prompt, ToolSpec
+from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.domain.token import Token
 from moot.domain.usage import Spend, Spent, Usage
@@ -107,7 +108,7 @@ class Model(Protocol):
         """What it was made from; a request can be encoded again with it."""
         ...
 
-    def told(self, prompt: Prompt) -> Prompt:
+    def mask_prompt(self, prompt: Prompt) -> Prompt:
         """The prompt as the model gets it: what it may not know is masked."""
         ...
 
@@ -143,8 +144,10 @@ class RunContext:
     ask: "AskHuman"
     # The conversation a person is in, where this is not it.
     root: ConversationKey | None = None
-    # The run whose budget it spends from, where that is another.
-    origin: str = ""
+    # The top run of the tree it belongs to, where that is another.
+    root_id: str = ""
+    # The run that spawned it.
+    parent_id: str = ""
     # The call, and the number of the step it was made in.
     call_id: str = ""
     step: int = 0
@@ -156,6 +159,8 @@ class RunContext:
     attending: Callable[[], AbstractContextManager[None]] = nullcontext
     # Called when those others do something: the run is not idle.
     stir: Callable[[], object] = nullcontext
+    # Called when the tool itself is entered: until then the call has certainly had no effect.
+    begin: Callable[[], object] = nullcontext
     # What the call was allowed to act on; a tool that finds something else refuses. None where nothing was looked at.
     agreed: Binding | None = None
     # Whether the owner has seen this very call and said yes to it.
@@ -167,7 +172,7 @@ class RunContext:
 
 
 class AskHuman(Protocol):
-    async def __call__(self, questions: Sequence[Question]) -> str:
+    async def __call__(self, questions: Sequence[Question], /) -> str:
         """Wait for a human's answer. Raises MootError when none comes in time."""
         ...
 
@@ -187,6 +192,8 @@ class ToolResult:
     unasked: bool = False
     # It has waited for others who still work: to wait again is no circle.
     waited: bool = False
+    # The items, such as runs, whose results it shows: recorded as delivered with the message it becomes.
+    delivers: tuple[str, ...] = ()
 
 
 class Tool(Protocol):
@@ -320,13 +327,40 @@ class Store(Protocol):
 
     async def find_run(self, key: ConversationKey, client_message_id: str) -> Run | None: ...
     async def run_ids(self, start: str, *, limit: int) -> list[str]: ...
-    async def ended_turns(self, owns: Callable[[str], bool], *, limit: int) -> list[Run]:
-        """The turns that ended last, the newest first, with senders that are owned. Long texts are cut."""
+    async def ended_runs(self, owns: Callable[[str], bool], *, limit: int) -> list[Run]:
+        """The runs that ended last, the newest first, of root conversations with owned senders. Long texts are cut."""
         ...
 
-    async def queued_runs(self) -> list[Run]: ...
-    async def waiting_runs(self) -> list[Run]:
-        """After recover: runs that were waiting for an approval, and those of a team, to be taken up where they are."""
+    async def queued_runs(self) -> list[Run]:
+        """Messages that wait in their conversations."""
+        ...
+
+    async def runs_not_ended(self) -> list[Run]: ...
+    async def owed_runs(self) -> list[Run]:
+        """Ended runs whose results their parents want and were not told."""
+        ...
+
+    async def still_owed(self, run_ids: Sequence[str]) -> list[Run]:
+        """Those of the runs whose results their parents want and were not told."""
+        ...
+
+    async def runs_of_root(self, root_id: str) -> list[Run]:
+        """All that a turn, and what it spawned, has spawned."""
+        ...
+
+    async def root_conversations(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
+        """The conversations that spawned runs work for, by the runs' ids."""
+        ...
+
+    async def spawn(self, run: Run) -> Run:
+        """Store a spawned or background run as queued, with its conversation.
+
+        The same call of the same parent, or the same start of a client's, gives the run it made before.
+        """
+        ...
+
+    async def spare(self, parent_id: str) -> None:
+        """Let what a run spawned go on when it is stopped."""
         ...
 
     async def enqueue(self, request: RunRequest, *, now: float) -> None:
@@ -342,10 +376,10 @@ class Store(Protocol):
         ...
 
     async def rerun(self, request: RunRequest, *, of: str, now: float) -> Entry:
-        """Run again on the message run `of` appended; Conflict when something came after it."""
+        """Run again on the message run `of` appended; it is appended again where somebody spoke after it."""
         ...
 
-    def append(
+    def append(  # noqa: PLR0913 — what one transaction writes
         self,
         key: ConversationKey,
         run_id: str,
@@ -353,10 +387,12 @@ class Store(Protocol):
         *,
         now: float,
         spent: Spent | None = None,
+        delivers: Sequence[str] = (),
         can_wait: bool = False,
     ) -> Awaitable[list[Entry]]:
-        """Append what a run has to say; in the same transaction, what it has used up so far.
+        """Append what a run has to say; in the same transaction, what it has used up so far and what it shows.
 
+        `delivers` are the items, such as runs, whose results the last message shows: they are owed to nobody then.
         It is handed over when this is called, ahead of whatever is handed over later. What can wait shares a commit
         with the next that is handed over, if that comes within a few milliseconds.
         """
@@ -378,8 +414,8 @@ class Store(Protocol):
         """
         ...
 
-    async def recover(self, *, now: float) -> list[Run]:
-        """End every run a dead daemon left running: `interrupted`, its open calls closed."""
+    async def recover(self) -> list[LeftRun]:
+        """What no living daemon works on any more, in the order it came; called once at a start."""
         ...
 
     async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]: ...
@@ -402,7 +438,11 @@ class Store(Protocol):
         ...
 
     async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]: ...
-    async def budget(self, origin: str) -> tuple[Limits, Spent]:
+    async def teammate_spend(self, *, agent: str = "", sender: str = "") -> list[Spend]:
+        """What spawned runs took, by the conversation they worked for, those that are not kept any more included."""
+        ...
+
+    async def budget(self, root_id: str) -> tuple[Limits, Spent]:
         """What the run at the top of a tree was allowed, and what all runs of the tree have used up so far."""
         ...
 

@@ -1,15 +1,20 @@
-"""A run executes one turn: what was asked of it, what it may spend, and how it ended."""
+"""The Run: what was asked, where it comes from, what it may spend, how it stands and how it ended. Pure."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from moot.domain.ask import Asker
 from moot.domain.conversation import ConversationKey
-from moot.domain.scope import ALL_TOOLS, Scope
+from moot.domain.scope import ALL_TOOLS, SHARED, TEAMMATE, Scope
+from moot.domain.senders import CHILD_SENDER
 from moot.domain.usage import Spent, Usage
 
 _N = TypeVar("_N", int, float)
+
+# As much of a task as tells it from others.
+_SHOWN_TASK = 200
 
 
 class Outcome(StrEnum):
@@ -36,6 +41,24 @@ class RunStatus(StrEnum):
     QUEUED = "queued"
     RUNNING = "running"
     ENDED = "ended"
+
+
+class RunKind(StrEnum):
+    """Who set a run off: a person in a conversation, another run, or a person who does not wait for it."""
+
+    TURN = "turn"
+    TEAMMATE = "teammate"
+    BACKGROUND = "background"
+
+
+class Delivery(StrEnum):
+    """Where a run's result went: into a wait of its parent, into a message to it, or nowhere. It goes to one place."""
+
+    OWED = "owed"
+    WAITED = "waited"
+    SENT = "sent"
+    # It has no parent, or was stopped together with it.
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +108,13 @@ class RunRequest:
     author: str = ""
     # The runs whose results the content tells: with it on disk they are owed to nobody any more.
     delivers: tuple[str, ...] = ()
-    # The run whose budget it spends from, where that is another: the turn of a person's that set it all off.
-    origin: str = ""
+    # The top run of the tree it belongs to, whose budget it spends from; empty where it is the top itself.
+    root_id: str = ""
     # The run that spawned it.
     parent_id: str = ""
     # Who its questions and approvals come from, where no person talks to the run directly.
     asker: Asker | None = None
-    # Whether its conversation is made for it; there is nothing to read on the disk then.
+    # Whether it was stored as queued, with a conversation of its own in which nothing was said yet.
     is_first: bool = False
 
     @property
@@ -122,15 +145,105 @@ class RunEnd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Spawn:
+    """Where a teammate's or a background run comes from, and what it was given."""
+
+    kind: RunKind = RunKind.TEAMMATE
+    # The call of its parent, and the step, that spawned it; empty for a background run.
+    parent_call: str = ""
+    parent_step: int = 0
+    # The last message of the parent's conversation when it was spawned.
+    parent_seq: int = 0
+    # The agents from the root down to the parent.
+    chain: tuple[str, ...] = ()
+    reason: str = ""
+    # None is the whole role, an empty list is no tools.
+    allowed_tools: tuple[str, ...] | None = None
+    # Whether it goes on although its parent was stopped: only the parent was to stop.
+    outlives: bool = False
+    # Who started it and under which id of theirs, hashed; empty where they gave none.
+    client_key: str = ""
+
+
+_TURN = Spawn(kind=RunKind.TURN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run as it is stored."""
+    """A run as it is stored. What is derived from other rows (delivery, granted tools) is read with it."""
 
     request: RunRequest
     status: RunStatus
     created_at: float
+    spawn: Spawn = _TURN
     started_at: float = 0.0
     ended_at: float = 0.0
     user_seq: int = 0
     end: RunEnd | None = None
     # What it has used up so far, also while it goes on.
     spent: Spent = field(default_factory=Spent)
+    delivery: Delivery = Delivery.NONE
+    # The run and the message that showed its result, where known.
+    delivered_by: str = ""
+    delivered_seq: int = 0
+    # The tools its owner gave it beyond those it was spawned with.
+    granted_tools: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return self.request.id
+
+    @property
+    def agent(self) -> str:
+        return self.request.speaker
+
+    @property
+    def key(self) -> ConversationKey:
+        return self.request.key
+
+    @property
+    def root(self) -> ConversationKey:
+        """The conversation a person is in."""
+        return self.request.asks_in
+
+    @property
+    def root_id(self) -> str:
+        return self.request.root_id or self.request.id
+
+    @property
+    def instruction(self) -> str:
+        return self.request.content
+
+    @property
+    def kind(self) -> RunKind:
+        return self.spawn.kind
+
+    @property
+    def parent_id(self) -> str:
+        return self.request.parent_id
+
+    @property
+    def parent_key(self) -> ConversationKey | None:
+        """The parent's conversation: its own one, where the parent was spawned too; else that of the root."""
+        if not self.parent_id:
+            return None
+        if self.depth > 1:
+            return ConversationKey(self.spawn.chain[-1], f"{CHILD_SENDER}{self.parent_id}")
+        return self.root
+
+    @property
+    def depth(self) -> int:
+        return len(self.spawn.chain)
+
+    def may_use(self, tool: str) -> bool:
+        """Whether it was spawned with the tool, or granted it. Tools of no role are always there."""
+        if self.spawn.allowed_tools is None:
+            return True
+        named = (*self.spawn.allowed_tools, *self.granted_tools, *SHARED, *TEAMMATE)
+        return any(fnmatchcase(tool, pattern) for pattern in named)
+
+    @property
+    def asker(self) -> Asker:
+        """Who it is, for a person it asks something."""
+        task = self.instruction[:_SHOWN_TASK]
+        return Asker(agent=self.agent, run_id=self.id, spawn_reason=self.spawn.reason, task=task)

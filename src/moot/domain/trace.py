@@ -7,7 +7,6 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Protocol
 
-from moot.domain.agent_run import AgentRun
 from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run
 
@@ -64,11 +63,10 @@ class Recorded:
     """A run as the store has it, with those it set to work; with its messages and notes where all is wanted."""
 
     run: Run
-    spawned: AgentRun | None = None
     entries: Sequence[Entry] = ()
     notes: Sequence[TraceNote] = ()
     # Those it spawned, also those that have not begun.
-    delegated: Sequence[AgentRun] = ()
+    delegated: Sequence[Run] = ()
     children: Sequence["Recorded"] = ()
 
     @property

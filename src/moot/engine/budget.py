@@ -183,23 +183,23 @@ class Budgets:
 
     async def open(self, request: RunRequest, config: Config, *, resumed: bool) -> Budget:
         """What a run spends from: its own budget, or that of the turn it came of."""
-        origin = request.origin or request.id
-        budget = self._open.get(origin)
+        root_id = request.root_id or request.id
+        budget = self._open.get(root_id)
         if budget is None:
             limits, spent = request.limits, Spent()
-            if request.origin or resumed:
-                limits, spent = await self._store.budget(origin)
-            budget = self._open.setdefault(origin, Budget(_allowed(config, limits), spent))
+            if request.root_id or resumed:
+                limits, spent = await self._store.budget(root_id)
+            budget = self._open.setdefault(root_id, Budget(_allowed(config, limits), spent))
         budget.users.add(request.id)
         return budget
 
     def close(self, request: RunRequest) -> None:
-        origin = request.origin or request.id
-        budget = self._open.get(origin)
+        root_id = request.root_id or request.id
+        budget = self._open.get(root_id)
         if budget is not None:
             budget.users.discard(request.id)
             if not budget.users:
-                del self._open[origin]
+                del self._open[root_id]
 
 
 def _allowed(config: Config, asked: Limits) -> Limits:

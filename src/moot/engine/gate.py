@@ -47,7 +47,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 class Budget(Protocol):
     """Keeps what is too long for a model, and says how to read on."""
 
-    async def __call__(self, call: GateCall, result: ToolResult) -> ToolResult: ...
+    async def __call__(self, call: GateCall, result: ToolResult, /) -> ToolResult: ...
 
 
 # The chain a call passes, outermost first, as it is at this moment; of no call, the one that is live.
@@ -154,6 +154,7 @@ class _Execution:
 
 
 async def _run(call: GateCall) -> ToolResult:
+    call.context.begin()
     reach("tool.before")
     said = await call.tool(call.arguments, call.context)
     reach("tool.after")

@@ -337,13 +337,15 @@ class Loop:
             emit=turn.emit,
             ask=self._asker(state, call, lambda: waited.during(deadline.paused()), own_deadline),
             root=turn.request.root,
-            origin=turn.request.origin,
+            root_id=turn.request.root_id,
+            parent_id=turn.request.parent_id,
             call_id=call.id,
             step=progress.steps,
             taint=turn.history.taint,
             waiting=lambda: waited.during(deadline.paused()),
             attending=deadline.attending(own_deadline),
             stir=deadline.stir,
+            begin=lambda: progress.begun.add(call.id),
         )
         with deadline.tool():
             output = await toolbox.execute(call, flaw, context, own_deadline, state.at_work)

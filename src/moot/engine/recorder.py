@@ -1,7 +1,7 @@
 """Writes what a run adds to its history: memory at once, disk in order, and a way to wait for the disk."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from moot.domain.message import Entry, Message
 from moot.domain.ports import Clock, Store
@@ -14,17 +14,34 @@ from moot.engine.supervisor import Supervisor
 class Recorder:
     """One per run. The lane is the only writer of its conversation, so places can be counted ahead."""
 
-    def __init__(self, *, store: Store, history: History, run_id: str, clock: Clock, supervisor: Supervisor) -> None:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        history: History,
+        run_id: str,
+        clock: Clock,
+        supervisor: Supervisor,
+        delivered: Callable[[Sequence[str]], None],
+    ) -> None:
         self._store = store
         self._history = history
         self._run_id = run_id
         self._clock = clock
         self._supervisor = supervisor
+        self._delivered = delivered
         self._writes: list[asyncio.Future[list[Entry]]] = []
         # Whether the disk has taken all it was given so far.
         self._is_whole = True
 
-    def write(self, messages: Sequence[Message], spent: Spent | None = None, *, can_wait: bool = False) -> None:
+    def write(
+        self,
+        messages: Sequence[Message],
+        spent: Spent | None = None,
+        *,
+        delivers: Sequence[str] = (),
+        can_wait: bool = False,
+    ) -> None:
         """Extend the history now and the disk soon; writes reach the disk in the order they were made.
 
         What the run has used up so far goes to the disk with them, and so outlives the daemon. What nobody is about
@@ -38,7 +55,11 @@ class Recorder:
                 for index, message in enumerate(messages)
             ]
         )
-        append = self._store.append(self._history.key, self._run_id, messages, now=now, spent=spent, can_wait=can_wait)
+        if delivers:
+            self._delivered(delivers)
+        append = self._store.append(
+            self._history.key, self._run_id, messages, now=now, spent=spent, delivers=delivers, can_wait=can_wait
+        )
         self._writes.append(self._supervisor.own(f"append {self._run_id}", append))
 
     def end(self, end: RunEnd, messages: Sequence[Message]) -> None:

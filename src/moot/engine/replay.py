@@ -77,7 +77,7 @@ def _compare(stored: StoredStep, reply: Reply, model: Model) -> ReplayedStep:
 
 
 def _as_told(message: Message, model: Model) -> Message:
-    return model.told(Prompt(system=(), transcript=Transcript([message]))).transcript.messages[0]
+    return model.mask_prompt(Prompt(system=(), transcript=Transcript([message]))).transcript.messages[0]
 
 
 def _judge(expected: Message | None, got: Message) -> Verdict:

@@ -7,7 +7,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 
-from moot.domain.agent_run import Condition
 from moot.domain.errors import MootError
 from moot.domain.events import (
     ASK_EVENTS,
@@ -28,6 +27,7 @@ from moot.domain.events import (
     ThinkingStarted,
 )
 from moot.domain.run import RunEnd
+from moot.domain.run_view import Condition
 from moot.engine.bus import Bus
 
 logger = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -21,7 +21,7 @@ from moot.domain.events import (
     TextStarted,
     source_of,
 )
-from moot.domain.run import RETRYABLE, Outcome, Run, RunRequest
+from moot.domain.run import RETRYABLE, Outcome, Run, RunRequest, RunStatus
 from moot.engine.history import Histories
 from moot.engine.lanes import Lane, Lanes, Ticket
 from moot.engine.run_stream import RunStream, is_ask
@@ -123,28 +123,14 @@ class Runs:
         waiter.on_gone(gone)
         return await answer
 
-    def resume(self, queued: Sequence[Run]) -> None:
-        """Take up the messages that waited when the last daemon stopped."""
-        for run in queued:
-            ticket = self._ticket(run.request)
-            ticket.kept = True
-            if run.request.client_message_id:
-                self._by_client_id[run.request.key, run.request.client_message_id] = ticket
-            self._lanes.enter(ticket)
-
-    def take_up(self, waiting: Sequence[Run]) -> None:
-        """Go on with turns that the last daemon left, from their last recorded step."""
-        for run in waiting:
-            ticket = self._ticket(run.request)
-            ticket.resumed, ticket.began_at = True, run.started_at
-            if run.request.client_message_id:
-                self._by_client_id[run.request.key, run.request.client_message_id] = ticket
-            self._lanes.enter(ticket)
-
-    def go_on(self, request: RunRequest) -> RunStream:
-        """Take up a run that the last daemon left, from its last recorded step."""
+    def take_up(self, run: Run) -> RunStream:
+        """Take up a run that a daemon left: from its last recorded step, or from the queue it waits in."""
+        request = run.request
         ticket = self._ticket(request)
-        ticket.resumed = True
+        ticket.kept, ticket.resumed = run.status is RunStatus.QUEUED, run.status is RunStatus.RUNNING
+        ticket.began_at = run.started_at
+        if request.client_message_id:
+            self._by_client_id[request.key, request.client_message_id] = ticket
         self._lanes.enter(ticket)
         return ticket.stream
 
@@ -188,6 +174,10 @@ class Runs:
 
     def busy(self, key: ConversationKey) -> bool:
         return self._lanes.get(key) is not None
+
+    def owes_end(self, run_id: str) -> bool:
+        """Whether a run has ended and the disk has refused its end so far."""
+        return self._turns.owes_end(run_id)
 
     async def settle_owed(self) -> None:
         await self._turns.settle_owed()

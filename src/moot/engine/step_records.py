@@ -84,7 +84,7 @@ class StepRecords:
 
     def describe(self, turn: Turn, step: int, prompt: Prompt) -> StepRecord:
         """The request of a step that is about to be made."""
-        history, told = turn.history, turn.model.told(prompt)
+        history, told = turn.history, turn.model.mask_prompt(prompt)
         opening = told.transcript.messages[: history.opening_count]
         is_whole = history.is_shown_by(prompt.transcript)
         return StepRecord(

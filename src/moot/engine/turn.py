@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from moot.domain.agent import Agent
 from moot.domain.config import Config
 from moot.domain.events import EventBody
+from moot.domain.interruption import close_call
 from moot.domain.message import Message, ToolCall, tool_result
 from moot.domain.ports import Model, ToolResult
 from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
@@ -18,9 +19,6 @@ from moot.engine.history import History
 from moot.engine.outcome import SAID, explain
 from moot.engine.recorder import Recorder
 from moot.engine.step import Step
-
-_INTERRUPTED = "This call was interrupted; it is not known whether it took effect."
-_BROKEN_OFF = "This call was interrupted before it had a result; making it again does no harm."
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,6 +44,8 @@ class Progress:
     request: StepRecord | None = None
     calls: Sequence[ToolCall] = ()
     results: dict[str, ToolResult] = field(default_factory=dict)
+    # The calls whose tools were entered: of any other it is known that it was not executed.
+    begun: set[str] = field(default_factory=set)
     flushed: int = 0
     # Whether a tool has no effect that could be in doubt; it waits, or asks.
     is_harmless: Callable[[str], bool] = lambda _: False
@@ -62,26 +62,37 @@ class Progress:
 
     def flush(self) -> None:
         """Write the results that have all earlier ones before them: history keeps the order of the calls."""
-        ready: list[Message] = []
+        done: list[ToolCall] = []
         for call in self.calls[self.flushed :]:
-            output = self.results.get(call.id)
-            if output is None:
+            if call.id not in self.results:
                 break
-            ready.append(_result_message(call.id, output))
-        if ready:
-            self.flushed += len(ready)
+            done.append(call)
+        self.flushed += len(done)
+        left = self._write_shown(done)
+        if left:
             # Nothing waits for these: the model reads them already, and what it says of them goes to the disk next.
-            self.recorder.write(ready, can_wait=True)
+            self.recorder.write(left, can_wait=True)
 
     def close_calls(self) -> list[Message]:
         """Results for the calls that have none yet: what finished, and that the rest was interrupted."""
-        closing: list[Message] = []
-        for call in self.calls[self.flushed :]:
-            told = _BROKEN_OFF if self.is_harmless(call.name) else _INTERRUPTED
-            output = self.results.get(call.id) or ToolResult(content=told, is_error=True)
-            closing.append(_result_message(call.id, output))
+        closing = self._write_shown(self.calls[self.flushed :])
         self.calls, self.flushed = (), 0
         return closing
+
+    def _write_shown(self, calls: Sequence[ToolCall]) -> list[Message]:
+        """The results of these calls. Those up to the last that delivers something are written, with what it shows."""
+        ready: list[Message] = []
+        for call in calls:
+            output = self.results.get(call.id)
+            ready.append(self._close(call) if output is None else _result_message(call.id, output))
+            if output is not None and output.delivers:
+                self.recorder.write(ready, delivers=output.delivers, can_wait=True)
+                ready = []
+        return ready
+
+    def _close(self, call: ToolCall) -> Message:
+        is_begun = call.id in self.begun
+        return close_call(call.id, is_begun=is_begun, is_harmless=is_begun and self.is_harmless(call.name))
 
     def end(self, outcome: Outcome, *, error: str = "", limit: str = "", content: str = "") -> RunEnd:
         outcome = Outcome.DENIED if self.unasked and outcome in SAID else outcome

@@ -117,6 +117,10 @@ class Turns:
             told = error.sentence if isinstance(error, MootError) else f"Something went wrong inside: {error!r}"
             return RunEnd(outcome=Outcome.INTERNAL_ERROR, error=told), []
 
+    def owes_end(self, run_id: str) -> bool:
+        """Whether the disk has refused the end of the run so far."""
+        return run_id in self._owed
+
     async def settle_owed(self) -> None:
         """Write the ends that the disk refused before."""
         for run_id, (key, end) in list(self._owed.items()):
@@ -295,6 +299,7 @@ class Turns:
             run_id=request.id,
             clock=self._w.clock,
             supervisor=self._w.supervisor,
+            delivered=self._w.delivered,
         )
 
     async def _record(self, request: RunRequest, recorder: Recorder, end: RunEnd) -> RunEnd:

@@ -1,6 +1,6 @@
 """Wiring: what the engine is built from, and how the names in a request are looked up. Used by runs and turns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from moot.domain.agent import Agent
@@ -35,6 +35,8 @@ class Wiring:
     ended: Callable[[RunRequest, RunEnd], None]
     # Whether a run that is stopped with the daemon goes on at the next start; those nobody sits before always do.
     outlasts: Callable[[RunRequest], bool] = lambda _: False
+    # Told of the items whose results a message shows, once the message is in the history.
+    delivered: Callable[[Sequence[str]], None] = lambda _: None
 
     def agent(self, name: str) -> Agent:
         agent = self.agents(name)

@@ -57,7 +57,7 @@ class AnthropicModel:
         answer = AnthropicAnswer(self.name, self._rng)
         return self._endpoint.guard(self._endpoint.answer(self.encode(prompt), answer, _auth_headers))
 
-    def told(self, prompt: Prompt) -> Prompt:
+    def mask_prompt(self, prompt: Prompt) -> Prompt:
         return prompt
 
     def cost(self, usage: Usage) -> float:

@@ -16,6 +16,10 @@ MAX_CALLS = 128
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{8,64}")
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+# A string as a whole, so that no bracket in it counts, or a bracket.
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]')
+# Far below where any interpreter's own limit stands, which differs from version to version.
+_MOST_NESTED = 200
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -128,14 +132,23 @@ def _sanitize_value(value: Any) -> Any:
     return value
 
 
+def _nesting_depth(text: str) -> int:
+    """How deep brackets stand in each other, those in strings left out."""
+    depth = deepest = 0
+    for mark in _BRACKETS.findall(text):
+        depth += (mark in "[{") - (mark in "]}")
+        deepest = max(deepest, depth)
+    return deepest
+
+
 def parse_object(text: str) -> dict[str, Any]:
     """The JSON object in the text. Raises ValueError saying why it is none, in words for a model."""
+    if _nesting_depth(text) > _MOST_NESTED:
+        raise _ArgumentError("the arguments are nested too deeply")
     try:
         value = json.loads(text, object_pairs_hook=_reject_duplicates, parse_constant=_reject_constants)
     except _ArgumentError:
         raise
-    except RecursionError:
-        raise _ArgumentError("the arguments are nested too deeply") from None
     except ValueError as error:
         raise _ArgumentError(f"the arguments are not valid JSON: {error}; they began {one_line(text, 80)!r}") from None
     if not isinstance(value, dict):

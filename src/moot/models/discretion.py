@@ -156,7 +156,7 @@ class MaskedModel(ModelWrapper[Model]):
         # The last prompt that was asked for: it is about to be sent.
         self._masked: tuple[Prompt, Prompt, dict[str, str]] | None = None
 
-    def told(self, prompt: Prompt) -> Prompt:
+    def mask_prompt(self, prompt: Prompt) -> Prompt:
         if not self._discretion.masks.edition:
             return prompt
         self._masked = (prompt, *self._discretion.prompt(prompt))

@@ -111,7 +111,7 @@ class LocalModel:
         child = self._child
         return child.process.pid if child is not None and child.process.returncode is None else 0
 
-    def told(self, prompt: Prompt) -> Prompt:
+    def mask_prompt(self, prompt: Prompt) -> Prompt:
         return prompt
 
     def cost(self, usage: Usage) -> float:

@@ -74,7 +74,7 @@ class OpenAIModel:
         rest = b',"response_format":' + msgspec.json.encode(wanted)
         return encode_request(self._begin(prompt), prompt, form="openai-choices", rest=rest)
 
-    def told(self, prompt: Prompt) -> Prompt:
+    def mask_prompt(self, prompt: Prompt) -> Prompt:
         return prompt
 
     def cost(self, usage: Usage) -> float:

@@ -147,7 +147,7 @@ class ScriptedModel:
             yield CallReady(call)
         yield Finished(_estimate_usage(rule, prompt, reply, calls))
 
-    def told(self, prompt: Prompt) -> Prompt:
+    def mask_prompt(self, prompt: Prompt) -> Prompt:
         return prompt
 
     def cost(self, usage: Usage) -> float:

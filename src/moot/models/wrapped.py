@@ -44,8 +44,8 @@ class ModelWrapper(Generic[M]):
     def config(self) -> ModelConfig:
         return self.inner.config
 
-    def told(self, prompt: Prompt) -> Prompt:
-        return self.inner.told(prompt)
+    def mask_prompt(self, prompt: Prompt) -> Prompt:
+        return self.inner.mask_prompt(prompt)
 
     def cost(self, usage: Usage) -> float:
         return self.inner.cost(usage)

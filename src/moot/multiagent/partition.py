@@ -37,7 +37,8 @@ class Partition:
     def __init__(self, agents: Sequence[Agent], tools: Collection[str]) -> None:
         self._agents = {agent.name: agent for agent in agents if agent.status is AgentStatus.ACTIVE}
         self.shared = tuple(sorted(filter(_pattern(_UNPARTITIONED).match, tools)))
-        divided = sorted(set(tools).difference(self.shared))
+        # The tools that belong to somebody or to nobody, but not to everybody.
+        self.divided = divided = tuple(sorted(set(tools).difference(self.shared)))
         self._tools = self._of_roles(divided)
         for agent in self._custom():
             self._tools[agent.name] = frozenset(tool for tool in divided if _matches(agent, tool))
@@ -67,13 +68,13 @@ class Partition:
             return only(*SHARED, *CONTROL, *self.unmatched)
         return self.scope_of(agent) if agent in MATCHING_ORDER else ALL_TOOLS
 
-    def spawn_scope(self, agent: str, allowed_tools: Sequence[str] = ()) -> Scope:
+    def spawn_scope(self, agent: str, allowed_tools: Sequence[str] | None = None) -> Scope:
         """What one spawn of a teammate may use: all of its role, or the part of it that is named.
 
         Names may be patterns. Tools that do no work of their own stay; those that set others to work must be named.
         """
         self._check_spawnable(agent)
-        if not allowed_tools:
+        if allowed_tools is None:
             return self.scope_of(agent)
         own = self.tools_of(agent)
         within = [*own, *(self.shared if own else ())]

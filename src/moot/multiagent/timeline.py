@@ -3,13 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from moot.domain.agent_run import AgentRun
 from moot.domain.message import Entry, Role
 from moot.domain.run import Run
 from moot.domain.trace import Recorded, TraceEvent, TraceKind, TraceNote, fitted, is_failure
-from moot.multiagent.teammates.delivery import WAIT, told_ids
 
-_STOP = "agent_stop"
 _TEXT = 512
 _ENDED = (1 << 62, 0)
 _ONCE = (TraceKind.ROUTING, TraceKind.POLICY_DECISION)
@@ -61,8 +58,8 @@ def _noted(note: TraceNote) -> _Moment:
 
 def _said(recorded: Recorded) -> Iterator[_Moment]:
     speaker = recorded.run.request.speaker
-    by_call = {run.call: run for run in recorded.delegated}
-    by_id = {run.id: run for run in recorded.delegated}
+    by_call = {run.spawn.parent_call: run for run in recorded.delegated}
+    shown = _shown_here(recorded)
     names: dict[str, str] = {}
     for entry in recorded.entries:
         message = entry.message
@@ -71,28 +68,27 @@ def _said(recorded: Recorded) -> Iterator[_Moment]:
             yield from _step(entry, speaker, by_call)
         elif message.role is Role.TOOL:
             tool = names.get(message.tool_call_id, "")
-            told = [by_id.pop(run_id) for run_id in _told(tool, message.content) & by_id.keys()]
-            for run in sorted(told, key=_ending):
+            for run in sorted((run for run in shown if run.delivered_seq == entry.seq), key=_ending):
                 yield _Moment((entry.seq, 0), run.ended_at, *_return_of(run, speaker))
             yield _result(entry, speaker, tool)
 
 
-def _told(tool: str, content: str) -> set[str]:
-    """The runs whose end a result tells; what any other tool gives back may only look like this."""
-    return told_ids(content) if tool in (WAIT, _STOP) else set()
+def _shown_here(recorded: Recorded) -> list[Run]:
+    """Those it spawned whose results a message of this very run has shown."""
+    seqs = {entry.seq for entry in recorded.entries}
+    own = recorded.run.id
+    return [run for run in recorded.delegated if run.end and run.delivered_by == own and run.delivered_seq in seqs]
 
 
 def _left_behind(recorded: Recorded) -> list[_Moment]:
     """The ends of those nobody waited for here: they were told to the parent afterwards, or to nobody."""
-    names = {call.id: call.name for entry in recorded.entries for call in entry.message.tool_calls}
-    answers = (entry.message for entry in recorded.entries if entry.message.role is Role.TOOL)
-    waited = set[str]().union(*(_told(names.get(said.tool_call_id, ""), said.content) for said in answers))
-    left = [run for run in recorded.delegated if run.end is not None and run.id not in waited]
+    shown = {run.id for run in _shown_here(recorded)}
+    left = [run for run in recorded.delegated if run.end is not None and run.id not in shown]
     speaker = recorded.run.request.speaker
     return [_Moment(_ENDED, run.ended_at, *_return_of(run, speaker)) for run in sorted(left, key=_ending)]
 
 
-def _ending(run: AgentRun) -> tuple[float, str]:
+def _ending(run: Run) -> tuple[float, str]:
     return run.ended_at, run.id
 
 
@@ -113,7 +109,7 @@ def _facts(notes: Iterable[TraceNote]) -> Iterator[TraceNote]:
             yield note
 
 
-def _step(entry: Entry, speaker: str, by_call: dict[str, AgentRun]) -> Iterator[_Moment]:
+def _step(entry: Entry, speaker: str, by_call: dict[str, Run]) -> Iterator[_Moment]:
     message, place, at = entry.message, (entry.seq, 0), entry.created_at
     if message.content.strip():
         text = message.content
@@ -126,8 +122,8 @@ def _step(entry: Entry, speaker: str, by_call: dict[str, AgentRun]) -> Iterator[
             told: dict[str, object] = {
                 "to": run.agent,
                 "run_id": run.id,
-                "reason": run.spawn_reason,
-                "allowed_tools": run.allowed_tools,
+                "reason": run.spawn.reason,
+                "allowed_tools": run.spawn.allowed_tools,
                 "instruction": run.instruction,
             }
             payload = {key: value for key, value in told.items() if value}
@@ -141,7 +137,7 @@ def _result(entry: Entry, speaker: str, tool: str) -> _Moment:
     return _Moment((entry.seq, 0), entry.created_at, TraceKind.TOOL_RESULT, speaker, payload)
 
 
-def _return_of(run: AgentRun, speaker: str) -> tuple[TraceKind, str, dict[str, object], bool, str]:
+def _return_of(run: Run, speaker: str) -> tuple[TraceKind, str, dict[str, object], bool, str]:
     assert run.end is not None
     payload: dict[str, object] = {
         "from": run.agent,

@@ -118,6 +118,16 @@ def resumable_calls(db: apsw.Connection, run_id: str) -> set[str]:
     return {str(call) for (call,) in found}
 
 
+def unapproved_calls(db: apsw.Connection, run_id: str) -> set[str]:
+    """The calls of a run that were not begun: an approval is marked as used before its call is made."""
+    found = db.execute(
+        f"SELECT call FROM asks WHERE run = ?1 AND kind <> 'question' AND {_IS_UNUSED}"
+        " EXCEPT SELECT call FROM asks WHERE run = ?1 AND state = 'used'",
+        (run_id,),
+    )
+    return {str(call) for (call,) in found}
+
+
 def cancel_of_run(db: apsw.Connection, run_id: str, now: float) -> None:
     """Nobody need decide or answer for a run that is over."""
     db.execute(

@@ -23,8 +23,8 @@ def doom(db: apsw.Connection, key: ConversationKey) -> Doomed:
 def _below(db: apsw.Connection, key: ConversationKey) -> list[ConversationKey]:
     """The conversations of runs that were spawned for this one and have ended."""
     found = db.execute(
-        "SELECT agent, sender FROM agent_runs JOIN conversations USING (agent, sender)"
-        " WHERE root_agent = ?1 AND root_sender = ?2 AND (agent <> ?1 OR sender <> ?2) AND status <> 'spawned'",
+        "SELECT agent, sender FROM runs JOIN conversations ON conversations.id = runs.conversation"
+        " WHERE root_agent = ? AND root_sender = ? AND root_agent <> '' AND status = 'ended'",
         key,
     )
     return [ConversationKey(agent, sender) for agent, sender in found]
@@ -57,15 +57,13 @@ def delete(db: apsw.Connection, key: ConversationKey) -> Doomed:
     doomed = doom(db, key)
     for one in (*_below(db, key), key):
         remove(db, one)
-    ended = "WHERE root_agent = ? AND root_sender = ? AND status <> 'spawned'"
-    db.execute(f"DELETE FROM ledger WHERE run_id IN (SELECT id FROM agent_runs {ended})", key)
-    db.execute(f"DELETE FROM agent_runs {ended}", key)
+    db.execute("DELETE FROM past_spend WHERE root_agent = ? AND root_sender = ?", key)
     sweep_parts(db)
     return doomed
 
 
 def remove(db: apsw.Connection, key: ConversationKey) -> Doomed:
-    """Delete one conversation alone; of the run it was made for what it took is still known."""
+    """Delete one conversation alone."""
     doomed = _doomed(db, key)
     number = rows.require_conversation(db, key)
     reach = (rows.message_id(number, 0), rows.message_id(number, rows.MAX_SEQ))
@@ -73,7 +71,8 @@ def remove(db: apsw.Connection, key: ConversationKey) -> Doomed:
     db.execute("DELETE FROM summary_index WHERE rowid BETWEEN ? AND ?", reach)
     db.execute("DELETE FROM messages WHERE id BETWEEN ? AND ?", reach)
     _delete_of_pair(db, key)
-    db.execute("DELETE FROM tool_audit WHERE run IN (SELECT id FROM runs WHERE conversation = ?)", (number,))
+    for table, column in (("tool_audit", "run"), ("ledger", "run_id"), ("deliveries", "item_id")):
+        db.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM runs WHERE conversation = ?)", (number,))
     # Runs, archives, asks, notes and outputs go with it, by foreign key.
     db.execute("DELETE FROM conversations WHERE id = ?", (number,))
     return doomed

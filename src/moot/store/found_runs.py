@@ -1,26 +1,48 @@
-"""Runs as they are read back: by id, by a client's id, of a conversation, waiting."""
+"""Reads runs back: by id, by a client's id, by parent, root or conversation; queued, ended, or owed to their parent."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import apsw
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.run import Limits, Outcome, Run, RunEnd, RunRequest, RunStatus
+from moot.domain.run import Delivery, Limits, Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.usage import Spent
 from moot.store import rows
 
+# A run that was stopped together with its parent is owed to nobody; one that was to outlive it is owed all the same.
+_IS_DROPPED = (
+    "(runs.outcome = 'cancelled' AND outlives = 0 AND EXISTS"
+    " (SELECT 1 FROM runs AS parents WHERE parents.id = runs.parent_id AND parents.outcome = 'cancelled'))"
+)
+IS_OWED = f"runs.status = 'ended' AND runs.parent_id <> '' AND deliveries.item_id IS NULL AND NOT {_IS_DROPPED}"
+_DELIVERY = (
+    "CASE WHEN runs.parent_id = '' OR deliveries.run_id = '' THEN 'none'"
+    " WHEN deliveries.item_id IS NOT NULL THEN CASE WHEN EXISTS (SELECT 1 FROM runs AS reports"
+    " WHERE reports.id = deliveries.run_id AND reports.author <> '' AND reports.user_seq = deliveries.seq)"
+    " THEN 'sent' ELSE 'waited' END"
+    f" WHEN {_IS_DROPPED} THEN 'none' ELSE 'owed' END"
+)
+# What the owner granted is told by the asks; a run that was given all of its role asks for nothing.
+_GRANTED = (
+    "CASE WHEN runs.allowed_tools IS NULL THEN '[]' ELSE (SELECT json_group_array(DISTINCT tool) FROM asks"
+    " WHERE asks.run = runs.id AND asks.kind = 'grant' AND asks.state IN ('granted', 'used')) END"
+)
 _COLUMNS = (
-    "conversations.agent, conversations.sender, runs.id, speaker, status, coalesce(messages.content, runs.content, ''),"
-    " runs.cwd, max_steps, max_seconds, max_tokens, max_spend, client_message_id, runs.created_at, started_at,"
-    " ended_at, user_seq, outcome, error, hit_limit, coalesce(replies.content, reply), provider, model, prompt,"
-    " completion, cache_hit, cache_miss, reasoning, cost, steps, seconds, author, runs.taint, runs.origin"
+    "conversations.agent, conversations.sender, runs.id, runs.speaker, runs.status,"
+    " coalesce(messages.content, runs.content, ''), runs.cwd, max_steps, max_seconds, max_tokens, max_spend,"
+    " client_message_id, runs.created_at, runs.started_at, runs.ended_at, user_seq, runs.outcome, runs.error,"
+    " hit_limit, coalesce(replies.content, reply), provider, model, prompt, completion, cache_hit, cache_miss,"
+    " reasoning, cost, steps, seconds, author, runs.taint, runs.root_id, kind, root_agent, root_sender,"
+    f" parent_id, parent_call, parent_step, parent_seq, chain, spawn_reason, allowed_tools, outlives, client_key,"
+    f" {_DELIVERY}, coalesce(deliveries.run_id, ''), coalesce(deliveries.seq, 0), {_GRANTED}"
 )
 _SELECT = (
     f"SELECT {_COLUMNS} FROM runs JOIN conversations ON conversations.id = runs.conversation"
     " LEFT JOIN messages ON user_seq > 0 AND messages.id = (runs.conversation << 32) + user_seq"
     " LEFT JOIN messages AS replies ON reply_seq > 0 AND replies.id = (runs.conversation << 32) + reply_seq"
+    " LEFT JOIN deliveries ON deliveries.item_id = runs.id"
 )
 # What was said and answered, cut: many of them are read at once, and nobody reads them whole.
 _LISTED_TEXT = 4_001
@@ -29,10 +51,7 @@ _LISTED = _SELECT.replace(
     f"substr(coalesce(messages.content, runs.content, ''), 1, {_LISTED_TEXT})",
 ).replace("coalesce(replies.content, reply)", f"substr(coalesce(replies.content, reply), 1, {_LISTED_TEXT})")
 # Worded as the index that keeps them in this order.
-_ENDED_TURNS = (
-    "SELECT number, conversation FROM runs WHERE status = 'ended' AND substr(id, 1, 5) <> 'arun-'"
-    " ORDER BY ended_at DESC, number DESC"
-)
+_ENDED = "SELECT number, conversation, root_sender FROM runs WHERE status = 'ended' ORDER BY ended_at DESC, number DESC"
 
 
 def _read(found: Iterable[rows.Row]) -> list[Run]:
@@ -40,8 +59,28 @@ def _read(found: Iterable[rows.Row]) -> list[Run]:
 
 
 def _run(row: rows.Row) -> Run:
-    agent, sender, run_id, speaker, status, content, cwd = row[:7]
-    request = RunRequest(
+    created_at, started_at, ended_at, user_seq = row[12:16]
+    status = RunStatus(row[4])
+    return Run(
+        request=_request(row),
+        status=status,
+        created_at=created_at,
+        spawn=_spawn(row),
+        started_at=started_at,
+        ended_at=ended_at,
+        user_seq=user_seq,
+        end=_end(row[16:30]) if status is RunStatus.ENDED else None,
+        spent=Spent(usage=rows.usage(row[22:27]), cost=row[27], steps=row[28], seconds=row[29]),
+        delivery=Delivery(row[45]),
+        delivered_by=row[46],
+        delivered_seq=row[47],
+        granted_tools=tuple(json.loads(row[48])),
+    )
+
+
+def _request(row: rows.Row) -> RunRequest:
+    agent, sender, run_id, speaker, _, content, cwd = row[:7]
+    return RunRequest(
         id=run_id,
         key=ConversationKey(agent, sender),
         speaker=speaker,
@@ -53,18 +92,26 @@ def _run(row: rows.Row) -> Run:
         client_message_id=row[11],
         author=row[30],
         taint=rows.untainted(row[31]),
-        origin=row[32],
+        root_id="" if row[32] == run_id else row[32],
+        parent_id=row[36],
+        root=ConversationKey(row[34], row[35]) if row[34] else None,
     )
-    created_at, started_at, ended_at, user_seq = row[12:16]
-    return Run(
-        request=request,
-        status=RunStatus(status),
-        created_at=created_at,
-        started_at=started_at,
-        ended_at=ended_at,
-        user_seq=user_seq,
-        end=_end(row[16:30]) if status == RunStatus.ENDED else None,
-        spent=Spent(usage=rows.usage(row[22:27]), cost=row[27], steps=row[28], seconds=row[29]),
+
+
+def _spawn(row: rows.Row) -> Spawn:
+    kind, allowed_tools = RunKind(row[33]), row[42]
+    if kind is RunKind.TURN:
+        return Spawn(kind=kind)
+    return Spawn(
+        kind=kind,
+        parent_call=row[37],
+        parent_step=row[38],
+        parent_seq=row[39],
+        chain=tuple(json.loads(row[40])),
+        reason=row[41],
+        allowed_tools=None if allowed_tools is None else tuple(json.loads(allowed_tools)),
+        outlives=bool(row[43]),
+        client_key=row[44],
     )
 
 
@@ -92,18 +139,23 @@ def ids_from(db: apsw.Connection, start: str, limit: int) -> list[str]:
     return [str(run_id) for (run_id,) in found]
 
 
-def ended_turns(db: apsw.Connection, owns: Callable[[str], bool], limit: int) -> list[Run]:
-    """The turns that ended last, the newest first, of conversations with senders that `owns` says yes to."""
+def ended(db: apsw.Connection, owns: Callable[[str], bool], limit: int) -> list[Run]:
+    """The runs that ended last, the newest first, of trees whose senders `owns` says yes to. Long texts are cut."""
     seen: dict[int, bool] = {}
     numbers: list[int] = []
-    for number, conversation in db.execute(_ENDED_TURNS):
-        if conversation not in seen:
-            seen[conversation] = owns(db.execute("SELECT sender FROM conversations WHERE id = ?", (conversation,)).get)
-        if seen[conversation]:
+    for number, conversation, root_sender in db.execute(_ENDED):
+        if root_sender:
+            is_owned = owns(root_sender)
+        elif conversation in seen:
+            is_owned = seen[conversation]
+        else:
+            sender = db.execute("SELECT sender FROM conversations WHERE id = ?", (conversation,)).get
+            is_owned = seen[conversation] = owns(sender)
+        if is_owned:
             numbers.append(number)
         if len(numbers) >= limit:
             break
-    chosen = f"{_LISTED} WHERE number IN (SELECT value FROM json_each(?)) ORDER BY ended_at DESC, number DESC"
+    chosen = f"{_LISTED} WHERE number IN (SELECT value FROM json_each(?)) ORDER BY runs.ended_at DESC, number DESC"
     return _read(db.execute(chosen, (json.dumps(numbers),)))
 
 
@@ -123,8 +175,61 @@ def get(db: apsw.Connection, run_id: str) -> Run | None:
 
 
 def queued(db: apsw.Connection) -> list[Run]:
-    """Every run that waits, in the order they came."""
-    return _read(db.execute(f"{_SELECT} WHERE status = 'queued' AND status <> 'ended' ORDER BY number"))
+    """Every message that waits in its conversation, in the order they came."""
+    return _read(
+        db.execute(f"{_SELECT} WHERE status = 'queued' AND status <> 'ended' AND kind = 'turn' ORDER BY number")
+    )
+
+
+def not_ended(db: apsw.Connection) -> list[Run]:
+    """Every run that has not ended, those above before those they spawned."""
+    return _read(db.execute(f"{_SELECT} WHERE status IN ('queued', 'running') AND status <> 'ended' ORDER BY number"))
+
+
+def owed(db: apsw.Connection) -> list[Run]:
+    """Ended runs whose results their parents still want and were not told."""
+    return _read(db.execute(f"{_SELECT} WHERE {IS_OWED} ORDER BY number"))
+
+
+def owed_by(db: apsw.Connection, run_ids: Sequence[str]) -> list[Run]:
+    """Those of the runs that are owed."""
+    named = "runs.id IN (SELECT value FROM json_each(?))"
+    return _read(db.execute(f"{_SELECT} WHERE {named} AND {IS_OWED} ORDER BY number", (json.dumps(run_ids),)))
+
+
+def of_root(db: apsw.Connection, root_id: str) -> list[Run]:
+    """All that one turn of a person's has spawned."""
+    return _read(
+        db.execute(f"{_SELECT} WHERE root_id = ? AND root_id <> runs.id AND kind <> 'turn' ORDER BY number", (root_id,))
+    )
+
+
+def of_parent(db: apsw.Connection, parent_id: str) -> list[Run]:
+    """Those a run spawned, in the order it did."""
+    return _read(db.execute(f"{_SELECT} WHERE parent_id = ? AND parent_id <> '' ORDER BY number", (parent_id,)))
+
+
+def made_before(db: apsw.Connection, run: Run) -> Run | None:
+    """The run that the same call of the same parent, or the same start of a client's, has made."""
+    spawn = run.spawn
+    values: tuple[str, ...]
+    if spawn.parent_call:
+        where, values = "parent_id = ? AND parent_call = ? AND parent_call <> ''", (run.parent_id, spawn.parent_call)
+    elif spawn.client_key:
+        where, values = "client_key = ? AND client_key <> ''", (spawn.client_key,)
+    else:
+        return None
+    return next(iter(_read(db.execute(f"{_SELECT} WHERE {where}", values))), None)
+
+
+def roots(db: apsw.Connection, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
+    """The conversations that runs were spawned for, by the runs' ids."""
+    found = db.execute(
+        "SELECT id, root_agent, root_sender FROM runs"
+        " WHERE root_agent <> '' AND id IN (SELECT value FROM json_each(?))",
+        (json.dumps(run_ids),),
+    )
+    return {run_id: ConversationKey(agent, sender) for run_id, agent, sender in found}
 
 
 def of_conversation(db: apsw.Connection, key: ConversationKey, first_seq: int) -> list[Run]:
@@ -139,8 +244,3 @@ def of_conversation(db: apsw.Connection, key: ConversationKey, first_seq: int) -
             (conversation, first_seq),
         )
     )
-
-
-def waiting(db: apsw.Connection) -> list[Run]:
-    """After recover: runs that go on where the last daemon stopped."""
-    return _read(db.execute(f"{_SELECT} WHERE status = 'running' AND status <> 'ended' ORDER BY number"))

@@ -6,18 +6,21 @@ import apsw
 
 from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
-from moot.store import deletion, rows
+from moot.store import deletion, found_runs, rows, spending
 from moot.store.sqlite import SqliteStore
 
 _DAY = 86_400.0
 # Of those that may go: nobody is owed the result, nobody above or below it is still at work.
-_DONE = (
-    "FROM agent_runs AS old WHERE status <> 'spawned' AND is_kept = 1 AND delivery <> 'owed'"
-    " AND NOT EXISTS (SELECT 1 FROM agent_runs AS child WHERE child.parent = old.id AND child.status = 'spawned')"
-    " AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = old.parent AND runs.status <> 'ended')"
-)
-_TOO_OLD = "(status = 'failed' AND ended_at < ?1) OR (status <> 'failed' AND ended_at < ?2)"
 _FAILED = "runs.outcome NOT IN ('completed', 'escalated', 'cancelled')"
+_DONE = (
+    "FROM runs JOIN conversations ON conversations.id = runs.conversation"
+    " LEFT JOIN deliveries ON deliveries.item_id = runs.id"
+    f" WHERE runs.status = 'ended' AND runs.kind <> 'turn' AND NOT ({found_runs.IS_OWED})"
+    " AND NOT EXISTS (SELECT 1 FROM runs AS child"
+    " WHERE child.parent_id = runs.id AND child.parent_id <> '' AND child.status <> 'ended')"
+    " AND NOT EXISTS (SELECT 1 FROM runs AS parent WHERE parent.id = runs.parent_id AND parent.status <> 'ended')"
+)
+_TOO_OLD = f"({_FAILED} AND runs.ended_at < ?1) OR (NOT {_FAILED} AND runs.ended_at < ?2)"
 
 
 class Retention:
@@ -29,9 +32,9 @@ class Retention:
         failed, fine = now - config.keep_failed_days * _DAY, now - config.keep_days * _DAY
         found = await self._store.read(lambda db: _doomed(db, failed, fine, config.most, batch))
         is_indexed = False
-        for run_id, key in found:
+        for key in found:
             # One transaction each: whoever writes meanwhile does not wait for all of them.
-            is_indexed |= await self._store.write(partial(_let_go, run_id, key), "retention")
+            is_indexed |= await self._store.write(partial(_let_go, key), "retention")
         if found:
             await self._store.write(deletion.sweep_parts, "retention")
         if is_indexed:
@@ -40,33 +43,27 @@ class Retention:
         return len(found) + notes
 
 
-def _doomed(
-    db: apsw.Connection, failed: float, fine: float, most: int, batch: int
-) -> list[tuple[str, ConversationKey]]:
-    count = int(db.execute("SELECT count(*) FROM agent_runs WHERE status <> 'spawned' AND is_kept = 1").get)
+def _doomed(db: apsw.Connection, failed: float, fine: float, most: int, batch: int) -> list[ConversationKey]:
+    count = int(db.execute("SELECT count(*) FROM runs WHERE status = 'ended' AND kind <> 'turn'").get)
     over = min(batch, max(0, count - most))
     found: list[rows.Row] = db.execute(
-        f"SELECT id, agent, sender {_DONE} AND ended_at < max(?1, ?2) AND ({_TOO_OLD}) ORDER BY ended_at LIMIT ?3",
+        f"SELECT agent, sender {_DONE} AND runs.ended_at < max(?1, ?2) AND ({_TOO_OLD})"
+        " ORDER BY runs.ended_at LIMIT ?3",
         (failed, fine, batch),
     ).fetchall()
     if len(found) < over:
-        found = db.execute(f"SELECT id, agent, sender {_DONE} ORDER BY ended_at LIMIT ?", (over,)).fetchall()
-    return [(run_id, ConversationKey(agent, sender)) for run_id, agent, sender in found]
+        found = db.execute(f"SELECT agent, sender {_DONE} ORDER BY runs.ended_at LIMIT ?", (over,)).fetchall()
+    return [ConversationKey(agent, sender) for agent, sender in found]
 
 
-def _let_go(run_id: str, key: ConversationKey, db: apsw.Connection) -> bool:
+def _let_go(key: ConversationKey, db: apsw.Connection) -> bool:
     """Remove everything of a run but what it took; whether any of it was in a search index."""
-    is_indexed = False
-    if rows.conversation_id(db, key) is not None:
-        gone = deletion.remove(db, key)
-        is_indexed = bool(gone.archives or gone.memories)
-    db.execute("DELETE FROM asks WHERE run = ?", (run_id,))
-    db.execute("DELETE FROM ledger WHERE run_id = ?", (run_id,))
-    db.execute(
-        "UPDATE agent_runs SET is_kept = 0, instruction = '', spawn_reason = '', result = '', error = '' WHERE id = ?",
-        (run_id,),
-    )
-    return is_indexed
+    if rows.conversation_id(db, key) is None:
+        return False
+    # A report that came after its end was read in its conversation, and goes with it.
+    spending.keep_past(db, key)
+    gone = deletion.remove(db, key)
+    return bool(gone.archives or gone.memories)
 
 
 def _notes(db: apsw.Connection, failed: float, fine: float, most: int, batch: int) -> int:

@@ -1,28 +1,59 @@
-"""Runs: queued, begun, ended once, and put right after a crash."""
+"""Writes runs: spawned, queued, begun, extended and ended once, each with what it delivers; reads what a crash left."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import apsw
 
-from moot.domain.agent_run import Delivery
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
-from moot.domain.message import Entry, Message, Role, tool_result, user
+from moot.domain.interruption import close_call
+from moot.domain.message import Entry, Message, Role, ToolCall, user
 from moot.domain.ports import Begun
+from moot.domain.recovery import LeftRun
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.domain.usage import Spent
-from moot.store import agent_runs, asks, conversations, found_runs, rows, spending
+from moot.store import asks, conversations, found_runs, rows, spending
 
-INTERRUPTED_CALL = "interrupted: the daemon stopped before this call's outcome was known; it was not run again"
-INTERRUPTED_RUN = "the daemon stopped while this run was in flight"
+
+def spawn(db: apsw.Connection, run: Run) -> Run:
+    """Store a run as queued, with a conversation of its own. The same call or start made again gives its first run."""
+    if (known := found_runs.made_before(db, run)) is not None:
+        return known
+    request, spawn = run.request, run.spawn
+    enqueue(db, request, run.created_at)
+    db.execute(
+        "UPDATE runs SET kind = ?, parent_id = ?, parent_call = ?, parent_step = ?, parent_seq = ?, chain = ?,"
+        " spawn_reason = ?, allowed_tools = ?, outlives = ?, client_key = ? WHERE id = ?",
+        (
+            spawn.kind.value,
+            run.parent_id,
+            spawn.parent_call,
+            spawn.parent_step,
+            spawn.parent_seq,
+            json.dumps(spawn.chain),
+            spawn.reason,
+            None if spawn.allowed_tools is None else json.dumps(spawn.allowed_tools),
+            int(spawn.outlives),
+            spawn.client_key,
+            request.id,
+        ),
+    )
+    return run
+
+
+def spare(db: apsw.Connection, parent_id: str) -> None:
+    """Let what a run spawned go on when it is stopped."""
+    db.execute(
+        "UPDATE runs SET outlives = 1 WHERE parent_id = ? AND parent_id <> '' AND status <> 'ended'", (parent_id,)
+    )
 
 
 def enqueue(db: apsw.Connection, request: RunRequest, now: float) -> None:
     conversation, _, _ = conversations.create(db, request.key, now)
-    _insert_new(db, conversation, request, _Started(RunStatus.QUEUED, 0.0, 0), now)
-    db.execute("UPDATE runs SET content = ? WHERE id = ?", (request.content, request.id))
+    _insert_new(db, conversation, request, _Started(RunStatus.QUEUED, 0.0, 0, request.content), now)
 
 
 def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float) -> None:
@@ -30,17 +61,22 @@ def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float) -> None:
     if status == RunStatus.RUNNING:
         raise Conflict(f"run {run_id} has begun", fix="End it instead.")
     if status == RunStatus.QUEUED:
+        # What it was to tell was told to nobody.
+        db.execute("DELETE FROM deliveries WHERE run_id = ? AND seq = 0", (run_id,))
         _record(db, run_id, end, reply_seq=0, now=now)
 
 
 def begin(db: apsw.Connection, request: RunRequest, now: float) -> Begun:
     conversation, last_seq, created = conversations.create(db, request.key, now)
     seq, content = last_seq + 1, request.content
-    try:
-        _insert(db, conversation, request, _Started(RunStatus.RUNNING, now, seq), now)
-    except apsw.ConstraintError:
-        # The common way asks nothing first; the run is there already, and may be one that waited.
+    if request.is_first:
         content = _take_from_queue(db, conversation, request, seq, now)
+    else:
+        try:
+            _insert(db, conversation, request, _Started(RunStatus.RUNNING, now, seq), now)
+        except apsw.ConstraintError:
+            # The common way asks nothing first; the run is there already, and may be one that waited.
+            content = _take_from_queue(db, conversation, request, seq, now)
     (written,) = rows.append_messages(
         db,
         conversation,
@@ -62,6 +98,8 @@ def _take_from_queue(db: apsw.Connection, conversation: int, request: RunRequest
         "UPDATE runs SET status = 'running', content = NULL, started_at = ?, user_seq = ? WHERE id = ?",
         (now, seq, request.id),
     )
+    if request.delivers:
+        db.execute("UPDATE deliveries SET seq = ? WHERE run_id = ? AND seq = 0", (seq, request.id))
     return str(row[1])
 
 
@@ -78,13 +116,11 @@ def rerun(db: apsw.Connection, request: RunRequest, of: str, now: float) -> Entr
             (of,),
         )
     )
-    if user_seq and (user_seq <= archived_seq or _followed(db, conversation, user_seq)):
-        raise Conflict(f"the message of run {of} is not the last one", fix="Send the message again under a new id.")
     db.execute("UPDATE runs SET client_message_id = '' WHERE id = ?", (of,))
-    if not user_seq:
-        # It was taken off the line before its message was appended; this is its first time.
-        return begin(db, request, now).entry
     again = replace(request, client_message_id=request.client_message_id or client_message_id)
+    if not user_seq or user_seq <= archived_seq or _followed(db, conversation, user_seq):
+        # It was never appended, or others spoke since: an answer belongs behind its question.
+        return begin(db, again, now).entry
     _insert_new(db, conversation, again, _Started(RunStatus.RUNNING, now, user_seq), now)
     return rows.entries_between(db, conversation, user_seq, user_seq)[0]
 
@@ -100,11 +136,11 @@ def append(
     db: apsw.Connection,
     key: ConversationKey,
     run_id: str,
-    messages: Sequence[Message],
+    added: "Added",
     now: float,
-    spent: Spent | None = None,
 ) -> list[Entry]:
     """Append what a running run has to say; nothing is heard from a run that has ended."""
+    messages, spent, delivers = added
     if not run_id:
         return rows.append_messages(db, rows.require_conversation(db, key), run_id, messages, now)
     conversation, status, _, last_seq = _standing(db, key, run_id)
@@ -112,7 +148,29 @@ def append(
         raise Conflict(f"run {run_id} is not running in {key}", fix="Start a new run.")
     if spent is not None:
         spending.record(db, run_id, spent)
-    return rows.append_messages(db, conversation, run_id, messages, now, last_seq=last_seq)
+    written = rows.append_messages(db, conversation, run_id, messages, now, last_seq=last_seq)
+    _deliver(db, run_id, conversation, written, delivers)
+    return written
+
+
+def _deliver(
+    db: apsw.Connection, run_id: str, conversation: int, written: Sequence[Entry], delivers: Sequence[str]
+) -> None:
+    """Record what the last of the messages shows. What was delivered before and is shown again stays as it is."""
+    if delivers:
+        seq, at = written[-1].seq, written[-1].created_at
+        db.executemany(
+            "INSERT OR IGNORE INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?)",
+            [(item, conversation, seq, run_id, at) for item in delivers],
+        )
+
+
+class Added(NamedTuple):
+    """What a run adds to its conversation: messages, what it has used up so far, and the items the messages show."""
+
+    messages: Sequence[Message]
+    spent: Spent | None = None
+    delivers: Sequence[str] = ()
 
 
 class Last(NamedTuple):
@@ -120,7 +178,7 @@ class Last(NamedTuple):
 
     end: RunEnd
     messages: Sequence[Message]
-    after: int | None
+    after: int | None = None
 
 
 def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now: float) -> list[Entry]:
@@ -133,7 +191,7 @@ def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now:
     if after is not None and after != last_seq:
         raise Conflict(f"run {run_id} has said something that is not stored", fix="End it without its last words.")
     # Nothing can be open where the run has added nothing yet.
-    closing = [] if user_seq == last_seq else _closing(db, conversation, messages)
+    closing = [] if user_seq == last_seq else _closing(db, conversation, run_id, messages)
     written = rows.append_messages(db, conversation, run_id, [*closing, *messages], now, last_seq=last_seq)
     reply_seq = 0
     if written and written[-1].message.role is Role.ASSISTANT and written[-1].message.content == end.content:
@@ -142,44 +200,39 @@ def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now:
     return written
 
 
-def recover(db: apsw.Connection, now: float) -> list[Run]:
-    """End what a dead daemon left running.
-
-    What was queued stays queued, what waits for its owner goes on waiting, and a team (a teammate, work in the
-    background, a turn with teammates that are owed to it) is left running for whoever takes it up.
-    """
-    found = list(
-        db.execute(
-            "SELECT id, conversation, EXISTS (SELECT 1 FROM agent_runs WHERE id = runs.id AND status = 'spawned')"
-            " OR EXISTS (SELECT 1 FROM agent_runs WHERE parent = runs.id AND (status = 'spawned' OR delivery = 'owed'))"
-            " FROM runs WHERE status = 'running' AND status <> 'ended' ORDER BY number"
+def left(db: apsw.Connection) -> list[LeftRun]:
+    """The runs that have not ended, each with what decides what becomes of it; those above before those below."""
+    found: list[LeftRun] = []
+    for run in found_runs.not_ended(db):
+        conversation = rows.require_conversation(db, run.key)
+        children = found_runs.of_parent(db, run.id)
+        found.append(
+            LeftRun(
+                run=run,
+                open_calls=_open_calls(db, conversation) if run.status is RunStatus.RUNNING else (),
+                resumable=asks.resumable_calls(db, run.id),
+                unapproved=asks.unapproved_calls(db, run.id),
+                parent_outcome=_outcome(db, run.parent_id),
+                leads=any(child.status is not RunStatus.ENDED or child.delivery == "owed" for child in children),
+            )
         )
-    )
-    left = [
-        (run_id, conversation)
-        for run_id, conversation, is_of_team in found
-        if not is_of_team and not _waits(db, run_id, conversation)
-    ]
-    for run_id, conversation in left:
-        rows.append_messages(db, conversation, run_id, _closing(db, conversation, ()), now)
-        _record(db, run_id, RunEnd(outcome=Outcome.INTERRUPTED, error=INTERRUPTED_RUN), reply_seq=0, now=now)
-    return [run for run_id, _ in left if (run := found_runs.get(db, run_id)) is not None]
+    return found
 
 
-def _waits(db: apsw.Connection, run_id: str, conversation: int) -> bool:
-    """Whether nothing about the run is unknown: each of its open calls waits for a person, or for its answer's use."""
-    open_calls = set(_open_calls(db, conversation))
-    return bool(open_calls) and open_calls <= asks.resumable_calls(db, run_id)
+def _outcome(db: apsw.Connection, run_id: str) -> Outcome | None:
+    found = db.execute("SELECT outcome FROM runs WHERE id = ?", (run_id,)).get if run_id else ""
+    return Outcome(found) if found else None
 
 
-def _closing(db: apsw.Connection, conversation: int, messages: Sequence[Message]) -> list[Message]:
+def _closing(db: apsw.Connection, conversation: int, run_id: str, messages: Sequence[Message]) -> list[Message]:
     """Results for the calls that would be left open: no run ends without every call having its own."""
     given = {message.tool_call_id for message in messages if message.role is Role.TOOL}
-    left = [call for call in _open_calls(db, conversation) if call not in given]
-    return [tool_result(call, INTERRUPTED_CALL, is_error=True) for call in left]
+    left = [call.id for call in _open_calls(db, conversation) if call.id not in given]
+    unapproved = asks.unapproved_calls(db, run_id) if left else set()
+    return [close_call(call, is_begun=call not in unapproved) for call in left]
 
 
-def _open_calls(db: apsw.Connection, conversation: int) -> list[str]:
+def _open_calls(db: apsw.Connection, conversation: int) -> tuple[ToolCall, ...]:
     """The calls of the last assistant message that have no result yet, in call order."""
     answered: set[str] = set()
     tail = db.execute(
@@ -189,9 +242,9 @@ def _open_calls(db: apsw.Connection, conversation: int) -> list[str]:
     for row in tail:
         message = rows.entry(row).message
         if message.role is not Role.TOOL:
-            return [call.id for call in message.tool_calls if call.id not in answered]
+            return tuple(call for call in message.tool_calls if call.id not in answered)
         answered.add(message.tool_call_id)
-    return []
+    return ()
 
 
 class _Started(NamedTuple):
@@ -200,6 +253,8 @@ class _Started(NamedTuple):
     status: RunStatus
     at: float
     user_seq: int
+    # Kept with the run while it is in no message.
+    content: str | None = None
 
 
 def _insert_new(db: apsw.Connection, conversation: int, request: RunRequest, started: _Started, now: float) -> None:
@@ -218,14 +273,15 @@ def _sent_before(request: RunRequest) -> Conflict:
 def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started: _Started, now: float) -> None:
     limits = request.limits
     db.execute(
-        "INSERT INTO runs (id, conversation, speaker, status, cwd, max_steps, max_seconds, max_tokens, max_spend,"
-        " client_message_id, author, taint, origin, created_at, started_at, user_seq)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO runs (id, conversation, speaker, status, content, cwd, max_steps, max_seconds, max_tokens,"
+        " max_spend, client_message_id, author, taint, root_id, root_agent, root_sender, created_at, started_at,"
+        " user_seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             request.id,
             conversation,
             request.speaker,
             started.status.value,
+            started.content,
             request.cwd,
             limits.steps,
             limits.seconds,
@@ -234,14 +290,22 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
             request.client_message_id,
             request.author,
             rows.tainted(request.taint),
-            request.origin,
+            request.root_id or request.id,
+            *(request.root or ("", "")),
             now,
             started.at,
             started.user_seq,
         ),
     )
     if request.delivers:
-        agent_runs.delivered(db, request.delivers, Delivery.SENT)
+        # What was delivered by another message meanwhile makes this one untrue: it is refused.
+        try:
+            db.executemany(
+                "INSERT INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?)",
+                [(item, conversation, started.user_seq, request.id, now) for item in request.delivers],
+            )
+        except apsw.ConstraintError:
+            raise Conflict("what the message tells was delivered before") from None
 
 
 class _Standing(NamedTuple):

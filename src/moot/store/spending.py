@@ -2,6 +2,7 @@
 
 import apsw
 
+from moot.domain.conversation import ConversationKey
 from moot.domain.run import Limits
 from moot.domain.senders import CHILD_SENDER
 from moot.domain.usage import Spend, Spent
@@ -24,21 +25,21 @@ def record(db: apsw.Connection, run_id: str, spent: Spent) -> None:
     db.execute(f"UPDATE runs SET {RECORD} WHERE id = ?", (*values(spent), run_id))
 
 
-def budget(db: apsw.Connection, origin: str) -> tuple[Limits, Spent]:
+def budget(db: apsw.Connection, root_id: str) -> tuple[Limits, Spent]:
     """What the run at the top of a tree was allowed, and what all runs of the tree have used up.
 
     Runs of a tree work side by side, so the longest of them stands for the time of all.
     """
     allowed = db.execute(
-        "SELECT max_steps, max_seconds, max_tokens, max_spend FROM runs WHERE id = ?", (origin,)
+        "SELECT max_steps, max_seconds, max_tokens, max_spend FROM runs WHERE id = ?", (root_id,)
     ).fetchone() or (None, None, None, None)
     *usage, cost, steps, seconds = rows.one(
         db.execute(
             "SELECT coalesce(sum(prompt), 0), coalesce(sum(completion), 0), coalesce(sum(cache_hit), 0),"
             " coalesce(sum(cache_miss), 0), coalesce(sum(reasoning), 0), coalesce(sum(cost), 0.0),"
             " coalesce(sum(steps), 0), coalesce(max(seconds), 0.0) FROM runs"
-            " WHERE id = ?1 OR (origin = ?1 AND origin <> '')",
-            (origin,),
+            " WHERE id = ?1 OR (root_id = ?1 AND root_id <> id)",
+            (root_id,),
         )
     )
     limits = Limits(steps=allowed[0], seconds=allowed[1], tokens=allowed[2], spend=allowed[3])
@@ -61,3 +62,46 @@ def spend(db: apsw.Connection, agent: str, sender: str) -> list[Spend]:
         Spend(agent=row[0], sender=row[1], model=row[2], runs=row[3], usage=rows.usage(row[4:9]), cost=row[9])
         for row in found
     ]
+
+
+def teammate_spend(db: apsw.Connection, agent: str, sender: str) -> list[Spend]:
+    """What spawned runs took, and what runs took that are not kept any more, by the conversation they worked for."""
+    found = db.execute(
+        "SELECT agent, root_sender, model, sum(runs), sum(prompt), sum(completion), sum(cache_hit), sum(cache_miss),"
+        " sum(reasoning), sum(cost), root_agent FROM ("
+        f"SELECT speaker AS agent, root_agent, root_sender, model, 1 AS runs, {rows.USAGE_COLUMNS}, cost FROM runs"
+        " WHERE kind = 'teammate' AND status = 'ended'"
+        f" UNION ALL SELECT agent, root_agent, root_sender, model, runs, {rows.USAGE_COLUMNS}, cost FROM past_spend)"
+        " WHERE (?1 = '' OR root_agent = ?1) AND (?2 = '' OR root_sender = ?2)"
+        " GROUP BY root_agent, root_sender, agent, model ORDER BY root_agent, root_sender, agent, model",
+        (agent, sender),
+    )
+    return [
+        Spend(
+            agent=row[0],
+            sender=row[1],
+            model=row[2],
+            runs=row[3],
+            usage=rows.usage(row[4:9]),
+            cost=row[9],
+            root=row[10],
+        )
+        for row in found
+    ]
+
+
+def keep_past(db: apsw.Connection, key: ConversationKey) -> None:
+    """Add what the runs of a conversation took to the sums of their root conversation, before they are removed."""
+    db.execute(
+        "INSERT INTO past_spend (root_agent, root_sender, agent, model, runs, prompt, completion, cache_hit,"
+        " cache_miss, reasoning, cost)"
+        " SELECT coalesce(nullif(root_agent, ''), agent), coalesce(nullif(root_sender, ''), sender), speaker, model,"
+        " count(*), sum(prompt), sum(completion), sum(cache_hit), sum(cache_miss), sum(reasoning), sum(cost)"
+        " FROM runs JOIN conversations ON conversations.id = runs.conversation"
+        " WHERE agent = ? AND sender = ? GROUP BY speaker, model, root_agent, root_sender"
+        " ON CONFLICT DO UPDATE SET runs = runs + excluded.runs, prompt = prompt + excluded.prompt,"
+        " completion = completion + excluded.completion, cache_hit = cache_hit + excluded.cache_hit,"
+        " cache_miss = cache_miss + excluded.cache_miss, reasoning = reasoning + excluded.reasoning,"
+        " cost = cost + excluded.cost",
+        key,
+    )

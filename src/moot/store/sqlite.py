@@ -12,6 +12,7 @@ from moot.domain.doomed import Doomed
 from moot.domain.errors import StoreError
 from moot.domain.message import Entry, Message
 from moot.domain.ports import Begun
+from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.domain.token import Token
 from moot.domain.usage import Spend, Spent
@@ -148,11 +149,23 @@ class SqliteStore:
     async def run_ids(self, start: str, *, limit: int) -> list[str]:
         return await self._read(lambda db: found_runs.ids_from(db, start, limit))
 
-    async def ended_turns(self, owns: Callable[[str], bool], *, limit: int) -> list[Run]:
-        return await self._read(lambda db: found_runs.ended_turns(db, owns, limit))
+    async def ended_runs(self, owns: Callable[[str], bool], *, limit: int) -> list[Run]:
+        return await self._read(lambda db: found_runs.ended(db, owns, limit))
 
-    async def waiting_runs(self) -> list[Run]:
-        return await self._read(found_runs.waiting)
+    async def runs_not_ended(self) -> list[Run]:
+        return await self._read(found_runs.not_ended)
+
+    async def owed_runs(self) -> list[Run]:
+        return await self._read(found_runs.owed)
+
+    async def still_owed(self, run_ids: Sequence[str]) -> list[Run]:
+        return await self._read(lambda db: found_runs.owed_by(db, run_ids))
+
+    async def runs_of_root(self, root_id: str) -> list[Run]:
+        return await self._read(lambda db: found_runs.of_root(db, root_id))
+
+    async def root_conversations(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]:
+        return await self._read(lambda db: found_runs.roots(db, run_ids))
 
     async def queued_runs(self) -> list[Run]:
         return await self._read(found_runs.queued)
@@ -162,6 +175,12 @@ class SqliteStore:
 
     async def runs(self, key: ConversationKey, *, first_seq: int = 1) -> list[Run]:
         return await self._read(lambda db: found_runs.of_conversation(db, key, first_seq))
+
+    async def spawn(self, run: Run) -> Run:
+        return await self._write(lambda db: runs.spawn(db, run), "spawn")
+
+    async def spare(self, parent_id: str) -> None:
+        await self._write(lambda db: runs.spare(db, parent_id))
 
     async def enqueue(self, request: RunRequest, *, now: float) -> None:
         await self._write(lambda db: runs.enqueue(db, request, now), "enqueue")
@@ -175,7 +194,7 @@ class SqliteStore:
     async def rerun(self, request: RunRequest, *, of: str, now: float) -> Entry:
         return await self._write(lambda db: runs.rerun(db, request, of, now), "rerun")
 
-    def append(
+    def append(  # noqa: PLR0913 — what one transaction writes
         self,
         key: ConversationKey,
         run_id: str,
@@ -183,10 +202,11 @@ class SqliteStore:
         *,
         now: float,
         spent: Spent | None = None,
+        delivers: Sequence[str] = (),
         can_wait: bool = False,
     ) -> asyncio.Future[list[Entry]]:
-        post = self._writer.linger if can_wait else self._writer.post
-        return post(lambda db: runs.append(db, key, run_id, messages, now, spent), "append")
+        post, added = self._writer.linger if can_wait else self._writer.post, runs.Added(messages, spent, delivers)
+        return post(lambda db: runs.append(db, key, run_id, added, now), "append")
 
     def end(
         self,
@@ -201,15 +221,18 @@ class SqliteStore:
         last = runs.Last(end, messages, after)
         return self._writer.post(lambda db: runs.end(db, key, run_id, last, now), "end")
 
-    async def recover(self, *, now: float) -> list[Run]:
+    async def recover(self) -> list[LeftRun]:
         await self._discard(await self._read(importing.unseen))
-        return await self._write(lambda db: runs.recover(db, now), "recover")
+        return await self._read(runs.left)
 
     async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]:
         return await self._read(lambda db: spending.spend(db, agent, sender))
 
-    async def budget(self, origin: str) -> tuple[Limits, Spent]:
-        return await self._read(lambda db: spending.budget(db, origin))
+    async def teammate_spend(self, *, agent: str = "", sender: str = "") -> list[Spend]:
+        return await self._read(lambda db: spending.teammate_spend(db, agent, sender))
+
+    async def budget(self, root_id: str) -> tuple[Limits, Spent]:
+        return await self._read(lambda db: spending.budget(db, root_id))
 
     # ---- memory ---------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run
 from moot.domain.trace import Health, Recorded, TraceKind, TraceNote
-from moot.store import agent_runs, found_runs, rows
+from moot.store import found_runs, rows
 from moot.store.sqlite import SqliteStore
 
 logger = logging.getLogger(__name__)
@@ -69,9 +69,8 @@ def _recent(db: apsw.Connection, limit: int, failed: bool) -> list[Recorded]:
     else:
         # A teammate's run is told under the one that set it to work, as long as that is there.
         found = db.execute(
-            "SELECT id FROM runs WHERE status <> 'queued' AND NOT EXISTS (SELECT 1 FROM agent_runs AS spawned"
-            " JOIN runs AS parents ON parents.id = spawned.parent WHERE spawned.id = runs.id)"
-            " ORDER BY number DESC LIMIT ?",
+            "SELECT id FROM runs WHERE started_at > 0 AND NOT EXISTS"
+            " (SELECT 1 FROM runs AS parents WHERE parents.id = runs.parent_id) ORDER BY number DESC LIMIT ?",
             (limit,),
         )
     return [_recorded(db, run_id, in_full=False) for run_id in [row[0] for row in found]]
@@ -94,15 +93,13 @@ def _only(db: apsw.Connection, written: str) -> str:
 def _recorded(db: apsw.Connection, run_id: str, *, in_full: bool) -> Recorded:
     run = found_runs.get(db, run_id)
     assert run is not None
-    delegated = agent_runs.of_parent(db, run_id)
-    begun = {row[0] for child in delegated for row in db.execute("SELECT id FROM runs WHERE id = ?", (child.id,))}
+    delegated = found_runs.of_parent(db, run_id)
     return Recorded(
         run=run,
-        spawned=agent_runs.find(db, run_id),
         entries=_entries(db, run) if in_full else (),
         notes=_notes(db, run_id) if in_full else (),
         delegated=delegated,
-        children=[_recorded(db, child.id, in_full=in_full) for child in delegated if child.id in begun],
+        children=[_recorded(db, child.id, in_full=in_full) for child in delegated if child.started_at],
     )
 
 

@@ -9,6 +9,8 @@ from moot.domain.errors import MootError
 from moot.domain.events import (
     AskClosed,
     AskOpened,
+    CommandEnded,
+    CommandStarted,
     Compacted,
     Event,
     EventBody,
@@ -136,6 +138,8 @@ _Rare = (
     | AskClosed
     | RunBlocked
     | RunUnblocked
+    | CommandStarted
+    | CommandEnded
     | ModelRetrying
     | TextDiscarded
     | Compacted
@@ -179,6 +183,10 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             )
         case RunUnblocked(condition, ask_id):
             out.unblocked.CopyFrom(pb.UnblockedEvent(condition=condition, ask_id=ask_id))
+        case CommandStarted(job_id, command):
+            out.command_started.CopyFrom(pb.CommandStartedEvent(job_id=job_id, command=clean(command)))
+        case CommandEnded(job_id, exit_code, reason):
+            out.command_ended.CopyFrom(pb.CommandEndedEvent(job_id=job_id, exit_code=exit_code, reason=reason))
         case ModelRetrying(attempt, delay_seconds, reason):
             out.retrying.CopyFrom(
                 pb.RetryingEvent(attempt=attempt, delay_ms=round(delay_seconds * 1000), reason=clean(reason))
@@ -341,6 +349,10 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind, out.content = pb.BLOCKED, clean(reason)
         case RunUnblocked(condition):
             out.kind, out.content = pb.UNBLOCKED, condition
+        case CommandStarted(_, command):
+            out.kind, out.content = pb.COMMAND_STARTED, clean(command)
+        case CommandEnded(job_id):
+            out.kind, out.content = pb.COMMAND_ENDED, job_id
         case ModelRetrying(reason=reason):
             out.kind, out.content = pb.RETRYING, clean(reason)
         case TextDiscarded():

@@ -33,6 +33,8 @@ class AgentEventKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     BLOCKED: _ClassVar[AgentEventKind]
     UNBLOCKED: _ClassVar[AgentEventKind]
     GAP: _ClassVar[AgentEventKind]
+    COMMAND_STARTED: _ClassVar[AgentEventKind]
+    COMMAND_ENDED: _ClassVar[AgentEventKind]
 TEXT_DELTA: AgentEventKind
 THINKING_DELTA: AgentEventKind
 TOOL_START: AgentEventKind
@@ -57,6 +59,8 @@ SPAWNED: AgentEventKind
 BLOCKED: AgentEventKind
 UNBLOCKED: AgentEventKind
 GAP: AgentEventKind
+COMMAND_STARTED: AgentEventKind
+COMMAND_ENDED: AgentEventKind
 
 class ClientMessage(_message.Message):
     __slots__ = ("request_id", "send", "stream", "reply_to_ask", "list_active_conversations", "kill", "compact", "list_conversations", "list_agents", "get_agent", "ping", "reload", "get_stats", "subscribe_events", "hello", "get_history", "list_archives", "get_archive", "export", "delete", "get_usage", "recall", "list_tokens", "new_token", "revoke_token", "list_models", "test_model", "backup", "attach", "list_asks", "check", "decide_ask", "list_rules", "delete_rule", "list_hooks", "trust", "working_directory", "set_secret", "list_secrets", "remove_secret", "audit_secrets", "list_mcp", "approve_mcp", "get_agent_status", "list_agent_tools", "start_run", "list_runs", "get_run", "attach_run", "wait_runs", "stop_run", "get_run_history", "list_jobs", "stop_job", "list_traces", "get_trace", "get_trace_health", "get_prompt", "replay_run")
@@ -832,7 +836,7 @@ class SendResponse(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., cost: _Optional[float] = ..., limit: _Optional[str] = ...) -> None: ...
 
 class StreamEvent(_message.Message):
-    __slots__ = ("start", "chunk", "thinking", "tool_start", "tool_result", "tools_complete", "end", "ask_user", "text_start", "text_end", "thinking_start", "thinking_end", "queued", "retrying", "compacted", "ask_closed", "discarded", "approval_opened", "approval_closed", "tool_executed", "spawned", "blocked", "unblocked")
+    __slots__ = ("start", "chunk", "thinking", "tool_start", "tool_result", "tools_complete", "end", "ask_user", "text_start", "text_end", "thinking_start", "thinking_end", "queued", "retrying", "compacted", "ask_closed", "discarded", "approval_opened", "approval_closed", "tool_executed", "spawned", "blocked", "unblocked", "command_started", "command_ended")
     START_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     THINKING_FIELD_NUMBER: _ClassVar[int]
@@ -856,6 +860,8 @@ class StreamEvent(_message.Message):
     SPAWNED_FIELD_NUMBER: _ClassVar[int]
     BLOCKED_FIELD_NUMBER: _ClassVar[int]
     UNBLOCKED_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_STARTED_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_ENDED_FIELD_NUMBER: _ClassVar[int]
     start: StreamStart
     chunk: StreamChunk
     thinking: StreamThinking
@@ -879,7 +885,9 @@ class StreamEvent(_message.Message):
     spawned: SpawnedEvent
     blocked: BlockedEvent
     unblocked: UnblockedEvent
-    def __init__(self, start: _Optional[_Union[StreamStart, _Mapping]] = ..., chunk: _Optional[_Union[StreamChunk, _Mapping]] = ..., thinking: _Optional[_Union[StreamThinking, _Mapping]] = ..., tool_start: _Optional[_Union[ToolStartEvent, _Mapping]] = ..., tool_result: _Optional[_Union[ToolResultEvent, _Mapping]] = ..., tools_complete: _Optional[_Union[ToolsCompleteEvent, _Mapping]] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., ask_user: _Optional[_Union[AskUserEvent, _Mapping]] = ..., text_start: _Optional[_Union[TextStartEvent, _Mapping]] = ..., text_end: _Optional[_Union[TextEndEvent, _Mapping]] = ..., thinking_start: _Optional[_Union[ThinkingStartEvent, _Mapping]] = ..., thinking_end: _Optional[_Union[ThinkingEndEvent, _Mapping]] = ..., queued: _Optional[_Union[QueuedEvent, _Mapping]] = ..., retrying: _Optional[_Union[RetryingEvent, _Mapping]] = ..., compacted: _Optional[_Union[CompactedEvent, _Mapping]] = ..., ask_closed: _Optional[_Union[AskClosedEvent, _Mapping]] = ..., discarded: _Optional[_Union[DiscardedEvent, _Mapping]] = ..., approval_opened: _Optional[_Union[ApprovalEvent, _Mapping]] = ..., approval_closed: _Optional[_Union[ApprovalClosedEvent, _Mapping]] = ..., tool_executed: _Optional[_Union[ToolExecutedEvent, _Mapping]] = ..., spawned: _Optional[_Union[SpawnedEvent, _Mapping]] = ..., blocked: _Optional[_Union[BlockedEvent, _Mapping]] = ..., unblocked: _Optional[_Union[UnblockedEvent, _Mapping]] = ...) -> None: ...
+    command_started: CommandStartedEvent
+    command_ended: CommandEndedEvent
+    def __init__(self, start: _Optional[_Union[StreamStart, _Mapping]] = ..., chunk: _Optional[_Union[StreamChunk, _Mapping]] = ..., thinking: _Optional[_Union[StreamThinking, _Mapping]] = ..., tool_start: _Optional[_Union[ToolStartEvent, _Mapping]] = ..., tool_result: _Optional[_Union[ToolResultEvent, _Mapping]] = ..., tools_complete: _Optional[_Union[ToolsCompleteEvent, _Mapping]] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., ask_user: _Optional[_Union[AskUserEvent, _Mapping]] = ..., text_start: _Optional[_Union[TextStartEvent, _Mapping]] = ..., text_end: _Optional[_Union[TextEndEvent, _Mapping]] = ..., thinking_start: _Optional[_Union[ThinkingStartEvent, _Mapping]] = ..., thinking_end: _Optional[_Union[ThinkingEndEvent, _Mapping]] = ..., queued: _Optional[_Union[QueuedEvent, _Mapping]] = ..., retrying: _Optional[_Union[RetryingEvent, _Mapping]] = ..., compacted: _Optional[_Union[CompactedEvent, _Mapping]] = ..., ask_closed: _Optional[_Union[AskClosedEvent, _Mapping]] = ..., discarded: _Optional[_Union[DiscardedEvent, _Mapping]] = ..., approval_opened: _Optional[_Union[ApprovalEvent, _Mapping]] = ..., approval_closed: _Optional[_Union[ApprovalClosedEvent, _Mapping]] = ..., tool_executed: _Optional[_Union[ToolExecutedEvent, _Mapping]] = ..., spawned: _Optional[_Union[SpawnedEvent, _Mapping]] = ..., blocked: _Optional[_Union[BlockedEvent, _Mapping]] = ..., unblocked: _Optional[_Union[UnblockedEvent, _Mapping]] = ..., command_started: _Optional[_Union[CommandStartedEvent, _Mapping]] = ..., command_ended: _Optional[_Union[CommandEndedEvent, _Mapping]] = ...) -> None: ...
 
 class StreamStart(_message.Message):
     __slots__ = ("agent", "user_seq")
@@ -1146,6 +1154,24 @@ class UnblockedEvent(_message.Message):
     condition: str
     ask_id: str
     def __init__(self, condition: _Optional[str] = ..., ask_id: _Optional[str] = ...) -> None: ...
+
+class CommandStartedEvent(_message.Message):
+    __slots__ = ("job_id", "command")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    command: str
+    def __init__(self, job_id: _Optional[str] = ..., command: _Optional[str] = ...) -> None: ...
+
+class CommandEndedEvent(_message.Message):
+    __slots__ = ("job_id", "exit_code", "reason")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    exit_code: int
+    reason: str
+    def __init__(self, job_id: _Optional[str] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class GapEvent(_message.Message):
     __slots__ = ("first_seq", "last_seq")

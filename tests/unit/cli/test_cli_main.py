@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import click
@@ -36,18 +35,6 @@ def test_help_lists_every_command_and_imports_nothing_heavy() -> None:
 
     assert done.stderr.strip() == "[]"
     assert all(f"  {name} " in done.stdout for name in main.COMMANDS)
-
-
-def test_help_answers_in_under_200_milliseconds() -> None:
-    moot("--help")
-    times: list[float] = []
-    # The machine may be busy with something else; once is enough to show that it can.
-    while len(times) < 10 and min(times, default=1.0) >= 0.2:
-        began = time.perf_counter()
-        moot("--help")
-        times.append(time.perf_counter() - began)
-
-    assert min(times) < 0.2
 
 
 def test_every_command_in_the_table_exists_and_its_help_says_something() -> None:

@@ -1,7 +1,7 @@
 """The engine over a real store, with a scripted model, one tool, and a disk that can be made to wait or to fail."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +10,13 @@ from typing import Any
 
 from moot.domain.agent import Agent
 from moot.domain.config import Config, ModelConfig
-from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError, StoreError
 from moot.domain.events import Event, RunEnded
-from moot.domain.message import Entry, Message
+from moot.domain.message import Entry
 from moot.domain.ports import GateCall, RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run import RunEnd, RunRequest
 from moot.domain.trace import TraceKind
-from moot.domain.usage import Spent
 from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
 from moot.engine.gate import Gate
@@ -63,37 +61,16 @@ class Disk:
     def begin(self, request: RunRequest, *, now: float) -> Any:
         return self._later(self._faulty("begin", lambda: self._store.begin(request, now=now)))
 
-    def append(
-        self,
-        key: ConversationKey,
-        run_id: str,
-        messages: Sequence[Message],
-        *,
-        now: float,
-        spent: Spent | None = None,
-        can_wait: bool = False,
-    ) -> Any:
+    def append(self, *given: Any, **more: Any) -> Any:
         async def appended() -> Any:
             await self.appends.wait()
-            given = {"now": now, "spent": spent, "can_wait": can_wait}
-            return await self._faulty("append", lambda: self._store.append(key, run_id, messages, **given))
+            return await self._faulty("append", lambda: self._store.append(*given, **more))
 
         self.append_asked.set()
         return self._later(appended())
 
-    def end(
-        self,
-        key: ConversationKey,
-        run_id: str,
-        end: RunEnd,
-        messages: Sequence[Message],
-        *,
-        now: float,
-        after: int | None = None,
-    ) -> Any:
-        return self._later(
-            self._faulty("end", lambda: self._store.end(key, run_id, end, messages, now=now, after=after))
-        )
+    def end(self, *given: Any, **more: Any) -> Any:
+        return self._later(self._faulty("end", lambda: self._store.end(*given, **more)))
 
     def _later(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """One after the other, as they were handed over."""
@@ -138,7 +115,7 @@ class Notes:
     def __init__(self) -> None:
         self.kept: list[tuple[str, TraceKind, dict[str, object]]] = []
 
-    def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
+    def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: Any) -> None:
         self.kept.append((run_id, kind, {"agent": agent, **payload}))
 
 

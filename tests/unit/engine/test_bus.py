@@ -1,12 +1,14 @@
 """The bus: numbers, what is kept, and readers that come late or cannot keep up."""
 
+from typing import Any
+
 from moot.domain.events import Event, Gap, TextChunk
 from moot.engine.bus import SEQ_BLOCK, Bus
 from tests.unit.events import SOURCE
 from tests.unit.shelves import SetClock
 
 
-def new_bus(**limits: int) -> Bus:
+def new_bus(**limits: Any) -> Bus:
     return Bus(clock=SetClock(), **limits)
 
 

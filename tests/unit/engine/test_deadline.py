@@ -6,6 +6,8 @@ import pytest
 
 from moot.engine.deadline import Deadline
 
+VIRTUAL_TIME = True
+
 
 async def test_time_runs_out() -> None:
     deadline = Deadline(0.01)

@@ -6,7 +6,8 @@ import pytest
 
 from moot.domain.errors import MootError
 from moot.domain.run import Outcome, RunEnd, RunStatus
-from tests.unit.engine.engine_kit import ADA, Engine, engine
+from tests.unit.engine.engine_kit import Engine, engine
+from tests.unit.shelves import ADA
 
 
 async def remembered(desk: Engine) -> list[str]:

@@ -7,7 +7,8 @@ import pytest
 
 from moot.domain.errors import MootError
 from moot.domain.run import Outcome, RunEnd
-from tests.unit.engine.engine_kit import ADA, engine
+from tests.unit.engine.engine_kit import engine
+from tests.unit.shelves import ADA
 
 
 async def ticks(count: int = 200) -> None:

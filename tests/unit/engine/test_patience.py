@@ -5,16 +5,15 @@ from typing import cast
 
 import pytest
 
-from moot.domain.agent_run import AgentRun, AgentRunStatus
-from moot.domain.conversation import ConversationKey
 from moot.domain.ports import RunContext, ToolResult
 from moot.domain.run import Outcome, RunEnd
+from moot.domain.run_view import RunView
 from moot.engine.outcome import REPEATS
 from moot.models.scripted import Rule, RuleCall, RuleStep
 from moot.multiagent.teammates.control import AgentWait
 from moot.multiagent.teammates.teammates import Teammates
 from tests.unit.engine.engine_kit import engine
-from tests.unit.shelves import ADA
+from tests.unit.shelves import teammate_run
 
 AGAIN = tuple(RuleStep(calls=(RuleCall(name="act"),)) for _ in range(2 * REPEATS))
 
@@ -33,15 +32,12 @@ async def test_a_run_may_wait_as_often_as_it_takes_but_not_look_again_and_again(
 class StillAtWork:
     """Teammates whose one run does not end."""
 
-    run = AgentRun(
-        id="arun-1", agent="operator", instruction="x", key=ConversationKey("operator", "run:arun-1"), root=ADA,
-        status=AgentRunStatus.RUNNING,
-    )  # fmt: skip
+    run = RunView(teammate_run())
 
-    async def wait(self, *_asked: object, **_how: object) -> list[AgentRun]:
+    async def wait(self, *_asked: object, **_how: object) -> list[RunView]:
         return [self.run]
 
-    def streak(self, _run: AgentRun) -> int:
+    def streak(self, _run: object) -> int:
         return 0
 
 

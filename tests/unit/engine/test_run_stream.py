@@ -45,9 +45,17 @@ def test_a_late_reader_gets_the_text_so_far_in_one_piece() -> None:
 
 def test_a_late_reader_is_not_told_what_was_taken_back() -> None:
     stream = new_stream()
-    kept = [RunStarted("crab", 1), ThinkingChunk("hm")]
-    for event in (*kept, TextStarted("crab"), TextChunk("no"), TextEnded("crab"), TextDiscarded(), END):
-        stream.publish(event)
+    kept: list[EventBody] = [RunStarted("crab", 1), ThinkingChunk("hm")]
+    bodies: tuple[EventBody, ...] = (
+        *kept,
+        TextStarted("crab"),
+        TextChunk("no"),
+        TextEnded("crab"),
+        TextDiscarded(),
+        END,
+    )
+    for body in bodies:
+        stream.publish(body)
 
     assert read(stream) == [*kept, END]
     assert stream.closed

@@ -33,6 +33,7 @@ class Recording:
 
     name = provider = model = "recording"
     window = 1000
+    window_is_assumed = False
     tools = ToolSupport.NATIVE
 
     def __init__(self) -> None:
@@ -45,6 +46,9 @@ class Recording:
         self.given = self._events()
         return self.given
 
+    async def find_window(self) -> None:
+        raise AssertionError("the window is known")
+
     async def _events(self) -> AsyncGenerator[ModelEvent, None]:
         for event in self.says:
             if isinstance(event, ModelError):
@@ -55,7 +59,7 @@ class Recording:
     def config(self) -> ModelConfig:
         return ModelConfig(name=self.name, provider=self.provider)
 
-    def told(self, prompt: Prompt) -> Prompt:
+    def mask_prompt(self, prompt: Prompt) -> Prompt:
         return prompt
 
     def cost(self, usage: Usage) -> float:

@@ -52,10 +52,10 @@ def test_a_key_comes_from_the_keyring_under_our_name(monkeypatch: pytest.MonkeyP
     kept = {("moot", "work"): "from-the-ring"}
     ring = types.ModuleType("keyring")
     ring.errors = types.ModuleType("keyring.errors")  # type: ignore[attr-defined]
-    ring.errors.KeyringError = OSError  # type: ignore[attr-defined]
+    ring.errors.KeyringError = OSError
     ring.get_password = lambda place, name: kept.get((place, name))  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "keyring", ring)
-    monkeypatch.setitem(sys.modules, "keyring.errors", ring.errors)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "keyring.errors", ring.errors)
 
     assert asyncio.run(Key("keyring:work", model="m").get()) == "from-the-ring"
     with pytest.raises(ConfigError) as raised:

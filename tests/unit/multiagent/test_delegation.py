@@ -1,16 +1,17 @@
 """Who may be set to work: not too deep, not in a circle, not too often, and not who keeps failing."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from moot.domain.agent_run import AgentRun, status_of
 from moot.domain.ask import Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.ports import RunContext
-from moot.domain.run import Outcome, RunEnd
+from moot.domain.run import Outcome, Run
 from moot.multiagent.teammates.delegation import Delegations, Tally, check_chain, check_not_done
+from tests.unit.shelves import teammate_run
 
 KEY = ConversationKey("moot", "user")
 
@@ -25,27 +26,22 @@ def context(step: int, call: str = "c") -> RunContext:
     )
 
 
-def run(number: int, agent: str, outcome: Outcome | None, *, step: int = 1) -> AgentRun:
-    end = None if outcome is None else RunEnd(outcome=outcome)
-    made = AgentRun(
-        id=f"arun-{number}", agent=agent, instruction="x", key=KEY, root=KEY, parent="root", origin="root", step=step,
-        call=f"call-{number}", end=end, ended_at=float(number),
+def run(number: int, agent: str, outcome: Outcome | None, *, step: int = 1) -> Run:
+    made = teammate_run(
+        f"arun-{number}", parent="root", agent=agent, instruction="x", root=KEY, outcome=outcome,
+        parent_call=f"call-{number}", parent_step=step,
     )  # fmt: skip
-    return made if outcome is None else AgentRun(**{**_fields(made), "status": status_of(outcome)})
-
-
-def _fields(made: AgentRun) -> dict[str, object]:
-    return {name: getattr(made, name) for name in made.__slots__}
+    return replace(made, ended_at=float(number))
 
 
 class Shelf:
-    def __init__(self, *runs: AgentRun) -> None:
+    def __init__(self, *runs: Run) -> None:
         self.runs = list(runs)
         self.reads = 0
 
-    async def of_origin(self, origin: str) -> list[AgentRun]:
+    async def runs_of_root(self, root_id: str) -> list[Run]:
         self.reads += 1
-        return [each for each in self.runs if each.origin == origin]
+        return [each for each in self.runs if each.root_id == root_id]
 
 
 @pytest.mark.parametrize(

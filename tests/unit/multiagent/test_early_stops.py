@@ -5,48 +5,38 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
-from moot.domain.agent_run import AgentRun, AgentRunStatus, Condition, Delivery
+import pytest
+
 from moot.domain.config import AgentConfig
 from moot.domain.errors import MootError, StoreError
 from moot.domain.events import Event, RunEnded
-from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.domain.run import Delivery, Outcome, RunEnd, RunRequest
+from moot.domain.run_view import AgentStatus, Condition
 from moot.engine.supervisor import Supervisor
 from moot.models.scripted import Rule
 from moot.multiagent.partition import Partition
-from moot.multiagent.teammates.run_factory import in_background, request_of
-from moot.multiagent.teammates.spawn_request import Crew, Wish
+from moot.multiagent.teammates.run_factory import background_run, request_for
+from moot.multiagent.teammates.spawn_request import SpawnRequest
 from moot.multiagent.teammates.teammates import Teammates
-from moot.store.agent_runs import SqliteAgentRuns
+from moot.multiagent.teammates.wiring import TeammateWiring
 from tests.daemon_process import eventually
 from tests.unit.engine.engine_kit import Engine, engine
 from tests.unit.shelves import ADA, SetClock, asks_over
 
-WISH = Wish(agent="ada", instruction="go")
+ASKED = SpawnRequest(agent="ada", instruction="go")
 
 
-class Shelf(SqliteAgentRuns):
-    """Refuses so many ends first, as a full disk would."""
-
-    refusals = 0
-
-    async def end(self, run: AgentRun) -> None:
-        if self.refusals:
-            self.refusals -= 1
-            raise StoreError("the disk is full")
-        await super().end(run)
-
-
-def team(built: Engine) -> tuple[Teammates, Shelf, Supervisor]:
-    clock, supervisor, shelf = SetClock(), Supervisor(), Shelf(built.store)
-    crew = Crew(
+def team(built: Engine) -> tuple[Teammates, Supervisor]:
+    supervisor, clock = Supervisor(), SetClock()
+    wiring = TeammateWiring(
         runs=built.runs,
         store=built.store,
-        shelf=shelf,
         asks=asks_over(built.store, clock=clock),
         partition=lambda: Partition((), {}),
         config=AgentConfig,
-        repeatable=lambda _name: False,
+        is_repeatable=lambda _name: False,
         clock=clock,
         rng=Random(1),
         supervisor=supervisor,
@@ -54,24 +44,24 @@ def team(built: Engine) -> tuple[Teammates, Shelf, Supervisor]:
         bus=built.bus,
         stop=lambda _key: None,
     )
-    return Teammates(crew), shelf, supervisor
+    return Teammates(wiring), supervisor
 
 
 @asynccontextmanager
-async def hanging_team(folder: Path) -> AsyncIterator[tuple[Teammates, Shelf]]:
+async def hanging_team(folder: Path) -> AsyncIterator[tuple[Teammates, Engine]]:
     """A team whose model never answers."""
     async with asyncio.timeout(30), engine(folder, Rule(hang=True)) as built:
-        teammates, shelf, supervisor = team(built)
-        await teammates.go_on()
+        teammates, supervisor = team(built)
+        teammates.resume()
         try:
-            yield teammates, shelf
+            yield teammates, built
         finally:
             await supervisor.stop()
 
 
 async def test_what_is_kept_for_one_that_was_stopped_meanwhile_is_ended_and_never_begins(tmp_path: Path) -> None:
-    async with hanging_team(tmp_path) as (teammates, shelf):
-        starting = asyncio.create_task(teammates.start(WISH, owner="user", cwd=""))
+    async with hanging_team(tmp_path) as (teammates, built):
+        starting = asyncio.create_task(teammates.start(ASKED, owner="user", cwd=""))
         # One step hands it to the writer; nobody waits for what the writer says.
         await asyncio.sleep(0)
         starting.cancel()
@@ -80,32 +70,45 @@ async def test_what_is_kept_for_one_that_was_stopped_meanwhile_is_ended_and_neve
         assert starting.cancelled()
 
         async def ended() -> bool:
-            kept = await shelf.ended(lambda _sender: True, limit=1)
-            return [(run.status, run.delivery) for run in kept] == [(AgentRunStatus.CANCELLED, Delivery.NONE)]
+            kept = await built.store.ended_runs(lambda _sender: True, limit=1)
+            return [(run.end.outcome, run.delivery) for run in kept if run.end] == [(Outcome.CANCELLED, Delivery.NONE)]
 
         await eventually(ended)
-        assert await shelf.not_ended() == teammates.live() == []
+        assert await built.store.runs_not_ended() == []
+        assert teammates.live() == []
 
 
 async def test_a_run_that_is_stopped_as_soon_as_it_is_kept_does_not_go_on(tmp_path: Path) -> None:
-    async with hanging_team(tmp_path) as (teammates, _shelf):
-        run = await teammates.start(WISH, owner="user", cwd="")
+    async with hanging_team(tmp_path) as (teammates, _built):
+        run = await teammates.start(ASKED, owner="user", cwd="")
         stopped = await teammates.stop(run.id)
         assert stopped.end is not None
         assert stopped.end.outcome is Outcome.CANCELLED
 
 
-async def test_an_end_that_the_disk_refuses_is_kept_once_it_takes_it(tmp_path: Path) -> None:
-    async with hanging_team(tmp_path) as (teammates, shelf):
-        run = await teammates.start(WISH, owner="user", cwd="")
-        shelf.refusals = 2
+async def test_an_end_that_the_disk_refuses_is_kept_once_it_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hanging_team(tmp_path) as (teammates, built):
+        run = await teammates.start(ASKED, owner="user", cwd="")
+        await eventually(lambda: built.runs.active(run.run.key) == run.id)
+        end, refusals = built.store.end, iter(range(2))
+
+        def refused(*given: Any, **more: Any) -> "asyncio.Future[Any]":
+            if next(refusals, None) is None:
+                return end(*given, **more)
+            full: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            full.set_exception(StoreError("the disk is full"))
+            return full
+
+        monkeypatch.setattr(built.store, "end", refused)
         await teammates.stop(run.id)
-        await teammates.over([run.id], seconds=30, every=True)
-        # Nobody waits for it in vain, and its place is free.
+        await teammates.wait_for_end([run.id], seconds=30, every=True)
+        # Nobody waits for it in vain, its slot is free, and its end is on disk.
         assert teammates.live() == []
-        kept = await shelf.get(run.id)
+        kept = await built.store.run(run.id)
         assert kept is not None
-        assert kept.status is AgentRunStatus.CANCELLED
+        assert kept.end is not None
 
 
 async def test_a_message_that_is_killed_as_soon_as_it_is_sent_is_not_answered(tmp_path: Path) -> None:
@@ -126,16 +129,16 @@ async def test_a_message_that_is_killed_as_soon_as_it_is_sent_is_not_answered(tm
 
 async def test_nothing_goes_on_before_all_that_was_left_has_been_looked_at(tmp_path: Path) -> None:
     async with asyncio.timeout(30), engine(tmp_path, Rule(hang=True)) as built:
-        teammates, shelf, supervisor = team(built)
-        waits = in_background(WISH, run_id="arun-1", owner="user", cwd="")
-        ended = in_background(WISH, run_id="arun-2", owner="user", cwd="")
+        teammates, supervisor = team(built)
+        waits = background_run(ASKED, run_id="arun-1", owner="user", cwd="", now=1.0)
+        ended = background_run(ASKED, run_id="arun-2", owner="user", cwd="", now=1.0)
         for run in (waits, ended):
-            await shelf.create(run)
-        await built.store.begin(request_of(ended, Partition((), {}), is_first=True), now=1.0)
+            await built.store.spawn(run)
+        await built.store.begin(request_for(ended, Partition((), {})), now=1.0)
         await built.store.end(ended.key, ended.id, RunEnd(outcome=Outcome.COMPLETED), (), now=2.0)
-        await teammates.recover()
-        # The place of the one that has ended is free, and still nobody takes it.
+        await teammates.recover(await built.store.recover())
+        # The slot of the one that has ended is free, and still nobody takes it.
         assert [run.block.condition for run in teammates.live()] == [Condition.QUEUED]
-        await teammates.go_on()
-        assert [run.status for run in teammates.live()] == [AgentRunStatus.RUNNING]
+        teammates.resume()
+        assert [run.status for run in teammates.live()] == [AgentStatus.RUNNING]
         await supervisor.stop()

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from moot.domain.agent_run import Block, Condition, GrantState
 from moot.domain.ask import Ask, AskKind, AskState
 from moot.domain.config import RunLedgerConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import AskClosed, AskOpened, Event, EventSource, RunBlocked, RunEnded
 from moot.domain.ledger import LedgerEntry, LedgerType, blocked, replay
 from moot.domain.run import Outcome, RunEnd
+from moot.domain.run_view import Block, Condition, GrantState
 from moot.multiagent.mirror import Mirror, is_mirrored
 from moot.store.ledger import SqliteLedger
 from moot.store.sqlite import SqliteStore

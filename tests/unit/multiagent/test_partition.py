@@ -152,9 +152,15 @@ def test_a_word_gives_nobody_a_tool_but_says_whose_it_could_be() -> None:
 
 
 def test_a_spawn_without_allowed_tools_has_all_of_its_role_and_nothing_else() -> None:
-    scope = Partition(agents(), TOOLS).spawn_scope("operator", [])
+    scope = Partition(agents(), TOOLS).spawn_scope("operator")
 
     assert {tool for tool in TOOLS if scope.allows(tool)} == {*OWNERS["operator"], *SHARED, *CONTROL}
+
+
+def test_an_empty_list_of_allowed_tools_is_no_tool_of_the_role() -> None:
+    scope = Partition(agents(), TOOLS).spawn_scope("operator", [])
+
+    assert {tool for tool in TOOLS if scope.allows(tool)} == {*SHARED}
 
 
 def test_allowed_tools_narrow_a_role_and_take_the_tools_that_set_others_to_work() -> None:

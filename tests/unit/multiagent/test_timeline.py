@@ -4,15 +4,13 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from moot.domain.agent_run import AgentRun, Delivery, status_of
-from moot.domain.conversation import ConversationKey
 from moot.domain.message import Entry, Message, Role, ToolCall, assistant, tool_result
-from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
+from moot.domain.run import Delivery, Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.domain.trace import PAYLOAD_LENGTH, Recorded, TraceEvent, TraceKind, TraceNote, fitted
 from moot.multiagent.timeline import timeline
 from moot.multiagent.traces import Traces
 from moot.redaction.redactor import Redactor
-from tests.unit.shelves import ADA, SetClock
+from tests.unit.shelves import ADA, SetClock, teammate_run
 
 
 def run(end: RunEnd | None) -> Run:
@@ -27,21 +25,15 @@ def run(end: RunEnd | None) -> Run:
     )
 
 
-def child(outcome: Outcome = Outcome.COMPLETED, *, call: str = "c1", run_id: str = "arun-1") -> AgentRun:
-    return AgentRun(
-        id=run_id,
-        agent="operator",
-        instruction="list the files",
-        spawn_reason="files",
-        key=ConversationKey("operator", f"run:{run_id}"),
-        root=ADA,
-        parent="run-1",
-        parent_key=ADA,
-        call=call,
-        status=status_of(outcome),
+def child(outcome: Outcome = Outcome.COMPLETED, *, call: str = "c1", run_id: str = "arun-1", shown_in: int = 0) -> Run:
+    """A teammate that has ended; `shown_in` is the message of its parent that showed the result."""
+    made = teammate_run(run_id, instruction="list the files", at=2.5, outcome=outcome, parent_call=call, reason="files")
+    return replace(
+        made,
         end=RunEnd(outcome=outcome, content="three"),
         delivery=Delivery.WAITED,
-        created_at=2.5,
+        delivered_by="run-1" if shown_in else "",
+        delivered_seq=shown_in,
         ended_at=3.5,
     )
 
@@ -89,7 +81,7 @@ def test_everything_a_turn_did_stands_in_its_order() -> None:
             note(TraceKind.BUDGET_WARNING, 3, share=0.8),
             note(TraceKind.RECOVERY_ATTEMPT, 5, action="nudge"),
         ],
-        delegated=[child()],
+        delegated=[child(shown_in=5)],
     )
 
     events, _ = timeline(recorded, same, 100)
@@ -173,7 +165,8 @@ def test_results_that_came_late_stand_where_their_time_is_and_the_later_ones_aft
 def test_results_of_one_wait_stand_in_the_order_they_ended_in() -> None:
     ids = ("arun-1", "arun-2", "arun-3")
     done = json.dumps({"runs": [{"agent_id": run_id, "status": "completed"} for run_id in ids]})
-    ended = [replace(child(run_id=run_id), ended_at=at) for run_id, at in zip(ids, (3.9, 3.1, 3.5), strict=True)]
+    ends = dict(zip(ids, (3.9, 3.1, 3.5), strict=True))
+    ended = [replace(child(run_id=run_id, shown_in=3), ended_at=at) for run_id, at in ends.items()]
     recorded = Recorded(
         run=run(None), entries=entries(calling(("c1", "agent_wait")), tool_result("c1", done)), delegated=ended
     )

@@ -5,16 +5,16 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 
-from moot.domain.agent_run import AgentRun, AgentRunStatus, Block, Condition
-from moot.domain.conversation import ConversationKey
 from moot.domain.events import EventBody
 from moot.domain.ports import RunContext
+from moot.domain.run_view import Block, Condition, RunView
 from moot.engine.deadline import Deadline
-from moot.multiagent.teammates.waits import Attendance
+from moot.multiagent.teammates.waits import Waits
 from tests.daemon_process import PATIENCE
-from tests.unit.shelves import ADA
+from tests.unit.shelves import ADA, teammate_run
 
 _BLOCKED = Block(condition=Condition.BLOCKED)
+VIRTUAL_TIME = True
 _SHORT = 0.05
 
 
@@ -43,16 +43,15 @@ class Team:
 
     def __init__(self) -> None:
         self.runs = {name: _run(name) for name in ("arun-1", "arun-2")}
-        self.attendance = Attendance(self.runs.get)
+        self.waits = Waits(self.runs.get)
 
     def stands(self, name: str, block: Block) -> None:
         self.runs[name] = replace(self.runs[name], block=block)
-        self.attendance.changed(name)
+        self.waits.changed(name)
 
 
-def _run(name: str) -> AgentRun:
-    key = ConversationKey("operator", f"run:{name}")
-    return AgentRun(id=name, agent="operator", instruction="", key=key, root=ADA, status=AgentRunStatus.RUNNING)
+def _run(name: str) -> RunView:
+    return RunView(teammate_run(name))
 
 
 async def test_the_clock_of_a_wait_stands_while_all_it_waits_for_wait_for_a_person() -> None:
@@ -60,7 +59,7 @@ async def test_the_clock_of_a_wait_stands_while_all_it_waits_for_wait_for_a_pers
     for name in team.runs:
         team.stands(name, _BLOCKED)
     async with Deadline(_SHORT) as clock:
-        with team.attendance.waiting(CONTEXT, list(team.runs), clock):
+        with team.waits.waiting(CONTEXT, list(team.runs), clock):
             # Many times as long as it has.
             await asyncio.sleep(_SHORT * 10)
             assert not clock.expired
@@ -84,7 +83,7 @@ async def _runs_out(team: Team, then: Callable[[], None]) -> bool:
     clock = Deadline(_SHORT)
     with suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE), clock:
-            with team.attendance.waiting(CONTEXT, list(team.runs), clock):
+            with team.waits.waiting(CONTEXT, list(team.runs), clock):
                 then()
                 await asyncio.Event().wait()
     return clock.expired

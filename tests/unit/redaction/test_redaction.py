@@ -7,7 +7,7 @@ import logging
 import random
 import re
 import string
-import time
+from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -62,7 +62,9 @@ def test_a_secret_is_found_in_every_shape(shape: str) -> None:
 @pytest.mark.parametrize("before", ["", "a", "ab", "abc", "user:"])
 @pytest.mark.parametrize("after", ["", "z", "zz", "zzz"])
 @pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
-def test_a_secret_is_found_in_base64_wherever_it_stands_in_what_was_encoded(before: str, after: str, encode) -> None:
+def test_a_secret_is_found_in_base64_wherever_it_stands_in_what_was_encoded(
+    before: str, after: str, encode: Callable[[bytes], bytes]
+) -> None:
     text = encode(f"{before}{SECRET}{after}".encode()).decode()
     redacted = knowing(key=SECRET).secrets(f"x={text}")
     assert "[SECRET:key]" in redacted
@@ -258,27 +260,6 @@ def test_a_log_record_that_does_not_fit_its_arguments_is_kept() -> None:
     assert SECRET not in record.getMessage()
 
 
-def quickest(work, text: str, tries: int = 300) -> float:
-    """Microseconds of the quickest of many tries: the machine may be busy with something else."""
-    best = 60.0
-    for _ in range(tries):
-        begun = time.perf_counter()
-        work(text)
-        best = min(best, time.perf_counter() - begun)
-    return best * 1e6
-
-
-@pytest.mark.parametrize("many", [1, 20, 500])
-def test_looking_for_secrets_in_a_kilobyte_takes_under_fifty_microseconds_however_many_there_are(many: int) -> None:
-    redactor = Redactor()
-    redactor.register_all({f"n{number}": f"{number:04}-{'Qz7'.join('abcdefghij')}/+é" for number in range(many)})
-    prose = ("The quick brown fox jumps over the lazy dog; nothing to see here, really. " * 14)[:1024]
-    code = ('def f(x): return [y["a"] for y in x if y.get("z")]\n' * 21)[:1024]
-    assert quickest(redactor.secrets, prose) < 50
-    assert quickest(redactor.secrets, code) < 50
-    assert quickest(redactor.for_log, prose) < 50
-
-
 @pytest.mark.parametrize("shape", ["raw", "every byte quoted", "in lines"])
 def test_a_secret_is_found_wherever_it_stands_in_a_long_text(shape: str) -> None:
     long = shapes(SECRET) | {"in lines": "\n".join(re.findall(".{1,5}", base64.b64encode(SECRET.encode()).decode()))}
@@ -293,10 +274,19 @@ def test_a_secret_is_found_wherever_it_stands_in_a_long_text(shape: str) -> None
         assert redactor.secrets(text) == text.replace(long[shape], whole)
 
 
-def test_a_long_text_with_a_secret_in_it_is_looked_at_closely_only_there() -> None:
+def test_a_long_text_with_a_secret_in_it_is_looked_at_closely_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
     redactor = Redactor()
     redactor.register_all({f"n{number}": f"{number:04}-{'Qz7'.join('abcdefghij')}/+é" for number in range(100)})
     text = "".join(random.Random(3).choices(string.ascii_letters + string.digits + " \n", k=1_000_000))
     found = f"{text}0042-{'Qz7'.join('abcdefghij')}/+é{text}"
     redactor.secrets(found[-200:])
-    assert quickest(redactor.secrets, found, 5) < 10 * quickest(redactor.secrets, text + text, 5)
+    looked_at: list[int] = []
+    clean = redactor._clean_part
+
+    def watched(part: bytes) -> bytes:
+        looked_at.append(len(part))
+        return clean(part)
+
+    monkeypatch.setattr(redactor, "_clean_part", watched)
+    assert redactor.secrets(found) == f"{text}[SECRET:n42]{text}"
+    assert 0 < sum(looked_at) < len(found) / 10

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import apsw
 
-from moot.domain.agent_run import AgentRun, Delivery
 from moot.domain.approval import Decision
 from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.config import OutputConfig
@@ -21,7 +20,6 @@ from moot.domain.output import Output
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.task import Task
 from moot.domain.trace import TraceKind, TraceNote
-from moot.store.agent_runs import SqliteAgentRuns
 from moot.store.asks import SqliteAsks
 from moot.store.learnings import SqliteLearnings
 from moot.store.ledger import SqliteLedger
@@ -32,7 +30,7 @@ from moot.store.rules import SqliteRules
 from moot.store.sqlite import SqliteStore
 from moot.store.tasks import SqliteTasks
 from moot.store.traces import SqliteTraces
-from tests.unit.shelves import stored
+from tests.unit.shelves import stored, teammate_run
 
 # A word that no stemmer shortens, and that no pattern takes for an id.
 CANARY = "zanzibarian"
@@ -93,26 +91,21 @@ async def fill(store: SqliteStore, key: ConversationKey, word: str) -> None:
 
 async def delegate(store: SqliteStore, root: ConversationKey, word: str, *, ended: bool = True) -> str:
     """A teammate that worked for the conversation, with the word in all it left."""
-    run_id = f"arun-{root.sender}-{ended}"
-    key, end = ConversationKey("operator", f"run:{run_id}"), RunEnd(outcome=Outcome.COMPLETED, content=word)
-    run = AgentRun(
-        id=run_id, agent="operator", instruction=word, key=key, root=root, parent=f"run-{root.sender}", parent_key=root,
-        call=f"call-{ended}", spawn_reason=word, delivery=Delivery.WAITED,
-    )  # fmt: skip
-    await SqliteAgentRuns(store).create(run)
-    await store.begin(RunRequest(id=run_id, key=key, speaker="operator", content=word), now=1.0)
+    run_id, end = f"arun-{root.sender}-{ended}", RunEnd(outcome=Outcome.COMPLETED, content=word)
+    run = teammate_run(run_id, parent=f"run-{root.sender}", instruction=word, root=root, reason=word)
+    await store.spawn(run)
+    await store.begin(replace(run.request, is_first=True), now=1.0)
     note = TraceNote(run_id=run_id, at=1.0, kind=TraceKind.ROUTING, agent="operator", payload=json.dumps({"why": word}))
     SqliteTraces(store).add(note)
     await SqliteLedger(store).blocked(run_id, {"blocked_reason": word}, now=1.0)
     if ended:
-        await store.end(key, run_id, end, [Message(role=Role.ASSISTANT, content=word)], now=2.0)
-        await SqliteAgentRuns(store).end(replace(run, end=end, ended_at=2.0))
+        await store.end(run.key, run_id, end, [Message(role=Role.ASSISTANT, content=word)], now=2.0)
     return run_id
 
 
 TABLES = {
     "conversations", "messages", "runs", "archives", "asks", "rules", "outputs", "memories", "notes", "tasks",
-    "tool_audit", "learnings", "knowledge", "agent_runs", "trace_notes", "ledger",
+    "tool_audit", "learnings", "knowledge", "trace_notes", "ledger",
     "message_index_data", "summary_index_data", "memory_index_data",
 }  # fmt: skip
 
@@ -145,7 +138,7 @@ async def test_a_teammate_still_at_work_is_left_alone_when_its_conversation_goes
     await fill(store, DOOMED, CANARY)
     live = await delegate(store, DOOMED, CANARY, ended=False)
     await store.delete(DOOMED)
-    assert [run.id for run in await SqliteAgentRuns(store).not_ended()] == [live]
+    assert [run.id for run in await store.runs_not_ended()] == [live]
     assert await store.run(live) is not None
 
 

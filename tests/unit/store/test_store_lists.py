@@ -1,20 +1,17 @@
 """Lists of what there is much of: in order, cut, whose they are, and found by an index however much there is."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import apsw
 
-from moot.domain.agent_run import AgentRunStatus, Delivery
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import assistant
 from moot.domain.run import Outcome, RunEnd, RunRequest
-from moot.store import agent_runs, conversations, found_runs
-from moot.store.agent_runs import SqliteAgentRuns
+from moot.store import conversations, found_runs
 from moot.store.sqlite import SqliteStore
-from tests.unit.shelves import ADA, ADA_WITH_EVE, stored
-from tests.unit.store.test_store_traces import teammate
+from tests.unit.shelves import ADA, ADA_WITH_EVE, stored, teammate_run
 
 SENDER = "SEARCH conversations USING INTEGER PRIMARY KEY (rowid=?)"
 
@@ -49,18 +46,26 @@ def plans(function: Callable[[apsw.Connection], Any]) -> Callable[[apsw.Connecti
     return look
 
 
+async def ended_teammate(store: SqliteStore, run_id: str, *, at: float) -> None:
+    run = teammate_run(run_id, at=at)
+    await store.spawn(run)
+    await store.begin(run.request, now=at)
+    await store.end(run.key, run_id, RunEnd(outcome=Outcome.COMPLETED), [assistant("done")], now=at + 1)
+
+
 @stored
 async def test_the_turns_that_ended_last_come_first_and_their_texts_are_cut(store: SqliteStore) -> None:
     await turn(store, "run-1", at=1.0, text="x" * 10_000)
     await turn(store, "run-2", ADA_WITH_EVE, at=5.0)
     await turn(store, "run-3", at=3.0)
-    # Those are listed as what they are.
-    await turn(store, "arun-1", ConversationKey("operator", "run:arun-1"), at=9.0)
+    await ended_teammate(store, "arun-1", at=9.0)
     await store.begin(RunRequest(id="run-4", key=ADA, speaker="ada", content="goes on"), now=9.0)
-    found = await store.ended_turns(anybody, limit=10)
-    assert [run.request.id for run in found] == ["run-2", "run-3", "run-1"]
-    assert [run.request.id for run in await store.ended_turns(anybody, limit=2)] == ["run-2", "run-3"]
-    assert [run.request.id for run in await store.ended_turns(lambda sender: sender == "user", limit=1)] == ["run-3"]
+    found = await store.ended_runs(anybody, limit=10)
+    assert [run.id for run in found] == ["arun-1", "run-2", "run-3", "run-1"]
+    assert [run.id for run in await store.ended_runs(anybody, limit=2)] == ["arun-1", "run-2"]
+    # A teammate's is found with the sender it works for.
+    assert [run.id for run in await store.ended_runs(lambda sender: sender == "user", limit=2)] == ["arun-1", "run-3"]
+    assert await store.ended_runs(lambda _sender: False, limit=2) == []
     oldest = found[-1]
     assert oldest.end is not None
     assert 4_000 < len(oldest.request.content) < 5_000
@@ -68,27 +73,23 @@ async def test_the_turns_that_ended_last_come_first_and_their_texts_are_cut(stor
 
 
 @stored
-async def test_the_spawned_runs_that_ended_last_come_first(store: SqliteStore) -> None:
-    shelf = SqliteAgentRuns(store)
-    for number, ended_at in ((1, 3.0), (2, 9.0), (3, 5.0)):
-        run = await shelf.create(teammate(f"arun-{number}"))
-        end = RunEnd(outcome=Outcome.COMPLETED)
-        ended = replace(run, status=AgentRunStatus.COMPLETED, end=end, ended_at=ended_at, delivery=Delivery.WAITED)
-        await shelf.end(ended)
-    await shelf.create(teammate("arun-4"))
-    assert [run.id for run in await shelf.ended(anybody, limit=2)] == ["arun-2", "arun-3"]
-    assert await shelf.ended(lambda _sender: False, limit=2) == []
+async def test_what_ended_last_is_found_by_an_index_and_nothing_is_sorted(store: SqliteStore) -> None:
+    await turn(store, "run-1", at=1.0)
+    told = await store.read(plans(lambda db: found_runs.ended(db, anybody, 1)))
+    # A second line before the next question would be about sorting; only the few that were chosen are sorted.
+    assert told[:2] == ["SCAN runs USING INDEX runs_by_end", SENDER]
 
 
 @stored
-async def test_what_ended_last_is_found_by_an_index_and_nothing_is_sorted(store: SqliteStore) -> None:
-    await turn(store, "run-1", at=1.0)
-    turns = await store.read(plans(lambda db: found_runs.ended_turns(db, anybody, 1)))
-    spawned = await store.read(plans(lambda db: agent_runs.ended(db, anybody, 1)))
-    # A second line before the next question would be about sorting; only the few that were chosen are sorted.
-    assert turns[:2] == ["SCAN runs USING INDEX runs_turns_by_end", SENDER]
-    assert spawned[0] == "SCAN agent_runs USING INDEX agent_runs_by_end"
-    assert not spawned[1].startswith("USE TEMP B-TREE")
+async def test_the_runs_of_a_tree_and_of_a_parent_are_found_by_an_index(store: SqliteStore) -> None:
+    for look, index in (
+        (lambda db: found_runs.of_root(db, "run-1"), "runs_of_root"),
+        (lambda db: found_runs.of_parent(db, "run-1"), "runs_of_parent"),
+        (lambda db: found_runs.made_before(db, teammate_run()), "runs_by_call"),
+        (found_runs.not_ended, "runs_not_ended"),
+    ):
+        told = await store.read(plans(look))
+        assert any(index in line for line in told), (index, told)
 
 
 @stored
@@ -110,6 +111,6 @@ async def test_a_page_of_conversations_is_found_by_an_index_and_nothing_is_sorte
         ((5.0, 3), "SEARCH conversations USING INDEX conversations_by_use (updated_at<?)"),
     ):
         wanted = conversations.Wanted(after=after, limit=2)
-        told = await store.read(plans(lambda db, wanted=wanted: conversations.listed(db, wanted)))
+        told = await store.read(plans(partial(conversations.listed, wanted=wanted)))
         assert told[0] == expected
         assert "USE TEMP B-TREE FOR ORDER BY" not in told

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,7 +116,8 @@ async def test_a_memory_recalled_has_been_used_once_more(store: SqliteStore) -> 
     await save(memories, "y", "second boat boat boat", at=0.0)
     assert len(await keys(memories, "boat", limit=1)) == 1
     await memories.recall(ADA, "boat", limit=5, now=NOW)
-    counts = await store.read(lambda db: dict(db.execute("SELECT key, uses FROM memories").fetchall()))
+    rows: list[Any] = list(await store.read(lambda db: db.execute("SELECT key, uses FROM memories").fetchall()))
+    counts = dict(rows)
     assert sorted(counts.values()) == [1, 2]
     assert await store.read(lambda db: db.execute("SELECT min(used_at) FROM memories").get) == NOW
 

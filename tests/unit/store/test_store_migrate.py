@@ -11,10 +11,11 @@ from moot.domain.ask import Ask, AskKind, AskState, Binding
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import StoreError
 from moot.domain.message import ToolCall
-from moot.domain.run import RunStatus
+from moot.domain.run import Delivery, RunKind, RunStatus, Spawn
 from moot.store import migrate
 from moot.store.asks import SqliteAsks
 from moot.store.sqlite import open_store
+from tests.recovering import end_interrupted
 
 FROZEN = Path(__file__).parent / "frozen"
 # The newest schema of a release; those after it are part of the next one.
@@ -60,7 +61,7 @@ def test_an_older_store_opens_with_everything_in_it(tmp_path: Path, version: int
         (recollection,) = await store.recall(KEY, "boat", limit=5, now=6.0)
         assert [entry.message.content for entry in recollection.entries] == ["which boats float best?"]
         assert [run.request.content for run in await store.queued_runs()] == ["waiting"]
-        (recovered,) = await store.recover(now=7.0)
+        (recovered,) = await end_interrupted(store, now=7.0)
         assert (recovered.request.id, recovered.status) == ("r2", RunStatus.ENDED)
         assert (await store.entries(KEY))[-1].message.tool_call_id == "c1"
         token = await store.find_token("d1")
@@ -96,6 +97,49 @@ def test_a_copy_is_kept_before_a_migration(tmp_path: Path, version: int) -> None
     (kept,) = tmp_path.glob("moot.db.before-migration-*")
     assert shape(kept) == before
     assert kept.stat().st_mode & 0o077 == 0
+
+
+def test_spawned_and_background_runs_of_every_state_become_runs(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = await open_store(built(tmp_path / "moot.db", 9))
+        assert await store.check() == []
+        runs = {run.id: run for run in await store.runs_of_root("run-lead")}
+        states = {run_id: (run.status, run.delivery, run.end and run.end.content) for run_id, run in runs.items()}
+        assert states == {
+            "arun-waited": (RunStatus.ENDED, Delivery.WAITED, "Looked."),
+            "arun-sent": (RunStatus.ENDED, Delivery.SENT, "Fetched."),
+            # Recorded as ended on one side, and told to nobody.
+            "arun-half": (RunStatus.ENDED, Delivery.OWED, "Half told."),
+            "arun-running": (RunStatus.RUNNING, Delivery.OWED, None),
+            "arun-queued": (RunStatus.QUEUED, Delivery.OWED, None),
+            "arun-stopped": (RunStatus.ENDED, Delivery.NONE, ""),
+        }
+        assert [run.id for run in await store.owed_runs()] == ["arun-half"]
+        waited = runs["arun-waited"]
+        assert (waited.spawn, waited.parent_key, runs["arun-queued"].request.limits.steps) == (
+            Spawn(
+                parent_call="c-waited", parent_step=1, parent_seq=1, chain=("moot",),
+                reason="it can", allowed_tools=("fs_read",),
+            ),
+            ConversationKey("moot", "user"),
+            9,
+        )  # fmt: skip
+        assert runs["arun-sent"].spawn.allowed_tools is None
+        assert (runs["arun-sent"].delivered_by, runs["arun-sent"].delivered_seq) == ("run-report", 3)
+        assert runs["arun-running"].spawn.outlives
+        assert (runs["arun-queued"].instruction, runs["arun-queued"].spawn.reason) == ("later", "soon")
+        background = await store.run("arun-background")
+        assert background is not None
+        assert (background.kind, background.root, background.spawn.client_key) == (
+            RunKind.BACKGROUND,
+            background.key,
+            "key-1",
+        )
+        spent = {(each.agent, each.runs): each.cost for each in await store.teammate_spend(sender="user")}
+        assert spent == {("librarian", 1): 0.75, ("operator", 4): 1.5}
+        await store.close()
+
+    asyncio.run(scenario())
 
 
 def test_approvals_and_grants_of_an_older_store_are_asks_with_all_they_are_bound_to(tmp_path: Path) -> None:

@@ -3,20 +3,21 @@
 import json
 from dataclasses import replace
 
-from moot.domain.agent_run import AgentRun, Delivery
 from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.memory import Memory
 from moot.domain.message import assistant
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.trace import TraceKind, TraceNote
-from moot.store.agent_runs import SqliteAgentRuns
+from moot.domain.usage import Usage
+from moot.multiagent.teammates.run_factory import background_run
+from moot.multiagent.teammates.spawn_request import SpawnRequest
 from moot.store.ledger import SqliteLedger
 from moot.store.memories import SqliteMemories
 from moot.store.retention import Retention
 from moot.store.sqlite import SqliteStore
 from moot.store.traces import SqliteTraces
-from tests.unit.shelves import ADA, DAY, SetClock, stored
+from tests.unit.shelves import ADA, DAY, SetClock, stored, teammate_run
 
 CONFIG = TraceConfig()
 
@@ -37,36 +38,28 @@ async def teammate(
     at: float,
     outcome: Outcome | None = Outcome.COMPLETED,
     parent: str = "run-1",
-    delivery: Delivery = Delivery.WAITED,
+    is_shown: bool = True,
 ) -> ConversationKey:
     """One that was spawned and, unless it goes on, ended at that time."""
-    key, shelf = ConversationKey("operator", f"run:{run_id}"), SqliteAgentRuns(store)
-    run = AgentRun(
-        id=run_id,
-        agent="operator",
-        instruction="the task",
-        key=key,
-        root=ADA,
-        parent=parent,
-        parent_key=ADA,
-        call=f"call-{run_id}",
-        delivery=Delivery.OWED,
-        created_at=at,
-    )
-    await shelf.create(run)
-    await store.begin(RunRequest(id=run_id, key=key, speaker="operator", content="the task"), now=at)
+    run = teammate_run(run_id, parent=parent, instruction="the task", at=at)
+    await store.spawn(run)
+    await store.begin(replace(run.request, is_first=True), now=at)
     SqliteTraces(store).add(
         TraceNote(run_id=run_id, at=at, kind=TraceKind.POLICY_DECISION, agent="operator", payload="{}")
     )
     if outcome is not None:
-        end = RunEnd(outcome=outcome, content="the result", cost=0.5)
-        await store.end(key, run_id, end, [assistant("the result")], now=at)
-        await shelf.end(
-            AgentRun(
-                id=run_id, agent="operator", instruction="", key=key, root=ADA, end=end, delivery=delivery, ended_at=at
-            )
-        )
-    return key
+        end = RunEnd(outcome=outcome, content="the result", cost=0.5, usage=Usage(prompt=2, completion=1))
+        await store.end(run.key, run_id, end, [assistant("the result")], now=at)
+        if is_shown:
+            await show(store, run_id)
+    return run.key
+
+
+async def show(store: SqliteStore, run_id: str) -> None:
+    """A message of the root conversation tells the result."""
+    report = RunRequest(id=f"report-{run_id}", key=ADA, speaker="ada", content=run_id, author="op", delivers=(run_id,))
+    await store.begin(report, now=0.0)
+    await store.end(ADA, report.id, RunEnd(outcome=Outcome.COMPLETED), [], now=0.0)
 
 
 async def gone(store: SqliteStore, config: TraceConfig = CONFIG, *, now: float, batch: int = 20) -> int:
@@ -107,10 +100,10 @@ async def test_everything_of_a_run_goes_but_what_it_took(store: SqliteStore) -> 
 
     await gone(store, now=31 * DAY)
 
-    run = await SqliteAgentRuns(store).get("arun-1")
-    assert run is not None
-    assert run.end is not None
-    assert (run.instruction, run.end.content, run.end.cost) == ("", "", 0.5)
+    assert await store.run("arun-1") is None
+    (spent,) = await store.teammate_spend()
+    assert (spent.agent, spent.runs, spent.cost, spent.usage.total) == ("operator", 1, 0.5, 3)
+    assert (spent.root, spent.sender) == ADA
     assert await ledger.entries("arun-1") == []
     for table in ("messages", "runs", "trace_notes", "memories", "memory_index_docsize"):
         count = "SELECT count(*) FROM messages WHERE run_id = 'arun-1'" if table == "messages" else ""
@@ -118,23 +111,21 @@ async def test_everything_of_a_run_goes_but_what_it_took(store: SqliteStore) -> 
         assert await store.read(lambda db, count=count: db.execute(count).get) == 0, table  # type: ignore[misc]
     loaded = await store.load(ADA)
     assert loaded is not None
-    assert loaded.conversation.last_seq == 2
+    assert loaded.conversation.last_seq == 3
 
 
 @stored
 async def test_sums_over_the_past_do_not_change_when_runs_go(store: SqliteStore) -> None:
     await root(store)
     await teammate(store, "arun-1", at=0.0)
-    key, end = ConversationKey("ada", "bg:arun-2:user"), RunEnd(outcome=Outcome.COMPLETED, cost=0.25)
-    shelf = SqliteAgentRuns(store)
-    run = AgentRun(id="arun-2", agent="ada", instruction="do", key=key, root=key, delivery=Delivery.NONE)
-    await shelf.create(run)
-    await store.begin(RunRequest(id="arun-2", key=key, speaker="ada", content="do"), now=0.0)
-    await store.end(key, "arun-2", end, [], now=0.0)
-    await shelf.end(replace(run, end=end, ended_at=0.0))
+    asked = SpawnRequest(agent="ada", instruction="do")
+    run = background_run(asked, run_id="arun-2", owner="user", cwd="", now=0.0)
+    await store.spawn(run)
+    await store.begin(replace(run.request, is_first=True), now=0.0)
+    await store.end(run.key, "arun-2", RunEnd(outcome=Outcome.COMPLETED, cost=0.25), [], now=0.0)
 
     async def total() -> float:
-        return sum(spent.cost for spent in (*await store.spend(), *await shelf.spend()))
+        return sum(spent.cost for spent in (*await store.spend(), *await store.teammate_spend()))
 
     assert await total() == 0.75
     assert await gone(store, now=31 * DAY) == 3
@@ -145,7 +136,7 @@ async def test_sums_over_the_past_do_not_change_when_runs_go(store: SqliteStore)
 async def test_what_is_owed_or_still_at_work_above_or_below_stays(store: SqliteStore) -> None:
     await root(store, "run-1")
     await root(store, "run-live", ended=False)
-    await teammate(store, "arun-owed", at=0.0, delivery=Delivery.OWED)
+    await teammate(store, "arun-owed", at=0.0, is_shown=False)
     await teammate(store, "arun-waited-for", at=0.0, parent="run-live")
     await teammate(store, "arun-above", at=0.0)
     await teammate(store, "arun-below", at=0.0, parent="arun-above", outcome=None)
@@ -156,7 +147,7 @@ async def test_what_is_owed_or_still_at_work_above_or_below_stays(store: SqliteS
     await gone(store, TraceConfig(most=1), now=1.0)
     assert await kept(store) == stays
 
-    await SqliteAgentRuns(store).deliver(["arun-owed"], Delivery.SENT)
+    await show(store, "arun-owed")
     await gone(store, now=1000 * DAY)
     assert await kept(store) == stays - {"arun-owed"}
     await store.end(ADA, "run-live", RunEnd(outcome=Outcome.INTERRUPTED), [], now=1.0)

@@ -1,7 +1,9 @@
 """Notes, tasks, outputs and learnings on disk: whose they are, how long they stay, what they carry."""
 
 from dataclasses import replace
+from functools import partial
 
+import apsw
 import pytest
 
 from moot.domain.config import OutputConfig
@@ -211,7 +213,7 @@ async def test_nothing_is_learnt_late_from_a_conversation_that_was_deleted(store
     await learnings.learn([Lesson(record=record(ok=False), failure=failure("fs_read", "not found"))])
     await learnings.know([item], versions=2)
     for table in ("tool_audit", "learnings", "knowledge"):
-        assert await store.read(lambda db, table=table: db.execute(f"SELECT count(*) FROM {table}").get) == 0
+        assert await store.read(partial(_count, table)) == 0
 
 
 @stored
@@ -245,3 +247,7 @@ async def test_a_note_on_a_conversation_that_was_deleted_is_not_put_into_the_nex
     with pytest.raises(NotFound):
         await notes.add(ADA, late, now=1.0)
     assert await notes.listed(ADA, NoteKind.OBSERVATION, limit=5) == []
+
+
+def _count(table: str, db: apsw.Connection) -> object:
+    return db.execute(f"SELECT count(*) FROM {table}").get

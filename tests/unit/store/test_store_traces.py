@@ -7,16 +7,14 @@ from pathlib import Path
 import apsw
 import pytest
 
-from moot.domain.agent_run import AgentRun, Delivery
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.message import Message, assistant, tool_result
 from moot.domain.run import Outcome, RunEnd, RunRequest
 from moot.domain.trace import TraceKind, TraceNote
-from moot.store.agent_runs import SqliteAgentRuns
 from moot.store.sqlite import SqliteStore, open_store
 from moot.store.traces import SqliteTraces
-from tests.unit.shelves import ADA, stored
+from tests.unit.shelves import ADA, stored, teammate_run
 
 
 def note(run_id: str = "run-1", kind: TraceKind = TraceKind.ROUTING, *, at: float = 1.0) -> TraceNote:
@@ -36,20 +34,6 @@ async def end(
     now: float = 2.0,
 ) -> None:
     await store.end(key, run_id, RunEnd(outcome=outcome), messages, now=now)
-
-
-def teammate(run_id: str = "arun-1", parent: str = "run-1") -> AgentRun:
-    return AgentRun(
-        id=run_id,
-        agent="operator",
-        instruction="do",
-        key=ConversationKey("operator", f"run:{run_id}"),
-        root=ADA,
-        parent=parent,
-        parent_key=ADA,
-        call=f"call-{run_id}",
-        delivery=Delivery.OWED,
-    )
 
 
 @stored
@@ -127,13 +111,13 @@ async def test_a_run_is_found_by_the_beginning_of_its_id_where_that_is_enough(st
 
 @stored
 async def test_teammates_stand_under_their_parent_and_failures_are_found_among_all(store: SqliteStore) -> None:
-    traces, shelf = SqliteTraces(store), SqliteAgentRuns(store)
+    traces = SqliteTraces(store)
     await begin(store)
     for run_id, parent in (("arun-1", "run-1"), ("arun-2", "arun-1"), ("arun-3", "run-1")):
-        await shelf.create(teammate(run_id, parent))
+        await store.spawn(teammate_run(run_id, parent=parent))
     for run_id in ("arun-1", "arun-2"):
-        await begin(store, run_id, teammate(run_id).key)
-        await store.end(teammate(run_id).key, run_id, RunEnd(outcome=Outcome.LOOP_DETECTED, cost=0.25), [], now=3.0)
+        await begin(store, run_id, teammate_run(run_id).key)
+        await store.end(teammate_run(run_id).key, run_id, RunEnd(outcome=Outcome.LOOP_DETECTED, cost=0.25), [], now=3.0)
     await end(store)
 
     (root,) = await traces.recent(limit=10, failed=False)
@@ -145,7 +129,8 @@ async def test_teammates_stand_under_their_parent_and_failures_are_found_among_a
     assert root.tree_cost == 0.5
     failed = await traces.recent(limit=10, failed=True)
     assert [each.run.request.id for each in failed] == ["arun-2", "arun-1"]
-    assert failed[0].spawned is not None
+    assert failed[0].run.parent_id == "arun-1"
+    await store.unqueue("arun-3", RunEnd(outcome=Outcome.CANCELLED), now=4.0)
 
 
 @stored
@@ -192,7 +177,7 @@ async def test_a_guest_and_a_report_are_no_leak_and_what_crossed_over_is(store: 
     await end(store, "run-r", ADA, Outcome.COMPLETED, assistant("Fine."))
     assert list((await traces.health(since=0.0)).leaks) == []
 
-    child = teammate()
+    child = teammate_run()
     await begin(store, child.id, child.key)
     await end(store, child.id, child.key, Outcome.COMPLETED, tool_result("c", "raw"), assistant("mine"))
     await begin(store, "run-2")

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
-from jsonl_histories import histories
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message, Role, Thinking, ToolCall, assistant, tool_result, user
 from moot.wire.jsonl import NO_RESULT, ImportedConversation, import_lines
 from moot.wire.jsonl_export import export_lines
+from tests.unit.wire.jsonl_histories import histories
 
 FACTS = '{"agent":"crab","created_by":"user","created_at":"2026-04-03T10:00:00Z","title":"","uptime_secs":0}'
 AT = 1775210400.0

@@ -11,6 +11,8 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.events import (
     AskClosed,
     AskOpened,
+    CommandEnded,
+    CommandStarted,
     Compacted,
     EventBody,
     Gap,
@@ -77,7 +79,7 @@ END = RunEnd(
     usage=Usage(prompt=5, completion=3, cache_hit=2), cost=0.5, steps=4,
 )  # fmt: skip
 
-FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind.ValueType"]] = [
+FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
     (
         RunSpawned("scout", "look", "it knows", "c1"),
         "spawned",
@@ -97,6 +99,18 @@ FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind.ValueType"]
         "unblocked",
         pb.StreamEvent(unblocked=pb.UnblockedEvent(condition="waiting_on_teammate")),
         pb.UNBLOCKED,
+    ),
+    (
+        CommandStarted("bg-1", "sleep 1"),
+        "command_started",
+        pb.StreamEvent(command_started=pb.CommandStartedEvent(job_id="bg-1", command="sleep 1")),
+        pb.COMMAND_STARTED,
+    ),
+    (
+        CommandEnded("bg-1", -9, "stopped"),
+        "command_ended",
+        pb.StreamEvent(command_ended=pb.CommandEndedEvent(job_id="bg-1", exit_code=-9, reason="stopped")),
+        pb.COMMAND_ENDED,
     ),
     (RunQueued(2), "queued", pb.StreamEvent(queued=pb.QueuedEvent(position=2)), pb.QUEUED),
     (RunStarted("crab", 3), "start", pb.StreamEvent(start=pb.StreamStart(agent="crab", user_seq=3)), pb.STARTED),
@@ -224,7 +238,7 @@ def test_every_event_is_in_the_table() -> None:
 
 @pytest.mark.parametrize(("body", "name", "message", "kind"), FORMS)
 def test_an_event_has_its_form_on_a_stream_and_for_subscribers(
-    body: EventBody, name: str, message: pb.StreamEvent, kind: "pb.AgentEventKind.ValueType"
+    body: EventBody, name: str, message: pb.StreamEvent, kind: "pb.AgentEventKind"
 ) -> None:
     published = event(body, seq=7)
     streamed = pb.ServerMessage.FromString(stream_bytes(published)).stream

@@ -8,10 +8,11 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Protocol
 
 from moot.cli.chat import lines
+from moot.cli.chat.activity import Activity
 from moot.cli.chat.lines import Line
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.view import RunView
@@ -21,8 +22,7 @@ from moot.domain.errors import MootError, NotFound
 from moot.wire import moot_pb2 as pb
 
 _ASKS = (pb.ASK, pb.ASK_CLOSED, pb.APPROVAL, pb.APPROVAL_CLOSED)
-# Nobody announces a message that another client puts in line.
-_QUEUE_SECONDS = 1.0
+_QUEUE = (pb.QUEUED, pb.STARTED, pb.DONE)
 
 Turn = list[pb.HistoryMessage]
 Introduce = Callable[[int], Awaitable[bool]]
@@ -66,13 +66,17 @@ class Company:
         self._room = room
         self._told: set[int] = set()
         self._wanted: set[int] = set()
-        self._looked_at = 0
         self._news = asyncio.Event()
+        self._turns_changed = asyncio.Event()
         self._archives: set[int] = set()
         self._compacted = False
         self._handle_disconnect: list[RunView] = []
         # Something may have been asked before this chat was opened.
         self._asks_changed = True
+        self._queue_changed = False
+        # Teammates may have been at work before this chat was opened, or while there was no connection.
+        self._activity_changed = True
+        self.activity = Activity(time.monotonic)
         # This screen's own words that were in line when the connection broke.
         self._stranded: list[str] = []
         self.queued: list[str] = []
@@ -89,6 +93,7 @@ class Company:
 
     def came_back(self, history: pb.History, *, unsent: Collection[str]) -> None:
         """Tell what happened without a connection; what is about to be sent again tells its own story."""
+        self._activity_changed = True
         found = turns(history.messages)
         self.queued = list(history.queued)
         lost, self._handle_disconnect = {view.user_seq for view in self._handle_disconnect}, []
@@ -126,6 +131,7 @@ class Company:
         """Whatever was held back while a run was followed can be told; what its teammates ask stays open."""
         self._asks_changed = True
         self._news.set()
+        self._turns_changed.set()
 
     def others_queued(self) -> list[str]:
         """What waits and is not this screen's own, in order."""
@@ -142,44 +148,56 @@ class Company:
 
     # ---- told by the daemon ----
 
-    async def accompany(self, feed: AsyncGenerator[pb.AgentEventMsg, None]) -> MootError | None:
-        """Listen until the feed ends, and say why it did."""
-        why: MootError | None = None
+    async def accompany(self, events: AsyncGenerator[pb.AgentEventMsg, None]) -> None:
+        """Follow what happens until the connection ends."""
         try:
-            async with aclosing(feed), asyncio.TaskGroup() as tasks:
+            async with aclosing(events), asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._keep_up(), name="chat company")
-                tasks.create_task(self._watch_queue(), name="chat queue")
-                async for event in feed:
-                    self._hear(event)
-        except* MootError as broken:
-            why = next(error for error in broken.exceptions if isinstance(error, MootError))
-        return why
+                tasks.create_task(self._join_wanted(), name="chat joins")
+                async for event in events:
+                    self._read(event)
+        except* MootError:
+            # Whoever keeps the connection tells of it, and opens another.
+            pass
 
-    def _hear(self, event: pb.AgentEventMsg) -> None:
-        if (event.root_agent, event.root_sender) != (self._room.agent, self._room.sender):
-            return
+    def _read(self, event: pb.AgentEventMsg) -> None:
+        if event.kind == pb.GAP:
+            self._read_all_again()
+        elif (event.root_agent, event.root_sender) == (self._room.agent, self._room.sender):
+            self._read_own(event)
+
+    def _read_own(self, event: pb.AgentEventMsg) -> None:
+        """Take in an event of the conversation, or of a teammate that works for it."""
         if event.kind in _ASKS:
             self._asks_changed = True
             self._news.set()
+        if event.parent_id:
+            self.activity.read(event)
+            self._room.screen.changed()
         elif event.kind == pb.COMPACTED and not event.speaker:
             # Made by hand; that of a run is told with the run.
             self._compacted = True
             self._news.set()
-        elif event.kind == pb.STARTED and not event.parent_id:
-            del self.queued[:1]
-            if not self._room.follows(event.user_seq):
-                self._want(event.user_seq)
+        elif event.kind in _QUEUE:
+            self._queue_changed = True
+            self._news.set()
+            if event.kind == pb.STARTED:
+                del self.queued[:1]
+                if not self._room.follows(event.user_seq):
+                    self._want(event.user_seq)
+
+    def _read_all_again(self) -> None:
+        """Events are missing: whatever they may have told is asked for."""
+        self._asks_changed = self._queue_changed = self._activity_changed = self._compacted = True
+        self._want(max(self._told, default=0) + 1)
 
     def _want(self, user_seq: int) -> None:
         self._wanted.add(user_seq)
-        self._news.set()
+        self._turns_changed.set()
 
     async def _keep_up(self) -> None:
+        """Ask for what events say has changed."""
         while True:
-            # News may come while a run is still being put off the screen; nothing is left lying for long.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_QUEUE_SECONDS):
-                    await self._news.wait()
             self._news.clear()
             if self._asks_changed:
                 self._asks_changed = False
@@ -187,12 +205,26 @@ class Company:
             if self._compacted:
                 self._compacted = False
                 await self._tell_newest_archive()
+            if self._queue_changed:
+                self._queue_changed = False
+                await self._refresh_queue()
+            if self._activity_changed:
+                self._activity_changed = False
+                await self._refresh_activity()
+            await self._news.wait()
+
+    async def _join_wanted(self) -> None:
+        """Follow runs that others have started, one after the other."""
+        while True:
+            # Set for every run, and once one that was followed is off the screen.
+            self._turns_changed.clear()
             # A run that is followed is shown to its end first.
             if self._wanted and not self._room.follows():
                 first = min(self._wanted)
                 self._wanted.clear()
                 await self._join(first)
                 await self._tell(first)
+            await self._turns_changed.wait()
 
     async def _join(self, first: int) -> None:
         """Follow the run in flight from its start."""
@@ -260,23 +292,18 @@ class Company:
         if turn[0].outcome != "completed":
             self._room.screen.show(lines.render_ending(turn[0].outcome, turn[0].error))
 
-    async def _watch_queue(self) -> None:
-        was_busy = False
-        while True:
-            busy = self._room.running or bool(self.queued)
-            if busy or was_busy:
-                asked = pb.GetHistoryMsg(agent=self._room.agent, sender=self._room.sender, newest=1)
-                try:
-                    history = (await self._room.request(pb.ClientMessage(get_history=asked))).history
-                except NotFound:
-                    history = pb.History()
-                if self.queued != list(history.queued):
-                    self.queued = list(history.queued)
-                    self._room.screen.changed()
-                newest = history.messages[-1].seq if history.messages else 0
-                if newest > self._looked_at and not self._room.follows():
-                    # A turn that came and went between two looks is told from the history.
-                    self._looked_at = newest
-                    self._want(max(self._told, default=0) + 1)
-            was_busy = busy
-            await asyncio.sleep(_QUEUE_SECONDS)
+    async def _refresh_queue(self) -> None:
+        asked = pb.GetHistoryMsg(agent=self._room.agent, sender=self._room.sender, newest=1)
+        try:
+            self.queued = list((await self._room.request(pb.ClientMessage(get_history=asked))).history.queued)
+        except NotFound:
+            self.queued = []
+        self._room.screen.changed()
+
+    async def _refresh_activity(self) -> None:
+        found = (await self._room.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
+        here = (self._room.agent, self._room.sender)
+        self.activity.load(
+            info for info in found if info.kind == "teammate" and (info.root_agent, info.root_sender) == here
+        )
+        self._room.screen.changed()

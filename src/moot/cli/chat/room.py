@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -28,7 +28,6 @@ from moot.wire import moot_pb2 as pb
 from moot.wire.codec import PROTOCOL_VERSION
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_LISTEN_AGAIN_SECONDS = 1.0
 # More than fits a screen, less than a long conversation.
 _PAST = 500
 
@@ -73,7 +72,7 @@ class Room:
         await self.refresh_agents()
         await self.refresh_usage()
         # Before the history is read, so that nothing falls between the two.
-        feed = await connection.subscribe()
+        events = await connection.subscribe()
         waiting, self._unsent = self._unsent, []
         held, self._decisions.held = self._decisions.held, []
         self._stranded = {}
@@ -87,18 +86,8 @@ class Room:
             self._start(self._converse(outgoing), "resend")
         for each in held:
             self._start(self._decisions.send_again(each), "held decision")
-        self._start(self._accompany(connection, feed), "company")
+        self._start(self._company.accompany(events), "company")
         self.screen.changed()
-
-    async def _accompany(self, connection: Connection, feed: AsyncGenerator[pb.AgentEventMsg, None]) -> None:
-        """Listen to what others do for as long as the connection lasts, again when the daemon stopped telling."""
-        while not isinstance(await self._company.accompany(feed), Unreachable):
-            await asyncio.sleep(_LISTEN_AGAIN_SECONDS)
-            try:
-                feed = await connection.subscribe()
-                self._company.came_back(await self.history(), unsent=())
-            except MootError:
-                return
 
     def leave(self) -> None:
         """The connection is gone; runs that were followed are looked up once there is another."""
@@ -242,6 +231,8 @@ class Room:
             self.screen.show(*finished)
         if event.HasField("approval_opened"):
             self._deciding.record_printed(event.approval_opened, rows=len(finished), at=self.screen.shown)
+        for closed in (event.approval_closed.ask_id, event.ask_closed.ask_id):
+            self._asks.pop(closed, None)
         if event.HasField("start"):
             self._company.claim(view.user_seq)
         if view.end is not None:
@@ -269,7 +260,8 @@ class Room:
 
     @property
     def waiting(self) -> bool:
-        return bool(self._views) or self._connection is None or self._deciding.current() is not None
+        moves = self._views or self._company.activity
+        return bool(moves) or self._connection is None or self._deciding.current() is not None
 
     def submit(self, text: str) -> None:
         typed = text.strip()
@@ -359,6 +351,7 @@ class Room:
         for view in self._views:
             if view.started:
                 rows += [row for row in (view.tail, self._waiting_for(view)) if row]
+        rows += self._company.activity.rows(self.agent, self.screen.columns())
         asked = self._asked()
         if asked is not None:
             shown = questions.render_prompt(self._answering.part(asked))

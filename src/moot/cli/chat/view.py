@@ -174,6 +174,8 @@ class RunView:
         finished = self.take_echo() + self._flush()
         if event.outcome != "completed":
             finished.append(lines.render_ending(event.outcome, event.error))
+        elif event.error:
+            finished.append(lines.dim(event.error))
         return finished
 
     # ---- inside ----

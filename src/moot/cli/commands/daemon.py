@@ -3,9 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Sequence
-from contextlib import aclosing
 from datetime import timedelta
-from json import dumps
 from typing import Any
 
 import click
@@ -13,10 +11,10 @@ import click
 from moot.cli import daemon_process, output
 from moot.cli.commands import stop_daemon
 from moot.cli.commands.stop_daemon import Shutdown
-from moot.cli.connect import daemon_client, find_paths, is_answering, remote_address, run_connected, send_request
+from moot.cli.connect import find_paths, is_answering, remote_address, run_connected, send_request
 from moot.cli.exits import Exit
 from moot.cli.follow import open_asks
-from moot.cli.render import colours, flow, job_lines, numbers, plain_data, run_lines, sanitize
+from moot.cli.render import flow, job_lines, numbers, plain_data, run_lines, sanitize
 from moot.client.connection import Connection
 from moot.domain.errors import ConfigError
 from moot.wire import moot_pb2 as pb
@@ -241,46 +239,3 @@ def _render_reload(answer: pb.Reloaded) -> str:
     if len(told) == 1 and not answer.flaws:
         told[0] += " Configuration and agents are as they were."
     return output.wrap_prose("\n".join(told), sys.stdout, indent="  ")
-
-
-@click.command()
-@click.option("-n", "count", type=click.IntRange(min=1), help="Stop after N events.")
-@click.option("--ndjson", is_flag=True, help="Print each event as one line of JSON, as it happens.")
-@output.json_option
-def events(count: int | None, ndjson: bool) -> None:
-    """Follow everything that happens in your conversations, until Ctrl-C.
-
-    With --json the events are collected and printed as one document at the end, so give -n too.
-    """
-    if output.wants_json() and count is None:
-        raise click.UsageError("--json needs -n, since a live feed has no end; --ndjson prints line by line.")
-    asyncio.run(_follow(count, ndjson=ndjson))
-
-
-async def _follow(limit: int | None, *, ndjson: bool) -> None:
-    collected: list[dict[str, Any]] = []
-    async with daemon_client() as connection, aclosing(await connection.subscribe()) as feed:
-        output.print_note("Following. Ctrl-C stops.")
-        seen = 0
-        async for event in feed:
-            seen += 1
-            if output.wants_json():
-                collected.append(plain_data.event(event))
-            elif ndjson:
-                output.write(dumps(plain_data.event(event)) + "\n")
-            else:
-                output.write(_event_line(event) + "\n")
-            if seen == limit:
-                break
-    if output.wants_json():
-        output.emit(collected)
-
-
-def _event_line(event: pb.AgentEventMsg) -> str:
-    kind = pb.AgentEventKind.Name(event.kind).lower()
-    who = output.paint(
-        sanitize.line(event.speaker or event.agent), fg=colours.name_colour(event.speaker or event.agent)
-    )
-    what = event.content or event.tool_output or " ".join(call.name for call in event.tool_calls)
-    where = output.paint(f"{sanitize.line(event.agent)} ⇄ {sanitize.line(event.sender)}", dim=True)
-    return f"{sanitize.line(event.timestamp)}  {where}  {who}  {kind}  {sanitize.line(what, 100)}".rstrip()

@@ -3,6 +3,9 @@
 import asyncio
 import os
 import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing, suppress
 from typing import Any
 
 import click
@@ -11,10 +14,12 @@ from moot.cli import output
 from moot.cli.connect import daemon_client, run_connected
 from moot.cli.render import job_lines, plain_data, run_lines
 from moot.client.connection import Connection
-from moot.domain.errors import BadRequest
+from moot.domain.errors import BadRequest, MootError
 from moot.wire import moot_pb2 as pb
 
-_REDRAW_SECONDS = 1.0
+# How often the seconds on the screen go on, and how long events that belong together are waited for.
+_TICK_SECONDS = 1.0
+_GROUP_SECONDS = 0.05
 # The alternate screen without a cursor, and back; the top of the screen; what is left of a row, and of the screen.
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _HOME, _REST, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
@@ -31,7 +36,7 @@ _HOME, _REST, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
     help="Like -a: at most N that have ended, those that ended last. Default: 50.",
 )
 @click.option("--tree", is_flag=True, help="Each below the one that spawned it.")
-@click.option("--watch", is_flag=True, help="Draw it again every second, until Ctrl-C. Each below its parent.")
+@click.option("--watch", is_flag=True, help="Keep it up to date, until Ctrl-C. Each below its parent.")
 @output.json_option
 def ps(everything: bool, last: int | None, tree: bool, watch: bool) -> None:
     """List the runs that go on: your turns, teammates, and work in the background; and commands in the background.
@@ -85,19 +90,75 @@ def _build_trees(infos: list[pb.RunInfo]) -> list[dict[str, Any]]:
 
 
 async def _watch(message: pb.ListRunsMsg) -> None:
-    async with daemon_client() as connection:
+    async with (
+        daemon_client() as connection,
+        aclosing(await connection.subscribe(without_deltas=True)) as events,
+        asyncio.TaskGroup() as tasks,
+    ):
+        watch = _Watch(connection, message)
         output.write(_ENTER)
         try:
-            while True:
-                output.write(await _render_screen(connection, message))
-                await asyncio.sleep(_REDRAW_SECONDS)
+            drawing = tasks.create_task(watch.draw_forever(), name="draw runs")
+            error = await watch.read(events)
+            drawing.cancel()
         finally:
             output.write(_LEAVE)
+    raise error
 
 
-async def _render_screen(connection: Connection, message: pb.ListRunsMsg) -> str:
-    answer, jobs = await _fetch_runs(connection, message)
-    infos = list(answer.runs)
+class _Watch:
+    """Asks for the runs when an event says that something has changed; in between only the seconds go on."""
+
+    def __init__(self, connection: Connection, message: pb.ListRunsMsg) -> None:
+        self._connection = connection
+        self._message = message
+        self._changed = asyncio.Event()
+
+    async def read(self, events: AsyncIterator[pb.AgentEventMsg]) -> MootError:
+        """Take note of events until the connection ends; why it did."""
+        try:
+            async for _ in events:
+                self._changed.set()
+        except MootError as error:
+            return error
+        raise AssertionError("a subscription ends with an error")
+
+    async def draw_forever(self) -> None:
+        infos: list[pb.RunInfo] = []
+        jobs: list[pb.JobInfo] = []
+        is_settled = False
+        while True:
+            is_changed = self._changed.is_set()
+            self._changed.clear()
+            if is_changed or not is_settled:
+                try:
+                    answer, jobs = await _fetch_runs(self._connection, self._message)
+                except MootError:
+                    # The subscription ends with the same error.
+                    return
+                infos = list(answer.runs)
+            # A run may still be listed for a moment after the event of its end: one more look tells.
+            is_settled = not is_changed
+            output.write(_render_screen(infos, jobs))
+            drawn_at = time.monotonic()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_TICK_SECONDS):
+                    await self._changed.wait()
+                    # Events come in groups.
+                    await asyncio.sleep(_GROUP_SECONDS)
+            _age(infos, jobs, time.monotonic() - drawn_at)
+
+
+def _age(infos: list[pb.RunInfo], jobs: list[pb.JobInfo], seconds: float) -> None:
+    for info in infos:
+        if not info.outcome:
+            info.seconds += seconds
+            info.idle_seconds += seconds
+    for job in jobs:
+        job.seconds += seconds
+
+
+def _render_screen(infos: list[pb.RunInfo], jobs: list[pb.JobInfo]) -> str:
     columns, lines = os.get_terminal_size(sys.stdout.fileno())
     rows = run_lines.RunTree(infos, columns, nested=True).rows()
     beside = [row for line in job_lines.render_jobs(jobs, columns) for row in line.split("\n")]

@@ -267,22 +267,46 @@ def hook(info: pb.HookInfo) -> dict[str, Any]:
 
 
 def event(info: pb.AgentEventMsg) -> dict[str, Any]:
+    """An event: its envelope always, then what it says. A gap names the first and the last event that is missing."""
     shape: dict[str, Any] = {
-        "timestamp": info.timestamp,
+        "seq": info.seq,
+        "kind": pb.AgentEventKind.Name(info.kind).lower(),
+        "at": info.timestamp,
         "agent": info.agent,
         "sender": info.sender,
-        "speaker": info.speaker,
-        "kind": pb.AgentEventKind.Name(info.kind).lower(),
+        "run_id": info.run_id,
+        "parent_id": info.parent_id,
+        "root_id": info.root_id,
     }
-    calls = [{"name": call.name, "arguments": call.arguments} for call in info.tool_calls]
+    if info.kind == pb.GAP:
+        return shape | {"first_seq": info.gap.first_seq, "last_seq": info.gap.last_seq}
+    calls = [
+        {"id": call.call_id, "name": call.name} | ({"arguments": call.arguments} if call.arguments else {})
+        for call in info.tool_calls
+    ]
     extra = {
+        "speaker": info.speaker,
+        "root_agent": info.root_agent,
+        "root_sender": info.root_sender,
         "content": info.content,
         "tool_calls": calls,
         "tool_output": info.tool_output,
         "tool_is_error": info.tool_is_error,
+        "duration_ms": info.duration_ms,
         "user_seq": info.user_seq,
+        "body": _body(info),
     }
     return shape | {key: value for key, value in extra.items() if value}
+
+
+def _body(info: pb.AgentEventMsg) -> dict[str, Any]:
+    """What the flat fields do not say."""
+    kind = info.body.WhichOneof("event")
+    if not kind:
+        return {}
+    from google.protobuf import json_format  # noqa: PLC0415 — every command would pay for it
+
+    return json_format.MessageToDict(getattr(info.body, kind), preserving_proto_field_name=True)
 
 
 def trace(info: pb.TraceInfo) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
-from moot.domain.agent_run import AgentRun
 from moot.domain.approval import Decision, describe_rules
 from moot.domain.ask import Asker
 from moot.domain.errors import BadRequest
+from moot.domain.run_view import RunView
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.wire import moot_pb2 as pb
@@ -15,7 +15,7 @@ from moot.wire.asks import ask_info, rule_info
 
 
 class AskRequests:
-    def __init__(self, *, asks: Asks, gate: Gate, at_work: Callable[[str], AgentRun | None]) -> None:
+    def __init__(self, *, asks: Asks, gate: Gate, at_work: Callable[[str], RunView | None]) -> None:
         self._asks = asks
         self._gate = gate
         self._at_work = at_work
@@ -31,8 +31,8 @@ class AskRequests:
         reply.send(pb.ServerMessage(ask_list=pb.AskList(asks=infos)))
 
     def _asker(self, run_id: str) -> Asker | None:
-        run = self._at_work(run_id)
-        return run.asker if run is not None else None
+        seen = self._at_work(run_id)
+        return seen.run.asker if seen is not None else None
 
     async def decide_ask(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("decide what an agent may do on this machine")

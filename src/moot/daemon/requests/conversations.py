@@ -4,7 +4,6 @@ import math
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Protocol
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
@@ -23,19 +22,12 @@ _BATCH = 1_000
 _NAMES = 300
 
 
-class Roots(Protocol):
-    """Whom teammates worked for."""
-
-    async def roots(self, run_ids: Sequence[str]) -> dict[str, ConversationKey]: ...
-
-
 class Conversations:
-    def __init__(self, *, store: Store, runs: Runs, asks: Asks, clock: Clock, mates: Roots) -> None:
+    def __init__(self, *, store: Store, runs: Runs, asks: Asks, clock: Clock) -> None:
         self._store = store
         self._runs = runs
         self._asks = asks
         self._clock = clock
-        self._mates = mates
 
     async def list_conversations(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.list_conversations
@@ -85,7 +77,7 @@ class Conversations:
     async def _theirs(self, keys: Sequence[ConversationKey], principal: Principal) -> set[ConversationKey]:
         """Which of the conversations a principal may see: a teammate's is with whom its root is."""
         run_ids = [key.sender.removeprefix(CHILD_SENDER) for key in keys if key.sender.startswith(CHILD_SENDER)]
-        roots = await self._mates.roots(run_ids) if run_ids else {}
+        roots = await self._store.root_conversations(run_ids) if run_ids else {}
         senders = {f"{CHILD_SENDER}{run_id}": root.sender for run_id, root in roots.items()}
         return {key for key in keys if principal.owns(senders.get(key.sender, key.sender))}
 

@@ -5,21 +5,18 @@ from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Protocol
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.daemon.requests.pages import page
 from moot.daemon.workspaces import Workspaces
-from moot.domain.agent_run import AgentRun
 from moot.domain.conversation import Archive, ConversationKey, Recollection
 from moot.domain.doomed import Doomed
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.masks import changed_json
 from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports import Clock, Store
-from moot.domain.run import Run
-from moot.domain.usage import Spend
+from moot.domain.run import Run, RunKind
 from moot.engine.doors import Doors
 from moot.engine.lanes import Ticket
 from moot.engine.runs import Runs
@@ -35,13 +32,6 @@ _LONGEST_QUERY = 4096
 _IMPORTED = "import"
 
 
-class Mates(Protocol):
-    """What is known of teammates: what they took, and which are at work."""
-
-    async def spend(self, *, agent: str = "", sender: str = "") -> list[Spend]: ...
-    async def not_ended(self) -> list[AgentRun]: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
     """What a conversation has beside what is stored of it."""
@@ -51,7 +41,6 @@ class Beside:
     reload_asks: Callable[[], Awaitable[None]]
     # Takes out of a text the secrets that Moot holds.
     redact: Callable[[str], str]
-    mates: Mates
     workspaces: Workspaces
     # A tool call in one line for a person, where its tool can say it.
     line: Callable[[ToolCall], str]
@@ -184,7 +173,7 @@ class Records:
         confirmed = message.delete.confirm
         if confirmed and self._runs.busy(key):
             raise Conflict(f"a run is going on in the conversation with {key.agent}", fix="Wait for it, or kill it.")
-        at_work = [run.id for run in await self._beside.mates.not_ended() if run.root == key] if confirmed else []
+        at_work = await self._at_work_for(key) if confirmed else []
         if at_work:
             fix = f"Wait for them, or stop them: moot stop {' '.join(at_work)}"
             raise Conflict(f"teammates are at work for the conversation with {key.agent}", fix=fix)
@@ -204,6 +193,11 @@ class Records:
 
         doomed = await (self._runs.alone(key, "deletion", remove) if confirmed else self._store.doom(key))
         reply.send(pb.ServerMessage(deleted=pb.Deleted(**asdict(doomed), jobs=jobs, files=files, deleted=confirmed)))
+
+    async def _at_work_for(self, key: ConversationKey) -> list[str]:
+        """The spawned and background runs that work for the conversation and have not ended."""
+        left = await self._store.runs_not_ended()
+        return [run.id for run in left if run.root == key and run.kind is not RunKind.TURN]
 
     async def trust(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("take what strangers said as trusted")
@@ -236,7 +230,7 @@ class Records:
     async def get_usage(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.get_usage
         spent = await self._store.spend(agent=asked.agent, sender=asked.sender)
-        spent += await self._beside.mates.spend(agent=asked.agent, sender=asked.sender)
+        spent += await self._store.teammate_spend(agent=asked.agent, sender=asked.sender)
         infos = [
             pb.UsageInfo(
                 agent=each.agent,

@@ -1,16 +1,13 @@
 """A run as it is told to a client: turns, teammates and background runs in one form. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from moot.domain.agent_run import AgentRun, AgentRunStatus, Condition, GrantState, status_of
 from moot.domain.ask import Ask
-from moot.domain.run import Limits, Run, RunEnd, RunRequest
+from moot.domain.run import Limits, Run, RunEnd, RunKind, RunRequest
+from moot.domain.run_view import AgentStatus, Condition, GrantState, RunView, status_of
 from moot.engine.lanes import Ticket
-from moot.multiagent.teammates.delivery import WAIT, waited_ids
 from moot.wire import moot_pb2 as pb
-
-TURN, TEAMMATE, BACKGROUND = "turn", "teammate", "background"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +18,18 @@ class Moment:
     monotonic: float
 
 
-def turn_info(ticket: Ticket, at: Moment, *, position: int, ask: Ask | None) -> pb.RunInfo:
-    """A turn of a person's, in flight or in line."""
+def turn_info(ticket: Ticket, at: Moment, *, position: int, ask: Ask | None, waits: Sequence[str]) -> pb.RunInfo:
+    """A turn of a person's, in flight or in line; `waits` are the runs it waits for."""
     request = ticket.request
     assert request is not None
     info = _turn(request)
-    info.status = AgentRunStatus.SPAWNED if position else AgentRunStatus.RUNNING
+    info.status = AgentStatus.SPAWNED if position else AgentStatus.RUNNING
     info.condition = Condition.QUEUED if position else Condition.NONE
     info.position = position
     if not position:
         _add_progress(info, ticket, at)
         info.seconds = at.now - ticket.began_at if ticket.began_at else at.monotonic - ticket.started
         info.started_at = at.now - info.seconds
-        waits = _waited_for(ticket)
         if waits:
             info.condition, info.reason = Condition.WAITING, "it waits for its teammates"
             info.waiting_on.extend(waits)
@@ -41,40 +37,30 @@ def turn_info(ticket: Ticket, at: Moment, *, position: int, ask: Ask | None) -> 
     return info
 
 
-def agent_run_info(run: AgentRun, at: Moment, *, ticket: Ticket | None, ask: Ask | None) -> pb.RunInfo:
+def live_info(seen: RunView, at: Moment, *, ticket: Ticket | None, ask: Ask | None) -> pb.RunInfo:
     """A teammate or a background run that has not ended."""
-    info = _agent_run(run)
-    info.condition = run.block.condition
-    info.reason = run.block.reason
-    info.waiting_on.extend(each for each in run.waiting_on.split(", ") if each)
+    run, block = seen.run, seen.block
+    info = _stored(run)
+    info.condition = block.condition
+    info.reason = block.reason
+    info.waiting_on.extend(seen.waiting_on)
     info.seconds = at.now - (run.started_at or run.created_at)
     info.idle_seconds = info.seconds
-    info.last_action = "in line" if run.block.condition is Condition.QUEUED else "starting"
+    info.last_action = "in line" if block.condition is Condition.QUEUED else "starting"
     if ticket is not None:
         _add_progress(info, ticket, at)
     _add_ask(info, ask)
-    if run.block.request_id:
-        info.grant_request_id, info.grant_attempt = run.block.request_id, run.block.attempt
+    if block.request_id:
+        info.grant_request_id, info.grant_attempt = block.request_id, block.attempt
     return info
 
 
-def ended_info(run: AgentRun) -> pb.RunInfo:
-    """A teammate or a background run that has ended."""
-    info = _agent_run(run)
+def ended_info(run: Run) -> pb.RunInfo:
+    """A run that has ended."""
+    info = _stored(run)
     info.seconds = max(0.0, run.ended_at - (run.started_at or run.created_at))
     info.ended_at = run.ended_at
     assert run.end is not None
-    _add_end(info, run.end)
-    return info
-
-
-def ended_turn_info(run: Run) -> pb.RunInfo:
-    """A turn of a person's that has ended."""
-    info = _turn(run.request)
-    info.created_at, info.started_at, info.ended_at = run.created_at, run.started_at, run.ended_at
-    info.seconds = max(0.0, run.ended_at - (run.started_at or run.created_at))
-    assert run.end is not None
-    info.status = status_of(run.end.outcome)
     _add_end(info, run.end)
     return info
 
@@ -119,7 +105,7 @@ def _cut(text: str, most: int) -> str:
 def _turn(request: RunRequest) -> pb.RunInfo:
     return pb.RunInfo(
         run_id=request.id,
-        kind=TURN,
+        kind=RunKind.TURN,
         agent=request.speaker,
         sender=request.key.sender,
         root_agent=request.key.agent,
@@ -130,27 +116,17 @@ def _turn(request: RunRequest) -> pb.RunInfo:
     )
 
 
-def _agent_run(run: AgentRun) -> pb.RunInfo:
-    return pb.RunInfo(
-        run_id=run.id,
-        kind=BACKGROUND if run.is_background else TEAMMATE,
-        agent=run.agent,
-        sender=run.key.sender,
-        parent=run.parent,
-        root_agent=run.root.agent,
-        root_sender=run.root.sender,
-        status=run.status,
-        instruction=run.instruction,
-        spawn_reason=run.spawn_reason,
-        allowed_tools=run.allowed_tools,
-        granted_tools=run.granted_tools,
-        cwd=run.cwd,
-        limits=_limits(run.limits),
-        created_at=run.created_at,
-        started_at=run.started_at,
-        delivery=run.delivery,
-        chain=run.chain,
-    )
+def _stored(run: Run) -> pb.RunInfo:
+    info = _turn(run.request)
+    info.kind, info.status = run.kind, status_of(run)
+    info.created_at, info.started_at = run.created_at, run.started_at
+    if run.kind is not RunKind.TURN:
+        info.root_agent, info.root_sender = run.root
+        info.parent, info.spawn_reason, info.delivery = run.parent_id, run.spawn.reason, run.delivery
+        info.allowed_tools.extend(run.spawn.allowed_tools or ())
+        info.granted_tools.extend(run.granted_tools)
+        info.chain.extend(run.spawn.chain)
+    return info
 
 
 def _add_progress(info: pb.RunInfo, ticket: Ticket, at: Moment) -> None:
@@ -175,12 +151,6 @@ def _add_ask(info: pb.RunInfo, ask: Ask | None) -> None:
     if not ask.is_question:
         info.attempt, info.grant_state = ask.attempt, GrantState.PENDING
         info.grant_request_id, info.grant_attempt = ask.id, ask.attempts_since_decision
-
-
-def _waited_for(ticket: Ticket) -> list[str]:
-    """The runs a turn waits for: it says so in the calls it is making."""
-    named = [run_id for call in ticket.calls.values() if call.name == WAIT for run_id in waited_ids(call.arguments)]
-    return list(dict.fromkeys(named))
 
 
 def _needs(info: pb.RunInfo, infos: Mapping[str, pb.RunInfo], above: frozenset[str]) -> bool:

@@ -7,12 +7,10 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.run_info import (
     Moment,
     add_needs,
-    agent_run_info,
     ended_info,
-    ended_turn_info,
+    live_info,
     turn_info,
 )
-from moot.domain.agent_run import AgentRun
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.ports import Clock, Store
 from moot.engine.asks import Asks
@@ -49,11 +47,12 @@ class Album:
             for position, ticket in enumerate([lane.active, *lane.waiting])
             if ticket is not None and ticket.request is not None
         }
-        for run in self.teammates.live():
-            _, ticket = tickets.pop(run.id, (0, None))
-            infos[run.id] = agent_run_info(run, at, ticket=ticket, ask=asks.get(run.id))
+        for seen in self.teammates.live():
+            _, ticket = tickets.pop(seen.id, (0, None))
+            infos[seen.id] = live_info(seen, at, ticket=ticket, ask=asks.get(seen.id))
         for run_id, (position, ticket) in tickets.items():
-            infos[run_id] = turn_info(ticket, at, position=position, ask=asks.get(run_id))
+            waits = self.teammates.waits.waited_for_by(run_id)
+            infos[run_id] = turn_info(ticket, at, position=position, ask=asks.get(run_id), waits=waits)
         add_needs(infos)
         return infos
 
@@ -74,14 +73,8 @@ class Album:
         return info
 
     async def stored(self, run_id: str) -> pb.RunInfo | None:
-        try:
-            run: AgentRun | None = await self.teammates.find(run_id)
-        except NotFound:
-            run = None
-        if run is not None and run.end is not None:
-            return ended_info(run)
-        turn = await self.store.run(run_id)
-        return ended_turn_info(turn) if turn is not None and turn.end is not None else None
+        run = await self.store.run(run_id)
+        return ended_info(run) if run is not None and run.end is not None else None
 
     async def _shortened(
         self, start: str, picture: Mapping[str, pb.RunInfo], principal: Principal
@@ -103,10 +96,7 @@ class Album:
 
     async def ended(self, principal: Principal, limit: int) -> dict[str, pb.RunInfo]:
         """What ended last, be it a turn, a teammate or work in the background."""
-        infos = [ended_info(run) for run in await self.teammates.ended(principal.owns, limit=limit)]
-        infos += [ended_turn_info(run) for run in await self.store.ended_turns(principal.owns, limit=limit)]
-        infos.sort(key=lambda info: info.ended_at, reverse=True)
-        return {info.run_id: info for info in infos[:limit]}
+        return {run.id: ended_info(run) for run in await self.store.ended_runs(principal.owns, limit=limit)}
 
     async def add_origins(self, infos: dict[str, pb.RunInfo]) -> None:
         """The runs above those that are shown, so that nobody hangs in the air."""

@@ -9,8 +9,6 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.daemon.requests.records import Records
 from moot.daemon.requests.run_info import (
-    BACKGROUND,
-    TURN,
     in_order,
     shortened,
 )
@@ -19,15 +17,16 @@ from moot.daemon.requests.talk import Talk, limits_of
 from moot.domain.agent import ROOT
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
-from moot.domain.events import Event, EventSource, RunBlocked, RunEnded, RunQueued, RunStarted, RunUnblocked
+from moot.domain.events import Event, EventSource, RunBlocked, RunEnded, RunQueued, RunUnblocked
 from moot.domain.ports import Clock, Store, Tool
+from moot.domain.run import RunKind
 from moot.domain.scope import only
 from moot.engine.bus import Bus
 from moot.engine.doors import Doors
 from moot.engine.run_stream import RunStream
 from moot.engine.runs import Runs, repeat_run
 from moot.engine.supervisor import Supervisor
-from moot.multiagent.teammates.spawn_request import Wish
+from moot.multiagent.teammates.spawn_request import SpawnRequest
 from moot.multiagent.teammates.teammates import Teammates
 from moot.wire import moot_pb2 as pb
 
@@ -80,14 +79,14 @@ class RunRequests:
             client_message_id=asked.client_message_id,
         )
         self._check_tools(request.speaker, asked.tools)
-        wish = Wish(
+        wanted = SpawnRequest(
             agent=request.speaker,
             instruction=request.content,
-            allowed_tools=tuple(asked.tools),
+            allowed_tools=tuple(asked.tools) or None,
             limits=request.limits,
         )
         run = await self._d.teammates.start(
-            wish, owner=sender, cwd=request.cwd, client_message_id=request.client_message_id
+            wanted, owner=sender, cwd=request.cwd, client_message_id=request.client_message_id
         )
         reply.send(pb.ServerMessage(run=await self._album.info(run.id, principal)))
 
@@ -123,7 +122,7 @@ class RunRequests:
         info = await self._album.info(asked.run_id, principal)
         request = pb.GetHistoryMsg(first_seq=asked.first_seq, newest=asked.newest, all=True)
         # A background run has its conversation to itself: whatever comes there after its end came of it.
-        run_id = "" if info.kind == BACKGROUND else info.run_id
+        run_id = "" if info.kind == RunKind.BACKGROUND else info.run_id
         try:
             history = await self._d.records.history(_key(info), request, run_id=run_id)
         except NotFound:
@@ -171,7 +170,7 @@ class RunRequests:
         live = [run.id for run in self._d.teammates.live()]
         waits: list[asyncio.Task[object]] = [self._d.supervisor.start("wait for news", _wait(news))]
         if live:
-            over = self._d.teammates.over(live, seconds=seconds, every=False)
+            over = self._d.teammates.wait_for_end(live, seconds=seconds, every=False)
             waits.append(self._d.supervisor.start("wait for a run", over))
         try:
             await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -191,7 +190,7 @@ class RunRequests:
         if asked.only:
             await self._d.teammates.spare(info.run_id)
         await self._end(info, only=asked.only)
-        await self._d.teammates.over(stopped, seconds=_STOP_SECONDS, every=True)
+        await self._d.teammates.wait_for_end(stopped, seconds=_STOP_SECONDS, every=True)
         for run_id in stopped:
             self._d.stop(_key(picture[run_id]))
         now = await self._album.picture()
@@ -200,7 +199,7 @@ class RunRequests:
         reply.send(pb.ServerMessage(run_list=pb.RunList(runs=told)))
 
     async def _end(self, info: pb.RunInfo, *, only: bool) -> None:
-        if info.kind == TURN:
+        if info.kind == RunKind.TURN:
             await self._stop_turn(info)
         else:
             await self._d.teammates.stop(info.run_id, only=only)
@@ -261,22 +260,15 @@ class RunRequests:
 
     async def _repeated(self, info: pb.RunInfo) -> RunStream:
         """The stream of a run that has ended."""
-        turn = await self._d.store.run(info.run_id)
-        if turn is not None and turn.end is not None:
-            return repeat_run(turn)
-        stream = RunStream(EventSource(key=_key(info), root=_key(info), speaker=info.agent, run_id=info.run_id))
-        run = await self._d.teammates.find(info.run_id)
-        if run.end is None:
+        run = await self._d.store.run(info.run_id)
+        if run is None or run.end is None:
             raise Conflict(f"run {info.run_id} is not there at the moment", fix="Try again in a moment.")
-        # It ended before it began: there is an end to tell and nothing else.
-        stream.publish(RunStarted(run.agent, 0))
-        stream.publish(RunEnded(run.agent, run.end))
-        return stream
+        return repeat_run(run)
 
 
 def _key(info: pb.RunInfo) -> ConversationKey:
     """The run's own conversation; a turn's is the one a person is in, whoever speaks."""
-    return ConversationKey(info.root_agent if info.kind == TURN else info.agent, info.sender)
+    return ConversationKey(info.root_agent if info.kind == RunKind.TURN else info.agent, info.sender)
 
 
 def _below(infos: Mapping[str, pb.RunInfo], run_id: str) -> list[str]:

@@ -91,7 +91,7 @@ class TraceRequests:
             agent=run.request.speaker,
             key_agent=run.request.key.agent,
             sender=run.request.key.sender,
-            parent=recorded.spawned.parent if recorded.spawned is not None else "",
+            parent=run.parent_id,
             request=self._s.redact(run.request.content)[:_REQUEST],
             started_at=run.started_at,
             seconds=max(0.0, (run.ended_at or now) - run.started_at) if run.started_at else 0.0,

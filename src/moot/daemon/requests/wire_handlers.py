@@ -39,9 +39,7 @@ def serving_of(daemon: "Daemon") -> Serving:
     records = _records(daemon, doors)
     handlers = Handlers(
         talk=talk,
-        conversations=Conversations(
-            store=daemon.store, runs=daemon.runs, asks=daemon.asks, clock=daemon.clock, mates=daemon.team.shelf
-        ),
+        conversations=Conversations(store=daemon.store, runs=daemon.runs, asks=daemon.asks, clock=daemon.clock),
         records=records,
         house=_house(daemon),
         asks=AskRequests(asks=daemon.asks, gate=hands.gate, at_work=daemon.team.teammates.at_work),
@@ -78,7 +76,6 @@ def _records(daemon: "Daemon", doors: Doors) -> Records:
         jobs=daemon.hands.jobs,
         reload_asks=daemon.asks.reload,
         redact=daemon.redactor.secrets,
-        mates=daemon.team.shelf,
         workspaces=daemon.workspaces,
         line=daemon.hands.gate.line,
     )

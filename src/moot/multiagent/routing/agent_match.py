@@ -1,24 +1,37 @@
-"""What a request has in common with what an agent says of itself: its name, keywords, capabilities and description."""
+"""Compares a request with what an agent says of itself: name, keywords, capabilities, description, and their meaning.
+
+`router` uses it for every agent; agents that people write are recognised by nothing else.
+"""
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
 from moot.domain.agent import Agent
-from moot.multiagent.routing.text_features import stem, words
+from moot.multiagent.routing.concepts import load_concepts
+from moot.multiagent.routing.text_features import Reading, read, shorten, split_words, stem
+from moot.multiagent.routing.word_vectors import Vector, concept_vector, find_word_vectors, mean, similarity
 
 # How somebody says who should do it. A name alone may be an ordinary word.
 _CALLS = frozenset(
-    stem(word) for word in ("ask", "tell", "let", "have", "get", "use", "via", "through", "with", "give")
-)
-_ARTICLES = frozenset({"the", "our", "my", "to", "it"})
+    stem(word)
+    for word in (
+        "ask", "tell", "let", "have", "get", "use", "via", "through", "with", "give", "frag", "frage", "bitte", "lass",
+        "pregunta", "pide", "dile", "demande", "dis", "mit", "con", "avec",
+    )
+)  # fmt: skip
+_ARTICLES = frozenset({"the", "our", "my", "to", "it", "den", "die", "der", "dem", "el", "la", "al", "le", "au", "a"})
 
 # Weights of the signals; in what they add up to, 1 is the strength of one rare keyword.
 _CAPABILITY = 1.2
 _PART_OF_CAPABILITY = 0.4
 _DESCRIPTION = 2.2
+# An English word has a vector of its own; what its concept means is added to that.
+_CONCEPT_BESIDE_WORDS = 0.3
+# So many of the rarest words are enough to know what a text is about.
+_MOST_MEANINGS = 16
 # A keyword among the first words that say something is what is wanted; a later one may be what it is about.
 _EARLY, _LATE, _FIRST = 1.3, 0.8, 3
 
@@ -27,12 +40,22 @@ _EMPTY_WORDS = """
     looks make makes me my no not of on one or other our say says that the their them then they thing things this to
     under up use used uses using what when where which who will with you your
 """
+_POLITE_WORDS = "please could would hi hello hey need want like help"
 _EMPTY = frozenset(stem(word) for word in _EMPTY_WORDS.split())
-
-
-_POLITE = frozenset(
-    stem(word) for word in ("please", "could", "would", "hi", "hello", "hey", "need", "want", "like", "help")
+_POLITE = frozenset(stem(word) for word in _POLITE_WORDS.split())
+# Concepts that say what kind of sentence it is, not what it is about.
+_FORMAL_CONCEPTS = frozenset(
+    {"hello", "thanks", "bye", "why", "explain", "difference", "when", "every", "times", "read", "start", "tomorrow"}
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request in the form that agents are compared with."""
+
+    reading: Reading
+    concepts: tuple[str, ...]
+    vector: Vector | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,71 +66,127 @@ class Profile:
     keywords: tuple[tuple[str, tuple[str, ...]], ...]
     capabilities: tuple[tuple[str, frozenset[str]], ...]
     described: frozenset[str]
+    concepts: frozenset[str]
+    vector: Vector | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """What was found in common. `strength` is 0 where nothing was."""
+    """What was found in common."""
 
     called: bool = False
     keywords: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
+    concepts: tuple[str, ...] = ()
     similarity: float = 0.0
+    # How alike the subjects are; unrelated texts have 0.1 to 0.3.
+    meaning: float = 0.0
+    # The weight of the words in common; 0 where there are none.
     strength: float = 0.0
+
+
+Rarity = Callable[[str], float]
+
+
+def prepare(text: str, rarity: Rarity) -> Request:
+    reading = shorten(read(text))
+    concepts = tuple(load_concepts().find(reading))
+    return Request(reading, concepts, _meaning(reading, concepts, rarity))
 
 
 @lru_cache(maxsize=256)
 def profile(agent: Agent) -> Profile:
+    reading = read(_describe(agent))
+    concepts = load_concepts().find(reading)
     return Profile(
-        name=tuple(words(agent.name.replace("-", " "))),
-        keywords=tuple((keyword, tuple(words(keyword))) for keyword in agent.keywords if words(keyword)),
-        capabilities=tuple((name, frozenset(words(name.replace("-", " "))) - _EMPTY) for name in agent.capabilities),
-        described=frozenset(words(f"{agent.description} {agent.accepts}")) - _EMPTY,
+        name=tuple(split_words(agent.name.replace("-", " "))),
+        keywords=tuple((keyword, tuple(split_words(keyword))) for keyword in agent.keywords if split_words(keyword)),
+        capabilities=tuple(
+            (name, frozenset(split_words(name.replace("-", " "))) - _EMPTY) for name in agent.capabilities
+        ),
+        described=frozenset(split_words(f"{agent.description} {agent.accepts}")) - _EMPTY,
+        concepts=frozenset(concepts) - _FORMAL_CONCEPTS,
+        vector=_meaning(reading, concepts, lambda _: 1.0),
     )
 
 
-def match(found: Sequence[str], agent: Agent, rarity: Callable[[str], float]) -> Match:
-    """`rarity` says of a word between 0 and 1 how much it tells: what everybody says tells little."""
-    about, seen = profile(agent), frozenset(found)
-    keywords = [(keyword, parts) for keyword, parts in about.keywords if within(parts, found)]
+def _describe(agent: Agent) -> str:
+    capabilities = " ".join(name.replace("-", " ") for name in agent.capabilities)
+    return f"{agent.name.replace('-', ' ')}. {agent.description} {' '.join(agent.keywords)}. {capabilities}"
+
+
+def _meaning(reading: Reading, concepts: Sequence[str], rarity: Rarity) -> Vector | None:
+    """The mean of what the words mean, rare ones counted more; in other languages than English, of the concepts."""
+    weighed: list[tuple[float, Sequence[float]]] = [
+        (rarity(word) ** 2, vector)
+        for word, vector in find_word_vectors(reading)
+        if word not in _EMPTY and word not in _POLITE
+    ]
+    weight = _CONCEPT_BESIDE_WORDS if reading.language == "en" else 1.0
+    for name in concepts:
+        vector = None if name in _FORMAL_CONCEPTS else concept_vector(name)
+        if vector is not None:
+            weighed.append((weight, vector))
+    return mean(sorted(weighed, key=lambda one: -one[0])[:_MOST_MEANINGS])
+
+
+def match(request: Request, agent: Agent, rarity: Rarity, *, by_subject: bool) -> Match:
+    """Everything that a request has in common with an agent; subjects are compared only where asked for."""
+    common = match_words(request.reading.words, agent, rarity)
+    about = profile(agent)
+    if not by_subject or request.vector is None or about.vector is None:
+        return common
+    return replace(
+        common,
+        concepts=tuple(sorted(about.concepts.intersection(request.concepts))),
+        meaning=similarity(request.vector, about.vector),
+    )
+
+
+def match_words(words: Sequence[str], agent: Agent, rarity: Rarity) -> Match:
+    """The words in common. `rarity` is between 0 and 1: what everybody says tells little."""
+    about, seen = profile(agent), frozenset(words)
+    keywords = [(keyword, parts) for keyword, parts in about.keywords if within(parts, words)]
     whole = [(name, parts) for name, parts in about.capabilities if parts and parts <= seen]
     partly = [parts & seen for _, parts in about.capabilities if parts & seen]
-    similarity = _similarity(seen - _EMPTY, about.described, rarity)
+    alike = _alike(seen - _EMPTY, about.described, rarity)
     # A word that is a keyword and part of a capability tells one thing, not two.
     counted = frozenset(part for _, parts in keywords for part in parts)
-    opening = _opening(found)
+    opening = _opening(words)
     strength = sum(
         max(rarity(part) * (_EARLY if part in opening else _LATE) for part in parts) for _, parts in keywords
     )
     strength += _CAPABILITY * sum(_rarest(parts - counted, rarity) for _, parts in whole)
     strength += _PART_OF_CAPABILITY * max((_rarest(parts - counted, rarity) for parts in partly), default=0.0)
-    strength += _DESCRIPTION * similarity
+    strength += _DESCRIPTION * alike
     return Match(
-        called=_called(found, about.name),
+        called=_called(words, about.name),
         keywords=tuple(keyword for keyword, _ in keywords),
         capabilities=tuple(name for name, _ in whole),
-        similarity=round(similarity, 2),
+        similarity=round(alike, 2),
         strength=strength,
     )
 
 
-def _opening(found: Sequence[str]) -> frozenset[str]:
+def _opening(words: Sequence[str]) -> frozenset[str]:
     """The first words that say something: people begin with what they want, and go on with what it is about."""
-    return frozenset([word for word in found if word not in _EMPTY and word not in _POLITE][:_FIRST])
+    return frozenset([word for word in words if word not in _EMPTY and word not in _POLITE][:_FIRST])
 
 
-def _rarest(parts: frozenset[str], rarity: Callable[[str], float]) -> float:
+def _rarest(parts: frozenset[str], rarity: Rarity) -> float:
     return max((rarity(part) for part in parts), default=0.0)
 
 
-def within(parts: Sequence[str], found: Sequence[str]) -> bool:
+def within(parts: Sequence[str], words: Sequence[str]) -> bool:
     """Whether these words stand in the request, one right after the other."""
     size = len(parts)
-    return any(tuple(found[start : start + size]) == tuple(parts) for start in range(len(found) - size + 1))
+    if size == 1:
+        return parts[0] in words
+    return any(tuple(words[start : start + size]) == tuple(parts) for start in range(len(words) - size + 1))
 
 
-def _similarity(seen: frozenset[str], described: frozenset[str], rarity: Callable[[str], float]) -> float:
-    """The weight of the words in common beside the weight of those of the request: a cosine of two sets of words."""
+def _alike(seen: frozenset[str], described: frozenset[str], rarity: Rarity) -> float:
+    """A cosine of two sets of words, rare ones counted more."""
     shared = sum(rarity(word) ** 2 for word in seen & described)
     if not shared:
         return 0.0
@@ -115,13 +194,13 @@ def _similarity(seen: frozenset[str], described: frozenset[str], rarity: Callabl
     return float(shared / size**0.5)
 
 
-def _called(found: Sequence[str], name: tuple[str, ...]) -> bool:
+def _called(words: Sequence[str], name: tuple[str, ...]) -> bool:
     """`ask the planner to …`: somebody names who should do it."""
-    told = [word for word in found if word not in _ARTICLES]
+    spoken = [word for word in words if word not in _ARTICLES]
     size = len(name)
     return any(
-        first in _CALLS and tuple(told[place + 1 : place + 1 + size]) == name
-        for place, (first, _) in enumerate(pairwise(told))
+        first in _CALLS and tuple(spoken[place + 1 : place + 1 + size]) == name
+        for place, (first, _) in enumerate(pairwise(spoken))
     )
 
 

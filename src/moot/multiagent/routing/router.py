@@ -1,94 +1,167 @@
-"""Where a request belongs: CLASSIFY, MATCH, SELECT, SCOPE, EXECUTE, in code and with a reason for each.
+"""Decides which agent a request is for, with reasons: CLASSIFY, MATCH, SELECT, SCOPE, EXECUTE.
 
-Roles that are built in are recognised by a model trained for them, which also weighs their keywords and capabilities.
-Any other agent is recognised by what it says of itself, without training. What nobody is for is answered directly.
+`classifier` recognises what the built-in roles do, `agent_match` every other agent by what it says of itself, and
+`availability` says what nobody here can do. A decision that is not certain says so.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from moot.domain.agent import ROLES, Agent, AgentSource
-from moot.multiagent.routing.agent_match import Match, match, mentioned
-from moot.multiagent.routing.classifier import DIRECT, Model, trained
-from moot.multiagent.routing.text_features import excerpt, marks, readable, spelled, words
+from moot.multiagent.routing.agent_match import Match, match, mentioned, prepare
+from moot.multiagent.routing.availability import WEB_SEARCH_OFF, Capability, find_missing
+from moot.multiagent.routing.classifier import (
+    DIRECT,
+    PAYMENT,
+    UNSUPPORTED,
+    Classifier,
+    Known,
+    find_rarity,
+    load_classifier,
+)
+from moot.multiagent.routing.text_features import excerpt, features, readable, spell
 
-# What an agent says of itself counts from this strength on: one rare keyword, or a few common words.
+# Words that a request and an agent have in common count from this strength on: one rare keyword, or a few common ones.
 _FAINT = 0.35
 # With this much beyond it an agent weighs as much as all the built-in roles together.
 _HALF = 0.8
+# From this similarity on a request is rather about an agent's subject than about none, the more so the sharper.
+_RELATED, _SHARP = 0.25, 18.0
+# How fast and how far an agent takes from roles, and what share makes a role clear.
+_PULL, _MOST_FROM_ROLES, _CLEAR = 7.0, 0.9, 8
+# How much less an agent's words count where a role is clear.
+_YIELD = 0.6
+# What agents of a user's take from first.
+_OPEN = (DIRECT, UNSUPPORTED)
 # Being called by name outweighs all else.
 _CALLED = 50.0
-# Below this an orchestrator should look twice.
-_SURE = 0.5
+# From this share on a decision is certain.
+_CERTAIN = 0.9
 _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """An agent that a request could be for; the name "" stands for answering directly."""
+    """What a request could be for: the name of an agent, "" for a direct answer, or what nobody here can do."""
 
     agent: str
     share: float
+    missing: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The decision. `agent` is "" where the orchestrator should answer itself."""
+    """The decision. `agent` is "" where the orchestrator should answer itself, or where nobody can do it."""
 
     agent: str = ""
     confidence: float = 0.0
+    certain: bool = False
+    # What the request needs that nobody here has, and what would enable it; "" where nothing is missing.
+    missing: str = ""
+    enable: str = ""
     # What the orchestrator is told.
     summary: str = ""
-    # One sentence a step, for whoever reads the trace.
+    # One sentence per step, for whoever reads the trace.
     steps: tuple[str, ...] = ()
     # The likeliest, best first.
     candidates: tuple[Candidate, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """Something that a request may be for, with its weight."""
+
+    weight: float
+    agent: str = ""
+    missing: Capability | None = None
+
+    @property
+    def name(self) -> str:
+        if self.missing is not None:
+            return f"what nobody here can do ({self.missing.needs})"
+        return self.agent or "a direct answer"
+
+
 class Router:
-    """The same request and agents give the same route. After the first request it touches neither disk nor network."""
+    """The same request, agents and tools give the same route. After the first request it touches no disk."""
 
-    def route(self, text: str, agents: Sequence[Agent]) -> Route:
+    def route(self, text: str, agents: Sequence[Agent], tools: Collection[str]) -> Route:
         text = excerpt(text)
-        model, found = trained(), words(text)
+        model = load_classifier()
+        request = prepare(text, find_rarity)
         by_name = {agent.name: agent for agent in agents}
-        matches = {name: match(found, agent, model.rarity) for name, agent in by_name.items()}
-        roles = {name for name, agent in by_name.items() if agent.source is AgentSource.BUILT_IN and name in ROLES}
-        told = marks(found) | _signals({name: matches[name] for name in roles})
-        shares = model.shares(told)
+        roles = frozenset(
+            agent.name for agent in agents if agent.source is AgentSource.BUILT_IN and agent.name in ROLES
+        )
+        matches = {
+            name: match(request, agent, find_rarity, by_subject=name not in roles) for name, agent in by_name.items()
+        }
+        found = features(request.reading, request.concepts) | _keyword_features({name: matches[name] for name in roles})
+        known = model.look_up(found)
+        shares = model.classify(known)
         called = mentioned(text).union(name for name, common in matches.items() if common.called)
-        weights = _weigh(shares, roles, matches, called)
-        ranked = sorted(weights, key=lambda name: (-weights[name], name))
-        whole = sum(weights.values())
-        candidates = tuple(Candidate(agent=name, share=round(weights[name] / whole, 3)) for name in ranked[:_SHOWN])
-        classified = _classified(text, shares, told, model)
-        return _decide(by_name, matches, candidates, classified, called)
+        options = _weigh(shares, roles, matches, called, find_missing(roles, tuple(tools)))
+        classified = _explain_classification(text, shares, known, model)
+        return _decide(by_name, matches, options, classified, called, tools)
 
 
-def _signals(matches: dict[str, Match]) -> set[str]:
-    """Whose keywords and capabilities stand in the request, as marks the model knows."""
+def _keyword_features(matches: dict[str, Match]) -> set[str]:
+    """Whose keywords and capabilities stand in the request, as features the classifier knows."""
     keywords = {f"k:{name}" for name, common in matches.items() if common.keywords}
     return keywords | {f"c:{name}" for name, common in matches.items() if common.capabilities}
 
 
 def _weigh(
-    shares: dict[str, float], roles: set[str], matches: dict[str, Match], called: frozenset[str]
-) -> dict[str, float]:
-    """What a role would do that is not here is left to the orchestrator."""
-    weights = {name: shares[name] for name in roles}
-    weights[""] = shares[DIRECT] + sum(shares[name] for name in ROLES if name not in roles)
-    for name in matches.keys() - roles:
-        beyond = matches[name].strength - _FAINT
-        weights[name] = (beyond / _HALF) ** 2 if beyond > 0 else 0.0
+    shares: dict[str, float],
+    roles: frozenset[str],
+    matches: dict[str, Match],
+    called: frozenset[str],
+    missing: dict[str, Capability],
+) -> list[_Option]:
+    """Everything the request may be for, likeliest first."""
+    customs = {name: common for name, common in matches.items() if name not in roles}
+    shares, weights = _share_with_agents(shares, customs)
+    for name in roles:
+        weights[name] = 0.0 if name in missing else shares[name]
+    if "vault" in roles and PAYMENT not in missing:
+        weights["vault"] += shares[PAYMENT]
     for name in called & matches.keys():
         weights[name] += _CALLED
-    return weights
+    options = [_Option(weight, agent) for agent, weight in weights.items()]
+    options.append(_Option(shares[DIRECT]))
+    options += [_Option(shares[label], missing=capability) for label, capability in missing.items()]
+    return sorted(options, key=lambda one: (-one.weight, one.name))
 
 
-def _classified(text: str, shares: dict[str, float], told: set[str], model: Model) -> str:
+def _share_with_agents(
+    shares: dict[str, float], customs: dict[str, Match]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """What is left of the classifier's shares, and the weights of the agents that it does not know.
+
+    An agent takes from direct answers and from what no role is for as far as its subject is that of the request. It
+    takes from a role only where that is not recognised clearly, and the words in common count in any case.
+    """
+    likely = {name: math.exp(_SHARP * (common.meaning - _RELATED)) for name, common in customs.items()}
+    fits = sum(likely.values())
+    near = max((common.meaning for common in customs.values()), default=0.0)
+    clear = max(shares[name] for name in ROLES) ** _CLEAR
+    from_roles = (1 - clear) * min(_MOST_FROM_ROLES, max(0.0, _PULL * (near - _RELATED)))
+    given = {
+        label: share * fits / (1 + fits) * (1.0 if label in _OPEN else from_roles) for label, share in shares.items()
+    }
+    free = sum(given.values())
+    weights = {
+        name: free * likely[name] / fits + (1 - _YIELD * clear) * (max(0.0, common.strength - _FAINT) / _HALF) ** 2
+        for name, common in customs.items()
+    }
+    return {label: share - given[label] for label, share in shares.items()}, weights
+
+
+def _explain_classification(text: str, shares: dict[str, float], known: Known, model: Classifier) -> str:
     label = max(shares, key=lambda name: shares[name])
-    by = model.evidence(readable(told), label)
-    because = f", by {_listed(spelled(by, text))}" if by else ""
+    evidence = model.find_evidence({name: known[name] for name in readable(known)}, label)
+    because = f", by {_join(spell(evidence, text))}" if evidence else ""
     kind = "small talk or general knowledge" if label == DIRECT else label
     return f"CLASSIFY: most like {kind} ({shares[label]:.0%}){because}"
 
@@ -96,58 +169,72 @@ def _classified(text: str, shares: dict[str, float], told: set[str], model: Mode
 def _decide(
     agents: dict[str, Agent],
     matches: dict[str, Match],
-    candidates: tuple[Candidate, ...],
+    options: Sequence[_Option],
     classified: str,
     called: frozenset[str],
+    tools: Collection[str],
 ) -> Route:
-    best = candidates[0]
+    whole = sum(option.weight for option in options)
+    best, second = options[0], options[1]
+    share = best.weight / whole
     agent = agents.get(best.agent)
-    matched = _matched(best.agent, matches, called)
-    runner_up = candidates[1] if len(candidates) > 1 else None
-    second = f", before {runner_up.agent or 'a direct answer'} ({runner_up.share:.0%})" if runner_up else ""
-    selected = f"{best.agent or 'a direct answer'} ({best.share:.0%}){second}"
-    unsure = " This is not certain." if best.share < _SURE else ""
+    matched = _explain_match(best, matches, called)
+    selected = f"{best.name} ({share:.0%}), before {second.name} ({second.weight / whole:.0%})"
+    note = f" {WEB_SEARCH_OFF}" if best.agent == "librarian" and "web_search" not in tools else ""
     return Route(
         agent=best.agent,
-        confidence=best.share,
-        summary=f"{matched}; {selected}.{unsure}",
+        confidence=round(share, 3),
+        certain=share >= _CERTAIN,
+        missing=best.missing.needs if best.missing else "",
+        enable=best.missing.enable if best.missing else "",
+        summary=f"{matched}; {selected}.{note}",
         steps=(
             classified,
             f"MATCH: {matched}",
             f"SELECT: {selected}",
-            f"SCOPE: {_scope(agent)}",
-            f"EXECUTE: {_execute(agent)}",
+            f"SCOPE: {_explain_scope(agent)}",
+            f"EXECUTE: {_explain_execution(best, agent)}",
         ),
-        candidates=candidates,
+        candidates=tuple(
+            Candidate(
+                agent=option.agent,
+                share=round(option.weight / whole, 3),
+                missing=option.missing.needs if option.missing else "",
+            )
+            for option in options[:_SHOWN]
+        ),
     )
 
 
-def _matched(chosen: str, matches: dict[str, Match], called: frozenset[str]) -> str:
+def _explain_match(best: _Option, matches: dict[str, Match], called: frozenset[str]) -> str:
     """What the request has in common with the chosen agent's own words; for a direct answer, whose keywords it has."""
-    if not chosen:
+    if not best.agent:
         heard = sorted(name for name, common in matches.items() if common.keywords)
-        return f"keywords of {_listed(heard)}, outweighed" if heard else "no keyword of any agent"
-    common = matches[chosen]
-    parts = [f"{chosen} is asked for by name"] if chosen in called else []
-    parts += [f"keywords {_listed(common.keywords)}"] if common.keywords else []
-    parts += [f"capabilities {_listed(common.capabilities)}"] if common.capabilities else []
+        return f"keywords of {_join(heard)}, outweighed" if heard else "no keyword of any agent"
+    common = matches[best.agent]
+    parts = [f"{best.agent} is asked for by name"] if best.agent in called else []
+    parts += [f"keywords {_join(common.keywords)}"] if common.keywords else []
+    parts += [f"capabilities {_join(common.capabilities)}"] if common.capabilities else []
+    parts += [f"subjects {_join(common.concepts)}"] if common.concepts else []
     parts += [f"description alike to {common.similarity:.2f}"] if common.similarity else []
-    return ", ".join(parts) or f"no keyword; it reads like requests for {chosen}"
+    return ", ".join(parts) or f"no keyword; it reads like requests for {best.agent}"
 
 
-def _scope(agent: Agent | None) -> str:
+def _explain_scope(agent: Agent | None) -> str:
     if agent is None:
         return "the orchestrator's own tools"
-    patterns = "the tools its definition gives it" if agent.prefixes is None else _listed(agent.prefixes) or "no tools"
+    patterns = "the tools its definition gives it" if agent.prefixes is None else _join(agent.prefixes) or "no tools"
     return f"at most {patterns}, less where allowed_tools says so"
 
 
-def _execute(agent: Agent | None) -> str:
+def _explain_execution(best: _Option, agent: Agent | None) -> str:
+    if best.missing is not None:
+        return "say what is missing and what would enable it"
     if agent is None:
         return "answer without a teammate"
     return "hand over to the remote agent" if agent.source is AgentSource.REMOTE else f"agent_spawn {agent.name}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join(names: Sequence[str]) -> str:
     shown = [str(name) for name in names[:4]]
     return ", ".join(shown) + (", …" if len(names) > 4 else "")

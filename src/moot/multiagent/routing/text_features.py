@@ -1,23 +1,31 @@
-"""Turns a request into words in their plain form, and these into the marks that routing weighs. Pure."""
+"""Splits a request into words and derives the features that the classifier weighs; used by every module of routing.
+
+Pure. Accents are removed and English endings are stripped; Chinese text becomes overlapping pairs of characters.
+"""
 
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 # Of a long request the beginning and the end say what is wanted; what is pasted in between does not.
 _HEAD, _TAIL = 1200, 400
+_HEAD_WORDS, _TAIL_WORDS = 36, 12
 _WINDOW = 3
-_BEGINNINGS = (4, 5)
-# Marks that say nothing to a reader.
-_UNREADABLE = ("4:", "5:", "k:", "c:")
+_PREFIXES = (4, 5)
+# Features that mean nothing to a reader.
+_UNREADABLE = ("4:", "5:", "k:", "c:", "u:", "@")
 
 _WORD = re.compile(
-    r"(?P<address>(?:https?://|www\.)\S+)|(?P<file>[a-z0-9_/\\-]*\.[a-z][a-z0-9]{1,4}\b)"
-    r"|(?P<money>[$€£]\s?\d[\d.,]*)|(?P<time>\d{1,2}:\d\d)|(?P<number>\d[\d.,]*)|(?P<word>[^\W\d_]+)|(?P<ask>\?)"
+    r"(?P<address>(?:https?://|www\.)[^\s，。？！]+)|(?P<file>[a-z0-9_/\\-]*\.[a-z][a-z0-9]{1,4}\b)"
+    r"|(?P<money>[$€£]\s?\d[\d.,]*)|(?P<time>\d{1,2}:\d\d)|(?P<number>\d[\d.,]*)|(?P<han>[\u3400-\u9fff]+)"
+    r"|(?P<word>[^\W\d_\u3400-\u9fff]+)|(?P<ask>[?？])"
 )
 _LETTERS = re.compile(r"[^\W\d_]+")
-_SHORT = ((re.compile(r"n['’]t\b"), " not"), (re.compile(r"['’](s|re|ve|ll|d|m)\b"), r" \1"))
-_DOMAINS = frozenset({"com", "org", "net", "io", "de", "eu", "dev", "biz"})
+_CONTRACTIONS = ((re.compile(r"n['’]t\b"), " not"), (re.compile(r"['’](s|re|ve|ll|d|m)\b"), r" \1"))
+_LIGATURES = str.maketrans({"ß": "ss", "œ": "oe", "æ": "ae"})
+_DOMAINS = frozenset({"com", "org", "net", "io", "de", "eu", "dev", "biz", "example"})
 _IRREGULAR = {
     "came": "come", "decided": "decid", "forgot": "forget", "forgotten": "forget", "found": "find", "gave": "giv",
     "given": "giv", "kept": "keep", "knew": "know", "known": "know", "made": "mak", "paid": "pay", "ran": "run",
@@ -30,92 +38,169 @@ _LINKS = frozenset(
 )
 _KEPT_DOUBLE = frozenset("sl")
 
+# Frequent short words by which a language is recognised, without accents.
+_FUNCTION_WORDS = {
+    "en": "the a an of to and is are in on my me you we i it that this for with what how do does please can our at be "
+    "was did have has from by your not which who when all",
+    "de": "der die das den dem ein eine einen einem ist sind und zu mir mich ich du wir uns unser unsere bitte was wie "
+    "auf fur mit von im am nicht wer wo wann welche welcher dass noch mal alle aus bei zum zur dir hat habe haben sich "
+    "mein meine meinen",
+    "es": "el la los las un una de del que en y es son mi me yo tu nos nuestro nuestra nuestros nuestras por para con "
+    "como cual cuando donde quien se lo al esta este hay mis su cada cuanto cuantos sobre dime",
+    "fr": "le la les un une des de du que et est sont mon ma mes je tu nous notre nos il elle pour avec dans sur au "
+    "aux qui quel quelle quels quelles ce cette en moi toi ne pas d l s est-ce combien quand ou dis",
+}
+_LANGUAGE_OF: dict[str, tuple[str, ...]] = {}
+for _language, _list in _FUNCTION_WORDS.items():
+    for _word in _list.split():
+        _LANGUAGE_OF[_word] = (*_LANGUAGE_OF.get(_word, ()), _language)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A request as routing reads it."""
+
+    # Words without endings, in order; for Chinese, overlapping pairs of characters.
+    words: tuple[str, ...]
+    # The same words as they were written, without accents; Chinese runs are whole.
+    raw: tuple[str, ...]
+    # "en", "de", "es", "fr", "zh", or "" where nothing tells.
+    language: str
+
 
 def excerpt(text: str) -> str:
-    """What of a request is looked at."""
+    """The part of a request that is looked at."""
     return text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]} {text[-_TAIL:]}"
 
 
-def words(text: str) -> list[str]:
-    """The words of a request, each without its ending; addresses, file names, sums and times by what they are."""
+def fold(text: str) -> str:
+    """Lower case without accents: people leave them out."""
     text = text.lower()
-    for pattern, plain in _SHORT:
+    if text.isascii():
+        return text
+    parts = unicodedata.normalize("NFKD", text.translate(_LIGATURES))
+    return unicodedata.normalize("NFC", "".join(each for each in parts if not unicodedata.combining(each)))
+
+
+def read(text: str) -> Reading:
+    """Split a text; addresses, file names, sums and times become what they are."""
+    text = fold(text)
+    for pattern, plain in _CONTRACTIONS:
         text = pattern.sub(plain, text)
-    found: list[str] = []
+    words: list[str] = []
+    raw: list[str] = []
     for match in _WORD.finditer(text):
         kind, word = match.lastgroup, match.group()
         if kind == "word":
-            found.append(stem(word))
+            words.append(stem(word))
+            raw.append(word)
+        elif kind == "han":
+            words += [word] if len(word) == 1 else [first + second for first, second in pairwise(word)]
+            raw.append(word)
         elif kind == "file":
             ending = word.rsplit(".", 1)[1]
-            found += ["<address>"] if ending in _DOMAINS else ["<file>", f".{ending}"]
+            words += ["<address>"] if ending in _DOMAINS else ["<file>", f".{ending}"]
         else:
-            found.append(f"<{kind}>")
-    return found
+            words.append(f"<{kind}>")
+    return Reading(tuple(words), tuple(raw), detect_language(raw))
+
+
+def shorten(reading: Reading) -> Reading:
+    """The first and the last words of a long text, which are enough to know what is wanted."""
+    if len(reading.words) <= _HEAD_WORDS + _TAIL_WORDS:
+        return reading
+    words = (*reading.words[:_HEAD_WORDS], *reading.words[-_TAIL_WORDS:])
+    raw = (*reading.raw[:_HEAD_WORDS], *reading.raw[max(_HEAD_WORDS, len(reading.raw) - _TAIL_WORDS) :])
+    return Reading(words, raw, reading.language)
+
+
+def split_words(text: str) -> list[str]:
+    return list(read(text).words)
+
+
+def detect_language(raw: Sequence[str]) -> str:
+    """The language with the most function words; "" for none or a draw."""
+    if any("\u3400" <= word[0] <= "\u9fff" for word in raw):
+        return "zh"
+    counts: dict[str, int] = {}
+    for word in raw:
+        for language in _LANGUAGE_OF.get(word, ()):
+            counts[language] = counts.get(language, 0) + 1
+    ranked = sorted(counts, key=lambda language: -counts[language])
+    if not ranked or (len(ranked) > 1 and counts[ranked[0]] == counts[ranked[1]]):
+        return ""
+    return ranked[0]
 
 
 def stem(word: str) -> str:
-    """A word without the endings that say when and how many, so that what means the same looks the same."""
+    """A word without the endings of tense and number."""
     if word in _IRREGULAR:
         return _IRREGULAR[word]
     if len(word) < 4 or word in _WHOLE:
         return word
-    return _bare(_cut(word))
+    return _strip_e(_strip_ending(word))
 
 
-def _cut(word: str) -> str:
+def _strip_ending(word: str) -> str:
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
     for ending in ("ing", "ed", "es", "ly"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return _single(word[: -len(ending)])
+            return _undouble(word[: -len(ending)])
     return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
 
 
-def _single(word: str) -> str:
+def _undouble(word: str) -> str:
     """`stopp` is `stop`, but `call` stays."""
     double = len(word) > 3 and word[-1] == word[-2] and word[-1] not in _KEPT_DOUBLE
     return word[:-1] if double else word
 
 
-def _bare(word: str) -> str:
+def _strip_e(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
 
 
-def marks(found: list[str]) -> set[str]:
-    """What is weighed: words and how they begin, which stand next to or near each other, the first one, the length."""
-    opened = ["^", *found]
-    known = {*found, *(f"{first} {second}" for first, second in pairwise(opened))}
-    telling = [word for word in found if word not in _LINKS]
+def features(reading: Reading, concepts: Iterable[str]) -> set[str]:
+    """Words, their prefixes and neighbours, the first word, the length, the language, and the concepts found."""
+    words = reading.words
+    found = {*words, *(f"{first} {second}" for first, second in pairwise(("^", *words)))}
+    telling = [word for word in words if word not in _LINKS]
     for place, word in enumerate(telling):
         for other in telling[place + 1 : place + 1 + _WINDOW]:
-            known.add("~" + "|".join(sorted((word, other))))
-    # The beginning of a word survives its endings and most slips of the finger.
-    known |= {f"{size}:{word[:size]}" for size in _BEGINNINGS for word in found if len(word) >= size and word.isalpha()}
-    known.add(f"#{_length(len(found))}")
-    if found:
-        known.add(f"1:{found[0]}")
-    return known
+            found.add("~" + "|".join(sorted((word, other))))
+    # The beginning of a word survives its endings and most typing errors.
+    found |= {f"{size}:{word[:size]}" for size in _PREFIXES for word in words if len(word) >= size and word.isalpha()}
+    if reading.language == "zh":
+        found |= {f"u:{each}" for run in reading.raw if "\u3400" <= run[0] <= "\u9fff" for each in run}
+    found.add(f"#{_length(len(words))}")
+    found.add(f"@{reading.language}")
+    if words:
+        found.add(f"1:{words[0]}")
+    known = sorted(set(concepts))
+    found |= {f"={name}" for name in known}
+    found |= {f"={first}+{second}" for place, first in enumerate(known) for second in known[place + 1 :]}
+    return found
 
 
 def _length(count: int) -> str:
     return "brief" if count < 3 else "short" if count < 7 else "sentence" if count < 13 else "long"
 
 
-def readable(told: Iterable[str]) -> list[str]:
-    return [mark for mark in told if not mark.startswith(_UNREADABLE)]
+def readable(found: Iterable[str]) -> list[str]:
+    return [feature for feature in found if not feature.startswith(_UNREADABLE)]
 
 
-def spelled(told: Iterable[str], text: str) -> list[str]:
-    """Marks in the words they were made of, for people to read; each once."""
-    whole = {stem(word): word for word in _LETTERS.findall(text.lower())}
-    shown = [_spelled(mark, whole) for mark in told]
-    return list(dict.fromkeys(shown))
+def spell(found: Iterable[str], text: str) -> list[str]:
+    """Features in the words they were made of, for people to read; each once."""
+    whole = {stem(fold(word)): word for word in _LETTERS.findall(text.lower())}
+    return list(dict.fromkeys(_spell(feature, whole) for feature in found))
 
 
-def _spelled(mark: str, whole: dict[str, str]) -> str:
-    if mark.startswith("#"):
-        return f"its length ({mark[1:]})"
-    parts: list[str] = re.split(r"[ |]", mark.removeprefix("1:").removeprefix("~"))
-    between = " … " if mark.startswith("~") else " "
+def _spell(feature: str, whole: dict[str, str]) -> str:
+    if feature.startswith("#"):
+        return f"its length ({feature[1:]})"
+    if feature.startswith("="):
+        return f"the subject {feature[1:].replace('+', ' and ')}"
+    parts: list[str] = re.split(r"[ |]", feature.removeprefix("1:").removeprefix("~"))
+    between = " … " if feature.startswith("~") else " "
     return f"“{between.join(whole.get(part, part) for part in parts if part != '^')}”"

@@ -5,15 +5,16 @@ from dataclasses import asdict
 from typing import Protocol
 
 from moot.domain.agent import ROOT
-from moot.domain.agent_run import AgentRun
-from moot.domain.message import Entry, Message, user
+from moot.domain.message import Message, user
 from moot.domain.ports import Store
+from moot.domain.run import Run
+from moot.domain.run_view import RunView
 from moot.domain.scope import NOT_SPAWNED
 from moot.domain.text import defuse
 from moot.domain.trace import TraceKind
 from moot.engine.turn import Briefing, Conduct, Turn
 from moot.multiagent.partition import Partition
-from moot.multiagent.routing.router import Route
+from moot.multiagent.routing.router import Candidate, Route
 from moot.multiagent.teammates.snapshot import Snapshots, by
 from moot.multiagent.traces import Traces
 
@@ -25,11 +26,13 @@ _NUDGES = 1
 _LONGEST_LINE = 600
 # So many teammates are named to one that has not fetched their results.
 _MOST_NAMED = 16
+# A candidate below this share is not worth reading about.
+_WORTH_NAMING = 0.1
 
 
 class AtWork(Protocol):
-    def at_work(self, run_id: str) -> AgentRun | None: ...
-    def not_fetched(self, run_id: str, entries: Sequence[Entry]) -> list[AgentRun]: ...
+    def at_work(self, run_id: str) -> RunView | None: ...
+    def not_fetched(self, run_id: str) -> list[Run]: ...
 
 
 class Briefs:
@@ -49,24 +52,27 @@ class Briefs:
         self._traces = traces
 
     async def __call__(self, turn: Turn) -> Briefing:
-        run = self._teammates.at_work(turn.request.id)
-        if run is not None and run.parent_key is not None:
-            return await self._teammate(turn, run)
+        seen = self._teammates.at_work(turn.request.id)
+        if seen is not None and seen.run.parent_id:
+            return await self._teammate(turn, seen.run)
         # As a guest it has no tools, so nobody to lead.
         if turn.request.speaker == ROOT and not turn.request.guest and turn.config.agent.multi_agent:
             return self._orchestrator(turn)
         return _ALONE if turn.config.agent.multi_agent else _NOTHING
 
     def _orchestrator(self, turn: Turn) -> Briefing:
-        team = roster(self._partition(), rounds=turn.config.agent.max_delegation_rounds)
+        partition = self._partition()
+        team = roster(partition, rounds=turn.config.agent.max_delegation_rounds)
         conduct = self._conduct(turn)
         if turn.request.author:
             return Briefing(system=(team,), scope=NOT_SPAWNED, conduct=conduct)
         route = self._route(turn.request.content)
         self._traces.note(turn.request.id, TraceKind.ROUTING, turn.request.speaker, **asdict(route))
-        return Briefing(system=(team,), tail=(advice(route),), scope=NOT_SPAWNED, conduct=conduct)
+        return Briefing(
+            system=(team,), tail=(render_advice(route, partition.unmatched),), scope=NOT_SPAWNED, conduct=conduct
+        )
 
-    async def _teammate(self, turn: Turn, run: AgentRun) -> Briefing:
+    async def _teammate(self, turn: Turn, run: Run) -> Briefing:
         """Its instructions are the daemon's words alone; what others said comes before its task, as theirs."""
         known = "" if turn.agent.session_isolation else await self._snapshot(run)
         return Briefing(
@@ -77,16 +83,16 @@ class Briefs:
 
     def _conduct(self, turn: Turn, *, escalates: bool = False) -> Conduct:
         def unfinished() -> str:
-            return reminder(self._teammates.not_fetched(turn.request.id, turn.history.entries))
+            return reminder(self._teammates.not_fetched(turn.request.id))
 
         return Conduct(nudges=_NUDGES, escalates=escalates, unfinished=unfinished)
 
-    async def _snapshot(self, run: AgentRun) -> str:
+    async def _snapshot(self, run: Run) -> str:
         """What was said where the teammate was spawned, up to then, to read and not to answer."""
         assert run.parent_key is not None
         # The agents from the root down to the parent: of two or more, the last but one set the parent to work.
-        asker = run.chain[-2] if len(run.chain) > 1 else ""
-        return await self._snapshots.of(run.parent_key, run.parent_seq, asker=asker)
+        asker = run.spawn.chain[-2] if len(run.spawn.chain) > 1 else ""
+        return await self._snapshots.of(run.parent_key, run.spawn.parent_seq, asker=asker)
 
 
 def roster(partition: Partition, *, rounds: int) -> str:
@@ -119,8 +125,15 @@ def _line(written: str, *, enclosed: bool = False) -> str:
     return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…"
 
 
-def advice(route: Route) -> Message:
-    """Where the request belongs, as the router sees it. It stands after the history and is not kept."""
+def render_advice(route: Route, own_tools: Sequence[str] = ()) -> Message:
+    """Where the request belongs, as the router sees it. It stands after the history and is not stored.
+
+    `own_tools` are those of the orchestrator that belong to no teammate.
+    """
+    if route.missing:
+        return user(f"(Routing: {_render_missing(route, own_tools)})")
+    if not route.certain:
+        return user(f"(Routing: {_render_unsure(route)})")
     if not route.agent:
         return user(f"(Routing: no teammate is needed; answer directly. {route.summary})")
     return user(
@@ -129,7 +142,39 @@ def advice(route: Route) -> Message:
     )
 
 
-def reminder(runs: Sequence[AgentRun]) -> str:
+def _render_missing(route: Route, own_tools: Sequence[str]) -> str:
+    seems = (
+        "no teammate can do this: it needs" if route.certain else "perhaps no teammate can do this: it seems to need"
+    )
+    own = ""
+    if own_tools:
+        own = f" You have tools of your own ({', '.join(own_tools[:_MOST_NAMED])}): if one of them does it, use it."
+    return (
+        f"{seems} {route.missing}, for which there is no tool here. {route.summary}{own} Otherwise do not claim it "
+        f"was done: say that it cannot be done here, and what would enable it: {route.enable}."
+    )
+
+
+def _render_unsure(route: Route) -> str:
+    named = [_render_candidate(candidate) for candidate in route.candidates if candidate.share >= _WORTH_NAMING]
+    return (
+        f"not certain. It could be {', or '.join(named)}. {route.summary} Decide yourself; if the request does not say "
+        "enough, ask."
+    )
+
+
+def _render_candidate(candidate: Candidate) -> str:
+    what = (
+        f"something no teammate can do, because it needs {candidate.missing}"
+        if candidate.missing
+        else f"for {candidate.agent}"
+        if candidate.agent
+        else "for you to answer directly"
+    )
+    return f"{what} ({candidate.share:.0%})"
+
+
+def reminder(runs: Sequence[Run]) -> str:
     """Told once to one that would end without the results of those it set to work; empty where it has them all."""
     if not runs:
         return ""
@@ -143,10 +188,10 @@ def reminder(runs: Sequence[AgentRun]) -> str:
     )
 
 
-def place(run: AgentRun) -> str:
+def place(run: Run) -> str:
     """A teammate's own place in the work."""
     return (
-        f"You work as a teammate. {run.chain[-1]} gave you this task. The person does not see what you do, only "
+        f"You work as a teammate. {run.spawn.chain[-1]} gave you this task. The person does not see what you do, only "
         "what you report: end with a plain text that says what you did, what came of it and what is missing. If the "
         "task is not for you, hand it back with agent_escalate and one sentence that says why, or say that sentence if "
         "you have no tools; do not try what your tools are not for."
@@ -162,14 +207,14 @@ CALLED_FROM = (
 )
 
 
-def opening(run: AgentRun, known: str) -> tuple[Message, ...]:
+def opening(run: Run, known: str) -> tuple[Message, ...]:
     """What others have said, before the task: why it is given, and what a teammate may know."""
     parts = []
     if known:
         parts.append(f"The conversation you were called from:\n\n{known}")
-    if run.spawn_reason:
-        parent = run.chain[-1]
-        reason = _line(run.spawn_reason, enclosed=True)
+    if run.spawn.reason:
+        parent = run.spawn.chain[-1]
+        reason = _line(run.spawn.reason, enclosed=True)
         parts.append(f"Why {parent} gives you the task that follows:\n\n{by(parent)}\n{reason}\n</from>")
     # Where a provider takes two messages of one role for one, this still tells them apart.
     return (user("\n\n".join((*parts, "Your task:"))),) if parts else ()

@@ -1,66 +1,64 @@
-"""How many teammates work at once: the others stand in line, and one that waits for somebody gives up its place."""
+"""Concurrency limit of spawned and background runs: the others queue, and a run that waits gives up its slot."""
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 
-from moot.domain.agent_run import Block, Condition
 from moot.domain.events import RunQueued
+from moot.domain.run_view import Block, Condition
 from moot.engine.bus import Bus
+from moot.multiagent.teammates.live_runs import LiveRun
 from moot.multiagent.teammates.run_factory import source_of_run
-from moot.multiagent.teammates.spawn_request import Live
 
 
-class Places:
-    def __init__(self, *, most: Callable[[], int], start: Callable[[Live], None], bus: Bus) -> None:
+class Concurrency:
+    def __init__(self, *, most: Callable[[], int], start: Callable[[LiveRun], None], bus: Bus) -> None:
         self._most = most
         self._start = start
         self._bus = bus
-        self._line: deque[Live] = deque()
-        self._taken: set[str] = set()
+        self._queue: deque[LiveRun] = deque()
+        self._running: set[str] = set()
         # Nobody begins before all who were there before are known.
         self._is_open = False
 
-    def stand_in_line(self, live: Live) -> None:
-        self._line.append(live)
-        if not live.taken_up:
-            live.run = replace(live.run, block=Block(condition=Condition.QUEUED))
-        if self._is_open and len(self._taken) >= self._most():
-            self._publish(live, len(self._line))
+    def enqueue(self, live: LiveRun) -> None:
+        self._queue.append(live)
+        live.block = Block(condition=Condition.RESUMING if live.is_resumed else Condition.QUEUED)
+        if self._is_open and len(self._running) >= self._most():
+            self._publish(live, len(self._queue))
 
     def fill(self) -> None:
-        """Start those in line, as far as there are places."""
+        """Start queued runs, as far as there are slots."""
         started = False
-        while self._line and self._is_open and len(self._taken) < self._most():
-            live = self._line.popleft()
-            self._taken.add(live.run.id)
+        while self._queue and self._is_open and len(self._running) < self._most():
+            live = self._queue.popleft()
+            self._running.add(live.run.id)
             self._start(live)
             started = True
         if started:
             self._announce()
 
     def _announce(self) -> None:
-        for position, live in enumerate(self._line, 1):
+        for position, live in enumerate(self._queue, 1):
             self._publish(live, position)
 
-    def _publish(self, live: Live, position: int) -> None:
+    def _publish(self, live: LiveRun, position: int) -> None:
         self._bus.publish(source_of_run(live.run), RunQueued(position))
 
-    def left_line(self, live: Live) -> bool:
-        """Take one out of the line. False when it is not there."""
-        if live not in self._line:
+    def remove(self, live: LiveRun) -> bool:
+        """Take a run out of the queue. False when it is not there."""
+        if live not in self._queue:
             return False
-        self._line.remove(live)
+        self._queue.remove(live)
         self._announce()
         return True
 
-    def give_up(self, run_id: str) -> None:
-        self._taken.discard(run_id)
+    def release(self, run_id: str) -> None:
+        self._running.discard(run_id)
         self.fill()
 
-    def take_again(self, run_id: str) -> None:
-        """Whoever waited goes on at once; until another is done there is one more at work than there are places."""
-        self._taken.add(run_id)
+    def reacquire(self, run_id: str) -> None:
+        """A run that waited goes on at once; until another is done there is one more at work than there are slots."""
+        self._running.add(run_id)
 
     def open(self) -> None:
         self._is_open = True
@@ -68,4 +66,4 @@ class Places:
 
     def close(self) -> None:
         self._is_open = False
-        self._line.clear()
+        self._queue.clear()

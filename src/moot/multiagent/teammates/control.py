@@ -8,19 +8,21 @@ import msgspec
 from moot.domain.errors import BadRequest
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
-from moot.domain.run import Limits
+from moot.domain.run import Limits, RunKind
 from moot.domain.text import clean, defuse
+from moot.multiagent.routing.router import Route
 from moot.multiagent.teammates.report import again, view
-from moot.multiagent.teammates.spawn_request import DEFAULT_SECONDS, Wish
+from moot.multiagent.teammates.spawn_request import DEFAULT_SECONDS, SpawnRequest
 from moot.multiagent.teammates.teammates import Teammates
 
+WAIT = "agent_wait"
 _MOST_SECONDS = 86_400
 _MOST_WAITED = 256
 # Whoever waits so long may do it as often as it takes; who looks again at once runs in circles.
 _PATIENT_SECONDS = 10
 
-# Chooses the teammate for an instruction when the model did not; empty where none fits.
-Choose = Callable[[RunContext, str], str]
+# Routes an instruction whose author named no teammate.
+Choose = Callable[[RunContext, str], Route]
 
 
 def names() -> tuple[str, ...]:
@@ -81,14 +83,10 @@ class AgentSpawn:
         instruction = str(arguments["instruction"])
         if not instruction.strip():
             raise BadRequest("missing instruction parameter", fix="Say what is to be done.")
-        agent = str(arguments.get("agent") or "") or self._choose(context, instruction)
-        if not agent:
-            raise BadRequest(
-                "no teammate fits this instruction", fix="Name one in `agent`, or answer it yourself without one."
-            )
-        run = await self._teammates.spawn(
+        agent = str(arguments.get("agent") or "") or self._choose_agent(context, instruction)
+        seen = await self._teammates.spawn(
             context,
-            Wish(
+            SpawnRequest(
                 agent=agent,
                 instruction=instruction,
                 reason=str(arguments.get("spawn_reason") or ""),
@@ -97,21 +95,35 @@ class AgentSpawn:
             ),
         )
         told = {
-            "agent_id": run.id,
+            "agent_id": seen.id,
             "status": "spawned",
-            "requested_agent": run.agent,
-            "spawn_reason": run.spawn_reason,
-            "condition": str(run.block.condition),
+            "requested_agent": seen.agent,
+            "spawn_reason": seen.run.spawn.reason,
+            "condition": str(seen.block.condition),
         }
         taint: frozenset[str] = frozenset()
-        if earlier := await self._teammates.done_before(run):
+        if earlier := await self._teammates.done_before(seen.run):
             told["note"], taint = again(earlier), await self._teammates.taint_of(earlier)
         return ToolResult(content=_said({key: value for key, value in told.items() if value}), taint=taint)
+
+    def _choose_agent(self, context: RunContext, instruction: str) -> str:
+        route = self._choose(context, instruction)
+        if route.missing:
+            raise BadRequest(
+                f"no teammate here can do this: it needs {route.missing}",
+                fix=f"Tell the person what would enable it: {route.enable}. If a teammate can do it after all, name it "
+                "in `agent`.",
+            )
+        if not route.agent:
+            raise BadRequest(
+                "no teammate fits this instruction", fix="Name one in `agent`, or answer it yourself without one."
+            )
+        return route.agent
 
 
 class AgentWait:
     spec = ToolSpec(
-        name="agent_wait",
+        name=WAIT,
         safety=Safety.SAFE,
         group="control",
         repeatable=True,
@@ -160,11 +172,12 @@ class AgentWait:
         runs = await self._teammates.wait(context, ids, seconds=seconds, every=every)
         ended = [run for run in runs if run.end is not None]
         timed_out = len(ended) < len(runs) if every else not ended
-        taint = frozenset[str]().union(*[await self._teammates.taint_of(run) for run in ended])
-        views = [view(run, timed_out=timed_out, streak=self._teammates.streak(run)) for run in runs]
+        taint = frozenset[str]().union(*[await self._teammates.taint_of(seen.run) for seen in ended])
+        views = [view(seen, timed_out=timed_out, streak=self._teammates.streak(seen.run)) for seen in runs]
         content = _said(views[0] if len(views) == 1 else {"runs": views})
         was_patient = seconds is None or seconds >= _PATIENT_SECONDS
-        return ToolResult(content=content, taint=taint, waited=timed_out and was_patient)
+        delivers = tuple(seen.id for seen in ended)
+        return ToolResult(content=content, taint=taint, waited=timed_out and was_patient, delivers=delivers)
 
 
 class AgentStop:
@@ -187,9 +200,11 @@ class AgentStop:
     def line(self, arguments: dict[str, Any]) -> str:
         return f"stop {str(arguments.get('agent_id', ''))[:100]}"
 
-    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         stopped = await self._teammates.stop_for(context, str(arguments["agent_id"]).strip())
-        return _said({"agent_id": stopped.id, "status": str(stopped.status)})
+        content = _said({"agent_id": stopped.id, "status": str(stopped.status)})
+        # Whoever stops it knows how it ended, and is not told again.
+        return ToolResult(content=content, delivers=(stopped.id,) if stopped.end is not None else ())
 
 
 class AgentEscalate:
@@ -221,8 +236,8 @@ class AgentEscalate:
         return f"hand back: {str(arguments.get('reason', ''))[:200]}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        run = self._teammates.at_work(context.run_id)
-        if run is None or run.is_background:
+        seen = self._teammates.at_work(context.run_id)
+        if seen is None or seen.run.kind is RunKind.BACKGROUND:
             raise BadRequest("nobody gave you this task but a person", fix="Tell them what is missing.")
         reason = clean(str(arguments["reason"])).strip()
         if not reason:
@@ -241,9 +256,9 @@ def _ids(written: str) -> list[str]:
     return ids
 
 
-def _names(given: object) -> tuple[str, ...]:
+def _names(given: object) -> tuple[str, ...] | None:
     if given is None:
-        return ()
+        return None
     if not isinstance(given, list) or not all(isinstance(each, str) and each for each in given):
         raise BadRequest("allowed_tools must be a list of tool names", fix="Name tools, or leave it out.")
     return tuple(given)

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
-from moot.domain.agent_run import AgentRun, AgentRunStatus, status_of
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.ports import RunContext
-from moot.domain.run import Outcome
+from moot.domain.run import Outcome, Run
+from moot.domain.run_view import AgentStatus, ended_status
 
 # A teammate that has failed so often in one turn is not given more of it.
 MOST_FAILURES = 2
@@ -32,11 +32,11 @@ def check_chain(agent: str, chain: tuple[str, ...], *, most: int) -> None:
         )
 
 
-def check_not_given(context: RunContext, agent: str, instruction: str, not_fetched: Sequence[AgentRun]) -> None:
+def check_not_given(context: RunContext, agent: str, instruction: str, not_fetched: Sequence[Run]) -> None:
     """Refuse to give a task again in a later step while the result of the first time has not been fetched."""
     for run in not_fetched:
         is_same = run.agent == agent and run.instruction == instruction
-        if is_same and run.step != context.step and run.call != context.call_id:
+        if is_same and run.spawn.parent_step != context.step and run.spawn.parent_call != context.call_id:
             raise Conflict(
                 f"{agent} was given this very task before, as {run.id}",
                 fix=f'Fetch its result: agent_wait(agent_id="{run.id}").',
@@ -59,17 +59,18 @@ class Tally:
         self.failures: Counter[str] = Counter()
         self.streak = 0
         # Those that did what they were given, by the agent and the task.
-        self._done: dict[tuple[str, str], list[AgentRun]] = {}
+        self._done: dict[tuple[str, str], list[Run]] = {}
 
-    def done(self, agent: str, instruction: str, *, parent: str, step: int) -> list[AgentRun]:
+    def done(self, agent: str, instruction: str, *, parent: str, step: int) -> list[Run]:
         """Those that were given this very task in another step and completed it, one for each step, the first first.
 
         Who gives a task to several at once wants it done so often.
         """
-        steps: dict[tuple[str, int], AgentRun] = {}
+        steps: dict[tuple[str, int], Run] = {}
         for run in self._done.get(_task(agent, instruction), ()):
-            if (run.parent, run.step) != (parent, step):
-                steps.setdefault((run.parent, run.step), run)
+            where = (run.parent_id, run.spawn.parent_step)
+            if where != (parent, step):
+                steps.setdefault(where, run)
         return list(steps.values())
 
     def count(self, context: RunContext, agent: str, *, most: int) -> None:
@@ -89,20 +90,20 @@ class Tally:
             )
         self._rounds.add(here)
 
-    def read_back(self, runs: Sequence[AgentRun]) -> None:
+    def read_back(self, runs: Sequence[Run]) -> None:
         """Take in what was kept before this was begun."""
         for run in runs:
-            self._rounds.add((run.parent, run.step))
-            self._calls.add((run.parent, run.call))
+            self._rounds.add((run.parent_id, run.spawn.parent_step))
+            self._calls.add((run.parent_id, run.spawn.parent_call))
         for run in sorted(runs, key=lambda run: run.ended_at):
             self.ended(run)
         self.is_read = True
 
-    def ended(self, run: AgentRun) -> None:
+    def ended(self, run: Run) -> None:
         if run.end is None or run.id in self._ended:
             return
         self._ended.add(run.id)
-        if status_of(run.end.outcome) is AgentRunStatus.FAILED:
+        if ended_status(run.end.outcome) is AgentStatus.FAILED:
             self.failures[run.agent] += 1
             self.streak += 1
         else:
@@ -115,7 +116,7 @@ def _task(agent: str, instruction: str) -> tuple[str, str]:
     return agent, " ".join(instruction.split())
 
 
-def check_not_done(agent: str, done: Sequence[AgentRun]) -> None:
+def check_not_done(agent: str, done: Sequence[Run]) -> None:
     """Refuse a task that was done often enough in this turn."""
     if len(done) >= _MOST_DONE:
         raise Conflict(
@@ -125,41 +126,41 @@ def check_not_done(agent: str, done: Sequence[AgentRun]) -> None:
         )
 
 
-class Kept(Protocol):
-    async def of_origin(self, origin: str) -> list[AgentRun]: ...
+class RunsOfRoot(Protocol):
+    async def runs_of_root(self, root_id: str) -> list[Run]: ...
 
 
 class Delegations:
     """The tallies of the turns that go on. One that is nobody's any more can be made again from what was kept."""
 
-    def __init__(self, shelf: Kept) -> None:
-        self._shelf = shelf
+    def __init__(self, store: RunsOfRoot) -> None:
+        self._store = store
         self._tallies: dict[str, Tally] = {}
 
-    async def of(self, origin: str, *, user: str) -> Tally:
+    async def of(self, root_id: str, *, user: str) -> Tally:
         """The tally of a turn for a run of it that goes on: it is there for as long as one of them does.
 
         Teammates outlive the turn they came of, and so do turns on what they report.
         """
-        tally = self._tallies.setdefault(origin, Tally())
+        tally = self._tallies.setdefault(root_id, Tally())
         tally.users.add(user)
         if not tally.is_read:
             async with tally.reading:
                 if not tally.is_read:
-                    tally.read_back(await self._shelf.of_origin(origin))
+                    tally.read_back(await self._store.runs_of_root(root_id))
         return tally
 
-    def ended(self, run: AgentRun) -> None:
-        if run.origin in self._tallies:
-            self._tallies[run.origin].ended(run)
+    def ended(self, run: Run) -> None:
+        if run.root_id in self._tallies:
+            self._tallies[run.root_id].ended(run)
 
-    def streak(self, origin: str) -> int:
-        return self._tallies[origin].streak if origin in self._tallies else 0
+    def streak(self, root_id: str) -> int:
+        return self._tallies[root_id].streak if root_id in self._tallies else 0
 
-    def left(self, origin: str, user: str) -> None:
+    def left(self, root_id: str, user: str) -> None:
         """A run of the turn is over."""
-        tally = self._tallies.get(origin)
+        tally = self._tallies.get(root_id)
         if tally is not None:
             tally.users.discard(user)
             if not tally.users:
-                del self._tallies[origin]
+                del self._tallies[root_id]

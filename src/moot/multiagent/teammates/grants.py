@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
-from moot.domain.agent_run import AgentRun
 from moot.domain.ask import Ask, AskKind, AskState, grant_id
 from moot.domain.config import InterceptorConfig
 from moot.domain.ports import GateCall, ToolResult
 from moot.domain.redaction import mask_arguments
+from moot.domain.run import Run
 from moot.domain.trace import Notes, TraceKind
 from moot.engine.asks import Asks
 from moot.hooks.approval import Keeps, agreed, describe, tainted_by
@@ -36,16 +36,16 @@ class Grants:
 
     async def admit(self, call: GateCall) -> GateCall | ToolResult:
         """The call, where the run was given the tool or a rule gives it; else a person is asked, for the whole run."""
-        run = self._teammates.at_work(call.context.run_id)
+        seen = self._teammates.at_work(call.context.run_id)
         tool = call.tool.spec.name
-        if run is None or run.may_use(tool):
+        if seen is None or seen.run.may_use(tool):
             return call
-        async with self._locks.setdefault((run.id, tool), asyncio.Lock()):
-            run = self._teammates.at_work(run.id) or run
+        async with self._locks.setdefault((seen.id, tool), asyncio.Lock()):
+            run = (self._teammates.at_work(seen.id) or seen).run
             # Granted to another call while this one waited with it.
             return replace(call) if run.may_use(tool) else await self._given(run, call)
 
-    async def _given(self, run: AgentRun, call: GateCall) -> GateCall | ToolResult:
+    async def _given(self, run: Run, call: GateCall) -> GateCall | ToolResult:
         """By a rule, by the owner, or not. The run has what a rule gives it only while the rule is there."""
         config, tool = self._config(), call.tool.spec.name
         reason = f"{run.agent} was not given {tool} for this run; yes gives it for the rest of the run"
@@ -67,18 +67,18 @@ class Grants:
             grant = await self._kept.close(grant, call.arguments)
         return await self._ask(run, call, grant)
 
-    def _note(self, run: AgentRun, tool: str, state: str, reason: str) -> None:
+    def _note(self, run: Run, tool: str, state: str, reason: str) -> None:
         self._traces.note(
             run.id, TraceKind.POLICY_DECISION, run.agent, about="grant", tool=tool, state=state, reason=reason
         )
 
-    async def _ask(self, run: AgentRun, call: GateCall, grant: Ask) -> GateCall | ToolResult:
+    async def _ask(self, run: Run, call: GateCall, grant: Ask) -> GateCall | ToolResult:
         tool, seconds = grant.tool, self._config().approval_seconds
         with call.context.waiting():
             state = await self._asks.request_approval(grant, call.context.emit, seconds=seconds)
         if state is not AskState.GRANTED:
             return _refused(tool, state)
-        await self._teammates.grant(run.id, tool)
+        self._teammates.grant(run.id, tool)
         # Whoever said yes has seen this very call.
         return replace(agreed(call, grant, granted=True), approved=True)
 

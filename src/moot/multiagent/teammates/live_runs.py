@@ -1,53 +1,75 @@
-"""The runs at work, and how they stand to each other: who is under whom, who is above, and when they are over."""
+"""Registry of the spawned and background runs that have not ended: tree queries and waiting. Used by teammates."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
-from moot.domain.agent_run import AgentRun
 from moot.domain.ports import RunContext
+from moot.domain.run import Run
+from moot.domain.run_view import Block, RunView
 from moot.engine.supervisor import Supervisor
-from moot.multiagent.teammates.spawn_request import Live
 
 
-class Muster(dict[str, Live]):
+@dataclass(slots=True, eq=False)
+class LiveRun:
+    """A run that has not ended, and what holds it up."""
+
+    run: Run
+    block: Block = field(default_factory=Block)
+    # Whether it began under an earlier daemon.
+    is_resumed: bool = False
+    # Stopped before it was in its lane.
+    is_halted: bool = False
+    # Its end was published with its turn.
+    is_end_published: bool = False
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    # The runs it waits for.
+    waiting_on: tuple[str, ...] = ()
+
+    @property
+    def view(self) -> RunView:
+        return RunView(self.run, self.block, self.waiting_on)
+
+
+class LiveRuns(dict[str, LiveRun]):
     """By id, while they have not ended."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         super().__init__()
         self._supervisor = supervisor
 
-    def enlist(self, run: AgentRun) -> Live:
-        live = self[run.id] = Live(run)
+    def add(self, run: Run) -> LiveRun:
+        live = self[run.id] = LiveRun(run)
         return live
 
-    def runs(self) -> list[AgentRun]:
-        return [live.run for live in self.values()]
+    def views(self) -> list[RunView]:
+        return [live.view for live in self.values()]
 
-    def under(self, run_id: str) -> list[AgentRun]:
+    def children(self, run_id: str) -> list[RunView]:
         """Those that a run has spawned and that have not ended."""
-        return [live.run for live in self.values() if live.run.parent == run_id]
+        return [live.view for live in self.values() if live.run.parent_id == run_id]
 
-    def subtree(self, run_id: str) -> Iterator[Live]:
+    def subtree(self, run_id: str) -> Iterator[LiveRun]:
         live = self.get(run_id)
         if live is not None:
             yield live
-        for child in self.under(run_id):
+        for child in self.children(run_id):
             yield from self.subtree(child.id)
 
-    def above(self, context: RunContext) -> set[str]:
+    def ancestors(self, context: RunContext) -> set[str]:
         """A run and those it was spawned by."""
         above, live = {context.run_id}, self.get(context.run_id)
-        while live is not None and live.run.parent:
-            above.add(live.run.parent)
-            live = self.get(live.run.parent)
+        while live is not None and live.run.parent_id:
+            above.add(live.run.parent_id)
+            live = self.get(live.run.parent_id)
         return above
 
     def chain(self, context: RunContext) -> tuple[str, ...]:
         """The agents from the one a person spoke to down to the one that asks."""
         parent = self.get(context.run_id)
-        return (*parent.run.chain, parent.run.agent) if parent is not None else (context.speaker,)
+        return (*parent.run.spawn.chain, parent.run.agent) if parent is not None else (context.speaker,)
 
-    async def over(self, run_ids: Sequence[str], *, seconds: float | None, every: bool) -> bool:
+    async def wait(self, run_ids: Sequence[str], *, seconds: float | None, every: bool) -> bool:
         """Wait until all of the runs, or one of them, have ended. False when the time was up first."""
         lives = [self[run_id] for run_id in run_ids if run_id in self]
         if not lives or (not every and len(lives) < len(run_ids)):

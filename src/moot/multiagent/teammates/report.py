@@ -1,10 +1,10 @@
-"""How a teammate's run is told: to a model that waits, and to a parent that did not. Pure."""
+"""Renders a teammate's run for a model: as the result of agent_wait, and as a message to its parent. Pure."""
 
 import re
 from typing import Any
 
-from moot.domain.agent_run import AgentRun
-from moot.domain.run import Outcome
+from moot.domain.run import Outcome, Run
+from moot.domain.run_view import RunView
 from moot.multiagent.teammates.delegation import MOST_FAILURES
 
 _LONGEST_RESULT = 60_000
@@ -16,28 +16,29 @@ _NOT_ENDED = (
 _HEAD = re.compile(r"^(?=.*\([ \t]*arun-[0-9a-f]+[ \t]*\)[ \t]+has[ \t]+ended)", re.IGNORECASE | re.MULTILINE)
 
 
-def view(run: AgentRun, *, timed_out: bool = False, streak: int = 0) -> dict[str, Any]:
+def view(seen: RunView, *, timed_out: bool = False, streak: int = 0) -> dict[str, Any]:
     """A run as agent_wait tells it. A run that has ended has a result; one that has not says what holds it up."""
-    told: dict[str, Any] = {"agent_id": run.id, "agent": run.agent, "status": str(run.status)}
+    run, block = seen.run, seen.block
+    told: dict[str, Any] = {"agent_id": run.id, "agent": run.agent, "status": str(seen.status)}
     if run.end is not None:
         told["outcome"] = str(run.end.outcome)
-        told["result"] = run.end.content[:_LONGEST_RESULT]
+        # One that is too long is put on the shelf by the gate, which says how to read the rest.
+        told["result"] = run.end.content
         told["error"] = run.end.error
         told["hint"] = hint(run, streak=streak)
     else:
-        block = run.block
         told["condition"] = str(block.condition)
         told["blocked_reason"] = block.reason
         told["grant_request_id"] = block.request_id
         told["grant_attempt"] = block.attempt
         told["grant_state"] = str(block.state)
-        told["waiting_on_run_id"] = run.waiting_on
+        told["waiting_on_run_id"] = ", ".join(seen.waiting_on)
         told["timeout"] = timed_out
         told["hint"] = _NOT_ENDED.format(agent=run.agent) if timed_out else ""
     return {key: value for key, value in told.items() if value not in ("", 0, False)}
 
 
-def hint(run: AgentRun, *, streak: int = 0) -> str:
+def hint(run: Run, *, streak: int = 0) -> str:
     """What to do about a run that did not go well; `streak` is how many in a row did not."""
     if run.end is None or run.end.outcome is Outcome.COMPLETED:
         return ""
@@ -54,7 +55,7 @@ def hint(run: AgentRun, *, streak: int = 0) -> str:
     )
 
 
-def again(earlier: AgentRun) -> str:
+def again(earlier: Run) -> str:
     """What is said of a task that is given a second time, after one has completed it."""
     assert earlier.end is not None
     said = earlier.end.content
@@ -65,9 +66,12 @@ def again(earlier: AgentRun) -> str:
     )
 
 
-def told(run: AgentRun, *, among: int = 1) -> str:
+def told(run: Run, *, among: int = 1) -> str:
     """What a parent is told that did not wait; among several each has its share of what one message holds."""
     assert run.end is not None
     head = f"{run.agent} ({run.id}) has ended: {run.end.outcome}."
-    said = _HEAD.sub("> ", run.end.content[: _LONGEST_RESULT // among]) or run.end.error
-    return "\n\n".join(part for part in (head, said, hint(run)) if part)
+    content, most = run.end.content, _LONGEST_RESULT // among
+    said = _HEAD.sub("> ", content[:most]) or run.end.error
+    cut = len(content) - most
+    more = f'(… {cut} characters more; agent_wait(agent_id="{run.id}") shows the whole result.)' if cut > 0 else ""
+    return "\n\n".join(part for part in (head, said, more, hint(run)) if part)

@@ -1,129 +1,122 @@
-"""What is made of a wish: the run that is kept, the request it is carried out with, and an end nobody saw. Pure."""
+"""Builds the Run and the RunRequest for an `agent_spawn` call or a background start, and ends nobody saw. Pure."""
 
 from dataclasses import replace
 
-from moot.domain.agent_run import AgentRun, AgentRunStatus, Delivery
 from moot.domain.approval import digest
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict
 from moot.domain.events import EventSource, RunSpawned
 from moot.domain.ports import RunContext
-from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.scope import ALL_TOOLS
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
 from moot.domain.usage import Spent
 from moot.multiagent.partition import Partition
-from moot.multiagent.teammates.spawn_request import Wish
+from moot.multiagent.teammates.spawn_request import SpawnRequest
 
 _UNKNOWN_CALL = "The daemon stopped while a call was going on whose outcome is not known."
-_NOTHING = Spent()
+_TURN_STOPPED = "The daemon stopped while this run was in flight."
+_PARENT_STOPPED = "What it was spawned for was stopped."
 
 
-def spawned(context: RunContext, wish: Wish, *, run_id: str, chain: tuple[str, ...], parent_seq: int) -> AgentRun:
+def spawned_run(
+    context: RunContext, asked: SpawnRequest, *, run_id: str, chain: tuple[str, ...], parent_seq: int, now: float
+) -> Run:
     """A run that another one asks for. It has a conversation of its own."""
-    return AgentRun(
-        id=run_id,
-        agent=wish.agent,
-        instruction=wish.instruction,
-        key=ConversationKey(wish.agent, f"{CHILD_SENDER}{run_id}"),
-        root=context.asks_in,
-        parent=context.run_id,
-        parent_key=context.key,
-        parent_seq=parent_seq,
-        call=context.call_id,
-        origin=context.origin or context.run_id,
-        step=context.step,
-        chain=chain,
-        spawn_reason=wish.reason,
-        allowed_tools=wish.allowed_tools,
-        cwd=context.cwd,
-        limits=wish.limits,
-        taint=context.taint,
+    return Run(
+        request=RunRequest(
+            id=run_id,
+            key=ConversationKey(asked.agent, f"{CHILD_SENDER}{run_id}"),
+            speaker=asked.agent,
+            content=asked.instruction,
+            cwd=context.cwd,
+            limits=asked.limits,
+            root=context.asks_in,
+            taint=context.taint,
+            root_id=context.root_id or context.run_id,
+            parent_id=context.run_id,
+        ),
+        status=RunStatus.QUEUED,
+        created_at=now,
+        spawn=Spawn(
+            parent_call=context.call_id,
+            parent_step=context.step,
+            parent_seq=parent_seq,
+            chain=chain,
+            reason=asked.reason,
+            allowed_tools=asked.allowed_tools,
+        ),
     )
 
 
-def in_background(wish: Wish, *, run_id: str, owner: str, cwd: str, client_message_id: str = "") -> AgentRun:
-    """A run that a person asks for and does not sit before."""
-    key = ConversationKey(wish.agent, f"{BACKGROUND_SENDER}{run_id}:{owner}")
-    return AgentRun(
-        id=run_id,
-        agent=wish.agent,
-        instruction=wish.instruction,
-        key=key,
-        root=key,
-        client_key=digest(owner, client_message_id) if client_message_id else "",
-        spawn_reason=wish.reason,
-        allowed_tools=wish.allowed_tools,
-        cwd=cwd,
-        limits=wish.limits,
-        delivery=Delivery.NONE,
+def background_run(
+    asked: SpawnRequest, *, run_id: str, owner: str, cwd: str, now: float, client_message_id: str = ""
+) -> Run:
+    """A run that a person asks for and does not wait for."""
+    return Run(
+        request=RunRequest(
+            id=run_id,
+            key=ConversationKey(asked.agent, f"{BACKGROUND_SENDER}{run_id}:{owner}"),
+            speaker=asked.agent,
+            content=asked.instruction,
+            cwd=cwd,
+            limits=asked.limits,
+        ),
+        status=RunStatus.QUEUED,
+        created_at=now,
+        spawn=Spawn(
+            kind=RunKind.BACKGROUND,
+            reason=asked.reason,
+            allowed_tools=asked.allowed_tools,
+            client_key=digest(owner, client_message_id) if client_message_id else "",
+        ),
     )
 
 
-def check_same(run: AgentRun, wish: Wish, client_message_id: str) -> AgentRun:
-    """The run that a start found, if it is what the start asks for: one id is one start."""
-    # What it was asked is not kept for ever.
-    if run.instruction and (run.agent, run.instruction, run.allowed_tools) != (
-        wish.agent,
-        wish.instruction,
-        wish.allowed_tools,
-    ):
+def check_same_start(run: Run, asked: SpawnRequest, client_message_id: str) -> None:
+    """Refuse a start under an id that was used for another one: one id is one start."""
+    if (run.agent, run.instruction, run.spawn.allowed_tools) != (asked.agent, asked.instruction, asked.allowed_tools):
         raise Conflict(
             f"another run was started under the id {client_message_id!r}", fix="Give every new run its own id."
         )
-    return run
 
 
-def request_of(run: AgentRun, partition: Partition, *, is_first: bool) -> RunRequest:
-    return RunRequest(
-        id=run.id,
-        key=run.key,
-        speaker=run.agent,
-        content=run.instruction,
-        scope=partition.scope_of(run.agent) if run.parent else ALL_TOOLS,
-        cwd=run.cwd,
-        limits=run.limits,
-        root=run.root if run.root != run.key else None,
-        taint=run.taint,
-        origin=run.origin,
-        parent_id=run.parent,
-        asker=run.asker if run.parent else None,
-        is_first=is_first,
+def request_for(run: Run, partition: Partition) -> RunRequest:
+    """What the loop is given for a run: a teammate has its role's tools, as they are now."""
+    is_teammate = run.kind is RunKind.TEAMMATE
+    return replace(
+        run.request,
+        scope=partition.scope_of(run.agent) if is_teammate else ALL_TOOLS,
+        asker=run.asker if is_teammate else None,
+        is_first=run.status is RunStatus.QUEUED,
     )
 
 
-def spawned_event(run: AgentRun) -> RunSpawned:
-    return RunSpawned(run.agent, run.asker.task, run.spawn_reason, run.call)
+def spawned_event(run: Run) -> RunSpawned:
+    return RunSpawned(run.agent, run.asker.task, run.spawn.reason, run.spawn.parent_call)
 
 
-def source_of_run(run: AgentRun) -> EventSource:
+def source_of_run(run: Run) -> EventSource:
     """Where the events of a run come from that are published outside its turn."""
     return EventSource(
         key=run.key,
         root=run.root,
         speaker=run.agent,
         run_id=run.id,
-        parent_id=run.parent,
-        root_id=run.origin or run.id,
-        asker=run.asker if run.parent else None,
+        parent_id=run.parent_id,
+        root_id=run.root_id,
+        asker=run.asker if run.kind is RunKind.TEAMMATE else None,
     )
 
 
-def taken_back(run: AgentRun, *, now: float) -> AgentRun:
-    """A run that was kept for one that is over by now."""
-    return replace(
-        run, status=AgentRunStatus.CANCELLED, end=stopped(), delivery=Delivery.NONE, created_at=now, ended_at=now
-    )
+def cancelled(spent: Spent | None = None, why: str = _PARENT_STOPPED) -> RunEnd:
+    """The end of a run that stops without going on: together with its parent, or by hand."""
+    return _end(Outcome.CANCELLED, why, spent or Spent())
 
 
-def stopped(spent: Spent = _NOTHING, why: str = "What it was spawned for was stopped.") -> RunEnd:
-    """The end of a run that stops without going on: with the one above it when the daemon did, or by hand."""
-    return _end(Outcome.CANCELLED, why, spent)
-
-
-def interrupted(spent: Spent) -> RunEnd:
-    """The end of a run that cannot go on: nobody knows what came of its last call."""
-    return _end(Outcome.INTERRUPTED, _UNKNOWN_CALL, spent)
+def interrupted(run: Run) -> RunEnd:
+    """The end of a run that the daemon left in the middle and that cannot go on."""
+    return _end(Outcome.INTERRUPTED, _TURN_STOPPED if run.kind is RunKind.TURN else _UNKNOWN_CALL, run.spent)
 
 
 def _end(outcome: Outcome, error: str, spent: Spent) -> RunEnd:

@@ -1,11 +1,11 @@
-"""Who waits for whom: what teammates do keeps those awake that wait for them; a human they wait for stops the clock."""
+"""Which runs wait for which: activity of a teammate keeps its waiting parent from idling, and a human stops clocks."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
-from moot.domain.agent_run import AgentRun, Condition
 from moot.domain.ports import RunContext
+from moot.domain.run_view import Condition, RunView
 from moot.engine.deadline import Deadline
 
 _HUMAN = (Condition.BLOCKED, Condition.ASKING)
@@ -20,8 +20,8 @@ class _Wait:
     pause: ExitStack | None = field(default=None)
 
 
-class Attendance:
-    def __init__(self, at_work: Callable[[str], AgentRun | None]) -> None:
+class Waits:
+    def __init__(self, at_work: Callable[[str], RunView | None]) -> None:
         self._at_work = at_work
         self._by_awaited: dict[str, list[_Wait]] = {}
         self._by_waiting: dict[str, list[_Wait]] = {}
@@ -43,6 +43,14 @@ class Attendance:
             _take_out(self._by_waiting, context.run_id, wait)
             for run_id in wait.run_ids:
                 _take_out(self._by_awaited, run_id, wait)
+
+    def waited_for_by(self, run_id: str) -> list[str]:
+        """The runs that this one waits for."""
+        return list(dict.fromkeys(each for wait in self._by_waiting.get(run_id, ()) for each in wait.run_ids))
+
+    def waiters(self, run_id: str) -> list[str]:
+        """The runs that wait for this one."""
+        return [wait.context.run_id for wait in self._by_awaited.get(run_id, ())]
 
     def leads(self, run_id: str, to: Collection[str]) -> bool:
         """Whether one of these is waited for by the run, or by one that it waits for."""
@@ -82,7 +90,7 @@ class Attendance:
         going_on = [run for run in map(self._at_work, wait.run_ids) if run is not None]
         return bool(going_on) and all(map(self._is_held, going_on))
 
-    def _is_held(self, run: AgentRun) -> bool:
+    def _is_held(self, run: RunView) -> bool:
         if run.block.condition in _HUMAN:
             return True
         waits = self._by_waiting.get(run.id, ())

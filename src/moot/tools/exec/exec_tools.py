@@ -15,7 +15,7 @@ from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.redaction import Redaction
 from moot.domain.secret import Secrets, references, through_environment
 from moot.domain.shell import Classify, Level
-from moot.tools.exec.jobs import Job, Jobs, make_job_id
+from moot.tools.exec.jobs import Job, Jobs, make_job_id, source_of_context
 from moot.tools.sandbox import view
 from moot.tools.sandbox.process import Ending, Process
 from moot.tools.sandbox.sandbox import Command, Sandbox
@@ -214,7 +214,7 @@ class ExecBackground:
             process=process,
             started=time.time(),
             redact=redact,
-            root=context.asks_in,
+            source=source_of_context(context),
             taint=self._shell.taint(),
         )
         return self._jobs.add(context.key, job).id

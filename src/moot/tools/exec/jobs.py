@@ -7,10 +7,13 @@ from datetime import UTC, datetime
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Busy, NotFound
+from moot.domain.events import CommandEnded, CommandStarted, EventBody, EventSource
+from moot.domain.ports import RunContext
 from moot.domain.redaction import Redaction
 from moot.tools.sandbox.process import Process
 
 _REMEMBERED = 16
+_PUBLISHED_TEXT = 4_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +24,15 @@ class Job:
     started: float
     # Takes out of a text what the command was lent.
     redact: Redaction
-    # The conversation at the top of all that was set to work there: what is stopped with it.
-    root: ConversationKey
+    # The run that started it.
+    source: EventSource
     # Whose words it may print; "" for nobody's.
     taint: str = ""
+
+    @property
+    def root(self) -> ConversationKey:
+        """The conversation at the top of all that was set to work there: what is stopped with it."""
+        return self.source.root
 
     @property
     def start_time(self) -> str:
@@ -34,8 +42,9 @@ class Job:
 class Jobs:
     """Who may see a job is decided by its conversation; nobody else's id means anything."""
 
-    def __init__(self, *, most: Callable[[], int]) -> None:
+    def __init__(self, *, most: Callable[[], int], publish: Callable[[EventSource, EventBody], object]) -> None:
         self._most = most
+        self._publish = publish
         self._jobs: dict[ConversationKey, dict[str, Job]] = {}
 
     def running(self, key: ConversationKey) -> int:
@@ -61,7 +70,14 @@ class Jobs:
         over = [known for known, old in jobs.items() if old.process.ending is not None]
         for known in over[: max(len(jobs) - self._most() - _REMEMBERED, 0)]:
             del jobs[known]
+        self._publish(job.source, CommandStarted(job.id, job.redact(job.command)[:_PUBLISHED_TEXT]))
+        job.process.when_over(lambda: self._publish_end(job))
         return job
+
+    def _publish_end(self, job: Job) -> None:
+        ending = job.process.ending
+        assert ending is not None
+        self._publish(job.source, CommandEnded(job.id, ending.exit_code, ending.reason))
 
     def find(self, key: ConversationKey, job_id: str) -> Job:
         job = self._jobs.get(key, {}).get(job_id)
@@ -85,6 +101,18 @@ class Jobs:
 
     def _tree(self, key: ConversationKey) -> list[ConversationKey]:
         return [own for own, jobs in self._jobs.items() if own == key or any(job.root == key for job in jobs.values())]
+
+
+def source_of_context(context: RunContext) -> EventSource:
+    """Where the events of a command come from: the run that started it, also once that has ended."""
+    return EventSource(
+        key=context.key,
+        root=context.asks_in,
+        speaker=context.speaker,
+        run_id=context.run_id,
+        parent_id=context.parent_id,
+        root_id=context.root_id or context.run_id,
+    )
 
 
 def make_job_id() -> str:

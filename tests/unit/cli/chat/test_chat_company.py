@@ -18,6 +18,9 @@ class Room:
     def follows(self, user_seq: int = 0) -> bool:
         return False
 
+    async def refresh_asks(self) -> None:
+        raise AssertionError("nothing is asked here")
+
     def queued_contents(self) -> list[str]:
         return self.own
 

@@ -12,7 +12,7 @@ from moot.wire import moot_pb2 as pb
 KEYS = "o once · r this again in this run · a always · d deny, then Enter"
 
 
-def approval(ask_id: str = "a", attempt: int = 1, *, rule: str = "allow exec: ls", **more: str) -> pb.ApprovalEvent:
+def approval(ask_id: str = "a", attempt: int = 1, *, rule: str = "allow exec: ls", **more: Any) -> pb.ApprovalEvent:
     return pb.ApprovalEvent(ask_id=ask_id, attempt=attempt, tool="exec", line="exec ls", rule=rule, **more)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-from listener_fakes import House
 
 from moot.daemon.listen import http
 from moot.daemon.listen.openapi import document
@@ -18,6 +17,7 @@ from moot.daemon.requests.exchange import Reply
 from moot.domain.errors import Busy, NotFound, StoreError
 from moot.domain.events import TextChunk
 from moot.wire import moot_pb2 as pb
+from tests.unit.daemon.listen.listener_fakes import House
 from tests.unit.events import event as event_of
 
 PROTECTED = [

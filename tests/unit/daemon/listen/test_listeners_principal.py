@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from listener_fakes import FakeClock, TokenStore
 
 from moot.daemon.principal import (
     OWNER,
@@ -15,6 +14,7 @@ from moot.daemon.principal import (
 )
 from moot.domain.errors import BadRequest, Busy, Forbidden, StoreError, Unauthorized
 from moot.domain.token import Token
+from tests.unit.daemon.listen.listener_fakes import FakeClock, TokenStore
 
 BOT = Principal(name="bot", default_sender="bot", senders=("tg:*", "user"))
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from listener_fakes import House, peer
 
 from moot.daemon.listen import http, unix
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.domain.events import TextChunk
 from moot.wire import moot_pb2 as pb
+from tests.unit.daemon.listen.listener_fakes import House, peer
 from tests.unit.events import event as event_of
 
 STREAM = pb.ClientMessage(request_id=1, stream=pb.StreamMsg(agent="crab", content="go"))

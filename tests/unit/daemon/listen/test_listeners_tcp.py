@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-from listener_fakes import House, Peer, peer
 
 from moot.daemon.listen import tcp
 from moot.daemon.listen.address import TCP_PORT, bind, bound_address, parse_listen
 from moot.domain.errors import ConfigError
 from moot.wire import moot_pb2 as pb
+from tests.unit.daemon.listen.listener_fakes import House, Peer, peer
 
 PING = pb.ClientMessage(request_id=9, ping=pb.Ping())
 KILL = pb.ClientMessage(request_id=3, kill=pb.KillMsg(agent="crab"))

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import uvloop
-from listener_fakes import House, Peer, peer
 
 from moot.daemon.listen import unix
 from moot.daemon.paths import socket_address
@@ -23,6 +22,7 @@ from moot.domain.errors import ConfigError, Conflict, NotFound
 from moot.domain.events import TextChunk
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import MAX_FRAME, encode_frame
+from tests.unit.daemon.listen.listener_fakes import House, Peer, peer
 from tests.unit.events import event as event_of
 
 PING = pb.ClientMessage(request_id=9, ping=pb.Ping())

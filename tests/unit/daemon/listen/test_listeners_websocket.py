@@ -8,13 +8,13 @@ from typing import Any
 
 import aiohttp
 import pytest
-from listener_fakes import House
 
 from moot.daemon.listen import http
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.domain.events import RunStarted, TextChunk
 from moot.wire import moot_pb2 as pb
+from tests.unit.daemon.listen.listener_fakes import House
 from tests.unit.events import event as event_of
 
 WebSocket = aiohttp.ClientWebSocketResponse

@@ -61,7 +61,7 @@ async def test_a_time_no_calendar_has_does_not_hide_the_other_conversations() ->
     sent = Sent()
 
     idle = cast(Any, Idle())
-    lists = Conversations(store=cast(Any, Kept(1e18, float("nan"), 0.0)), runs=idle, clock=idle, mates=idle)
+    lists = Conversations(store=cast(Any, Kept(1e18, float("nan"), 0.0)), runs=idle, asks=idle, clock=idle)
     await lists.list_conversations(pb.ClientMessage(), OWNER, cast(Any, sent))
 
     assert [each.date for each in sent.messages[0].conversation_list.conversations] == ["", "", "1970-01-01"]

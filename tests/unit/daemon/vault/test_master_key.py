@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ class Drawer(KeyringBackend):
     priority = 1
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.entries: dict[tuple[str, str], str] = {}
         self.locked = False
 
@@ -42,7 +43,7 @@ class Drawer(KeyringBackend):
 
 
 @pytest.fixture
-def drawer():
+def drawer() -> Iterator[Drawer]:
     before = keyring.get_keyring()
     made = Drawer()
     keyring.set_keyring(made)
@@ -51,9 +52,9 @@ def drawer():
 
 
 @pytest.fixture
-def no_keyring():
+def no_keyring() -> Iterator[None]:
     before = keyring.get_keyring()
-    keyring.set_keyring(fail.Keyring())
+    keyring.set_keyring(fail.Keyring())  # type: ignore[no-untyped-call]
     yield
     keyring.set_keyring(before)
 

@@ -442,4 +442,64 @@ FROM conversations, (
            ('ask-arun-1-c7', 'arun-1', 'c7', 'exec', 1, 'used', 5.0, NULL, 0)
 ) WHERE conversations.agent = 'ada' AND conversations.sender = 'user';
 
+-- Every state that a spawned or background run can be in, on both sides.
+INSERT INTO conversations VALUES (20, 'operator', 'run:arun-waited', '', '', 2.0, 2.5, 2, 0, 0, 0);
+INSERT INTO conversations VALUES (21, 'operator', 'run:arun-sent', '', '', 2.0, 2.5, 2, 0, 0, 0);
+INSERT INTO conversations VALUES (22, 'operator', 'run:arun-running', '', '', 2.0, 2.5, 1, 0, 0, 0);
+INSERT INTO conversations VALUES (23, 'operator', 'run:arun-half', '', '', 2.0, 2.5, 2, 0, 0, 0);
+INSERT INTO conversations VALUES (24, 'ada', 'bg:arun-background:user', '', '', 2.0, 2.5, 2, 0, 0, 0);
+INSERT INTO conversations VALUES (25, 'moot', 'user', '', '', 2.0, 3.0, 3, 0, 0, 0);
+INSERT INTO messages (id, role, content, agent, tool_call_id, is_error, run_id, created_at) VALUES
+    ((20 << 32) + 1, 'user', 'look', '', '', 0, 'arun-waited', 2.0),
+    ((20 << 32) + 2, 'assistant', 'Looked.', '', '', 0, 'arun-waited', 2.5),
+    ((21 << 32) + 1, 'user', 'fetch', '', '', 0, 'arun-sent', 2.0),
+    ((21 << 32) + 2, 'assistant', 'Fetched.', '', '', 0, 'arun-sent', 2.5),
+    ((22 << 32) + 1, 'user', 'go on', '', '', 0, 'arun-running', 2.0),
+    ((23 << 32) + 1, 'user', 'half', '', '', 0, 'arun-half', 2.0),
+    ((23 << 32) + 2, 'assistant', 'Half told.', '', '', 0, 'arun-half', 2.5),
+    ((24 << 32) + 1, 'user', 'in the background', '', '', 0, 'arun-background', 2.0),
+    ((24 << 32) + 2, 'assistant', 'Done there.', '', '', 0, 'arun-background', 2.5),
+    ((25 << 32) + 1, 'user', 'lead', '', '', 0, 'run-lead', 2.0),
+    ((25 << 32) + 2, 'assistant', 'Led.', '', '', 0, 'run-lead', 2.1),
+    ((25 << 32) + 3, 'user', 'operator (arun-sent) has ended: completed.', 'operator', '', 0, 'run-report', 3.0);
+INSERT INTO runs (id, conversation, speaker, status, cwd, client_message_id, created_at, started_at, ended_at, user_seq,
+    reply_seq, outcome, prompt, completion, cost, steps, origin) VALUES
+    ('run-lead', 25, 'moot', 'ended', '', '', 2.0, 2.0, 2.1, 1, 2, 'completed', 3, 2, 0.1, 1, ''),
+    ('run-report', 25, 'moot', 'ended', '', '', 3.0, 3.0, 3.1, 3, 0, 'empty', 3, 2, 0.1, 1, 'run-lead'),
+    ('arun-waited', 20, 'operator', 'ended', '/w', '', 2.0, 2.0, 2.5, 1, 2, 'completed', 4, 1, 0.5, 2, 'run-lead'),
+    ('arun-sent', 21, 'operator', 'ended', '/w', '', 2.0, 2.0, 2.5, 1, 2, 'completed', 4, 1, 0.5, 2, 'run-lead'),
+    ('arun-half', 23, 'operator', 'ended', '/w', '', 2.0, 2.0, 2.5, 1, 2, 'completed', 4, 1, 0.5, 2, 'run-lead'),
+    ('arun-background', 24, 'ada', 'ended', '/w', '', 2.0, 2.0, 2.5, 1, 2, 'completed', 4, 1, 0.25, 2, '');
+UPDATE runs SET author = 'operator' WHERE id = 'run-report';
+INSERT INTO runs (id, conversation, speaker, status, cwd, client_message_id, created_at, started_at, user_seq, origin)
+    VALUES ('arun-running', 22, 'operator', 'running', '/w', '', 2.0, 2.0, 1, 'run-lead');
+INSERT INTO agent_runs (id, agent, sender, root_agent, root_sender, parent, parent_agent, parent_sender, parent_seq, call,
+    origin, step, chain, instruction, spawn_reason, allowed_tools, granted_tools, cwd, max_steps, max_seconds, taint,
+    status, outcome, result, error, hit_limit, tokens, cost, steps, outlives, delivery, created_at, started_at, ended_at,
+    is_kept, client_key) VALUES
+    ('arun-waited', 'operator', 'run:arun-waited', 'moot', 'user', 'run-lead', 'moot', 'user', 1, 'c-waited', 'run-lead',
+     1, '["moot"]', 'look', 'it can', '["fs_read"]', '[]', '/w', 9, 60.0, '', 'completed', 'completed', 'Looked.', '', '',
+     5, 0.5, 2, 0, 'waited', 2.0, 2.0, 2.5, 1, ''),
+    ('arun-sent', 'operator', 'run:arun-sent', 'moot', 'user', 'run-lead', 'moot', 'user', 1, 'c-sent', 'run-lead', 1,
+     '["moot"]', 'fetch', '', '[]', '[]', '/w', NULL, NULL, '', 'completed', 'completed', 'Fetched.', '', '', 5, 0.5, 2,
+     0, 'sent', 2.0, 2.0, 2.5, 1, ''),
+    ('arun-running', 'operator', 'run:arun-running', 'moot', 'user', 'run-lead', 'moot', 'user', 1, 'c-running',
+     'run-lead', 2, '["moot"]', 'go on', '', '[]', '[]', '/w', NULL, NULL, 'web', 'spawned', '', '', '', '', 0, 0, 0, 1,
+     'owed', 2.0, 2.0, 0, 1, ''),
+    ('arun-half', 'operator', 'run:arun-half', 'moot', 'user', 'run-lead', 'moot', 'user', 1, 'c-half', 'run-lead', 2,
+     '["moot"]', 'half', '', '[]', '[]', '/w', NULL, NULL, '', 'spawned', '', '', '', '', 0, 0, 0, 0, 'owed', 2.0, 0, 0,
+     1, ''),
+    ('arun-queued', 'operator', 'run:arun-queued', 'moot', 'user', 'run-lead', 'moot', 'user', 1, 'c-queued', 'run-lead',
+     2, '["moot"]', 'later', 'soon', '[]', '[]', '/w', 9, 60.0, '', 'spawned', '', '', '', '', 0, 0, 0, 0, 'owed', 2.2,
+     0, 0, 1, ''),
+    ('arun-stopped', 'operator', 'run:arun-stopped', 'moot', 'user', 'run-lead', 'moot', 'user', 1, 'c-stopped',
+     'run-lead', 2, '["moot"]', 'never', '', '[]', '[]', '/w', NULL, NULL, '', 'cancelled', 'cancelled', '',
+     'It was stopped.', '', 0, 0, 0, 0, 'none', 2.2, 0, 2.3, 1, ''),
+    ('arun-background', 'ada', 'bg:arun-background:user', 'ada', 'bg:arun-background:user', '', '', '', 0, '', '', 0, '[]',
+     'in the background', '', '[]', '[]', '/w', NULL, NULL, '', 'completed', 'completed', 'Done there.', '', '', 5, 0.25,
+     2, 0, 'none', 2.0, 2.0, 2.5, 1, 'key-1'),
+    ('arun-gone', 'librarian', 'run:arun-gone', 'moot', 'user', 'run-lead', 'moot', 'user', 1, 'c-gone', 'run-lead', 1,
+     '["moot"]', '', '', '[]', '[]', '/w', NULL, NULL, '', 'completed', 'completed', '', '', '', 70, 0.75, 2, 0, 'sent',
+     1.0, 1.0, 1.5, 0, '');
+
 PRAGMA user_version = 9;

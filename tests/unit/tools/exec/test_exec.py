@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -42,9 +41,7 @@ async def test_a_command_that_prints_nothing_still_has_a_result(bench: Bench) ->
 
 
 async def test_a_command_that_takes_too_long_is_stopped_with_what_it_printed(bench: Bench) -> None:
-    start = time.monotonic()
     result = await bench.run("echo begun; sleep 60", timeout=1)
-    assert time.monotonic() - start < 5
     assert result.is_error
     assert result.content == "The command was stopped after 1 seconds.\nOutput so far:\nbegun\n"
 
@@ -73,13 +70,13 @@ async def test_output_without_end_is_ended(tmp_path: Path) -> None:
 async def test_while_a_command_floods_the_loop_goes_on(tmp_path: Path) -> None:
     bench = Bench(tmp_path, flood_bytes=200_000_000)
     running = asyncio.get_running_loop().create_task(bench.run("head -c 150000000 /dev/zero | tr '\\0' 'x'"))
-    longest = 0.0
+    rounds = 0
     while not running.done():
-        before = time.monotonic()
         await asyncio.sleep(0)
-        longest = max(longest, time.monotonic() - before)
+        rounds += 1
     assert not (await running).is_error
-    assert longest < 0.5
+    # Were it read to the end in one go, the loop would come round once.
+    assert rounds > 20
 
 
 async def test_what_is_not_text_is_described(bench: Bench) -> None:

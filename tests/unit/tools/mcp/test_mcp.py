@@ -39,7 +39,11 @@ async def test_a_tool_of_a_server_is_listed_and_called(tmp_path: Path) -> None:
         assert found.spec.name == "mcp__box__echo"
         assert found.spec.description.endswith("Says it again.")
         assert found.spec.parameters == {"type": "object", "properties": {"text": {"type": "string"}}}
-        assert (found.spec.taint, found.spec.sinks, found.spec.safety) == ("mcp", {Sink.EGRESS}, Safety.DANGEROUS)
+        assert (found.spec.taint, found.spec.sinks, found.spec.safety) == (
+            "mcp",
+            frozenset({Sink.EGRESS}),
+            Safety.DANGEROUS,
+        )
         result = await box.call("mcp__box__echo", {"text": "héllo"})
         assert (result.content, result.is_error) == ("héllo", False)
         assert box.servers.problem("box") == ""

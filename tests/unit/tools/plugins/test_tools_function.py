@@ -334,7 +334,7 @@ def undocumented(text: str) -> str:
     return text
 
 
-def untyped(
+def untyped(  # type: ignore[no-untyped-def]  # what is refused
     city: str,
     days=3,
 ) -> str:
@@ -352,7 +352,7 @@ def positional(city: str, /) -> str:
     return city
 
 
-def unreadable(city: "Nowhere") -> str:  # noqa: F821
+def unreadable(city: "Nowhere") -> str:  # type: ignore[name-defined]  # noqa: F821
     """Say."""
     return str(city)
 

@@ -65,7 +65,7 @@ def say(loaded: Plugins, name: str, text: str) -> object:
         run_id="r", key=ConversationKey("ada", "user"), speaker="ada", cwd="/", emit=lambda _: None, ask=nobody
     )
     found = next(tool for tool in loaded.tools if tool.spec.name == name)
-    return asyncio.run(found({"text": text}, context))  # type: ignore[arg-type]
+    return asyncio.run(found({"text": text}, context))
 
 
 def test_every_file_of_the_folder_gives_its_tools(folder: Path) -> None:

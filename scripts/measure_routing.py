@@ -1,0 +1,143 @@
+"""Measures routing on labelled requests; `routing_doc` prints the figures and the tests hold them.
+
+`python -m scripts.measure_routing FILE` prints accuracy and how often a certain decision was wrong, never a request.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from moot.agents.registry import Registry
+from moot.domain.agent import ROLES, ROOT, Agent
+from moot.multiagent.routing.availability import CAPABILITIES
+from moot.multiagent.routing.classifier import DIRECT
+from moot.multiagent.routing.router import Route, Router
+
+HOME = Path(__file__).parent.parent
+LABELLED = HOME / "tests" / "routing"
+LABELS = (*ROLES, DIRECT)
+LANGUAGES = ("en", "de", "es", "fr", "zh")
+
+# A tool of every family, as in an installation where everything is set up.
+ALL_TOOLS = (
+    "exec", "fs_read", "browser_open", "crypto_sign", "secrets_get", "payment_send", "web_search", "web_fetch",
+    "cron_add", "bg_start", "workflow_run", "memory_agent_save", "observe_add", "ontology_add",
+)  # fmt: skip
+# What an installation has before anything is set up.
+DEFAULT_TOOLS = ("exec", "fs_read", "crypto_sign", "secrets_get", "web_fetch", "memory_agent_save", "observe_add")
+DEFAULT_ROLES = ("operator", "vault", "librarian", "planner", "chronicler")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One labelled request and what became of it."""
+
+    label: str
+    language: str
+    is_right: bool
+    is_certain: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    right: int
+    count: int
+    certain: int
+    certain_wrong: int
+
+    @property
+    def accuracy(self) -> float:
+        return self.right / self.count
+
+    @property
+    def certainty(self) -> float:
+        return self.certain / self.count
+
+    @property
+    def confidently_wrong(self) -> float:
+        return self.certain_wrong / self.count
+
+
+def total(judged: Iterable[Judged]) -> Result:
+    each = list(judged)
+    return Result(
+        right=sum(one.is_right for one in each),
+        count=len(each),
+        certain=sum(one.is_certain for one in each),
+        certain_wrong=sum(one.is_certain and not one.is_right for one in each),
+    )
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (LABELLED / name).read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def load_roles() -> list[Agent]:
+    return [agent for agent in Registry(LABELLED / "nobody").active() if agent.name in ROLES]
+
+
+def load_packaged() -> list[Agent]:
+    """The built-in roles and the embedded agents: who is there for somebody that has written no agent."""
+    return [agent for agent in Registry(LABELLED / "nobody").active() if agent.name != ROOT]
+
+
+def load_everybody(folder: str = "agents") -> list[Agent]:
+    """Those, and some that a user might write."""
+    packaged = load_packaged()
+    names = {agent.name for agent in packaged} | {ROOT}
+    return packaged + [agent for agent in Registry(LABELLED / folder).active() if agent.name not in names]
+
+
+def judge(requests: Sequence[dict[str, Any]], folder: str = "agents", crowd: Sequence[Agent] = ()) -> list[Judged]:
+    """Roles among the roles, or among `crowd`; custom agents among everybody; the missing in a fresh installation."""
+    router, roles, everybody = Router(), list(crowd) or load_roles(), load_everybody(folder)
+    few = [agent for agent in load_roles() if agent.name in DEFAULT_ROLES]
+    judged = []
+    for row in requests:
+        if "missing" in row:
+            route = router.route(row["text"], few, DEFAULT_TOOLS)
+        else:
+            route = router.route(row["text"], everybody if "agent" in row else roles, ALL_TOOLS)
+        judged.append(
+            Judged(
+                label=row.get("role") or row.get("agent") or row["missing"],
+                language=row.get("language", "en"),
+                is_right=_is_right(row, route),
+                is_certain=route.certain,
+            )
+        )
+    return judged
+
+
+def _is_right(row: dict[str, Any], route: Route) -> bool:
+    if "missing" in row:
+        needs = {capability.label: capability.needs for capability in CAPABILITIES}
+        return route.missing == needs[row["missing"]]
+    wanted = row.get("agent") or row["role"]
+    return route.missing == "" and (route.agent or DIRECT) == wanted
+
+
+def main() -> None:
+    requests = rows(sys.argv[1])
+    judged = judge(requests, folder=sys.argv[2] if len(sys.argv) > 2 else "agents")
+    kinds = ["agent" if "agent" in row else "missing" if "missing" in row else "role" for row in requests]
+    groups = {"all": judged}
+    for kind in ("role", "agent", "missing"):
+        groups[kind] = [one for one, own in zip(judged, kinds, strict=True) if own == kind]
+    for language in LANGUAGES:
+        groups[language] = [one for one in judged if one.language == language]
+        groups[f"{language} role"] = [one for one in groups["role"] if one.language == language]
+    for name, group in groups.items():
+        if group:
+            result = total(group)
+            sys.stdout.write(
+                f"{name:10} {result.right:4} of {result.count:4} {result.accuracy:6.1%}, "
+                f"certain {result.certainty:.0%}, certain and wrong {result.confidently_wrong:.1%}\n"
+            )
+
+
+if __name__ == "__main__":
+    main()

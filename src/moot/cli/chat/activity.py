@@ -1,0 +1,145 @@
+"""What teammates of a chat's conversation are doing, one row each, kept up to date from the subscription.
+
+company.py hands it the events; room.py draws its rows above the input. No I/O.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from moot.cli.chat import lines
+from moot.cli.chat.lines import Line
+from moot.cli.render import calls, sanitize
+from moot.wire import moot_pb2 as pb
+
+_MOST_ROWS = 6
+_TAIL_COLUMNS = 200
+
+
+@dataclass(slots=True, eq=False)
+class _Teammate:
+    agent: str
+    parent_id: str
+    action: str
+    since: float
+    # The line of text that grows.
+    text: str = ""
+    calls: dict[str, pb.ToolCallInfo] = field(default_factory=dict)
+
+
+class Activity:
+    """The teammates at work, by run id, in the order in which they were spawned."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._teammates: dict[str, _Teammate] = {}
+        # A list that was asked for before an end may arrive after it.
+        self._ended: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._teammates)
+
+    def load(self, runs: Iterable[pb.RunInfo]) -> None:
+        """Begin with the teammates that are at work now."""
+        now = self._clock()
+        self._teammates = {
+            info.run_id: _Teammate(
+                info.agent, info.parent, info.reason or info.last_action or info.status, now - info.idle_seconds
+            )
+            for info in runs
+            if info.run_id not in self._ended
+        }
+
+    def read(self, event: pb.AgentEventMsg) -> None:
+        """Take in an event of a teammate."""
+        if event.kind == pb.DONE:
+            self._ended.add(event.run_id)
+            self._teammates.pop(event.run_id, None)
+            return
+        known = self._teammates.get(event.run_id)
+        if known is None:
+            known = _Teammate(event.agent, event.parent_id, "starting", self._clock())
+            self._teammates[event.run_id] = known
+        action = _action(known, event)
+        if action and action != known.action:
+            known.action, known.since = action, self._clock()
+
+    def rows(self, primary: str, columns: int) -> list[Line]:
+        shown = list(self._teammates.values())[:_MOST_ROWS]
+        rows = [self._row(each, primary, columns) for each in shown]
+        more = len(self._teammates) - len(shown)
+        return [*rows, [("class:dim", f"  ↳ {more} more teammates at work")]] if more else rows
+
+    def _row(self, teammate: _Teammate, primary: str, columns: int) -> Line:
+        elapsed = self._clock() - teammate.since
+        seconds = f" {elapsed:.0f}s" if elapsed >= 1 else ""
+        head = f"{'  ' * (self._depth(teammate) + 1)}↳ "
+        name = f"{sanitize.line(teammate.agent)} "
+        room = max(10, columns - sanitize.columns(head) - sanitize.columns(name) - len(seconds))
+        return [
+            ("class:dim", head),
+            (lines.name_style(teammate.agent, primary), name),
+            ("class:dim", sanitize.fit(teammate.text or teammate.action, room) + seconds),
+        ]
+
+    def _depth(self, teammate: _Teammate) -> int:
+        parent = self._teammates.get(teammate.parent_id)
+        return 1 + self._depth(parent) if parent is not None else 0
+
+
+def _action(teammate: _Teammate, event: pb.AgentEventMsg) -> str:
+    """What it does from this event on, in a few words; empty where the event changes nothing about that."""
+    if event.kind == pb.TEXT_DELTA:
+        text = teammate.text + sanitize.clean(event.content)
+        teammate.text = text.rstrip("\n").rpartition("\n")[2][-_TAIL_COLUMNS:]
+        return "writing"
+    if event.kind in (pb.TEXT_END, pb.DISCARDED):
+        teammate.text = ""
+    elif event.kind == pb.TOOL_START:
+        teammate.calls = {call.call_id: call for call in event.tool_calls}
+    elif event.kind == pb.TOOL_RESULT:
+        for call in event.tool_calls:
+            teammate.calls.pop(call.call_id, None)
+    return _CONDITIONS.get(event.kind, _no_action)(teammate, event)
+
+
+def _no_action(_teammate: _Teammate, _event: pb.AgentEventMsg) -> str:
+    return ""
+
+
+def _thinking(_teammate: _Teammate, _event: pb.AgentEventMsg) -> str:
+    return "thinking"
+
+
+def _calling(teammate: _Teammate, _event: pb.AgentEventMsg) -> str:
+    return " · ".join(calls.render_call(call, 0) for call in teammate.calls.values()) or "thinking"
+
+
+def _queued(_teammate: _Teammate, event: pb.AgentEventMsg) -> str:
+    return f"queued, position {event.content}"
+
+
+def _spawned(_teammate: _Teammate, event: pb.AgentEventMsg) -> str:
+    return f"starting: {sanitize.line(event.content)}"
+
+
+def _blocked(_teammate: _Teammate, event: pb.AgentEventMsg) -> str:
+    return "waiting for teammates" if event.body.blocked.waiting_on else "waiting for you"
+
+
+def _retrying(_teammate: _Teammate, _event: pb.AgentEventMsg) -> str:
+    return "waiting to try again"
+
+
+_CONDITIONS: dict[int, Callable[[_Teammate, pb.AgentEventMsg], str]] = {
+    pb.SPAWNED: _spawned,
+    pb.QUEUED: _queued,
+    pb.STARTED: _thinking,
+    pb.THINKING_START: _thinking,
+    pb.TEXT_END: _thinking,
+    pb.TOOL_START: _calling,
+    pb.TOOL_RESULT: _calling,
+    pb.TOOLS_COMPLETE: _thinking,
+    pb.BLOCKED: _blocked,
+    pb.UNBLOCKED: _calling,
+    pb.RETRYING: _retrying,
+}

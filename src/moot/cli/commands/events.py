@@ -1,0 +1,70 @@
+"""moot events: the subscription to every event of the caller's conversations, printed as it arrives."""
+
+import asyncio
+from contextlib import aclosing
+from json import dumps
+from typing import Any
+
+import click
+
+from moot.cli import output
+from moot.cli.connect import daemon_client
+from moot.cli.render import colours, plain_data, sanitize
+from moot.wire import moot_pb2 as pb
+
+_TEXT_COLUMNS = 100
+
+
+@click.command()
+@click.option("-n", "count", type=click.IntRange(min=1), help="Stop after N events.")
+@click.option("--ndjson", is_flag=True, help="Print each event as one line of JSON, as it happens.")
+@click.option(
+    "--since",
+    type=click.IntRange(min=0),
+    metavar="SEQ",
+    help="Begin with the events after number SEQ, as far as they are kept.",
+)
+@output.json_option
+def events(count: int | None, ndjson: bool, since: int | None) -> None:
+    """Follow everything that happens in your conversations and in all runs that work for them, until Ctrl-C.
+
+    Each event has a number. The daemon keeps the newest ones: after a lost connection, --since with the last number you
+    have seen goes on from there. What is not kept any more is announced by an event of the kind `gap`.
+
+    With --json the events are collected and printed as one document at the end, so give -n too.
+    """
+    if output.wants_json() and count is None:
+        raise click.UsageError("--json needs -n, since live events have no end; --ndjson prints line by line.")
+    asyncio.run(_follow(count, since, ndjson=ndjson))
+
+
+async def _follow(limit: int | None, since: int | None, *, ndjson: bool) -> None:
+    collected: list[dict[str, Any]] = []
+    async with daemon_client() as connection, aclosing(await connection.subscribe(since=since)) as found:
+        output.print_note("Following. Ctrl-C stops.")
+        seen = 0
+        async for event in found:
+            seen += 1
+            if output.wants_json():
+                collected.append(plain_data.event(event))
+            elif ndjson:
+                output.write(dumps(plain_data.event(event)) + "\n")
+            else:
+                output.write(render_event(event) + "\n")
+            if seen == limit:
+                break
+    if output.wants_json():
+        output.emit(collected)
+
+
+def render_event(event: pb.AgentEventMsg) -> str:
+    kind = pb.AgentEventKind.Name(event.kind).lower()
+    number = output.paint(str(event.seq), dim=True)
+    if event.kind == pb.GAP:
+        return f"{number}  {kind}  events {event.gap.first_seq} to {event.gap.last_seq} are not kept any more"
+    name = event.speaker or event.agent
+    who = output.paint(sanitize.line(name), fg=colours.name_colour(name))
+    what = event.content or event.tool_output or " ".join(call.name for call in event.tool_calls)
+    where = output.paint(f"{sanitize.line(event.root_agent)} ⇄ {sanitize.line(event.root_sender)}", dim=True)
+    told = sanitize.line(what, _TEXT_COLUMNS)
+    return f"{number}  {sanitize.line(event.timestamp)}  {where}  {who}  {kind}  {told}".rstrip()

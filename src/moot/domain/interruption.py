@@ -1,0 +1,13 @@
+"""The result of a call that has none because its run stopped. Used by the engine, the store and recovery. Pure."""
+
+from moot.domain.message import Message, tool_result
+
+UNKNOWN = "This call was interrupted; it is not known whether it took effect. It was not run again."
+NOT_EXECUTED = "This call was not executed: the run stopped before it was approved and begun."
+HARMLESS = "This call was interrupted before it had a result; making it again does no harm."
+
+
+def close_call(call_id: str, *, is_begun: bool = True, is_harmless: bool = False) -> Message:
+    """The result of a call without one. `is_begun` is whether it may have been executed."""
+    told = UNKNOWN if is_begun else NOT_EXECUTED
+    return tool_result(call_id, HARMLESS if is_harmless else told, is_error=True)

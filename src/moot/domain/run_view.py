@@ -1,0 +1,88 @@
+"""A run as its parent and its owner see it: the seed's status words, what holds it up, and the two together. Pure."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from moot.domain.run import Outcome, Run, RunEnd, RunStatus
+
+
+class AgentStatus(StrEnum):
+    """How a run stands in the words that agent_wait and `moot ps` use. Derived, never stored."""
+
+    SPAWNED = "spawned"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Condition(StrEnum):
+    """What a run that has not ended is held up by."""
+
+    NONE = ""
+    QUEUED = "queued"
+    BLOCKED = "blocked_waiting_approval"
+    ASKING = "blocked_waiting_message"
+    WAITING = "waiting_on_teammate"
+    RESUMING = "resuming"
+
+
+class GrantState(StrEnum):
+    NONE = ""
+    PENDING = "pending"
+    GRANTED = "granted"
+    DENIED = "denied"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """What a blocked run waits for: a stable id, and how often it was asked."""
+
+    condition: Condition = Condition.NONE
+    reason: str = ""
+    request_id: str = ""
+    attempt: int = 0
+    state: GrantState = GrantState.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run and what holds it up at this moment."""
+
+    run: Run
+    block: Block = field(default_factory=Block)
+    # The runs it waits for.
+    waiting_on: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return self.run.id
+
+    @property
+    def agent(self) -> str:
+        return self.run.agent
+
+    @property
+    def end(self) -> RunEnd | None:
+        return self.run.end
+
+    @property
+    def status(self) -> AgentStatus:
+        return status_of(self.run)
+
+
+def status_of(run: Run) -> AgentStatus:
+    if run.end is not None:
+        return ended_status(run.end.outcome)
+    return AgentStatus.RUNNING if run.status is RunStatus.RUNNING else AgentStatus.SPAWNED
+
+
+def ended_status(outcome: Outcome) -> AgentStatus:
+    """How a run that ended this way stands: one that says it is not the right one has done its part."""
+    match outcome:
+        case Outcome.COMPLETED | Outcome.ESCALATED:
+            return AgentStatus.COMPLETED
+        case Outcome.CANCELLED:
+            return AgentStatus.CANCELLED
+        case _:
+            return AgentStatus.FAILED

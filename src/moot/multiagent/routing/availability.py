@@ -1,0 +1,79 @@
+"""What the agents here cannot do, and what would enable it; `router` asks, `briefing` tells the orchestrator.
+
+Works on the tools that there are at the moment. Pure.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+from moot.multiagent.routing.classifier import PAYMENT, UNSUPPORTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capability:
+    """Something requests ask for that needs tools."""
+
+    # The label of the classifier.
+    label: str
+    # The role that does it where the tools are there; "" for none.
+    role: str
+    needs: str
+    # Tools of which one is enough.
+    tools: tuple[str, ...]
+
+    @property
+    def enable(self) -> str:
+        own = f"a tool of one's own named {' or '.join(self.tools)}" if self.tools else "a tool of one's own"
+        gains = f", which makes {self.role} a teammate that can do it" if self.role else ""
+        return (
+            f"{own} in the folder tools/{gains}; or an MCP server that does it ([mcp.NAME] in config.toml, "
+            "`moot mcp add NAME -- COMMAND`, extra moot[mcp])"
+        )
+
+
+CAPABILITIES = (
+    Capability(label="operator", role="operator", needs="commands and files", tools=("exec", "fs_*")),
+    Capability(label="navigator", role="navigator", needs="a browser that operates web pages", tools=("browser_*",)),
+    Capability(label="vault", role="vault", needs="stored secrets and keys", tools=("secrets_*", "crypto_*")),
+    Capability(label=PAYMENT, role="vault", needs="payments", tools=("payment_*",)),
+    Capability(
+        label="librarian", role="librarian", needs="search in the web or in stored knowledge",
+        tools=("web_*", "search_*", "rag_*", "graph_*"),
+    ),
+    Capability(
+        label="automator", role="automator", needs="schedules, reminders, background tasks or workflows",
+        tools=("cron_*", "bg_*", "workflow_*"),
+    ),
+    Capability(
+        label="chronicler", role="chronicler", needs="memory of conversations",
+        tools=("memory_*", "observe_*", "reflect_*"),
+    ),
+    Capability(
+        label="ontologist", role="ontologist", needs="a store of types, entities and facts", tools=("ontology_*",)
+    ),
+    Capability(
+        label=UNSUPPORTED, role="", tools=(),
+        needs="mail, messages, a telephone, a calendar, a device or pictures",
+    ),
+)  # fmt: skip
+
+WEB_SEARCH_OFF = (
+    "web_search is not set up (`provider` in [web] of config.toml), so librarian reads given addresses and "
+    "stored knowledge only."
+)
+
+
+@lru_cache(maxsize=16)
+def find_missing(roles: frozenset[str], tools: tuple[str, ...]) -> dict[str, Capability]:
+    """What nobody here can do, by label. `roles` are the built-in roles that can be spawned."""
+    return {
+        capability.label: capability
+        for capability in CAPABILITIES
+        if capability.role not in roles or not has_tool(capability.tools, tools)
+    }
+
+
+def has_tool(patterns: Collection[str], tools: Collection[str]) -> bool:
+    return any(fnmatchcase(tool, pattern) for tool in tools for pattern in patterns)

@@ -1,0 +1,33 @@
+"""What the teammate runtime is built from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from moot.domain.config import AgentConfig
+from moot.domain.conversation import ConversationKey
+from moot.domain.ports import Clock, Store
+from moot.domain.trace import Notes
+from moot.engine.asks import Asks
+from moot.engine.bus import Bus
+from moot.engine.runs import Runs
+from moot.engine.supervisor import Supervisor
+from moot.multiagent.partition import Partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeammateWiring:
+    runs: Runs
+    store: Store
+    asks: Asks
+    partition: Callable[[], Partition]
+    config: Callable[[], AgentConfig]
+    # Whether making a call twice does no harm, by the tool's name.
+    is_repeatable: Callable[[str], bool]
+    clock: Clock
+    rng: Random
+    supervisor: Supervisor
+    traces: Notes
+    bus: Bus
+    # Ends what a conversation has left running in the background.
+    stop: Callable[[ConversationKey], None]

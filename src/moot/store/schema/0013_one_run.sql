@@ -1,0 +1,116 @@
+-- One table of runs: those that were spawned or put into the background are rows of it, and deliveries are rows.
+
+ALTER TABLE runs RENAME COLUMN origin TO root_id;
+UPDATE runs SET root_id = id WHERE root_id = '';
+ALTER TABLE runs ADD COLUMN kind TEXT NOT NULL DEFAULT 'turn' CHECK (kind IN ('turn', 'teammate', 'background'));
+-- The conversation a person is in, where that is another one than the run's own.
+ALTER TABLE runs ADD COLUMN root_agent TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN root_sender TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN parent_id TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN parent_call TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN parent_step INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN parent_seq INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN chain TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE runs ADD COLUMN spawn_reason TEXT NOT NULL DEFAULT '';
+-- NULL is the whole role, an empty list is no tools.
+ALTER TABLE runs ADD COLUMN allowed_tools TEXT;
+-- Whether it goes on although its parent was stopped: only the parent was to stop.
+ALTER TABLE runs ADD COLUMN outlives INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN client_key TEXT NOT NULL DEFAULT '';
+
+-- What was delivered, by which message of which run. `seq` is 0 while that message is queued, and where it is not known.
+CREATE TABLE deliveries (
+    item_id      TEXT    NOT NULL PRIMARY KEY,
+    conversation INTEGER NOT NULL,
+    seq          INTEGER NOT NULL,
+    run_id       TEXT    NOT NULL,
+    at           REAL    NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX deliveries_by_run ON deliveries (run_id);
+
+-- What runs took that are not kept any more.
+CREATE TABLE past_spend (
+    root_agent   TEXT    NOT NULL,
+    root_sender  TEXT    NOT NULL,
+    agent        TEXT    NOT NULL,
+    model        TEXT    NOT NULL,
+    runs         INTEGER NOT NULL,
+    prompt       INTEGER NOT NULL,
+    completion   INTEGER NOT NULL,
+    cache_hit    INTEGER NOT NULL,
+    cache_miss   INTEGER NOT NULL,
+    reasoning    INTEGER NOT NULL,
+    cost         REAL    NOT NULL,
+    PRIMARY KEY (root_agent, root_sender, agent, model)
+) STRICT, WITHOUT ROWID;
+
+-- Of a run whose conversation was removed only the sums are left.
+INSERT INTO past_spend
+SELECT root_agent, root_sender, agent, '', count(*), 0, sum(tokens), 0, 0, 0, sum(cost) FROM agent_runs
+WHERE is_kept = 0 OR (status <> 'spawned' AND started_at > 0
+    AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = agent_runs.id))
+GROUP BY root_agent, root_sender, agent;
+DELETE FROM agent_runs
+WHERE is_kept = 0 OR (status <> 'spawned' AND started_at > 0
+    AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = agent_runs.id));
+
+-- A run that has not begun, or ended before it did, had no conversation yet.
+INSERT OR IGNORE INTO conversations (agent, sender, created_at, updated_at)
+SELECT agent, sender, created_at, created_at FROM agent_runs ORDER BY number;
+
+UPDATE runs SET
+    kind = CASE WHEN spawned.parent = '' THEN 'background' ELSE 'teammate' END,
+    root_id = CASE WHEN spawned.origin = '' THEN runs.id ELSE spawned.origin END,
+    root_agent = CASE WHEN spawned.parent = '' THEN '' ELSE spawned.root_agent END,
+    root_sender = CASE WHEN spawned.parent = '' THEN '' ELSE spawned.root_sender END,
+    parent_id = spawned.parent, parent_call = spawned.call, parent_step = spawned.step,
+    parent_seq = spawned.parent_seq, chain = spawned.chain, spawn_reason = spawned.spawn_reason,
+    allowed_tools = nullif(spawned.allowed_tools, '[]'), outlives = spawned.outlives, client_key = spawned.client_key
+FROM agent_runs AS spawned WHERE spawned.id = runs.id;
+
+-- An end that was recorded on one side alone holds for both.
+UPDATE runs SET status = 'ended', ended_at = spawned.ended_at, reply = spawned.result, outcome = spawned.outcome,
+    error = spawned.error, hit_limit = spawned.hit_limit
+FROM agent_runs AS spawned
+WHERE spawned.id = runs.id AND spawned.status <> 'spawned' AND runs.status <> 'ended';
+
+INSERT INTO runs (id, conversation, speaker, status, content, cwd, max_steps, max_seconds, max_tokens, max_spend,
+    client_message_id, author, taint, root_id, created_at, started_at, ended_at, reply, outcome, error, hit_limit,
+    completion, cost, steps, kind, root_agent, root_sender, parent_id, parent_call, parent_step, parent_seq, chain,
+    spawn_reason, allowed_tools, outlives, client_key)
+SELECT agent_runs.id, conversations.id, agent, CASE WHEN status = 'spawned' THEN 'queued' ELSE 'ended' END, instruction,
+    agent_runs.cwd, max_steps, max_seconds, max_tokens, max_spend, '', '', taint,
+    CASE WHEN origin = '' THEN agent_runs.id ELSE origin END, agent_runs.created_at, started_at, ended_at, result,
+    outcome, error, hit_limit, tokens, cost, steps, CASE WHEN parent = '' THEN 'background' ELSE 'teammate' END,
+    CASE WHEN parent = '' THEN '' ELSE root_agent END, CASE WHEN parent = '' THEN '' ELSE root_sender END, parent, call,
+    step, parent_seq, chain, spawn_reason, nullif(allowed_tools, '[]'), outlives, client_key
+FROM agent_runs JOIN conversations USING (agent, sender)
+WHERE agent_runs.id NOT IN (SELECT id FROM runs) ORDER BY agent_runs.number;
+
+-- A report names the runs it tells; where a wait told of one is not known exactly. Nobody wants those of no delivery.
+INSERT INTO deliveries (item_id, conversation, seq, run_id, at)
+SELECT spawned.id, conversations.id, coalesce(messages.id & 0xffffffff, 0),
+    CASE spawned.delivery WHEN 'waited' THEN parent WHEN 'sent' THEN coalesce(messages.run_id, spawned.id) ELSE '' END,
+    spawned.ended_at
+FROM agent_runs AS spawned
+JOIN conversations ON conversations.agent = root_agent AND conversations.sender = root_sender
+LEFT JOIN messages ON delivery = 'sent' AND messages.id = (
+    SELECT min(told.id) FROM messages AS told
+    WHERE told.id BETWEEN (conversations.id << 32) AND (conversations.id << 32) + 0xffffffff
+    AND told.role = 'user' AND told.agent <> '' AND instr(told.content, '(' || spawned.id || ') has ended: ') > 0)
+WHERE delivery <> 'owed' AND parent <> '';
+
+DROP TABLE agent_runs;
+
+DROP INDEX runs_of_origin;
+DROP INDEX runs_turns_by_end;
+-- Of a tree, those below its top: the top has no entry here, and is found by its id.
+CREATE INDEX runs_of_root ON runs (root_id) WHERE root_id <> id;
+CREATE INDEX runs_of_parent ON runs (parent_id) WHERE parent_id <> '';
+CREATE INDEX runs_of_root_conversation ON runs (root_agent, root_sender) WHERE root_agent <> '';
+-- A call that is made again after a restart finds what it spawned the first time, and a start made again its run.
+CREATE UNIQUE INDEX runs_by_call ON runs (parent_id, parent_call) WHERE parent_call <> '';
+CREATE UNIQUE INDEX runs_by_client_key ON runs (client_key) WHERE client_key <> '';
+CREATE INDEX runs_by_end ON runs (ended_at) WHERE status = 'ended';
+-- What is let go of after a while.
+CREATE INDEX runs_spawned_by_end ON runs (ended_at) WHERE status = 'ended' AND kind <> 'turn';

@@ -1,0 +1,134 @@
+"""Deliveries: a row in the transaction of the message that shows a result, so that each is delivered once."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import Conflict
+from moot.domain.message import ToolCall, assistant, tool_result
+from moot.domain.ports import Store
+from moot.domain.run import Delivery, Outcome, Run, RunEnd, RunStatus, Spawn
+from tests.contracts.store_kit import DONE, KEY, request, stored
+
+CALL = ToolCall(id="c1", name="agent_wait", arguments="{}")
+
+
+def child(run_id: str = "arun-1", parent: str = "run-1", **spawn: Any) -> Run:
+    key = ConversationKey("operator", f"run:{run_id}")
+    given = {"parent_call": f"call-{run_id}", "chain": ("ada",), **spawn}
+    return Run(
+        request=request(run_id, "do", key, root=KEY, root_id="run-1", parent_id=parent),
+        status=RunStatus.QUEUED,
+        created_at=1.0,
+        spawn=Spawn(**given),
+    )
+
+
+async def ended_child(store: Store, *, outcome: Outcome = Outcome.COMPLETED, **spawn: Any) -> Run:
+    run = await store.spawn(child(**spawn))
+    await store.begin(replace(run.request, is_first=True), now=2.0)
+    await store.end(run.key, run.id, RunEnd(outcome=outcome, content="done"), [assistant("done")], now=3.0)
+    return run
+
+
+async def owed(store: Store) -> list[str]:
+    return [run.id for run in await store.owed_runs()]
+
+
+async def delivery(store: Store, run_id: str = "arun-1") -> tuple[Delivery, str, int]:
+    run = await store.run(run_id)
+    assert run is not None
+    return run.delivery, run.delivered_by, run.delivered_seq
+
+
+@stored
+async def test_a_spawned_run_is_read_back_as_it_was_given(store: Store) -> None:
+    for allowed in (None, (), ("fs_read",)):
+        given = child(f"arun-{allowed}", parent_step=2, parent_seq=3, reason="it can", allowed_tools=allowed)
+        assert await store.spawn(given) == given
+        assert await store.run(given.id) == replace(given, delivery=Delivery.OWED)
+        await store.unqueue(given.id, RunEnd(outcome=Outcome.CANCELLED), now=2.0)
+
+
+@stored
+async def test_the_same_call_and_the_same_start_spawn_one_run(store: Store) -> None:
+    first = await store.spawn(child("arun-1", parent_call="same"))
+    again = await store.spawn(child("arun-2", parent_call="same"))
+    assert again.id == first.id
+    started = await store.spawn(child("arun-3", parent="", parent_call="", client_key="k"))
+    assert (await store.spawn(child("arun-4", parent="", parent_call="", client_key="k"))).id == started.id
+    assert [run.id for run in await store.runs_not_ended()] == ["arun-1", "arun-3"]
+
+
+@stored
+async def test_a_result_is_owed_until_a_message_of_the_parent_shows_it(store: Store) -> None:
+    await store.begin(request(), now=1.0)
+    await ended_child(store)
+    assert await owed(store) == ["arun-1"]
+    await store.append(KEY, "run-1", [assistant("", tool_calls=(CALL,))], now=4.0)
+    await store.append(KEY, "run-1", [tool_result("c1", "done")], now=4.0, delivers=["arun-1"])
+    assert (await owed(store), await delivery(store)) == ([], (Delivery.WAITED, "run-1", 3))
+    # Shown once more, it is delivered where it was first.
+    await store.append(KEY, "run-1", [tool_result("c2", "done")], now=5.0, delivers=["arun-1"])
+    assert await delivery(store) == (Delivery.WAITED, "run-1", 3)
+
+
+@stored
+async def test_a_message_that_is_refused_delivers_nothing(store: Store) -> None:
+    await store.begin(request(), now=1.0)
+    await ended_child(store)
+    await store.end(KEY, "run-1", DONE, (), now=4.0)
+    with pytest.raises(Conflict):
+        await store.append(KEY, "run-1", [tool_result("c1", "done")], now=4.0, delivers=["arun-1"])
+    assert await owed(store) == ["arun-1"]
+
+
+@stored
+async def test_a_report_delivers_once_queued_or_not(store: Store) -> None:
+    await store.begin(request(), now=1.0)
+    await ended_child(store)
+    report = request("run-2", "it has ended", author="operator", delivers=("arun-1",))
+    await store.enqueue(report, now=4.0)
+    assert (await owed(store), (await delivery(store))[0]) == ([], Delivery.SENT)
+    with pytest.raises(Conflict):
+        await store.enqueue(replace(report, id="run-3"), now=4.0)
+    with pytest.raises(Conflict):
+        await store.begin(replace(report, id="run-4"), now=4.0)
+    await store.end(KEY, "run-1", DONE, (), now=5.0)
+    await store.begin(report, now=6.0)
+    assert await delivery(store) == (Delivery.SENT, "run-2", 2)
+
+
+@stored
+async def test_what_a_message_was_to_deliver_that_never_began_is_owed_again(store: Store) -> None:
+    await store.begin(request(), now=1.0)
+    await ended_child(store)
+    await store.enqueue(request("run-2", "told", author="operator", delivers=("arun-1",)), now=4.0)
+    await store.unqueue("run-2", RunEnd(outcome=Outcome.INTERNAL_ERROR), now=5.0)
+    assert await owed(store) == ["arun-1"]
+
+
+@pytest.mark.parametrize(
+    ("parent", "own", "outlives", "is_owed"),
+    [
+        (Outcome.COMPLETED, Outcome.COMPLETED, False, True),
+        (Outcome.COMPLETED, Outcome.CANCELLED, False, True),
+        # Stopped together with its parent, it is owed to nobody; what it had done before is.
+        (Outcome.CANCELLED, Outcome.CANCELLED, False, False),
+        (Outcome.CANCELLED, Outcome.COMPLETED, False, True),
+        (Outcome.CANCELLED, Outcome.CANCELLED, True, True),
+    ],
+)
+def test_what_was_stopped_with_its_parent_is_owed_to_nobody(
+    parent: Outcome, own: Outcome, outlives: bool, is_owed: bool, tmp_path: object
+) -> None:
+    @stored
+    async def scenario(store: Store) -> None:
+        await store.begin(request(), now=1.0)
+        await ended_child(store, outcome=own, outlives=outlives)
+        await store.end(KEY, "run-1", RunEnd(outcome=parent), (), now=4.0)
+        assert bool(await owed(store)) is is_owed
+
+    scenario(tmp_path)  # type: ignore[arg-type]

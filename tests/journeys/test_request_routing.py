@@ -1,0 +1,126 @@
+"""What the orchestrator is told about where a request belongs, through a running daemon."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.daemon_process import PROVIDER_CONFIG, Home, running
+from tests.fake_provider import Provider
+from tests.teaming import TEAM
+
+CONFIG = PROVIDER_CONFIG + TEAM
+
+VET = """---
+name: vet
+description: Advises on the health, food and behaviour of pets.
+prefixes: []
+always_include: true
+---
+You are vet.
+"""
+
+BROWSER = '''
+from moot.tools import tool
+
+
+@tool(safety="safe")
+async def browser_open(address: str) -> str:
+    """Open a page.
+
+    Args:
+        address: Which one.
+    """
+    return "opened"
+'''
+
+
+def advice(provider: Provider) -> str:
+    """What the last request says about routing."""
+    texts = [message.get("content") or "" for message in provider.bodies()[-1]["messages"]]
+    return next(str(text) for text in reversed(texts) if "(Routing:" in str(text))
+
+
+@pytest.mark.parametrize(
+    ("request_text", "needs", "tools"),
+    [
+        ("take a screenshot of example.com and click on the login button", "a browser", "browser_*"),
+        ("remind me every Monday at nine to water the plants", "schedules, reminders", "cron_*"),
+        ("Erinnere mich jeden Montag um neun ans Gießen", "schedules, reminders", "cron_*"),
+        ("define a new entity type for suppliers in the ontology", "types, entities and facts", "ontology_*"),
+        ("pay 20 USDC to Lena from my wallet", "payments", "payment_*"),
+        ("turn off the lights in the kitchen", "a device", "MCP server"),
+        ("把卧室的灯关掉", "a device", "MCP server"),
+    ],
+)
+async def test_what_nobody_can_do_is_told_with_what_would_enable_it(
+    home: Home, provider: Provider, request_text: str, needs: str, tools: str
+) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", request_text)
+        told = advice(provider)
+    assert "no teammate can do this" in told
+    assert needs in told
+    assert tools in told
+    assert "[mcp.NAME] in config.toml" in told
+    assert "answer directly" not in told
+
+
+async def test_what_was_missing_is_routed_once_its_tool_is_there(home: Home, provider: Provider) -> None:
+    request_text = "take a screenshot of example.com and click on the login button"
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", request_text)
+            assert "no teammate can do this" in advice(provider)
+            (home.path / "tools").mkdir()
+            (home.path / "tools" / "browser.py").write_text(BROWSER)
+            daemon.cli("reload")
+            await talk.say("moot", request_text)
+    assert "this is for navigator" in advice(provider)
+
+
+async def test_an_unsure_router_says_so_and_does_not_decide(home: Home, provider: Provider) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", "xyzzy plugh frobnicate")
+    told = advice(provider)
+    assert "(Routing: not certain. It could be" in told
+    assert "Decide yourself" in told
+
+
+@pytest.mark.parametrize(
+    ("request_text", "agent"),
+    [
+        ("Führe die Tests in diesem Ordner aus und zeig mir die Fehler", "operator"),
+        ("¿Cuál es la contraseña del router? Está guardada en los secretos", "vault"),
+        ("Souviens-toi que je préfère les réponses courtes", "chronicler"),
+        ("在我们的知识库里搜索保修的资料", "librarian"),
+        ("my puppy has stopped eating, what should I feed it", "vet"),
+        ("Mein Hund frisst nicht mehr, was soll ich ihm füttern?", "vet"),
+    ],
+)
+async def test_requests_in_other_languages_and_for_ones_own_agents_reach_the_right_one(
+    home: Home, provider: Provider, request_text: str, agent: str
+) -> None:
+    path = home.path / "agents" / "vet" / "AGENT.md"
+    path.parent.mkdir()
+    path.write_text(VET)
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", request_text)
+        trace: dict[str, Any] = daemon.cli_json("trace", daemon.cli_json("trace")["data"][0]["run_id"])["data"]
+    (route,) = [event for event in trace["events"] if event["kind"] == "routing"]
+    assert route["payload"]["agent"] == agent
+    assert f"for {agent}" in advice(provider)
+
+
+async def test_a_spawn_without_a_name_that_nobody_can_do_says_what_is_missing(home: Home, provider: Provider) -> None:
+    spawn = {"name": "agent_spawn", "arguments": {"instruction": "remind me every day at nine about the report"}}
+    provider.program({"calls": [spawn]}, {"text": "It cannot be done here."})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", "good morning")
+    result = next(message for message in provider.bodies()[-1]["messages"] if message["role"] == "tool")
+    assert "no teammate here can do this: it needs schedules" in json.dumps(result)
+    assert "cron_*" in json.dumps(result)

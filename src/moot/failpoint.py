@@ -43,6 +43,7 @@ POINTS = (
     "submit.received",
     "queued.before",
     "queued.sent",
+    "withdrawn.recorded",
     "start.before",
     "start.sent",
     "model.call",

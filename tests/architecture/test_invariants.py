@@ -143,6 +143,7 @@ QUESTION = replace(APPROVAL, kind=AskKind.QUESTION)
 SAMPLES: tuple[events.EventBody, ...] = (
     events.RunSpawned("scout", "look"),
     events.RunQueued(1),
+    events.RunWithdrawn("x"),
     events.RunStarted("ada", 1),
     events.TextStarted("ada"),
     events.TextChunk("x"),

@@ -4,7 +4,7 @@ import pytest
 
 from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, eventually, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, running
 from tests.fake_provider import Provider
 from tests.talking import Talking
 
@@ -104,7 +104,7 @@ async def test_the_time_of_a_question_runs_on_while_the_daemon_is_away(home: Hom
 
 @pytest.mark.parametrize("content", ["", " \n\t "])
 async def test_an_empty_reply_is_rejected_and_the_question_stays_open(
-    daemon: DaemonProcess, provider: Provider, sender: str, content: str
+    daemon: LiveDaemon, provider: Provider, sender: str, content: str
 ) -> None:
     provider.program({"calls": [ASK]}, {"text": "Thanks."})
     async with daemon.client() as talk:
@@ -130,7 +130,7 @@ async def test_a_reply_that_is_too_long_is_rejected_and_the_question_stays_open(
 
 
 async def test_the_same_reply_sent_again_answers_nothing_else(
-    daemon: DaemonProcess, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program({"calls": [ASK]}, {"calls": [ASK]}, {"text": "Thanks."})
     async with daemon.client() as talk:

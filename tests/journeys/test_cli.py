@@ -201,7 +201,7 @@ def test_a_home_with_a_very_long_path_works(tmp_path: Path) -> None:
 def test_ask_and_history_name_who_spoke(daemon: LiveDaemon, sender: str) -> None:
     mine = data(daemon.cli("ask", "ada", "Hello", "--as", sender, "--json"))
     guest = data(daemon.cli("ask", "ada", "And you?", "--guest", "bob", "--as", sender, "--json"))
-    history = data(daemon.cli("history", "ada", "--as", sender, "--json"))
+    history = data(daemon.cli("history", "ada", "--as", sender, "--json"))["messages"]
 
     assert (mine["agent"], mine["content"], mine["outcome"]) == ("ada", "Heard: Hello", "completed")
     assert (guest["agent"], guest["outcome"]) == ("bob", "completed")
@@ -255,7 +255,7 @@ def test_the_same_message_id_is_one_turn(daemon: LiveDaemon, sender: str) -> Non
     again = data(daemon.cli("ask", "ada", "once", "--as", sender, "--message-id", "m1", "--json"))
 
     assert first["content"] == again["content"]
-    assert len(data(daemon.cli("history", "ada", "--as", sender, "--json"))) == 2
+    assert len(data(daemon.cli("history", "ada", "--as", sender, "--json"))["messages"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_a_question_leaves_the_run_waiting_until_reply_answers_it(daemon: LiveDa
     assert [each["waiting"] for each in waiting if each["sender"] == sender] == [True]
     assert replied.returncode == 0
     _until_idle(daemon, sender)
-    assert data(daemon.cli("history", "ada", "--as", sender, "--json"))[-1]["content"] == "You chose Blue."
+    assert data(daemon.cli("history", "ada", "--as", sender, "--json"))["messages"][-1]["content"] == "You chose Blue."
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,10 @@ def test_reply_takes_the_number_of_an_option(
 
     assert replied["content"] == chosen
     _until_idle(daemon, sender)
-    assert data(daemon.cli("history", "ada", "--as", sender, "--json"))[-1]["content"] == f"You chose {chosen}."
+    assert (
+        data(daemon.cli("history", "ada", "--as", sender, "--json"))["messages"][-1]["content"]
+        == f"You chose {chosen}."
+    )
 
 
 def test_reply_knows_whose_question_it_answers_without_as(own: Home) -> None:
@@ -360,7 +363,7 @@ def test_ctrl_c_kills_the_run_and_exits_130(daemon: LiveDaemon, sender: str) -> 
 
     assert process.returncode == 130
     assert json.loads(out)["data"]["outcome"] == "cancelled"
-    assert data(daemon.cli("history", "ada", "--as", sender, "--json"))[0]["outcome"] == "cancelled"
+    assert data(daemon.cli("history", "ada", "--as", sender, "--json"))["messages"][0]["outcome"] == "cancelled"
 
 
 def test_ctrl_c_on_a_message_that_still_waits_does_not_kill_the_run_before_it(daemon: LiveDaemon, sender: str) -> None:
@@ -387,7 +390,7 @@ def test_ctrl_c_on_a_message_that_still_waits_does_not_kill_the_run_before_it(da
     daemon.cli("kill", "ada", "--as", sender)
     first.communicate(timeout=PATIENCE)
     _until_idle(daemon, sender)
-    told = data(daemon.cli("history", "ada", "--as", sender, "--json"))
+    told = data(daemon.cli("history", "ada", "--as", sender, "--json"))["messages"]
     assert [each["content"] for each in told] == ["hang", "me too", "Heard: me too"]
 
 
@@ -430,8 +433,8 @@ def test_compacted_history_can_be_browsed_recalled_exported_and_imported(
     assert daemon.cli("export", "ada", "--as", sender, "-o", str(file)).returncode == 1
     imported = data(daemon.cli("import", str(file), "--as", f"{sender}-copy", "--json"))
     assert (imported["messages"], imported["archives"], imported["skipped"]) == (4, 1, [])
-    copy = data(daemon.cli("history", "ada", "--as", f"{sender}-copy", "--all", "--json"))
-    original = data(daemon.cli("history", "ada", "--as", sender, "--all", "--json"))
+    copy = data(daemon.cli("history", "ada", "--as", f"{sender}-copy", "--all", "--json"))["messages"]
+    original = data(daemon.cli("history", "ada", "--as", sender, "--all", "--json"))["messages"]
     kept = ("seq", "role", "content", "agent", "archive")
     assert [[each.get(key) for key in kept] for each in copy] == [[each.get(key) for key in kept] for each in original]
 
@@ -542,7 +545,7 @@ def test_a_backup_is_restored_with_the_daemon_down(own: Home, tmp_path: Path) ->
     absent = run_cli(own, "restore", str(tmp_path / "absent.db"), "--json")
     untouched = not list((own.path / "data").glob("*before-restore*"))
     restored = run_cli(own, "restore", str(tmp_path / "copy.db"), "--yes", "--json")
-    history = data(run_cli(own, "history", "ada", "--json"))
+    history = data(run_cli(own, "history", "ada", "--json"))["messages"]
 
     assert backed_up["bytes"] == os.path.getsize(tmp_path / "copy.db")
     assert refused.returncode == 1

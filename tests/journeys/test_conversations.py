@@ -209,7 +209,7 @@ async def test_the_command_line_shows_the_same_conversation(daemon: LiveDaemon, 
     assert asked["ok"]
     assert (asked["data"]["agent"], asked["data"]["content"]) == ("ada", "You said: hello")
     shown = daemon.cli_json("history", "ada", "--as", sender)
-    assert [(each["seq"], each["role"], each["content"], each["agent"]) for each in shown["data"]] == [
+    assert [(each["seq"], each["role"], each["content"], each["agent"]) for each in shown["data"]["messages"]] == [
         (1, "user", "hello", ""),
         (2, "assistant", "You said: hello", ""),
     ]

@@ -319,5 +319,5 @@ async def test_the_command_line_brings_a_guest_in(daemon: LiveDaemon, provider: 
         "Bob here.",
         "completed",
     )
-    shown = daemon.cli_json("history", "ada", "--as", sender)["data"]
+    shown = daemon.cli_json("history", "ada", "--as", sender)["data"]["messages"]
     assert [(each["role"], each["agent"]) for each in shown] == [("user", ""), ("assistant", "bob")]

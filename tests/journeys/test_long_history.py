@@ -28,9 +28,9 @@ async def test_it_comes_in_parts_and_is_whole(home: Home, tmp_path: Path) -> Non
         imported = daemon.cli_json("import", str(original))
         assert imported["data"]["messages"] == MESSAGES
 
-        history = daemon.cli_json("history", "ada")["data"]
+        history = daemon.cli_json("history", "ada")["data"]["messages"]
         assert [entry["seq"] for entry in history] == list(range(1, MESSAGES + 1))
-        newest = daemon.cli_json("history", "ada", "-n", "3")["data"]
+        newest = daemon.cli_json("history", "ada", "-n", "3")["data"]["messages"]
         assert [entry["seq"] for entry in newest] == [MESSAGES - 2, MESSAGES - 1, MESSAGES]
 
         target = tmp_path / "again.jsonl"

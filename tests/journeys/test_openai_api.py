@@ -14,7 +14,7 @@ import pytest
 
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import LiveDaemon
+from tests.daemon_process import LiveDaemon, eventually
 from tests.raw_client import http_address
 
 CONFIG = """
@@ -253,6 +253,69 @@ async def test_a_question_is_the_answer_and_the_next_message_answers_it(daemon: 
             "question me",
             "another question",
         ]
+
+
+async def test_a_message_to_a_guest_is_no_answer_to_the_primarys_question(daemon: LiveDaemon, sender: str) -> None:
+    async with chatting(daemon, sender) as chat, daemon.client() as talk:
+        assert (await chat.say("a question, please")).startswith("Which colour?")
+        async with asyncio.TaskGroup() as group:
+            guest = group.create_task(chat.say("red, bob?", model="ada@bob"))
+
+            async def queued() -> bool:
+                return (await talk.history("ada", sender)).queued == ["red, bob?"]
+
+            await eventually(queued)
+            assert [ask.sender for ask in await talk.asks() if ask.sender == sender] == [sender]
+            assert await chat.say("blue") == "You chose blue."
+            assert await guest == "You said: red, bob?"
+        assert [content for role, _, content in await chat.history() if role == "tool"] == ["blue"]
+
+
+def attempt(number: int) -> dict[str, str]:
+    """The header in which OpenAI's SDKs count how often they have sent a request."""
+    return {"x-stainless-retry-count": str(number)}
+
+
+async def test_a_retry_of_the_sdk_joins_the_turn_that_runs(daemon: LiveDaemon, sender: str) -> None:
+    body = {"model": "ada", "user": sender, "messages": [{"role": "user", "content": "slowly"}]}
+    async with chatting(daemon, sender) as chat, daemon.client() as talk:
+        first = asyncio.create_task(chat.post(body, **attempt(0)))
+
+        async def active() -> bool:
+            return bool(await talk.active(sender=sender))
+
+        await eventually(active)
+        # The client's own time is up.
+        first.cancel()
+        status, answer, _ = await chat.post(body, **attempt(1))
+        assert status == 200
+        assert answer["choices"][0]["message"]["content"] == "one two three four five six seven eight nine ten"
+        # And the same once it has ended; said anew it is another message.
+        assert (await chat.post(body, **attempt(2)))[0] == 200
+        assert [content for role, _, content in await chat.history() if role == "user"] == ["slowly"]
+        assert (await chat.post(body, **attempt(0)))[0] == 200
+        assert [content for role, _, content in await chat.history() if role == "user"] == ["slowly"] * 2
+
+
+async def test_a_retry_of_another_body_is_another_message(daemon: LiveDaemon, sender: str) -> None:
+    async with chatting(daemon, sender) as chat:
+        await chat.post(chat.body("hello"), **attempt(0))
+        # Its first attempt never came.
+        await chat.post(chat.body("hello", temperature=0.5), **attempt(1))
+        assert [content for role, _, content in await chat.history() if role == "user"] == ["hello"] * 2
+
+
+async def test_a_retry_of_a_question_and_of_its_answer_join_the_turn_too(daemon: LiveDaemon, sender: str) -> None:
+    async with chatting(daemon, sender) as chat:
+        question, answer = chat.body("a question, please"), chat.body("blue")
+        for number in range(2):
+            _, asked, _ = await chat.post(question, **attempt(number))
+            assert asked["choices"][0]["message"]["content"].startswith("Which colour?")
+        for number in range(2):
+            _, answered, _ = await chat.post(answer, **attempt(number))
+            assert answered["choices"][0]["message"]["content"].endswith("You chose blue.")
+        said = [content for role, _, content in await chat.history() if role in ("user", "tool")]
+        assert said == ["a question, please", "blue"]
 
 
 async def test_behind_an_approval_a_message_waits_and_its_stream_names_the_approval(

@@ -34,7 +34,7 @@ async def test_a_run_in_flight_is_interrupted_and_the_history_says_so(
             assert await talk.active() == []
             # A user's turn is not taken up again by itself.
             assert (await talk.say("ada", "still there?")).outcome == "completed"
-        shown = daemon.cli_json("history", "ada")["data"]
+        shown = daemon.cli_json("history", "ada")["data"]["messages"]
         assert shown[0]["outcome"] == "interrupted"
     assert len(provider.bodies()) == 2
     assert provider.faults() == []

@@ -18,7 +18,6 @@ from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Briefing, Turn
 from moot.hooks.approval import Keeps
-from moot.multiagent.mirror import Mirror, is_mirrored
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing.router import Route, Router
 from moot.multiagent.teammates import control
@@ -26,7 +25,8 @@ from moot.multiagent.teammates.briefing import Briefs
 from moot.multiagent.teammates.grants import Grants
 from moot.multiagent.teammates.teammates import Teammates
 from moot.multiagent.teammates.wiring import TeammateWiring
-from moot.multiagent.traces import Traces, is_traced
+from moot.multiagent.traces.ledger_mirror import Mirror, is_mirrored
+from moot.multiagent.traces.recorder import Traces, is_traced
 from moot.store.ledger import SqliteLedger
 from moot.store.retention import Retention
 from moot.store.sqlite import SqliteStore
@@ -109,7 +109,7 @@ class Team:
 
     def control(self) -> Sequence[Tool]:
         """The tools agents direct others with, where they may."""
-        return self._control if self._config().multi_agent else ()
+        return self._control if self._m.config.current.has_teammates else ()
 
     def trace_shelves(self) -> TraceShelves:
         return TraceShelves(
@@ -152,7 +152,7 @@ class Team:
 
     def orchestrator(self, agent: Agent) -> Agent:
         """The root agent as it is here: where it leads a team it has no tools that a teammate has."""
-        if agent.name != ROOT or not self._config().multi_agent:
+        if agent.name != ROOT or not self._m.config.current.has_teammates:
             return agent
         return replace(agent, scope=self.partition().root_scope(ROOT))
 

@@ -64,6 +64,13 @@ class AgentConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BackgroundConfig:
+    """[background]: whether teammates may be spawned. None follows `multiAgent`."""
+
+    enabled: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunLedgerConfig:
     """[runLedger]: whether what blocks a teammate is also written to a journal. Both must be on."""
 
@@ -255,9 +262,15 @@ class Config:
     queue_bound: int = 32
     hands: HandsConfig = field(default_factory=HandsConfig)
     agent: AgentConfig = field(default_factory=AgentConfig)
+    background: BackgroundConfig = field(default_factory=BackgroundConfig)
     run_ledger: RunLedgerConfig = field(default_factory=RunLedgerConfig)
     agent_memory: AgentMemoryConfig = field(default_factory=AgentMemoryConfig)
     traces: TraceConfig = field(default_factory=TraceConfig)
+
+    @property
+    def has_teammates(self) -> bool:
+        """Whether the root agent leads teammates."""
+        return self.agent.multi_agent and self.background.enabled is not False
 
 
 def default_config() -> Config:

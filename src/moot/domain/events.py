@@ -36,6 +36,13 @@ class RunQueued:
 
 
 @dataclass(frozen=True, slots=True)
+class RunWithdrawn:
+    """Its sender has withdrawn a message that waited. It was never shown to a model; RunEnded follows."""
+
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunStarted:
     """The user message is on disk. `agent` is who will answer."""
 
@@ -187,6 +194,7 @@ class RunEnded:
 EventBody = (
     RunSpawned
     | RunQueued
+    | RunWithdrawn
     | RunStarted
     | TextStarted
     | TextChunk

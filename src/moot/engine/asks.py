@@ -136,6 +136,10 @@ class Asks:
         self._settle(answered)
         return answered
 
+    async def find_reply(self, key: ConversationKey, prefix: str) -> Ask | None:
+        """The question that was answered last by a reply whose id begins so."""
+        return await self._store.find_reply(key, prefix)
+
     async def decide(self, ask_id: str, *, attempt: int, decision: Decision, by: str, whole: bool = False) -> Ask:
         """Decide on an approval or a grant; `whole` makes the rule about the call one for any call of the tool."""
         now = self._clock.now()

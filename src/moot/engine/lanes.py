@@ -204,6 +204,15 @@ class Lanes:
         lane.announce_positions()
         return True
 
+    def put_back(self, ticket: Ticket, position: int) -> None:
+        """Let what was taken out of its line wait where it waited, or as near as it can."""
+        lane = self._lanes.get(ticket.key)
+        if lane is None:
+            self.enter(ticket)
+        else:
+            lane.waiting.insert(position, ticket)
+            lane.announce_positions()
+
     async def stored(self, ticket: Ticket) -> None:
         """Wait until a waiting message is on disk; only then its place in line is announced."""
         assert ticket.stored is not None

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from moot.domain.conversation import Archive, ConversationKey
-from moot.domain.errors import Busy, Conflict, MootError, Unavailable
+from moot.domain.errors import BadRequest, Busy, Conflict, MootError, NotFound, Unavailable
 from moot.domain.events import (
     Compacted,
     Event,
@@ -16,12 +16,13 @@ from moot.domain.events import (
     RunEnded,
     RunQueued,
     RunStarted,
+    RunWithdrawn,
     TextChunk,
     TextEnded,
     TextStarted,
     source_of,
 )
-from moot.domain.run import RETRYABLE, Outcome, Run, RunRequest, RunStatus
+from moot.domain.run import RETRYABLE, Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.engine.history import Histories
 from moot.engine.lanes import Lane, Lanes, Ticket
 from moot.engine.run_stream import RunStream, is_ask
@@ -34,6 +35,9 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 _TRIM_EVERY = 64
+# How long a client that heard no answer may take to send its request again.
+_JUST_ENDED_SECONDS = 60.0
+_WITHDRAWN = RunEnd(outcome=Outcome.CANCELLED, error="The message was withdrawn before its turn came.")
 
 
 def _ignored(_: object) -> None:
@@ -163,6 +167,78 @@ class Runs:
         front = lane.front() if lane is not None else None
         return front.stream if front is not None else None
 
+    async def withdraw(self, key: ConversationKey, run_id: str = "") -> RunRequest:
+        """Take a message that waits out of its line: the run, or the newest. It stays out, also after a restart."""
+        async with self._arrivals.setdefault(key, asyncio.Lock()):
+            ticket = self._find_waiting(key, run_id)
+            if ticket is None:
+                return await self._require_withdrawn(key, run_id)
+            request = ticket.request
+            assert request is not None
+            position = next(index for index, each in enumerate(self._waiting(key)) if each is ticket)
+            if not self._lanes.withdraw(ticket):
+                raise _has_begun(request.id)
+            try:
+                await self._unqueue(ticket, request)
+            except MootError:
+                self._lanes.put_back(ticket, position)
+                if request.client_message_id:
+                    self._by_client_id[key, request.client_message_id] = ticket
+                raise
+        reach("withdrawn.recorded")
+        ticket.stream.publish(RunWithdrawn(request.content))
+        ticket.stream.publish(RunEnded(request.speaker, _WITHDRAWN))
+        return request
+
+    async def find_retried(self, key: ConversationKey, prefix: str) -> RunRequest | None:
+        """The newest message or reply sent under an id with this prefix, while its turn goes on or has just ended."""
+        if not prefix:
+            raise BadRequest("the prefix of the message id is empty")
+        for (known, message_id), ticket in reversed(self._by_client_id.items()):
+            if known == key and message_id.startswith(prefix) and ticket.request is not None:
+                return ticket.request
+        since = self._w.clock.now() - _JUST_ENDED_SECONDS
+        run = await self._w.store.find_retried(key, prefix, since=since)
+        if run is not None:
+            return run.request
+        asked = await self._w.asks.find_reply(key, prefix)
+        asking = await self._w.store.run(asked.run_id) if asked is not None else None
+        is_over = asking is None or (asking.end is not None and asking.ended_at < since)
+        return asking.request if asking is not None and not is_over else None
+
+    async def _unqueue(self, ticket: Ticket, request: RunRequest) -> None:
+        if ticket.stored is not None:
+            await asyncio.wait({ticket.stored})
+            ticket.kept = ticket.stored.exception() is None
+        # What runs again on a message that is there was not stored as waiting.
+        if ticket.kept:
+            await self._w.store.unqueue(request.id, _WITHDRAWN, now=self._w.clock.now())
+
+    def _waiting(self, key: ConversationKey) -> list[Ticket]:
+        lane = self._lanes.get(key)
+        return list(lane.waiting) if lane is not None else []
+
+    def _find_waiting(self, key: ConversationKey, run_id: str) -> Ticket | None:
+        for ticket in reversed(self._waiting(key)):
+            request = ticket.request
+            # What teammates report waits in the same line, and so does a turn that goes on after a restart.
+            if request is None or request.author or ticket.resumed:
+                continue
+            if run_id in ("", request.id):
+                return ticket
+        return None
+
+    async def _require_withdrawn(self, key: ConversationKey, run_id: str) -> RunRequest:
+        """The message of a run that was withdrawn before; an error says what it is instead."""
+        if not run_id:
+            raise NotFound(f"no message waits in the conversation with {key.agent}", fix="See `moot ps`.")
+        run = await self._w.store.run(run_id)
+        if run is None or run.request.key != key:
+            raise NotFound(f"there is no run {run_id!r} in this conversation", fix="See `moot ps -a`.")
+        if run.end is None or run.started_at or run.end.outcome is not Outcome.CANCELLED:
+            raise _has_begun(run_id)
+        return run.request
+
     def ticket(self, run_id: str) -> Ticket | None:
         """The run of that id, in flight or in line."""
         tickets = (ticket for lane in self._lanes.all() for ticket in (lane.active, *lane.waiting))
@@ -280,6 +356,10 @@ class Runs:
         self._count += 1
         if self._count % _TRIM_EVERY == 0:
             self.histories.trim(self.busy)
+
+
+def _has_begun(run_id: str) -> Conflict:
+    return Conflict(f"run {run_id} has begun, and its message cannot be withdrawn", fix=f"Stop it: moot stop {run_id}")
 
 
 def _same_message(earlier: RunRequest | None, request: RunRequest) -> None:

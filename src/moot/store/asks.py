@@ -83,9 +83,9 @@ class SqliteAsks:
     async def find(self, ask_id: str) -> Ask | None:
         return await self._store.read(lambda db: _find(db, ask_id))
 
-    async def find_reply(self, key: ConversationKey, reply_id: str) -> Ask | None:
-        """The question that was answered with a reply."""
-        return await self._store.read(lambda db: _find_reply(db, key, reply_id))
+    async def find_reply(self, key: ConversationKey, prefix: str) -> Ask | None:
+        """The question that was answered last by a reply whose id begins so."""
+        return await self._store.read(lambda db: _find_reply(db, key, prefix, is_prefix=True))
 
     async def list_open(self) -> list[Ask]:
         """What waits for a decision or an answer, and what was granted and not used, the oldest first."""
@@ -187,8 +187,10 @@ def _require(db: apsw.Connection, ask_id: str) -> Ask:
     return ask
 
 
-def _find_reply(db: apsw.Connection, key: ConversationKey, reply_id: str) -> Ask | None:
-    row = db.execute(f"{_SELECT} WHERE agent = ? AND sender = ? AND reply_id = ?", (*key, reply_id)).fetchone()
+def _find_reply(db: apsw.Connection, key: ConversationKey, reply_id: str, *, is_prefix: bool = False) -> Ask | None:
+    same = "substr(reply_id, 1, length(?3)) = ?3" if is_prefix else "reply_id = ?3"
+    found = f"{_SELECT} WHERE agent = ?1 AND sender = ?2 AND reply_id <> '' AND {same} ORDER BY decided_at DESC LIMIT 1"
+    row = db.execute(found, (*key, reply_id)).fetchone()
     return None if row is None else _ask(row)
 
 

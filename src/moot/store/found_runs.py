@@ -170,6 +170,18 @@ def find(db: apsw.Connection, key: ConversationKey, client_message_id: str) -> R
     return next(iter(_read(found)), None)
 
 
+def find_retried(db: apsw.Connection, key: ConversationKey, prefix: str, since: float) -> Run | None:
+    """The newest run whose client message id begins so, if it has not ended before then."""
+    conversation = rows.conversation_id(db, key)
+    found = db.execute(
+        f"{_SELECT} WHERE runs.conversation = ?1 AND client_message_id <> ''"
+        " AND substr(client_message_id, 1, length(?2)) = ?2 AND (status <> 'ended' OR ended_at >= ?3)"
+        " ORDER BY number DESC LIMIT 1",
+        (conversation, prefix, since),
+    )
+    return next(iter(_read(found)), None)
+
+
 def get(db: apsw.Connection, run_id: str) -> Run | None:
     return next(iter(_read(db.execute(f"{_SELECT} WHERE runs.id = ?", (run_id,)))), None)
 

@@ -146,6 +146,9 @@ class SqliteStore:
     async def find_run(self, key: ConversationKey, client_message_id: str) -> Run | None:
         return await self._read(lambda db: found_runs.find(db, key, client_message_id))
 
+    async def find_retried(self, key: ConversationKey, prefix: str, *, since: float) -> Run | None:
+        return await self._read(lambda db: found_runs.find_retried(db, key, prefix, since))
+
     async def run_ids(self, start: str, *, limit: int) -> list[str]:
         return await self._read(lambda db: found_runs.ids_from(db, start, limit))
 

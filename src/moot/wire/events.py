@@ -23,6 +23,7 @@ from moot.domain.events import (
     RunSpawned,
     RunStarted,
     RunUnblocked,
+    RunWithdrawn,
     TextChunk,
     TextDiscarded,
     TextEnded,
@@ -129,6 +130,7 @@ def fill_stream(out: pb.StreamEvent, body: EventBody, source: EventSource) -> No
 _Rare = (
     RunSpawned
     | RunQueued
+    | RunWithdrawn
     | RunStarted
     | ToolsStarted
     | ToolFinished
@@ -159,6 +161,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.start.CopyFrom(pb.StreamStart(agent=agent, user_seq=user_seq))
         case RunQueued(position, ask_id, ask_kind):
             out.queued.CopyFrom(pb.QueuedEvent(position=position, ask_id=ask_id, ask_kind=ask_kind))
+        case RunWithdrawn(content):
+            out.withdrawn.content = clean(content)
         case ToolsStarted():
             out.tool_start.CopyFrom(pb.ToolStartEvent(calls=[tool_call(*told) for told in body.told()]))
         case ToolFinished():
@@ -335,6 +339,8 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind, out.content = pb.SPAWNED, clean(task)
         case RunStarted(_, user_seq):
             out.kind, out.user_seq = pb.STARTED, user_seq
+        case RunWithdrawn(content):
+            out.kind, out.content = pb.WITHDRAWN, clean(content)
         case RunQueued(position):
             out.kind, out.content = pb.QUEUED, str(position)
         case AskOpened(ask):

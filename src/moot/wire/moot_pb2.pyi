@@ -35,6 +35,7 @@ class AgentEventKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     GAP: _ClassVar[AgentEventKind]
     COMMAND_STARTED: _ClassVar[AgentEventKind]
     COMMAND_ENDED: _ClassVar[AgentEventKind]
+    WITHDRAWN: _ClassVar[AgentEventKind]
 TEXT_DELTA: AgentEventKind
 THINKING_DELTA: AgentEventKind
 TOOL_START: AgentEventKind
@@ -61,9 +62,10 @@ UNBLOCKED: AgentEventKind
 GAP: AgentEventKind
 COMMAND_STARTED: AgentEventKind
 COMMAND_ENDED: AgentEventKind
+WITHDRAWN: AgentEventKind
 
 class ClientMessage(_message.Message):
-    __slots__ = ("request_id", "send", "stream", "reply_to_ask", "list_active_conversations", "kill", "compact", "list_conversations", "list_agents", "get_agent", "ping", "reload", "get_stats", "subscribe_events", "hello", "get_history", "list_archives", "get_archive", "export", "delete", "get_usage", "recall", "list_tokens", "new_token", "revoke_token", "list_models", "test_model", "backup", "attach", "list_asks", "check", "decide_ask", "list_rules", "delete_rule", "list_hooks", "trust", "working_directory", "set_secret", "list_secrets", "remove_secret", "audit_secrets", "list_mcp", "approve_mcp", "get_agent_status", "list_agent_tools", "start_run", "list_runs", "get_run", "attach_run", "wait_runs", "stop_run", "get_run_history", "list_jobs", "stop_job", "list_traces", "get_trace", "get_trace_health", "get_prompt", "replay_run")
+    __slots__ = ("request_id", "send", "stream", "reply_to_ask", "list_active_conversations", "kill", "compact", "list_conversations", "list_agents", "get_agent", "ping", "reload", "get_stats", "subscribe_events", "hello", "get_history", "list_archives", "get_archive", "export", "delete", "get_usage", "recall", "list_tokens", "new_token", "revoke_token", "list_models", "test_model", "backup", "attach", "list_asks", "check", "decide_ask", "list_rules", "delete_rule", "list_hooks", "trust", "working_directory", "set_secret", "list_secrets", "remove_secret", "audit_secrets", "list_mcp", "approve_mcp", "get_agent_status", "list_agent_tools", "start_run", "list_runs", "get_run", "attach_run", "wait_runs", "stop_run", "get_run_history", "list_jobs", "stop_job", "withdraw", "find_retried", "list_traces", "get_trace", "get_trace_health", "get_prompt", "replay_run")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SEND_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
@@ -119,6 +121,8 @@ class ClientMessage(_message.Message):
     GET_RUN_HISTORY_FIELD_NUMBER: _ClassVar[int]
     LIST_JOBS_FIELD_NUMBER: _ClassVar[int]
     STOP_JOB_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAW_FIELD_NUMBER: _ClassVar[int]
+    FIND_RETRIED_FIELD_NUMBER: _ClassVar[int]
     LIST_TRACES_FIELD_NUMBER: _ClassVar[int]
     GET_TRACE_FIELD_NUMBER: _ClassVar[int]
     GET_TRACE_HEALTH_FIELD_NUMBER: _ClassVar[int]
@@ -178,12 +182,14 @@ class ClientMessage(_message.Message):
     get_run_history: GetRunHistoryMsg
     list_jobs: ListJobsMsg
     stop_job: StopJobMsg
+    withdraw: WithdrawMsg
+    find_retried: FindRetriedMsg
     list_traces: ListTracesMsg
     get_trace: GetTraceMsg
     get_trace_health: GetTraceHealthMsg
     get_prompt: GetPromptMsg
     replay_run: ReplayRunMsg
-    def __init__(self, request_id: _Optional[int] = ..., send: _Optional[_Union[SendMsg, _Mapping]] = ..., stream: _Optional[_Union[StreamMsg, _Mapping]] = ..., reply_to_ask: _Optional[_Union[ReplyToAsk, _Mapping]] = ..., list_active_conversations: _Optional[_Union[ListActiveConversationsMsg, _Mapping]] = ..., kill: _Optional[_Union[KillMsg, _Mapping]] = ..., compact: _Optional[_Union[CompactMsg, _Mapping]] = ..., list_conversations: _Optional[_Union[ListConversationsMsg, _Mapping]] = ..., list_agents: _Optional[_Union[ListAgentsMsg, _Mapping]] = ..., get_agent: _Optional[_Union[GetAgentMsg, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., reload: _Optional[_Union[ReloadMsg, _Mapping]] = ..., get_stats: _Optional[_Union[GetStats, _Mapping]] = ..., subscribe_events: _Optional[_Union[SubscribeEvents, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., get_history: _Optional[_Union[GetHistoryMsg, _Mapping]] = ..., list_archives: _Optional[_Union[ListArchivesMsg, _Mapping]] = ..., get_archive: _Optional[_Union[GetArchiveMsg, _Mapping]] = ..., export: _Optional[_Union[ExportMsg, _Mapping]] = ..., delete: _Optional[_Union[DeleteMsg, _Mapping]] = ..., get_usage: _Optional[_Union[GetUsageMsg, _Mapping]] = ..., recall: _Optional[_Union[RecallMsg, _Mapping]] = ..., list_tokens: _Optional[_Union[ListTokensMsg, _Mapping]] = ..., new_token: _Optional[_Union[NewTokenMsg, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeTokenMsg, _Mapping]] = ..., list_models: _Optional[_Union[ListModelsMsg, _Mapping]] = ..., test_model: _Optional[_Union[TestModelMsg, _Mapping]] = ..., backup: _Optional[_Union[BackupMsg, _Mapping]] = ..., attach: _Optional[_Union[AttachMsg, _Mapping]] = ..., list_asks: _Optional[_Union[ListAsksMsg, _Mapping]] = ..., check: _Optional[_Union[CheckMsg, _Mapping]] = ..., decide_ask: _Optional[_Union[DecideAskMsg, _Mapping]] = ..., list_rules: _Optional[_Union[ListRulesMsg, _Mapping]] = ..., delete_rule: _Optional[_Union[DeleteRuleMsg, _Mapping]] = ..., list_hooks: _Optional[_Union[ListHooksMsg, _Mapping]] = ..., trust: _Optional[_Union[TrustMsg, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectoryMsg, _Mapping]] = ..., set_secret: _Optional[_Union[SetSecretMsg, _Mapping]] = ..., list_secrets: _Optional[_Union[ListSecretsMsg, _Mapping]] = ..., remove_secret: _Optional[_Union[RemoveSecretMsg, _Mapping]] = ..., audit_secrets: _Optional[_Union[AuditSecretsMsg, _Mapping]] = ..., list_mcp: _Optional[_Union[ListMcpMsg, _Mapping]] = ..., approve_mcp: _Optional[_Union[ApproveMcpMsg, _Mapping]] = ..., get_agent_status: _Optional[_Union[GetAgentStatusMsg, _Mapping]] = ..., list_agent_tools: _Optional[_Union[ListAgentToolsMsg, _Mapping]] = ..., start_run: _Optional[_Union[StartRunMsg, _Mapping]] = ..., list_runs: _Optional[_Union[ListRunsMsg, _Mapping]] = ..., get_run: _Optional[_Union[GetRunMsg, _Mapping]] = ..., attach_run: _Optional[_Union[AttachRunMsg, _Mapping]] = ..., wait_runs: _Optional[_Union[WaitRunsMsg, _Mapping]] = ..., stop_run: _Optional[_Union[StopRunMsg, _Mapping]] = ..., get_run_history: _Optional[_Union[GetRunHistoryMsg, _Mapping]] = ..., list_jobs: _Optional[_Union[ListJobsMsg, _Mapping]] = ..., stop_job: _Optional[_Union[StopJobMsg, _Mapping]] = ..., list_traces: _Optional[_Union[ListTracesMsg, _Mapping]] = ..., get_trace: _Optional[_Union[GetTraceMsg, _Mapping]] = ..., get_trace_health: _Optional[_Union[GetTraceHealthMsg, _Mapping]] = ..., get_prompt: _Optional[_Union[GetPromptMsg, _Mapping]] = ..., replay_run: _Optional[_Union[ReplayRunMsg, _Mapping]] = ..., **kwargs) -> None: ...
+    def __init__(self, request_id: _Optional[int] = ..., send: _Optional[_Union[SendMsg, _Mapping]] = ..., stream: _Optional[_Union[StreamMsg, _Mapping]] = ..., reply_to_ask: _Optional[_Union[ReplyToAsk, _Mapping]] = ..., list_active_conversations: _Optional[_Union[ListActiveConversationsMsg, _Mapping]] = ..., kill: _Optional[_Union[KillMsg, _Mapping]] = ..., compact: _Optional[_Union[CompactMsg, _Mapping]] = ..., list_conversations: _Optional[_Union[ListConversationsMsg, _Mapping]] = ..., list_agents: _Optional[_Union[ListAgentsMsg, _Mapping]] = ..., get_agent: _Optional[_Union[GetAgentMsg, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., reload: _Optional[_Union[ReloadMsg, _Mapping]] = ..., get_stats: _Optional[_Union[GetStats, _Mapping]] = ..., subscribe_events: _Optional[_Union[SubscribeEvents, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., get_history: _Optional[_Union[GetHistoryMsg, _Mapping]] = ..., list_archives: _Optional[_Union[ListArchivesMsg, _Mapping]] = ..., get_archive: _Optional[_Union[GetArchiveMsg, _Mapping]] = ..., export: _Optional[_Union[ExportMsg, _Mapping]] = ..., delete: _Optional[_Union[DeleteMsg, _Mapping]] = ..., get_usage: _Optional[_Union[GetUsageMsg, _Mapping]] = ..., recall: _Optional[_Union[RecallMsg, _Mapping]] = ..., list_tokens: _Optional[_Union[ListTokensMsg, _Mapping]] = ..., new_token: _Optional[_Union[NewTokenMsg, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeTokenMsg, _Mapping]] = ..., list_models: _Optional[_Union[ListModelsMsg, _Mapping]] = ..., test_model: _Optional[_Union[TestModelMsg, _Mapping]] = ..., backup: _Optional[_Union[BackupMsg, _Mapping]] = ..., attach: _Optional[_Union[AttachMsg, _Mapping]] = ..., list_asks: _Optional[_Union[ListAsksMsg, _Mapping]] = ..., check: _Optional[_Union[CheckMsg, _Mapping]] = ..., decide_ask: _Optional[_Union[DecideAskMsg, _Mapping]] = ..., list_rules: _Optional[_Union[ListRulesMsg, _Mapping]] = ..., delete_rule: _Optional[_Union[DeleteRuleMsg, _Mapping]] = ..., list_hooks: _Optional[_Union[ListHooksMsg, _Mapping]] = ..., trust: _Optional[_Union[TrustMsg, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectoryMsg, _Mapping]] = ..., set_secret: _Optional[_Union[SetSecretMsg, _Mapping]] = ..., list_secrets: _Optional[_Union[ListSecretsMsg, _Mapping]] = ..., remove_secret: _Optional[_Union[RemoveSecretMsg, _Mapping]] = ..., audit_secrets: _Optional[_Union[AuditSecretsMsg, _Mapping]] = ..., list_mcp: _Optional[_Union[ListMcpMsg, _Mapping]] = ..., approve_mcp: _Optional[_Union[ApproveMcpMsg, _Mapping]] = ..., get_agent_status: _Optional[_Union[GetAgentStatusMsg, _Mapping]] = ..., list_agent_tools: _Optional[_Union[ListAgentToolsMsg, _Mapping]] = ..., start_run: _Optional[_Union[StartRunMsg, _Mapping]] = ..., list_runs: _Optional[_Union[ListRunsMsg, _Mapping]] = ..., get_run: _Optional[_Union[GetRunMsg, _Mapping]] = ..., attach_run: _Optional[_Union[AttachRunMsg, _Mapping]] = ..., wait_runs: _Optional[_Union[WaitRunsMsg, _Mapping]] = ..., stop_run: _Optional[_Union[StopRunMsg, _Mapping]] = ..., get_run_history: _Optional[_Union[GetRunHistoryMsg, _Mapping]] = ..., list_jobs: _Optional[_Union[ListJobsMsg, _Mapping]] = ..., stop_job: _Optional[_Union[StopJobMsg, _Mapping]] = ..., withdraw: _Optional[_Union[WithdrawMsg, _Mapping]] = ..., find_retried: _Optional[_Union[FindRetriedMsg, _Mapping]] = ..., list_traces: _Optional[_Union[ListTracesMsg, _Mapping]] = ..., get_trace: _Optional[_Union[GetTraceMsg, _Mapping]] = ..., get_trace_health: _Optional[_Union[GetTraceHealthMsg, _Mapping]] = ..., get_prompt: _Optional[_Union[GetPromptMsg, _Mapping]] = ..., replay_run: _Optional[_Union[ReplayRunMsg, _Mapping]] = ..., **kwargs) -> None: ...
 
 class SendMsg(_message.Message):
     __slots__ = ("agent", "content", "sender", "cwd", "guest", "client_message_id", "limits", "tell_queued")
@@ -621,6 +627,26 @@ class StopRunMsg(_message.Message):
     only: bool
     def __init__(self, run_id: _Optional[str] = ..., only: _Optional[bool] = ...) -> None: ...
 
+class FindRetriedMsg(_message.Message):
+    __slots__ = ("agent", "sender", "prefix")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    PREFIX_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    prefix: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., prefix: _Optional[str] = ...) -> None: ...
+
+class WithdrawMsg(_message.Message):
+    __slots__ = ("agent", "sender", "run_id")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    run_id: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
+
 class ListJobsMsg(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -676,7 +702,7 @@ class GetTraceHealthMsg(_message.Message):
     def __init__(self) -> None: ...
 
 class ServerMessage(_message.Message):
-    __slots__ = ("request_id", "error", "pong", "response", "stream", "active_conversations", "compact", "conversation_list", "agent_info", "agent_list", "stats", "agent_event", "welcome", "history", "archive_list", "archive", "exported", "imported", "deleted", "usage", "recalled", "token_list", "token_created", "model_list", "model_tested", "backed_up", "ask_list", "checked", "reloaded", "ask_decided", "rule_list", "hook_list", "trusted", "working_directory", "secret_set", "secret_list", "secret_audit", "mcp_list", "mcp_approved", "agent_status", "agent_tool_list", "run", "run_list", "job_list", "trace_list", "trace", "trace_health", "prompt", "replayed")
+    __slots__ = ("request_id", "error", "pong", "response", "stream", "active_conversations", "compact", "conversation_list", "agent_info", "agent_list", "stats", "agent_event", "welcome", "history", "archive_list", "archive", "exported", "imported", "deleted", "usage", "recalled", "token_list", "token_created", "model_list", "model_tested", "backed_up", "ask_list", "checked", "reloaded", "ask_decided", "rule_list", "hook_list", "trusted", "working_directory", "secret_set", "secret_list", "secret_audit", "mcp_list", "mcp_approved", "agent_status", "agent_tool_list", "run", "run_list", "job_list", "withdrawn", "retried", "trace_list", "trace", "trace_health", "prompt", "replayed")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PONG_FIELD_NUMBER: _ClassVar[int]
@@ -721,6 +747,8 @@ class ServerMessage(_message.Message):
     RUN_FIELD_NUMBER: _ClassVar[int]
     RUN_LIST_FIELD_NUMBER: _ClassVar[int]
     JOB_LIST_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
+    RETRIED_FIELD_NUMBER: _ClassVar[int]
     TRACE_LIST_FIELD_NUMBER: _ClassVar[int]
     TRACE_FIELD_NUMBER: _ClassVar[int]
     TRACE_HEALTH_FIELD_NUMBER: _ClassVar[int]
@@ -770,12 +798,14 @@ class ServerMessage(_message.Message):
     run: RunInfo
     run_list: RunList
     job_list: JobList
+    withdrawn: Withdrawn
+    retried: Retried
     trace_list: TraceList
     trace: TraceInfo
     trace_health: TraceHealth
     prompt: PromptInfo
     replayed: Replayed
-    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[_Union[ErrorMsg, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., response: _Optional[_Union[SendResponse, _Mapping]] = ..., stream: _Optional[_Union[StreamEvent, _Mapping]] = ..., active_conversations: _Optional[_Union[ActiveConversationList, _Mapping]] = ..., compact: _Optional[_Union[CompactResponse, _Mapping]] = ..., conversation_list: _Optional[_Union[ConversationList, _Mapping]] = ..., agent_info: _Optional[_Union[AgentInfo, _Mapping]] = ..., agent_list: _Optional[_Union[AgentList, _Mapping]] = ..., stats: _Optional[_Union[DaemonStats, _Mapping]] = ..., agent_event: _Optional[_Union[AgentEventMsg, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., history: _Optional[_Union[History, _Mapping]] = ..., archive_list: _Optional[_Union[ArchiveList, _Mapping]] = ..., archive: _Optional[_Union[ArchiveInfo, _Mapping]] = ..., exported: _Optional[_Union[Exported, _Mapping]] = ..., imported: _Optional[_Union[Imported, _Mapping]] = ..., deleted: _Optional[_Union[Deleted, _Mapping]] = ..., usage: _Optional[_Union[UsageList, _Mapping]] = ..., recalled: _Optional[_Union[Recalled, _Mapping]] = ..., token_list: _Optional[_Union[TokenList, _Mapping]] = ..., token_created: _Optional[_Union[TokenCreated, _Mapping]] = ..., model_list: _Optional[_Union[ModelList, _Mapping]] = ..., model_tested: _Optional[_Union[ModelTested, _Mapping]] = ..., backed_up: _Optional[_Union[BackedUp, _Mapping]] = ..., ask_list: _Optional[_Union[AskList, _Mapping]] = ..., checked: _Optional[_Union[Checked, _Mapping]] = ..., reloaded: _Optional[_Union[Reloaded, _Mapping]] = ..., ask_decided: _Optional[_Union[AskDecided, _Mapping]] = ..., rule_list: _Optional[_Union[RuleList, _Mapping]] = ..., hook_list: _Optional[_Union[HookList, _Mapping]] = ..., trusted: _Optional[_Union[Trusted, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectory, _Mapping]] = ..., secret_set: _Optional[_Union[SecretSet, _Mapping]] = ..., secret_list: _Optional[_Union[SecretList, _Mapping]] = ..., secret_audit: _Optional[_Union[SecretAudit, _Mapping]] = ..., mcp_list: _Optional[_Union[McpList, _Mapping]] = ..., mcp_approved: _Optional[_Union[McpApproved, _Mapping]] = ..., agent_status: _Optional[_Union[AgentStatus, _Mapping]] = ..., agent_tool_list: _Optional[_Union[AgentToolList, _Mapping]] = ..., run: _Optional[_Union[RunInfo, _Mapping]] = ..., run_list: _Optional[_Union[RunList, _Mapping]] = ..., job_list: _Optional[_Union[JobList, _Mapping]] = ..., trace_list: _Optional[_Union[TraceList, _Mapping]] = ..., trace: _Optional[_Union[TraceInfo, _Mapping]] = ..., trace_health: _Optional[_Union[TraceHealth, _Mapping]] = ..., prompt: _Optional[_Union[PromptInfo, _Mapping]] = ..., replayed: _Optional[_Union[Replayed, _Mapping]] = ...) -> None: ...
+    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[_Union[ErrorMsg, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., response: _Optional[_Union[SendResponse, _Mapping]] = ..., stream: _Optional[_Union[StreamEvent, _Mapping]] = ..., active_conversations: _Optional[_Union[ActiveConversationList, _Mapping]] = ..., compact: _Optional[_Union[CompactResponse, _Mapping]] = ..., conversation_list: _Optional[_Union[ConversationList, _Mapping]] = ..., agent_info: _Optional[_Union[AgentInfo, _Mapping]] = ..., agent_list: _Optional[_Union[AgentList, _Mapping]] = ..., stats: _Optional[_Union[DaemonStats, _Mapping]] = ..., agent_event: _Optional[_Union[AgentEventMsg, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., history: _Optional[_Union[History, _Mapping]] = ..., archive_list: _Optional[_Union[ArchiveList, _Mapping]] = ..., archive: _Optional[_Union[ArchiveInfo, _Mapping]] = ..., exported: _Optional[_Union[Exported, _Mapping]] = ..., imported: _Optional[_Union[Imported, _Mapping]] = ..., deleted: _Optional[_Union[Deleted, _Mapping]] = ..., usage: _Optional[_Union[UsageList, _Mapping]] = ..., recalled: _Optional[_Union[Recalled, _Mapping]] = ..., token_list: _Optional[_Union[TokenList, _Mapping]] = ..., token_created: _Optional[_Union[TokenCreated, _Mapping]] = ..., model_list: _Optional[_Union[ModelList, _Mapping]] = ..., model_tested: _Optional[_Union[ModelTested, _Mapping]] = ..., backed_up: _Optional[_Union[BackedUp, _Mapping]] = ..., ask_list: _Optional[_Union[AskList, _Mapping]] = ..., checked: _Optional[_Union[Checked, _Mapping]] = ..., reloaded: _Optional[_Union[Reloaded, _Mapping]] = ..., ask_decided: _Optional[_Union[AskDecided, _Mapping]] = ..., rule_list: _Optional[_Union[RuleList, _Mapping]] = ..., hook_list: _Optional[_Union[HookList, _Mapping]] = ..., trusted: _Optional[_Union[Trusted, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectory, _Mapping]] = ..., secret_set: _Optional[_Union[SecretSet, _Mapping]] = ..., secret_list: _Optional[_Union[SecretList, _Mapping]] = ..., secret_audit: _Optional[_Union[SecretAudit, _Mapping]] = ..., mcp_list: _Optional[_Union[McpList, _Mapping]] = ..., mcp_approved: _Optional[_Union[McpApproved, _Mapping]] = ..., agent_status: _Optional[_Union[AgentStatus, _Mapping]] = ..., agent_tool_list: _Optional[_Union[AgentToolList, _Mapping]] = ..., run: _Optional[_Union[RunInfo, _Mapping]] = ..., run_list: _Optional[_Union[RunList, _Mapping]] = ..., job_list: _Optional[_Union[JobList, _Mapping]] = ..., withdrawn: _Optional[_Union[Withdrawn, _Mapping]] = ..., retried: _Optional[_Union[Retried, _Mapping]] = ..., trace_list: _Optional[_Union[TraceList, _Mapping]] = ..., trace: _Optional[_Union[TraceInfo, _Mapping]] = ..., trace_health: _Optional[_Union[TraceHealth, _Mapping]] = ..., prompt: _Optional[_Union[PromptInfo, _Mapping]] = ..., replayed: _Optional[_Union[Replayed, _Mapping]] = ...) -> None: ...
 
 class ErrorMsg(_message.Message):
     __slots__ = ("code", "message", "type", "fix")
@@ -836,7 +866,7 @@ class SendResponse(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., cost: _Optional[float] = ..., limit: _Optional[str] = ...) -> None: ...
 
 class StreamEvent(_message.Message):
-    __slots__ = ("start", "chunk", "thinking", "tool_start", "tool_result", "tools_complete", "end", "ask_user", "text_start", "text_end", "thinking_start", "thinking_end", "queued", "retrying", "compacted", "ask_closed", "discarded", "approval_opened", "approval_closed", "tool_executed", "spawned", "blocked", "unblocked", "command_started", "command_ended")
+    __slots__ = ("start", "chunk", "thinking", "tool_start", "tool_result", "tools_complete", "end", "ask_user", "text_start", "text_end", "thinking_start", "thinking_end", "queued", "retrying", "compacted", "ask_closed", "discarded", "approval_opened", "approval_closed", "tool_executed", "withdrawn", "spawned", "blocked", "unblocked", "command_started", "command_ended")
     START_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     THINKING_FIELD_NUMBER: _ClassVar[int]
@@ -857,6 +887,7 @@ class StreamEvent(_message.Message):
     APPROVAL_OPENED_FIELD_NUMBER: _ClassVar[int]
     APPROVAL_CLOSED_FIELD_NUMBER: _ClassVar[int]
     TOOL_EXECUTED_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
     SPAWNED_FIELD_NUMBER: _ClassVar[int]
     BLOCKED_FIELD_NUMBER: _ClassVar[int]
     UNBLOCKED_FIELD_NUMBER: _ClassVar[int]
@@ -882,12 +913,13 @@ class StreamEvent(_message.Message):
     approval_opened: ApprovalEvent
     approval_closed: ApprovalClosedEvent
     tool_executed: ToolExecutedEvent
+    withdrawn: WithdrawnEvent
     spawned: SpawnedEvent
     blocked: BlockedEvent
     unblocked: UnblockedEvent
     command_started: CommandStartedEvent
     command_ended: CommandEndedEvent
-    def __init__(self, start: _Optional[_Union[StreamStart, _Mapping]] = ..., chunk: _Optional[_Union[StreamChunk, _Mapping]] = ..., thinking: _Optional[_Union[StreamThinking, _Mapping]] = ..., tool_start: _Optional[_Union[ToolStartEvent, _Mapping]] = ..., tool_result: _Optional[_Union[ToolResultEvent, _Mapping]] = ..., tools_complete: _Optional[_Union[ToolsCompleteEvent, _Mapping]] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., ask_user: _Optional[_Union[AskUserEvent, _Mapping]] = ..., text_start: _Optional[_Union[TextStartEvent, _Mapping]] = ..., text_end: _Optional[_Union[TextEndEvent, _Mapping]] = ..., thinking_start: _Optional[_Union[ThinkingStartEvent, _Mapping]] = ..., thinking_end: _Optional[_Union[ThinkingEndEvent, _Mapping]] = ..., queued: _Optional[_Union[QueuedEvent, _Mapping]] = ..., retrying: _Optional[_Union[RetryingEvent, _Mapping]] = ..., compacted: _Optional[_Union[CompactedEvent, _Mapping]] = ..., ask_closed: _Optional[_Union[AskClosedEvent, _Mapping]] = ..., discarded: _Optional[_Union[DiscardedEvent, _Mapping]] = ..., approval_opened: _Optional[_Union[ApprovalEvent, _Mapping]] = ..., approval_closed: _Optional[_Union[ApprovalClosedEvent, _Mapping]] = ..., tool_executed: _Optional[_Union[ToolExecutedEvent, _Mapping]] = ..., spawned: _Optional[_Union[SpawnedEvent, _Mapping]] = ..., blocked: _Optional[_Union[BlockedEvent, _Mapping]] = ..., unblocked: _Optional[_Union[UnblockedEvent, _Mapping]] = ..., command_started: _Optional[_Union[CommandStartedEvent, _Mapping]] = ..., command_ended: _Optional[_Union[CommandEndedEvent, _Mapping]] = ...) -> None: ...
+    def __init__(self, start: _Optional[_Union[StreamStart, _Mapping]] = ..., chunk: _Optional[_Union[StreamChunk, _Mapping]] = ..., thinking: _Optional[_Union[StreamThinking, _Mapping]] = ..., tool_start: _Optional[_Union[ToolStartEvent, _Mapping]] = ..., tool_result: _Optional[_Union[ToolResultEvent, _Mapping]] = ..., tools_complete: _Optional[_Union[ToolsCompleteEvent, _Mapping]] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., ask_user: _Optional[_Union[AskUserEvent, _Mapping]] = ..., text_start: _Optional[_Union[TextStartEvent, _Mapping]] = ..., text_end: _Optional[_Union[TextEndEvent, _Mapping]] = ..., thinking_start: _Optional[_Union[ThinkingStartEvent, _Mapping]] = ..., thinking_end: _Optional[_Union[ThinkingEndEvent, _Mapping]] = ..., queued: _Optional[_Union[QueuedEvent, _Mapping]] = ..., retrying: _Optional[_Union[RetryingEvent, _Mapping]] = ..., compacted: _Optional[_Union[CompactedEvent, _Mapping]] = ..., ask_closed: _Optional[_Union[AskClosedEvent, _Mapping]] = ..., discarded: _Optional[_Union[DiscardedEvent, _Mapping]] = ..., approval_opened: _Optional[_Union[ApprovalEvent, _Mapping]] = ..., approval_closed: _Optional[_Union[ApprovalClosedEvent, _Mapping]] = ..., tool_executed: _Optional[_Union[ToolExecutedEvent, _Mapping]] = ..., withdrawn: _Optional[_Union[WithdrawnEvent, _Mapping]] = ..., spawned: _Optional[_Union[SpawnedEvent, _Mapping]] = ..., blocked: _Optional[_Union[BlockedEvent, _Mapping]] = ..., unblocked: _Optional[_Union[UnblockedEvent, _Mapping]] = ..., command_started: _Optional[_Union[CommandStartedEvent, _Mapping]] = ..., command_ended: _Optional[_Union[CommandEndedEvent, _Mapping]] = ...) -> None: ...
 
 class StreamStart(_message.Message):
     __slots__ = ("agent", "user_seq")
@@ -1044,6 +1076,12 @@ class QueuedEvent(_message.Message):
     ask_id: str
     ask_kind: str
     def __init__(self, position: _Optional[int] = ..., ask_id: _Optional[str] = ..., ask_kind: _Optional[str] = ...) -> None: ...
+
+class WithdrawnEvent(_message.Message):
+    __slots__ = ("content",)
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    content: str
+    def __init__(self, content: _Optional[str] = ...) -> None: ...
 
 class RetryingEvent(_message.Message):
     __slots__ = ("attempt", "delay_ms", "reason")
@@ -1312,7 +1350,7 @@ class AgentList(_message.Message):
     def __init__(self, agents: _Optional[_Iterable[_Union[AgentInfo, _Mapping]]] = ...) -> None: ...
 
 class AgentStatus(_message.Message):
-    __slots__ = ("mode", "teammate_runtime", "max_delegation_rounds", "default_model", "provider", "run_ledger", "agent_memory", "sources", "active", "teammates", "agents_dir", "foreign_dirs", "hooks", "flaws", "ledger_failures")
+    __slots__ = ("mode", "teammate_runtime", "max_delegation_rounds", "default_model", "provider", "run_ledger", "agent_memory", "sources", "active", "teammates", "agents_dir", "foreign_dirs", "hooks", "flaws", "ledger_failures", "runtime_off_reason")
     class SourcesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -1335,6 +1373,7 @@ class AgentStatus(_message.Message):
     HOOKS_FIELD_NUMBER: _ClassVar[int]
     FLAWS_FIELD_NUMBER: _ClassVar[int]
     LEDGER_FAILURES_FIELD_NUMBER: _ClassVar[int]
+    RUNTIME_OFF_REASON_FIELD_NUMBER: _ClassVar[int]
     mode: str
     teammate_runtime: str
     max_delegation_rounds: int
@@ -1350,7 +1389,8 @@ class AgentStatus(_message.Message):
     hooks: _containers.RepeatedScalarFieldContainer[str]
     flaws: _containers.RepeatedScalarFieldContainer[str]
     ledger_failures: int
-    def __init__(self, mode: _Optional[str] = ..., teammate_runtime: _Optional[str] = ..., max_delegation_rounds: _Optional[int] = ..., default_model: _Optional[str] = ..., provider: _Optional[str] = ..., run_ledger: _Optional[bool] = ..., agent_memory: _Optional[bool] = ..., sources: _Optional[_Mapping[str, int]] = ..., active: _Optional[int] = ..., teammates: _Optional[_Iterable[str]] = ..., agents_dir: _Optional[str] = ..., foreign_dirs: _Optional[_Iterable[str]] = ..., hooks: _Optional[_Iterable[str]] = ..., flaws: _Optional[_Iterable[str]] = ..., ledger_failures: _Optional[int] = ...) -> None: ...
+    runtime_off_reason: str
+    def __init__(self, mode: _Optional[str] = ..., teammate_runtime: _Optional[str] = ..., max_delegation_rounds: _Optional[int] = ..., default_model: _Optional[str] = ..., provider: _Optional[str] = ..., run_ledger: _Optional[bool] = ..., agent_memory: _Optional[bool] = ..., sources: _Optional[_Mapping[str, int]] = ..., active: _Optional[int] = ..., teammates: _Optional[_Iterable[str]] = ..., agents_dir: _Optional[str] = ..., foreign_dirs: _Optional[_Iterable[str]] = ..., hooks: _Optional[_Iterable[str]] = ..., flaws: _Optional[_Iterable[str]] = ..., ledger_failures: _Optional[int] = ..., runtime_off_reason: _Optional[str] = ...) -> None: ...
 
 class AgentTools(_message.Message):
     __slots__ = ("agent", "source", "teammate", "tools", "left_out", "left_out_reason")
@@ -2060,6 +2100,22 @@ class RunList(_message.Message):
     timed_out: bool
     more: bool
     def __init__(self, runs: _Optional[_Iterable[_Union[RunInfo, _Mapping]]] = ..., timed_out: _Optional[bool] = ..., more: _Optional[bool] = ...) -> None: ...
+
+class Retried(_message.Message):
+    __slots__ = ("client_message_id", "run_id")
+    CLIENT_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    client_message_id: str
+    run_id: str
+    def __init__(self, client_message_id: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
+
+class Withdrawn(_message.Message):
+    __slots__ = ("run_id", "content")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    content: str
+    def __init__(self, run_id: _Optional[str] = ..., content: _Optional[str] = ...) -> None: ...
 
 class JobInfo(_message.Message):
     __slots__ = ("job_id", "agent", "sender", "root_agent", "root_sender", "command", "started_at", "seconds")

@@ -9,7 +9,7 @@ from moot.domain.events import AskClosed, AskOpened, Event, EventSource, RunBloc
 from moot.domain.ledger import LedgerEntry, LedgerType, blocked, replay
 from moot.domain.run import Outcome, RunEnd
 from moot.domain.run_view import Block, Condition, GrantState
-from moot.multiagent.mirror import Mirror, is_mirrored
+from moot.multiagent.traces.ledger_mirror import Mirror, is_mirrored
 from moot.store.ledger import SqliteLedger
 from moot.store.sqlite import SqliteStore
 from tests.unit.events import event

@@ -7,8 +7,8 @@ from typing import Any
 from moot.domain.message import Entry, Message, Role, ToolCall, assistant, tool_result
 from moot.domain.run import Delivery, Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.domain.trace import PAYLOAD_LENGTH, Recorded, TraceEvent, TraceKind, TraceNote, fitted
-from moot.multiagent.timeline import timeline
-from moot.multiagent.traces import Traces
+from moot.multiagent.traces.recorder import Traces
+from moot.multiagent.traces.timeline import timeline
 from moot.redaction.redactor import Redactor
 from tests.unit.shelves import ADA, SetClock, teammate_run
 

@@ -300,6 +300,15 @@ class Room:
             kill = pb.KillMsg(agent=self.agent, sender=self.sender)
             self._connection.post(pb.ClientMessage(kill=kill))
 
+    async def withdraw(self) -> None:
+        """Take back the newest message that waits, and put it into the input line again."""
+        if self._unsent:
+            self.screen.give_back(self._unsent.pop().typed)
+            return
+        message = pb.WithdrawMsg(agent=self.agent, sender=self.sender)
+        withdrawn = (await self.request(pb.ClientMessage(withdraw=message))).withdrawn
+        self.screen.give_back(withdrawn.content)
+
     def _asked(self) -> pb.AskUserEvent | None:
         followed = next((view.asked for view in self._views if view.asked is not None), None)
         if followed is not None:

@@ -43,6 +43,7 @@ class RunView:
         self.status = "sending"
         self.since = clock()
         self._answered_elsewhere = False
+        self._is_withdrawn = False
         self.asked: pb.AskUserEvent | None = None
         self.approvals: dict[str, pb.ApprovalEvent] = {}
         # What this screen has decided, until the daemon says what became of it.
@@ -76,6 +77,11 @@ class RunView:
         self.position = event.position
         self._set_status(f"queued, position {event.position}")
         return []
+
+    def _on_withdrawn(self, event: pb.WithdrawnEvent) -> list[Line]:
+        self._is_withdrawn = True
+        self._echo = ""
+        return [lines.dim(f"✗ withdrawn: {sanitize.line(event.content, _THOUGHT_COLUMNS)}")]
 
     def _on_start(self, event: pb.StreamStart) -> list[Line]:
         self.acknowledged = self.started = True
@@ -172,7 +178,7 @@ class RunView:
         self.asked = None
         self.approvals = {}
         finished = self.take_echo() + self._flush()
-        if event.outcome != "completed":
+        if event.outcome != "completed" and not self._is_withdrawn:
             finished.append(lines.render_ending(event.outcome, event.error))
         elif event.error:
             finished.append(lines.dim(event.error))

@@ -79,13 +79,17 @@ def down(now: bool, timeout: float) -> None:
 def status() -> int:
     """Show what the daemon is doing. Does not start it."""
     stats, active, agents, asks, jobs = run_connected(_fetch_status, start=False)
-    flaws = [info.flaw for info in agents if info.flaw] + _find_config_flaws() + _find_skill_flaws()
+    broken_agents = [info.flaw for info in agents if info.flaw]
+    flaws = broken_agents + _find_config_flaws() + _find_skill_flaws()
+    if broken_agents:
+        # A count without the broken files would be mistaken for the whole.
+        stats.ClearField("registered_agents")
     data = {
         "version": stats.version,
         "pid": stats.pid,
         "uptime_seconds": stats.uptime_secs,
         "model": stats.active_model,
-        "agents": stats.registered_agents,
+        "agents": stats.registered_agents or None,
         "connections": stats.connections,
         "open_asks": len(asks),
         "rss_bytes": stats.rss_bytes,
@@ -178,9 +182,11 @@ def _find_ignored_keys() -> list[str]:
 
 def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo], jobs: list[pb.JobInfo]) -> str:
     doors = "".join(f", {name} {sanitize.line(at)}" for name, at in (("http", stats.http), ("tcp", stats.tcp)) if at)
+    counted = stats.registered_agents
+    count = f"{numbers.format_plural(counted, 'agent')}, default" if counted else "Default"
     lines = [
         f"Moot {sanitize.line(stats.version)} (pid {stats.pid}), up {timedelta(seconds=stats.uptime_secs)}{doors}",
-        f"{numbers.format_plural(stats.registered_agents, 'agent')}, default model"
+        f"{count} model"
         f" {sanitize.line(stats.active_model) or 'none'},"
         f" {numbers.format_plural(stats.connections, 'connection')}, {stats.rss_bytes // 1_048_576} MB",
     ]

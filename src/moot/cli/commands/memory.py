@@ -80,7 +80,14 @@ def history(agent: str, sender: str, everything: bool, last: int | None) -> None
         parts += [output.paint(f"(waiting) {sanitize.line(text)}", dim=True) for text in answer.queued]
         return "\n".join(part for part in parts if part) or "Nothing has been said yet."
 
-    output.emit([plain_data.message(entry) for entry in messages], render=render)
+    data: dict[str, Any] = {
+        "title": answer.title,
+        "summary_title": "" if everything else answer.summary_title,
+        "summary": "" if everything else answer.summary,
+        "messages": [plain_data.message(entry) for entry in messages],
+        "queued": list(answer.queued),
+    }
+    output.emit(data, render=render)
 
 
 _all_option = click.option(

@@ -317,14 +317,22 @@ def _render_results(infos: Sequence[pb.RunInfo]) -> str:
 
 
 @click.command()
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="[RUN]", default="")
 @click.option("--only", is_flag=True, help="Leave those it set to work running.")
+@click.option("--queued", "agent", metavar="AGENT", default="", help="Withdraw your newest waiting message to AGENT.")
+@sender_option
 @output.json_option
-def stop(run_id: str, only: bool) -> None:
+def stop(run_id: str, only: bool, agent: str, sender: str) -> None:
     """Stop RUN and everything it set to work, at once. What it has done stays, and what it said is kept.
 
-    RUN is also the id of a command in the background, as `moot ps` shows it.
+    A RUN that waits for its turn is withdrawn: its message reaches nobody. RUN is also the id of a command in the
+    background, as `moot ps` shows it.
     """
+    if bool(run_id) == bool(agent):
+        raise click.UsageError("Name a RUN, or an agent with --queued.")
+    if agent:
+        _withdraw(agent, sender)
+        return
     if run_id.startswith(job_lines.PREFIX):
         _stop_job(run_id)
         return
@@ -340,6 +348,13 @@ def stop(run_id: str, only: bool) -> None:
         return "\n".join(lines)
 
     output.emit([plain_data.run(info) for info in stopped], render=render)
+
+
+def _withdraw(agent: str, sender: str) -> None:
+    message = pb.WithdrawMsg(agent=agent, sender=sender)
+    withdrawn = send_request(pb.ClientMessage(withdraw=message)).withdrawn
+    data = {"run_id": withdrawn.run_id, "content": withdrawn.content}
+    output.emit(data, render=lambda _: f"Withdrawn: {sanitize.line(withdrawn.content, _LINE_COLUMNS)}")
 
 
 def _stop_job(job_id: str) -> None:

@@ -16,7 +16,11 @@ def message(entry: pb.HistoryMessage) -> dict[str, Any]:
         "agent": entry.agent,
         "created_at": entry.created_at,
     }
-    calls = [{"id": call.call_id, "name": call.name, "arguments": call.arguments} for call in entry.tool_calls]
+    calls = [
+        {"id": call.call_id, "name": call.name, "arguments": call.arguments}
+        | ({"line": call.line} if call.line else {})
+        for call in entry.tool_calls
+    ]
     extra = {
         "outcome": entry.outcome,
         "error": entry.error,

@@ -49,8 +49,13 @@ TRACE_KEYS = (
     Key("most", int, "How many ended teammates are kept; the oldest go first.", "10000", between(1, 10_000_000)),
 )
 
+BACKGROUND_KEYS = (
+    Key("enabled", bool, "Let agents spawn teammates; unset follows `multiAgent`. `false` turns the runtime off.", ""),
+)
+
 SECTIONS = {
     "agent": AGENT_KEYS,
+    "background": BACKGROUND_KEYS,
     "runLedger": RUN_LEDGER_KEYS,
     "agentMemory": AGENT_MEMORY_KEYS,
     "traces": TRACE_KEYS,

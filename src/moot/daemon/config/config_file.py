@@ -29,6 +29,7 @@ from moot.daemon.config.tool_keys import SECTIONS as HANDS_SECTIONS
 from moot.domain.agent import Flaw
 from moot.domain.config import (
     AgentMemoryConfig,
+    BackgroundConfig,
     CompactionConfig,
     Config,
     FilesConfig,
@@ -208,6 +209,7 @@ class Reading:
             listen=ListenConfig(**self._plain(document, "listen", LISTEN_KEYS)),
             hands=self._hands(document),
             agent=agent_config(team["agent"], folder=self._path.parent),
+            background=BackgroundConfig(**by_field(team["background"])),
             run_ledger=RunLedgerConfig(**by_field(team["runLedger"])),
             agent_memory=AgentMemoryConfig(**by_field(team["agentMemory"])),
             traces=TraceConfig(**team["traces"]),

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -45,6 +46,9 @@ from moot.domain.usage import Usage
 from moot.wire import moot_pb2 as pb
 
 _QUIET_SECONDS = 15.0
+# OpenAI's SDKs count here how often they have sent the same request.
+RETRY_HEADER = "x-stainless-retry-count"
+_NONCE_LENGTH = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +104,9 @@ class ChatCompletions:
         return json_response(model_form(info.name))
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
-        chat = parse_request(await request.read())
-        turn = await self._turn(request, chat)
+        body = await request.read()
+        chat = parse_request(body)
+        turn = await self._turn(request, chat, body)
         completion = Completion(id=f"chatcmpl-{secrets.token_hex(12)}", created=int(time.time()), model=chat.model)
         # Still good? From here on the turn itself watches.
         principal_of(request)
@@ -111,25 +116,45 @@ class ChatCompletions:
                 return await _stream(request, pieces, completion, wants_usage=wants_usage)
             return await _whole(pieces, completion)
 
-    async def _turn(self, request: web.Request, chat: ChatRequest) -> "Turn":
+    async def _turn(self, request: web.Request, chat: ChatRequest, body: bytes) -> "Turn":
         principal = principal_of(request)
         agent, _, guest = chat.model.partition("@")
         content = last_user_content(chat.messages)
         if "\0" in content:
             raise BadRequest("the last user message holds a NUL character", fix="Remove it.")
         sender = principal.sender(chat.user or "")
+        message = pb.StreamMsg(
+            agent=agent, content=content, sender=sender, client_message_id=_message_id(request, body)
+        )
+        if guest:
+            message.guest = guest
+        if _is_retry(request):
+            retried = await self._find_retried(message, principal)
+            if retried.run_id:
+                attach_run = pb.ClientMessage(attach_run=pb.AttachRunMsg(run_id=retried.run_id))
+                return Turn(self._serving, attach_run, principal)
+            if retried.client_message_id:
+                message.client_message_id = retried.client_message_id
+                return Turn(self._serving, pb.ClientMessage(stream=message), principal)
         # What is addressed to a guest is for the guest: it answers no question of the primary's.
         ask_id = "" if guest else await self._open_ask(agent, sender, principal)
         if ask_id:
             attach = pb.ClientMessage(attach=pb.AttachMsg(agent=agent, sender=sender))
-            reply = pb.ClientMessage(reply_to_ask=pb.ReplyToAsk(agent=agent, sender=sender, content=content))
+            answer = pb.ReplyToAsk(agent=agent, sender=sender, content=content)
+            answer.client_message_id = message.client_message_id
+            reply = pb.ClientMessage(reply_to_ask=answer)
             return Turn(self._serving, attach, principal, answers=ask_id, reply=reply)
-        message = pb.StreamMsg(agent=agent, content=content, sender=sender)
-        if guest:
-            message.guest = guest
-        if key := request.headers.get("Idempotency-Key"):
-            message.client_message_id = key
         return Turn(self._serving, pb.ClientMessage(stream=message), principal)
+
+    async def _find_retried(self, message: pb.StreamMsg, principal: Principal) -> pb.Retried:
+        """The turn of a request that the client sends again by itself, because it heard no answer in its time."""
+        prefix = message.client_message_id[:-_NONCE_LENGTH]
+        find = pb.FindRetriedMsg(agent=message.agent, sender=message.sender, prefix=prefix)
+        try:
+            return (await ask_once(self._serving, pb.ClientMessage(find_retried=find), principal)).retried
+        except MootError:
+            # Whatever is wrong, such as an agent that is not there, the request itself is answered with it.
+            return pb.Retried()
 
     async def _open_ask(self, agent: str, sender: str, principal: Principal) -> str:
         """The oldest question this conversation waits on; what the user says next answers it."""
@@ -139,6 +164,20 @@ class ChatCompletions:
             if ask.kind == "question" and (ask.agent, ask.sender) == (agent, sender):
                 return str(ask.ask_id)
         return ""
+
+
+def _message_id(request: web.Request, body: bytes) -> str:
+    """The id a message is sent under: the client's own, or one by which an SDK's retries of the same body are known."""
+    if key := request.headers.get("Idempotency-Key"):
+        return key
+    if RETRY_HEADER not in request.headers:
+        return ""
+    return f"sdk-{sha256(body).hexdigest()[:32]}-{secrets.token_hex(_NONCE_LENGTH // 2)}"
+
+
+def _is_retry(request: web.Request) -> bool:
+    count = request.headers.get(RETRY_HEADER, "0")
+    return "Idempotency-Key" not in request.headers and count.isdecimal() and int(count) > 0
 
 
 class Turn:

@@ -19,7 +19,7 @@ from moot.wire.events import error_message
 logger = logging.getLogger(__name__)
 
 # A kill or an answer to a question finds room even where everything else is taken.
-_URGENT = frozenset({"kill", "stop_run", "reply_to_ask"})
+_URGENT = frozenset({"kill", "stop_run", "withdraw", "reply_to_ask"})
 _URGENT_ROOM = 64
 # How long a connection whose token was revoked has to read why.
 REVOKED_GRACE_SECONDS = 2.0

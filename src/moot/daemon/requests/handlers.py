@@ -44,6 +44,8 @@ class Handlers:
             "stream": talk.stream,
             "attach": talk.attach,
             "kill": talk.kill,
+            "withdraw": talk.withdraw,
+            "find_retried": talk.find_retried,
             "compact": talk.compact,
             "reply_to_ask": talk.reply_to_ask,
             "subscribe_events": talk.subscribe_events,

@@ -19,7 +19,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.events import Event, EventSource, RunBlocked, RunEnded, RunQueued, RunUnblocked
 from moot.domain.ports import Clock, Store, Tool
-from moot.domain.run import RunKind
+from moot.domain.run import Outcome, RunKind
 from moot.domain.scope import only
 from moot.engine.bus import Bus
 from moot.engine.doors import Doors
@@ -181,6 +181,12 @@ class RunRequests:
     async def stop_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.stop_run
         info = await self._album.info(asked.run_id, principal)
+        if info.kind == RunKind.TURN and info.position:
+            await self._d.runs.withdraw(ConversationKey(info.root_agent, info.root_sender), info.run_id)
+            info = await self._album.info(info.run_id, principal)
+        if _is_withdrawn(info):
+            reply.send(pb.ServerMessage(run_list=pb.RunList(runs=[shortened(info, _LISTED_TEXT)])))
+            return
         if info.outcome:
             raise Conflict(
                 f"run {info.run_id} has ended already: {info.outcome}", fix=f"See it with `moot show {info.run_id}`."
@@ -205,10 +211,6 @@ class RunRequests:
             await self._d.teammates.stop(info.run_id, only=only)
 
     async def _stop_turn(self, info: pb.RunInfo) -> None:
-        if info.position:
-            raise Conflict(
-                f"run {info.run_id} has not begun, it waits in its conversation", fix="Stop the run before it first."
-            )
         over = asyncio.Event()
 
         def is_its_end(event: Event) -> bool:
@@ -269,6 +271,11 @@ class RunRequests:
 def _key(info: pb.RunInfo) -> ConversationKey:
     """The run's own conversation; a turn's is the one a person is in, whoever speaks."""
     return ConversationKey(info.root_agent if info.kind == RunKind.TURN else info.agent, info.sender)
+
+
+def _is_withdrawn(info: pb.RunInfo) -> bool:
+    """Whether it was stopped while its message waited: then to stop it again changes nothing."""
+    return info.kind == RunKind.TURN and info.outcome == Outcome.CANCELLED and not info.started_at
 
 
 def _below(infos: Mapping[str, pb.RunInfo], run_id: str) -> list[str]:

@@ -56,6 +56,21 @@ class Talk:
         self._stop(key)
         reply.send(pb.ServerMessage(pong=pb.Pong(stopped=stopped)))
 
+    async def withdraw(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.withdraw
+        request = await self._runs.withdraw(self._key(asked, principal), asked.run_id)
+        reply.send(pb.ServerMessage(withdrawn=pb.Withdrawn(run_id=request.id, content=request.content)))
+
+    async def find_retried(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        asked = message.find_retried
+        found = await self._runs.find_retried(self._key(asked, principal), asked.prefix)
+        retried = pb.Retried()
+        if found is not None and found.client_message_id.startswith(asked.prefix):
+            retried.client_message_id = found.client_message_id
+        elif found is not None:
+            retried.run_id = found.id
+        reply.send(pb.ServerMessage(retried=retried))
+
     async def compact(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         key = self._key(message.compact, principal)
 
@@ -106,7 +121,9 @@ class Talk:
         )
 
     def _key(
-        self, message: pb.KillMsg | pb.CompactMsg | pb.ReplyToAsk | pb.AttachMsg, principal: Principal
+        self,
+        message: pb.KillMsg | pb.WithdrawMsg | pb.FindRetriedMsg | pb.CompactMsg | pb.ReplyToAsk | pb.AttachMsg,
+        principal: Principal,
     ) -> ConversationKey:
         sender = principal.reach(message.sender)
         return ConversationKey(self._doors.agent(message.agent).name, sender)

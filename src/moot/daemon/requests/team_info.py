@@ -10,6 +10,7 @@ from moot.daemon.paths import Paths
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.domain.agent import ROOT, Agent
+from moot.domain.config import Config
 from moot.domain.errors import MootError
 from moot.domain.ports import Hook, Model, Tool, ToolSupport
 from moot.domain.text import clean
@@ -27,6 +28,14 @@ def registry_of(config: ConfigFile, paths: Paths) -> Registry:
         foreign_folders=foreign_folders(config.current),
         models=lambda: config.current.models,
     )
+
+
+def _runtime_off_reason(config: Config) -> str:
+    if config.has_teammates:
+        return ""
+    if not config.agent.multi_agent:
+        return "multiAgent is not set in [agent]"
+    return "enabled is false in [background]"
 
 
 class Roster:
@@ -59,7 +68,8 @@ class Roster:
         sources = Counter(str(agent.source) for agent in self._registry.all())
         status = pb.AgentStatus(
             mode="multi-agent" if config.agent.multi_agent else "single",
-            teammate_runtime=_RUNTIME if config.agent.multi_agent else "",
+            teammate_runtime=_RUNTIME if config.has_teammates else "",
+            runtime_off_reason=_runtime_off_reason(config),
             max_delegation_rounds=config.agent.max_delegation_rounds,
             default_model=config.default_model,
             provider=config.models[config.default_model].provider,

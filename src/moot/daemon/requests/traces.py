@@ -13,8 +13,8 @@ from moot.domain.errors import BadRequest
 from moot.domain.ledger import LedgerEntry, blocked, replay
 from moot.domain.ports import Clock
 from moot.domain.trace import Recorded, TraceEvent
-from moot.multiagent.mirror import Mirror
-from moot.multiagent.timeline import timeline
+from moot.multiagent.traces.ledger_mirror import Mirror
+from moot.multiagent.traces.timeline import timeline
 from moot.store.ledger import SqliteLedger
 from moot.store.traces import DAY, SqliteTraces
 from moot.wire import moot_pb2 as pb

@@ -16,7 +16,7 @@ from moot.engine.turn import Briefing, Conduct, Turn
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing.router import Candidate, Route
 from moot.multiagent.teammates.snapshot import Snapshots, by
-from moot.multiagent.traces import Traces
+from moot.multiagent.traces.recorder import Traces
 
 _NOTHING = Briefing()
 _ALONE = Briefing(scope=NOT_SPAWNED)
@@ -56,9 +56,9 @@ class Briefs:
         if seen is not None and seen.run.parent_id:
             return await self._teammate(turn, seen.run)
         # As a guest it has no tools, so nobody to lead.
-        if turn.request.speaker == ROOT and not turn.request.guest and turn.config.agent.multi_agent:
+        if turn.request.speaker == ROOT and not turn.request.guest and turn.config.has_teammates:
             return self._orchestrator(turn)
-        return _ALONE if turn.config.agent.multi_agent else _NOTHING
+        return _ALONE if turn.config.has_teammates else _NOTHING
 
     def _orchestrator(self, turn: Turn) -> Briefing:
         partition = self._partition()

@@ -1,6 +1,6 @@
 """Records facts for traces that nothing else keeps: decisions about calls and model retries, read from the bus.
 
-multiagent/timeline.py puts them between the messages of the run; secrets and personal data are removed first.
+multiagent/traces/timeline.py puts them between the messages of the run; secrets and personal data are removed first.
 """
 
 from collections.abc import Callable

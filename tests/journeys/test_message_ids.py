@@ -110,31 +110,52 @@ async def test_a_killed_turn_is_not_run_again(daemon: LiveDaemon, provider: Prov
     assert len(provider.bodies()) == 1
 
 
-async def test_a_failed_turn_that_others_have_followed_is_a_conflict_and_changes_nothing(
+async def test_a_failed_turn_that_others_have_followed_runs_again_behind_them(
     daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
-    provider.program({"status": 400})
+    provider.program({"status": 400}, {"text": "other"}, {"text": "better"})
     async with daemon.client() as talk:
         await talk.say("ada", "hello", sender, client_message_id="m1")
         await talk.say("ada", "something else", sender)
-        before = await talk.told("ada", sender)
-        with pytest.raises(Conflict) as refusal:
-            await talk.say("ada", "hello", sender, client_message_id="m1")
-        assert "new id" in refusal.value.fix
-        assert await talk.told("ada", sender) == before
-        assert (await talk.say("ada", "still here", sender)).outcome == "completed"
+        again = await talk.say("ada", "hello", sender, client_message_id="m1")
+        assert (again.text, again.of("start")[0].user_seq) == ("better", 4)
+        # An answer belongs behind its question, and the id is used up now.
+        told = [content for _, _, content in await talk.told("ada", sender)]
+        assert told == ["hello", "something else", "other", "hello", "better"]
+        assert (await talk.say("ada", "hello", sender, client_message_id="m1")).text == "better"
+    assert len(provider.bodies()) == 3
 
 
-async def test_a_failed_turn_that_was_put_away_is_a_conflict(
+async def test_an_interrupted_message_with_others_queued_behind_it_runs_again_after_them(
+    home: Home, provider: Provider
+) -> None:
+    provider.program({"text": "never", "hold": True}, {"text": "second"}, {"text": "first at last"})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("ada", "first", client_message_id="m1")
+            await speech.until("start")
+            provider.requests(at_least=1)
+            behind = talk.start("ada", "second", client_message_id="m2")
+            await behind.until("queued")
+            daemon.kill_9()
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            assert (await talk.say("ada", "second", client_message_id="m2")).text == "second"
+            assert (await talk.say("ada", "first", client_message_id="m1")).text == "first at last"
+            told = [content for role, _, content in await talk.told("ada")]
+            assert told == ["first", "second", "second", "first", "first at last"]
+
+
+async def test_a_failed_turn_that_was_put_away_runs_again_with_its_message(
     daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
-    provider.program({"status": 400}, {"match": "Write the summary now", "text": "A failure. Nothing more."})
+    summary = {"match": "Write the summary now", "text": "A failure. Nothing more."}
+    provider.program({"status": 400}, summary, {"text": "better"})
     async with daemon.client() as talk:
         await talk.say("ada", "hello", sender, client_message_id="m1")
         await talk.compact("ada", sender)
-        with pytest.raises(Conflict):
-            await talk.say("ada", "hello", sender, client_message_id="m1")
-        assert await talk.told("ada", sender) == []
+        assert (await talk.say("ada", "hello", sender, client_message_id="m1")).text == "better"
+        assert [content for _, _, content in await talk.told("ada", sender)] == ["hello", "better"]
 
 
 async def test_a_waiting_message_sent_twice_waits_once(daemon: LiveDaemon, provider: Provider, sender: str) -> None:

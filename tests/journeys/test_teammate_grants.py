@@ -112,11 +112,11 @@ async def test_what_nobody_decided_is_asked_again_as_the_next_attempt(home: Home
             assert "Nobody decided in time on fs_write" in speech.text
 
 
-@pytest.mark.parametrize("allowed", [["fs_write"], []])
-async def test_a_tool_outside_the_role_is_never_asked_about(home: Home, allowed: list[str]) -> None:
+@pytest.mark.parametrize("narrowed", [{"allowed_tools": ["fs_write"]}, {}])
+async def test_a_tool_outside_the_role_is_never_asked_about(home: Home, narrowed: dict[str, Any]) -> None:
     home.write_script(
         script(
-            lead("^go", spawn("work", allowed_tools=allowed), wait(), say("{result}")),
+            lead("^go", spawn("work", **narrowed), wait(), say("{result}")),
             mate("^work", call("web_fetch", url="http://x"), say("Not for me.")),
         )
     )
@@ -191,6 +191,9 @@ async def test_with_nobody_to_ask_for_a_grant_the_run_ends_denied(home: Home, tm
             speech = await talk.say("moot", "go", cwd=str(tmp_path))
             *_, run = results(speech, "agent_wait")
             assert (run["status"], run["outcome"]) == ("failed", "denied")
+            # The turn that waited for it ends denied too, and so does the command behind it.
+            assert speech.outcome == "denied"
+        assert daemon.cli("ask", "--cwd", str(tmp_path), "moot", "go").returncode == 4
         done = daemon.cli("run", "--agent", "ada", "--tools", "fs_read", "--json", "write it")
         assert done.returncode == 4, done.stdout
     assert not (tmp_path / "made.txt").exists()

@@ -29,6 +29,7 @@ SCRIPT = script(
     lead("^nothing but once", reply="There it is."),
     mate("^fetch a page", call("web_fetch", url="http://x"), say("That needs the web.")),
     mate("^fetch and list", call("web_fetch", url="http://x"), AGAIN, say("I listed.")),
+    mate("^mistake a name", call("fs_reed", path="x"), say("I know no such tool, so I did it by hand.")),
     mate("^hand back", call("agent_escalate", reason="This needs a browser; I have none.")),
     mate("^plan$", reply="Step one."),
     mate("^plan with tools", call("exec", command="ls"), times=1),
@@ -70,6 +71,14 @@ async def test_a_task_that_is_not_for_a_teammate_ends_escalated_with_a_sentence(
     assert (run["status"], run["outcome"], run["result"]) == ("completed", "escalated", sentence)
     assert "operator says this is not its work" in run["hint"]
     assert outcome == "completed"
+
+
+async def test_a_tool_that_nobody_has_is_a_mistake_and_no_reason_to_hand_the_task_back(
+    daemon: LiveDaemon, sender: str
+) -> None:
+    run, _ = await told(daemon, "ask operator to mistake a name", sender)
+    assert (run["outcome"], run["result"]) != ("escalated", "I know no such tool, so I did it by hand.")
+    assert run["result"] == "I know no such tool, so I did it by hand."
 
 
 async def test_one_call_that_was_its_own_makes_a_task_a_teammates(daemon: LiveDaemon, sender: str) -> None:

@@ -100,6 +100,26 @@ async def test_no_word_of_anybody_else_is_in_the_system_role_of_a_teammate(
     assert provider.faults() == []
 
 
+@pytest.mark.parametrize(
+    ("allowed", "words", "offered"),
+    [
+        (["fs_read"], "given these tools of your role: fs_read.", {"fs_read"}),
+        ([], "You have no tools for this task.", set[str]()),
+    ],
+)
+async def test_a_narrowed_teammate_is_offered_and_told_exactly_its_tools(
+    home: Home, provider: Provider, allowed: list[str], words: str, offered: set[str]
+) -> None:
+    answer = spawning("operator", "Look.", allowed_tools=allowed)
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            (body,) = await spawned(talk, provider, "Files, please.", answer, {"match": "Look", "text": "Looked."})
+    names = {tool["function"]["name"] for tool in body.get("tools", [])}
+    assert words in instructions(body)
+    assert {name for name in names if name.startswith(("fs_", "exec", "agent_spawn"))} == offered
+    assert bool(names) is bool(allowed)
+
+
 async def test_a_teammate_that_is_told_a_strangers_words_is_tainted_by_them(home: Home, provider: Provider) -> None:
     stranger = {"role": "user", "content": HOSTILE}
     with daemon_thread(home) as daemon:

@@ -184,7 +184,7 @@ class ToolResult:
     content: str
     is_error: bool = False
     taint: frozenset[str] = frozenset()
-    # The call was of a tool that is not the speaker's; nothing was run.
+    # The call was of a tool that is another agent's; nothing was run.
     is_refused: bool = False
     # The sentence with which the run hands its task back. It ends there.
     escalation: str = ""

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from moot.domain.ask import Asker
 from moot.domain.conversation import ConversationKey
-from moot.domain.scope import ALL_TOOLS, SHARED, TEAMMATE, Scope
+from moot.domain.scope import ALL_TOOLS, SHARED, TEAMMATE, Scope, only
 from moot.domain.senders import CHILD_SENDER
 from moot.domain.usage import Spent, Usage
 
@@ -237,10 +236,14 @@ class Run:
 
     def may_use(self, tool: str) -> bool:
         """Whether it was spawned with the tool, or granted it. Tools of no role are always there."""
+        return self.offers.allows(tool)
+
+    @property
+    def offers(self) -> Scope:
+        """The tools it is told of."""
         if self.spawn.allowed_tools is None:
-            return True
-        named = (*self.spawn.allowed_tools, *self.granted_tools, *SHARED, *TEAMMATE)
-        return any(fnmatchcase(tool, pattern) for pattern in named)
+            return ALL_TOOLS
+        return only(*self.spawn.allowed_tools, *self.granted_tools, *SHARED, *TEAMMATE)
 
     @property
     def asker(self) -> Asker:

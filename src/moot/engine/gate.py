@@ -17,7 +17,7 @@ from moot.domain.message import ToolCall
 from moot.domain.ports import GateCall, Hook, Model, Proceed, RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.redaction import has_secret_arguments, is_masked, mask_call
-from moot.domain.scope import Scope
+from moot.domain.scope import ALL_TOOLS, Scope
 from moot.domain.text import clean
 from moot.engine.deadline import Deadline
 from moot.engine.offer import offered
@@ -92,6 +92,9 @@ class Gate:
             box = Toolbox(self, {name: tool for name, tool in tools.items() if scope.allows(name)})
             self._boxes[scope] = box
         return box
+
+    def has(self, name: str) -> bool:
+        return name in self._tools()
 
     def line(self, call: ToolCall) -> str:
         """The call in one line as its tool says it; empty where it cannot, or is not there any more."""
@@ -179,14 +182,17 @@ class Toolbox:
         self._gate = gate
         self._tools = tools
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in tools.values())
-        self._offered: dict[tuple[str, int, tuple[str, ...] | None], tuple[ToolSpec, ...]] = {}
+        self._offered: dict[tuple[str, int, tuple[str, ...] | None, Scope], tuple[ToolSpec, ...]] = {}
 
-    def offered(self, model: Model, prefixes: tuple[str, ...] | None) -> tuple[ToolSpec, ...]:
+    def offered(
+        self, model: Model, prefixes: tuple[str, ...] | None, within: Scope = ALL_TOOLS
+    ) -> tuple[ToolSpec, ...]:
         """What a model is told of them for an agent with these prefixes: the same at every step and in every turn."""
-        asked = (model.tools, model.window, prefixes)
+        asked = (model.tools, model.window, prefixes, within)
         found = self._offered.get(asked)
         if found is None:
-            found = self._offered[asked] = offered(self.specs, model, prefixes)
+            specs = [spec for spec in self.specs if within.allows(spec.name)]
+            found = self._offered[asked] = offered(specs, model, prefixes)
         return found
 
     def masked(self, call: ToolCall) -> ToolCall:
@@ -210,7 +216,9 @@ class Toolbox:
         """Make one call. `at_work` has a place for each tool of the run that may be at work at a time."""
         tool = self._tools.get(call.name)
         if tool is None:
-            return ToolResult(content=self._missing(call.name), is_error=True, is_refused=True)
+            # A tool that nobody has is a mistake to mend; one of another agent tells that the task is not for this one.
+            is_refused = self._gate.has(call.name)
+            return ToolResult(content=self._missing(call.name), is_error=True, is_refused=is_refused)
         try:
             call = await self._whole(call, tool.spec, context)
             arguments = flaw or _arguments(call, tool.spec)

@@ -162,6 +162,8 @@ class Briefing:
     tail: tuple[Message, ...] = ()
     # What it may use at most; its own scope and the request's hold as well.
     scope: Scope = ALL_TOOLS
+    # What of that it is told of; it may ask its owner for the rest.
+    offers: Scope = ALL_TOOLS
     conduct: Conduct = Conduct()
 
 

@@ -74,8 +74,8 @@ class Partition:
         Names may be patterns. Tools that do no work of their own stay; those that set others to work must be named.
         """
         self._check_spawnable(agent)
-        if allowed_tools is None:
-            return self.scope_of(agent)
+        if not allowed_tools:
+            return self.scope_of(agent) if allowed_tools is None else NO_TOOLS
         own = self.tools_of(agent)
         within = [*own, *(self.shared if own else ())]
         named: set[str] = set()

@@ -157,10 +157,10 @@ def test_a_spawn_without_allowed_tools_has_all_of_its_role_and_nothing_else() ->
     assert {tool for tool in TOOLS if scope.allows(tool)} == {*OWNERS["operator"], *SHARED, *CONTROL}
 
 
-def test_an_empty_list_of_allowed_tools_is_no_tool_of_the_role() -> None:
+def test_an_empty_list_of_allowed_tools_is_no_tool_at_all() -> None:
     scope = Partition(agents(), TOOLS).spawn_scope("operator", [])
 
-    assert {tool for tool in TOOLS if scope.allows(tool)} == {*SHARED}
+    assert not [tool for tool in TOOLS if scope.allows(tool)]
 
 
 def test_allowed_tools_narrow_a_role_and_take_the_tools_that_set_others_to_work() -> None:

@@ -78,6 +78,7 @@ class Briefs:
         return Briefing(
             system=(place(run), CALLED_FROM) if known else (place(run),),
             opening=opening(run, known),
+            offers=run.offers,
             conduct=self._conduct(turn, escalates=True),
         )
 
@@ -195,7 +196,17 @@ def place(run: Run) -> str:
         "what you report: end with a plain text that says what you did, what came of it and what is missing. If the "
         "task is not for you, hand it back with agent_escalate and one sentence that says why, or say that sentence if "
         "you have no tools; do not try what your tools are not for."
+        f"{_given_tools(run)}"
     )
+
+
+def _given_tools(run: Run) -> str:
+    """What a teammate is told of a spawn that names its tools."""
+    allowed = run.spawn.allowed_tools
+    if allowed is None:
+        return ""
+    named = ", ".join((*allowed, *run.granted_tools))
+    return f" You were given these tools of your role: {named}." if named else " You have no tools for this task."
 
 
 CALLED_FROM = (

@@ -8,7 +8,7 @@ import msgspec
 from moot.domain.errors import BadRequest
 from moot.domain.ports import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
-from moot.domain.run import Limits, RunKind
+from moot.domain.run import Limits, Outcome, RunKind
 from moot.domain.text import clean, defuse
 from moot.multiagent.routing.router import Route
 from moot.multiagent.teammates.report import again, view
@@ -176,8 +176,14 @@ class AgentWait:
         views = [view(seen, timed_out=timed_out, streak=self._teammates.streak(seen.run)) for seen in runs]
         content = _said(views[0] if len(views) == 1 else {"runs": views})
         was_patient = seconds is None or seconds >= _PATIENT_SECONDS
-        delivers = tuple(seen.id for seen in ended)
-        return ToolResult(content=content, taint=taint, waited=timed_out and was_patient, delivers=delivers)
+        return ToolResult(
+            content=content,
+            taint=taint,
+            waited=timed_out and was_patient,
+            delivers=tuple(seen.id for seen in ended),
+            # Nobody was there to be asked by a teammate: the turn that waits for it ends with that too.
+            unasked=any(seen.end is not None and seen.end.outcome is Outcome.DENIED for seen in ended),
+        )
 
 
 class AgentStop:

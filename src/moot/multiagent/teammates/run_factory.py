@@ -8,7 +8,7 @@ from moot.domain.errors import Conflict
 from moot.domain.events import EventSource, RunSpawned
 from moot.domain.ports import RunContext
 from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
-from moot.domain.scope import ALL_TOOLS
+from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
 from moot.domain.usage import Spent
 from moot.multiagent.partition import Partition
@@ -84,9 +84,10 @@ def check_same_start(run: Run, asked: SpawnRequest, client_message_id: str) -> N
 def request_for(run: Run, partition: Partition) -> RunRequest:
     """What the loop is given for a run: a teammate has its role's tools, as they are now."""
     is_teammate = run.kind is RunKind.TEAMMATE
+    scope = partition.scope_of(run.agent) if is_teammate else ALL_TOOLS
     return replace(
         run.request,
-        scope=partition.scope_of(run.agent) if is_teammate else ALL_TOOLS,
+        scope=NO_TOOLS if run.spawn.allowed_tools == () else scope,
         asker=run.asker if is_teammate else None,
         is_first=run.status is RunStatus.QUEUED,
     )

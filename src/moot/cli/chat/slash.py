@@ -18,11 +18,8 @@ COMMANDS = {
     "recall": "search the archives: /recall WORDS",
     "compact": "turn the history into an archive now",
     "kill": "stop the run in flight (Esc does it too)",
-<<<<<<< HEAD
     "cwd": "the conversation's default directory; /cwd DIR sets it, for clients that send none",
-=======
     "withdraw": "take back the newest message that waits for its turn",
->>>>>>> main
     "title": "the conversation's title",
     "usage": "tokens and cost of this conversation",
     "agents": "who can be talked to, or brought in with @",
@@ -142,7 +139,6 @@ class SlashCommands:
         self._room.stop_run()
         return []
 
-<<<<<<< HEAD
     async def _cwd(self, directory: str) -> list[Line]:
         request = pb.WorkingDirectoryMsg(agent=self._room.agent, sender=self._room.sender)
         if directory:
@@ -150,11 +146,10 @@ class SlashCommands:
         place = (await self._room.request(pb.ClientMessage(working_directory=request))).working_directory
         note = "  (the conversation's own folder)" if place.is_own else ""
         return [[("", sanitize.line(place.cwd)), ("class:dim", note)]]
-=======
+
     async def _withdraw(self, _: str) -> list[Line]:
         await self._room.withdraw()
         return []
->>>>>>> main
 
     async def _title(self, _: str) -> list[Line]:
         title = (await self._room.history()).title

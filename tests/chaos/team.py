@@ -140,7 +140,7 @@ class People:
             self._note(speech)
 
     async def killed(self, act: str, sender: str) -> None:
-        """A turn that is killed while those it set to work are at it."""
+        """A turn that is killed while those it started are at it."""
         speech = self._start(act, sender)
         try:
             await speech.until("tool_result", count=self.rng.randint(1, 3))

@@ -28,7 +28,7 @@ class FewSecrets:
         self.values[name] = value
         return True
 
-    async def listed(self) -> list[SecretInfo]:
+    async def list_all(self) -> list[SecretInfo]:
         return []
 
     async def reference(self, name: str, holder: Holder) -> str:

@@ -27,7 +27,7 @@ METADATA = "169.254.169.254"
 
 
 async def reach(url: str, config: WebConfig | None = None, resolver: AbstractResolver | None = None) -> str:
-    http = SafeHttp.public(config or WebConfig(seconds=5), **({"resolver": lambda: resolver} if resolver else {}))
+    http = SafeHttp.for_public(config or WebConfig(seconds=5), **({"resolver": lambda: resolver} if resolver else {}))
     return (await http.fetch(Request(url=url))).body.decode()
 
 
@@ -120,7 +120,7 @@ async def test_the_ordinary_spelling_works_once_it_is_allowed() -> None:
     async with serving(hello) as site:
         assert await reach(f"{site.url}/", site.config()) == "inside"
         with pytest.raises(ConfigError):
-            SafeHttp.public(WebConfig(allow_private=("everything",)))
+            SafeHttp.for_public(WebConfig(allow_private=("everything",)))
 
 
 async def test_what_is_allowed_on_one_port_is_not_on_another() -> None:
@@ -251,7 +251,7 @@ async def test_what_was_meant_for_the_first_server_is_not_sent_to_the_next() -> 
         return web.Response(text="done")
 
     async with serving(away) as site:
-        http = SafeHttp.public(site.config())
+        http = SafeHttp.for_public(site.config())
         await http.fetch(
             Request(url=site.url, method="POST", body=b"secret", headers={"Authorization": "Bearer x", "X-Key": "y"})
         )
@@ -279,7 +279,7 @@ async def test_a_huge_body_is_cut_at_the_cap() -> None:
         return web.Response(body=b"a" * 3_000_000)
 
     async with serving(huge) as site:
-        http = SafeHttp.public(site.config(max_bytes=1_000_000))
+        http = SafeHttp.for_public(site.config(max_bytes=1_000_000))
         answer = await http.fetch(Request(url=site.url))
         assert len(answer.body) == 1_000_000
         assert answer.cut
@@ -296,7 +296,7 @@ async def test_a_body_without_end_is_cut_at_the_cap() -> None:
             return response
 
     async with serving(endless) as site:
-        answer = await SafeHttp.public(site.config(max_bytes=500_000)).fetch(Request(url=site.url))
+        answer = await SafeHttp.for_public(site.config(max_bytes=500_000)).fetch(Request(url=site.url))
         assert len(answer.body) == 500_000
 
 
@@ -354,7 +354,7 @@ async def test_a_decompression_bomb_is_cut_at_the_cap(encoding: str) -> None:
         return web.Response(body=body, headers={"Content-Encoding": encoding})
 
     async with serving(bombing) as site:
-        answer = await SafeHttp.public(site.config(max_bytes=1_000_000)).fetch(Request(url=site.url))
+        answer = await SafeHttp.for_public(site.config(max_bytes=1_000_000)).fetch(Request(url=site.url))
         assert len(answer.body) == 1_000_000
         assert answer.cut
 

@@ -332,7 +332,7 @@ def test_the_first_agent_of_ones_own_says_which_go_for_it(tmp_path: Path) -> Non
     assert "  Grep became fs_read, fs_list.\n" in first.stdout
     assert "  Left out: temperature.\n" in first.stdout
     assert second.stderr == ""
-    assert "nobody's teammate" in template
+    assert "and none as a" in template
     assert data(third)["gone"] == ["code-reviewer", "data-analyst", "translator"]
     assert third.stderr == ""
 

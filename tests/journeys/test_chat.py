@@ -183,7 +183,7 @@ def test_commands_look_and_compact(daemon: LiveDaemon, sender: str) -> None:
         person.enter("/agents")
         person.wait_for("bob of the tests")
         person.enter("/nonsense")
-        person.wait_for("✗ there is no /nonsense")
+        person.wait_for("✗ unknown command /nonsense")
         person.enter("/help")
         person.wait_for("/recall")
         person.enter("/quit")
@@ -218,7 +218,7 @@ def test_tab_completes_commands_and_guests(daemon: LiveDaemon, sender: str) -> N
         person.type("usa")
         person.wait_on_screen("/usage")
         person.type(TAB + "\r")
-        person.wait_for("nothing used yet")
+        person.wait_for("no usage yet")
         person.type("@bo")
         person.wait_on_screen("@bob")
         person.type(TAB + "hi\r")
@@ -359,7 +359,7 @@ def test_the_chat_outlives_a_restart_of_the_daemon(home: Home) -> None:
         with terminal(home, "chat", "ada", "-m", "hang") as person:
             person.wait_on_screen("ada thinking")
             assert run_cli(home, "down", "--now").returncode == 0
-            person.wait_for("the daemon went away")
+            person.wait_for("lost the connection to the daemon")
             assert run_cli(home, "up").returncode == 0
             person.wait_for("connected again")
             person.wait_for("(interrupted")
@@ -378,7 +378,7 @@ def test_after_a_crash_a_queued_message_is_shown_once_and_gone_when_it_was_answe
             person.enter("second")
             person.wait_on_screen("second  (queued 1)")
             os.kill(json.loads(run_cli(home, "status", "--json").stdout)["data"]["pid"], signal.SIGKILL)
-            person.wait_for("the daemon went away")
+            person.wait_for("lost the connection to the daemon")
             person.wait_on_screen("1 queued · connecting")
             assert run_cli(home, "up").returncode == 0
             person.wait_for("connected again")
@@ -414,7 +414,7 @@ def test_a_message_starts_a_daemon_that_is_gone(home: Home) -> None:
             person.wait_for("Started the daemon")
             person.wait_on_screen("Ctrl-D leaves")
             assert run_cli(home, "down").returncode == 0
-            person.wait_for("the daemon went away")
+            person.wait_for("lost the connection to the daemon")
             person.enter("are you there?")
             person.wait_for("started the daemon")
             person.wait_for("you › are you there?")

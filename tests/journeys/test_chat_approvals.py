@@ -94,7 +94,7 @@ def test_a_line_that_was_begun_before_the_approval_is_a_message(daemon: LiveDaem
         assert daemon.cli("ask", "ada", "name it now", "--as", sender).returncode == 3
         person.wait_on_screen(KEYS)
         person.type("\r")
-        person.wait_for("the line was begun before")
+        person.wait_for("you started typing before")
         person.wait_on_screen("o  (queued 1)")
         assert len(waiting(daemon, sender)) == 1
         person.enter("d")

@@ -36,7 +36,7 @@ def test_a_decision_starts_a_daemon_that_is_gone_and_holds_for_what_was_shown(
         with terminal(home, "chat", "ada", "-m", "name it now") as person:
             person.wait_on_screen(KEYS)
             kill_9(home)
-            person.wait_for("the daemon went away")
+            person.wait_for("lost the connection to the daemon")
             person.wait_on_screen(KEYS)
             person.enter(typed)
             person.wait_for("started the daemon")
@@ -44,7 +44,7 @@ def test_a_decision_starts_a_daemon_that_is_gone_and_holds_for_what_was_shown(
             person.wait_for(came)
             person.type("\x04")
             assert person.wait_for_exit() == 0
-        assert "is not there" not in person.seen
+        assert "is not running" not in person.seen
         assert "Heard:" not in person.seen
     finally:
         run_cli(home, "down", "--now")
@@ -57,7 +57,7 @@ def test_a_decision_on_what_was_settled_meanwhile_decides_nothing(home: Home) ->
             person.wait_on_screen(KEYS)
             (ask,) = json.loads(run_cli(home, "inbox", "--json").stdout)["data"]
             kill_9(home)
-            person.wait_for("the daemon went away")
+            person.wait_for("lost the connection to the daemon")
             person.type("o")
             assert run_cli(home, "inbox", "deny", ask["ask_id"]).returncode == 0
             person.wait_for("connected again")

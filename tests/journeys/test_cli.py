@@ -247,7 +247,7 @@ def test_ask_does_not_wait_for_a_pipe_that_stays_silent(daemon: LiveDaemon, send
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.read() == "Heard: Hello\n"
-        assert "going on without it" in process.stderr.read()
+        assert "continuing without it" in process.stderr.read()
 
 
 def test_the_same_message_id_is_one_turn(daemon: LiveDaemon, sender: str) -> None:
@@ -346,7 +346,7 @@ def test_kill_says_whether_anything_ran(daemon: LiveDaemon, sender: str) -> None
     idle = daemon.cli("kill", "ada", "--as", sender, "--json")
 
     assert (killed["killed"], data(idle)["killed"], idle.returncode) == (True, False, 0)
-    assert daemon.cli("kill", "ada", "--as", sender).stdout == "ada was not doing anything here.\n"
+    assert daemon.cli("kill", "ada", "--as", sender).stdout == "ada has no active run here.\n"
 
 
 def test_ctrl_c_kills_the_run_and_exits_130(daemon: LiveDaemon, sender: str) -> None:
@@ -567,13 +567,13 @@ def test_reload_takes_a_new_agent_and_names_what_is_broken(own: Home) -> None:
     document = json.loads(bad.stdout)
     assert (bad.returncode, document["ok"], document["error"]["type"]) == (78, False, "bad_config")
     assert "config.toml:1" in document["data"]["flaws"][0]
-    assert "last good one stays in force" in document["error"]["fix"]
-    assert "last good one stays in force" in told
+    assert "the last valid one is still used" in document["error"]["fix"]
+    assert "the last valid one is still used" in told
     own.write_config("no_such_key = 1\n" + CONFIG)
     unknown = run_cli(own, "reload")
     assert unknown.returncode == 0
     assert "unknown key `no_such_key`, ignored" in unknown.stderr
-    assert "The rest of the configuration is in force." in unknown.stderr
+    assert "The rest of the configuration is used." in unknown.stderr
     assert "last good" not in unknown.stderr
     own.write_config()
 

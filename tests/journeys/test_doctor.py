@@ -170,9 +170,9 @@ def test_people_get_marks_and_fixes(home: Home) -> None:
     assert "! config" in done.stdout
     assert "fix:" in done.stdout
     # Whoever reads the last line alone is not told that there is nothing.
-    assert "All is well" not in done.stdout
-    assert done.stdout.splitlines()[-1].startswith("Nothing is broken; ")
-    assert done.stdout.rstrip().endswith(" to look at.")
+    assert "Everything is in order" not in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("No errors; ")
+    assert done.stdout.rstrip().endswith(" with warnings.")
 
 
 def test_a_sandbox_that_is_not_to_be_had_is_found_also_without_a_daemon(home: Home, tmp_path: Path) -> None:
@@ -244,12 +244,12 @@ def test_each_server_is_told_with_what_it_offers_lacks_and_waits_for(home: Home,
     blind, box, gone, off = sorted(of_mcp(first), key=lambda each: each[1])
     assert (box[0], box[1]) == ("ok", "box is ready: 2 tools.")
     assert (gone[0], "there is no program" in gone[1]) == ("error", True)
-    assert (off[0], off[1]) == ("note", "off is switched off.")
+    assert (off[0], off[1]) == ("note", "off is disabled.")
     assert blind[0] == "error"
     assert "--readable" in blind[2]
     assert ("ok", "box is ready: 1 tool.", "") in of_mcp(second)
     (waits,) = [each for each in of_mcp(second) if each[0] == "warning"]
-    assert waits[1] == "box: 1 tool new or changed, and off: echo."
+    assert waits[1] == "box: 1 tool new or changed, and disabled: echo."
     assert "moot mcp approve box" in waits[2]
     assert "✗ mcp " in people
     assert "· mcp " in people
@@ -296,6 +296,6 @@ def test_a_key_nobody_knows_in_an_agents_file_is_a_warning_with_the_line_and_the
         assert found["message"] in told
         assert found["fix"].startswith("Correct or remove that line")
     shown = run_cli(home, "doctor")
-    assert "Nothing is broken; 1 to look at." in shown.stdout
+    assert "No errors; 1 with warnings." in shown.stdout
     path.write_text(good)
     assert bad(examine(home)[1]) == []

@@ -85,7 +85,7 @@ def test_the_list_of_models_and_the_doctor_say_how_many_tools_are_offered_and_wh
     there, left_out = found["tools_there"], found["tools_left_out"]
     assert 0 < len(left_out) < there
     assert "word_count" not in left_out
-    told = f"fake: {there - len(left_out)} of {there} tools are offered, because its window is 8192"
+    told = f"fake: {there - len(left_out)} of {there} tools are offered, because its context window is 8192"
     assert told in listed.stderr
     assert "set `window` in [models.fake]" in listed.stderr
     assert "claude:" not in listed.stderr
@@ -117,15 +117,15 @@ def test_where_a_model_cannot_use_tools_that_is_said_once_beside_the_answer(home
 
     assert asked.returncode == ran.returncode == left.returncode == 0
     for done in (asked, ran, left):
-        assert done.stderr.count("fake cannot use tools: ada looks at no file and no page here") == 1
-        assert "cannot use tools" not in done.stdout
+        assert done.stderr.count("fake does not support tools, so ada cannot read files or web pages") == 1
+        assert "does not support tools" not in done.stdout
         assert "moot init" in done.stderr
     assert json.loads(document.stdout)["data"]["no_tools"] is True
-    assert "cannot use tools" not in document.stderr + guest.stderr
+    assert "does not support tools" not in document.stderr + guest.stderr
     # It is a hint, and no fault.
     assert examined.returncode == 0
-    assert "fake is ready, the default. It cannot use tools" in examined.stdout
-    assert "All is well" in examined.stdout or "Nothing is broken" in examined.stdout
+    assert "fake (default) is ready. It does not support tools" in examined.stdout
+    assert "Everything is in order" in examined.stdout or "No errors" in examined.stdout
 
 
 def test_the_toolbar_of_the_chat_says_that_a_model_cannot_use_tools(home: Home, provider: Provider) -> None:

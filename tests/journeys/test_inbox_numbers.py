@@ -58,14 +58,14 @@ async def test_what_waits_is_listed_in_what_fits_and_decided_by_its_number(home:
             at = entry.index("    why: it is on the list of tools that always ask")
             assert entry[at + 1].startswith("    ada with user, until ")
             assert entry[at + 3].startswith(" 2  title the conversation Short")
-            assert "See all of one with: moot inbox show N" in listed
+            assert "Show one in full with: moot inbox show N" in listed
             assert LONG.strip() in " ".join(whole.split())
             # The second is still number 2 once the first is decided, as long as nothing was listed anew.
             commands = [["inbox"], ["inbox", "approve", "1"], ["inbox", "deny", "2"], ["inbox", "approve", "2"]]
             done = await asyncio.to_thread(at_a_terminal, home, *commands)
             assert "Allowed once" in done
             assert "Denied" in done
-            assert "number 2 of the last list no longer waits" in done
+            assert "number 2 of the last list is no longer open" in done
             assert "exit=6" in done
             assert [(await each.end()).of("approval_closed")[0].state for each in (first, second)] == [
                 "granted",
@@ -82,7 +82,7 @@ async def test_a_number_means_nothing_where_nothing_was_listed(home: Home, provi
             assert plain.startswith("ID ")
             await asyncio.to_thread(at_a_terminal, home, ["inbox"])
             elsewhere = await asyncio.to_thread(at_a_terminal, home, ["inbox", "approve", "1"])
-            assert "nothing was listed in this terminal" in elsewhere
+            assert "no list was shown in this terminal" in elsewhere
             assert "exit=2" in elsewhere
             outside = await asyncio.to_thread(at_a_terminal, home, ["inbox"], ["inbox", "approve", "3"])
             assert "the last list has no number 3" in outside

@@ -328,8 +328,8 @@ def test_a_server_is_lent_the_folder_of_its_script_and_tried_at_once(home: Home,
         poor = daemon.cli("mcp", "add", "poor", "--", sys.executable, str(SERVER), str(kept / "state.json"))
         tested = daemon.cli("mcp", "test", "poor")
         absent = json.loads(daemon.cli("mcp", "add", "absent", "--json", "--", "no-such-program").stdout)
-        (command,) = [line for line in poor.stderr.splitlines() if "Lend it: " in line]
-        words = shlex.split(command.partition("Lend it: ")[2])
+        (command,) = [line for line in poor.stderr.splitlines() if "Allow it with: " in line]
+        words = shlex.split(command.partition("Allow it with: ")[2])
         mended = daemon.cli(*words[1:])
     assert good.returncode == 0, good.stderr
     assert f"readable: {SERVER.parent} (the folder of {SERVER.name})" in good.stdout

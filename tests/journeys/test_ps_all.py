@@ -49,7 +49,7 @@ async def test_all_that_ended_is_listed_with_turns_and_the_newest_last(home: Hom
         # What is left out is said, where a person reads it.
         few = await asyncio.to_thread(daemon.cli, "ps", "--limit", "2")
         assert [line.split()[2] for line in few.stdout.splitlines()[1:]] == ["ada", "moot"]
-        assert "Older ones are not shown" in few.stderr
+        assert "Older runs are not shown" in few.stderr
         assert [run["instruction"] for run in await listed(daemon, "-a", "-n", "2")] == ["fail", "three"]
         all_of_them = await asyncio.to_thread(daemon.cli, "ps", "-a")
         assert "Older" not in all_of_them.stderr

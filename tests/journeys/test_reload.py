@@ -70,7 +70,7 @@ async def test_a_broken_configuration_is_told_with_its_line_and_the_last_good_on
 
 async def test_a_reload_says_what_has_changed(home: Home) -> None:
     with daemon_thread(home) as daemon:
-        assert daemon.cli("reload").stdout.endswith(" agents loaded. Configuration and agents are as they were.\n")
+        assert daemon.cli("reload").stdout.endswith(" agents loaded. Configuration and agents are unchanged.\n")
         home.write_config(config_of(home).read_text() + "\n[sandbox]\nbackground_jobs = 3\n")
         home.write_agent("dee")
         home.write_agent("ada", "You are another ada.")
@@ -190,7 +190,7 @@ async def test_what_counts_from_the_next_start_on_is_named(home: Home, tmp_path:
         home.write_config(changed)
         done = daemon.cli("reload")
         assert done.returncode == 0
-        assert "From the next start on (moot down, moot up): vault.decrypted_seconds, agent.foreignDirs." in done.stderr
+        assert "Needs a restart (moot down, moot up): vault.decrypted_seconds, agent.foreignDirs." in done.stderr
         assert daemon.cli_json("reload")["data"]["restart"] == ["vault.decrypted_seconds", "agent.foreignDirs"]
         # What stands as it stood at the start needs none.
         home.write_config(text)

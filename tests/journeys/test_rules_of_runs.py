@@ -32,4 +32,4 @@ async def test_a_rule_for_one_run_is_listed_until_the_run_has_ended(home: Home, 
             provider.release()
             await speech.end()
             assert (await asyncio.to_thread(daemon.cli_json, "rules"))["data"] == []
-            assert "No rule yet" in (await asyncio.to_thread(daemon.cli, "rules")).stdout
+            assert "No rules." in (await asyncio.to_thread(daemon.cli, "rules")).stdout

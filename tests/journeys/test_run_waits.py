@@ -127,14 +127,14 @@ def typed(daemon: LiveDaemon, *arguments: str) -> Iterator["subprocess.Popen[str
 
 
 async def tree(talk: Talking, run_id: str) -> tuple[pb.RunInfo, dict[str, pb.RunInfo]]:
-    """A run that goes on, and those it set to work by the first word of what they are to do."""
+    """A run that goes on, and those it started by the first word of what they are to do."""
     infos = list((await talk.ask(list_runs=pb.ListRunsMsg())).run_list.runs)
     (root,) = [info for info in infos if info.run_id == run_id]
     return root, {info.instruction.split()[0]: info for info in infos if info.parent == run_id}
 
 
 async def at_work(talk: Talking, run_id: str, *, asking: str = "", count: int = 2) -> dict[str, pb.RunInfo]:
-    """Those a run set to work, once it waits for so many and one of them asks."""
+    """Those a run started, once it waits for so many and one of them asks."""
 
     async def ready() -> dict[str, pb.RunInfo]:
         root, below = await tree(talk, run_id)
@@ -285,7 +285,7 @@ async def test_a_script_is_left_only_once_nothing_but_a_person_helps(
 ) -> None:
     told = ("ask", "moot", f"trip {go}", "--as", sender) if command == "ask" else ("run", f"trip {go}", "--as", sender)
     with typed(daemon, *told, "--json") as process:
-        await until_said(process, "An approval waits, and others still work")
+        await until_said(process, "An approval is open while other runs continue")
         assert process.poll() is None
         let_go(go)
         out, _ = await asyncio.to_thread(process.communicate, timeout=PATIENCE)

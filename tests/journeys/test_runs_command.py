@@ -288,10 +288,10 @@ def test_leaving_a_run_does_not_stop_it(daemon: LiveDaemon) -> None:
     with terminal(daemon.home, "attach", run_id) as person:
         person.wait_for("Working")
         person.type("\x03")
-        person.wait_for("The run goes on.")
+        person.wait_for("The run continues.")
         assert person.wait_for_exit() == 130
     # Nothing of the moving line is left.
-    assert "Left. The run goes on." in person.rows.text.splitlines()
+    assert "Detached. The run continues." in person.rows.text.splitlines()
     assert "Working" not in person.rows.text
     assert daemon.cli_json("show", run_id)["data"]["status"] == "running"
     daemon.cli("stop", run_id)
@@ -321,7 +321,7 @@ def test_logs_show_who_said_what_and_the_calls_between(daemon: LiveDaemon, sende
     told = daemon.cli("logs", turn["run_id"]).stdout
     assert told.startswith("you › pay\n")
     assert "⚒ operator: " in told
-    assert f"→ operator ({child['run_id'][:13]}) set to work" in told
+    assert f"→ operator ({child['run_id'][:13]}) started" in told
     assert f"→ operator ({child['run_id'][:13]}) completed: earned" in told
     assert told.endswith("moot › Paid.\n")
     assert daemon.cli("logs", "moot", "--as", sender).stdout == told
@@ -445,7 +445,7 @@ async def test_a_run_in_line_is_seen_joined_and_stopped(home: Home) -> None:
         states = {run["run_id"]: run["condition"] for run in found(daemon)}
         assert states == {first: "", second: "queued"}
         with terminal(home, "attach", second) as person:
-            person.wait_for("Waiting for its turn: position 1")
+            person.wait_for("Queued at position 1")
             assert daemon.cli("stop", first).returncode == 0
             person.wait_for("You said: hello")
             assert person.wait_for_exit() == 0

@@ -195,11 +195,11 @@ async def test_a_skill_is_offered_once_its_description_is_written(home: Home, pr
             await talk.ask(reload=pb.ReloadMsg())
             await talk.say("ada", "and now?")
         again = daemon.cli_json("skills", "validate")["data"]
-    assert "not offered it before" in begun.stdout
+    assert "until then agents are not offered it" in begun.stdout
     assert (warned.returncode, found["valid"], found["flaws"]) == (0, True, [])
     assert [(warning["path"], warning["line"]) for warning in found["warnings"]] == [(str(path), 3)]
     for said in (warned.stderr, listed.stderr):
-        assert f"warning: {path}:3: the description is not written yet" in said
+        assert f"warning: {path}:3: the description is missing" in said
     assert [(each["level"], each["message"].split()[0]) for each in examined if each["check"] == "skills"] == [
         ("warning", "tea")
     ]

@@ -59,7 +59,7 @@ async def test_down_says_what_it_waits_for_and_what_was_cut_off(home: Home, how:
         return
     told = " ".join(said.split())
     assert "Stopped. Interrupted: ada ⇄ user (exec)." in told
-    assert "Goes on at the next start: bob ⇄ user" in told
+    assert "Continues at the next start: bob ⇄ user" in told
     assert "Ended with it: $ sleep 601 & (ada ⇄ user)." in told
 
 

@@ -123,7 +123,7 @@ async def test_with_strangers_words_in_sight_a_call_is_allowed_once_or_not_at_al
                 assert (ask.rule, ask.whole_rule) == ("", "")
                 shown = daemon.cli("inbox", "show", ask.ask_id).stdout
                 assert "would write" not in shown
-                assert "once or not at all: with strangers' words in sight no rule counts" in shown
+                assert "only once: rules do not apply while the conversation has untrusted content" in shown
                 for options in (["--run"], ["--run", "--any"], ["--always"], ["--always", "--any", "--yes"]):
                     refused = daemon.cli("inbox", "approve", ask.ask_id, *options)
                     assert refused.returncode != 0
@@ -132,7 +132,7 @@ async def test_with_strangers_words_in_sight_a_call_is_allowed_once_or_not_at_al
                 assert (await talk.ask(list_rules=pb.ListRulesMsg())).rule_list.rules == []
                 with terminal(home, "chat", "ada") as person:
                     person.wait_for("o once · d deny, then Enter")
-                    person.wait_for("once or not at all")
+                    person.wait_for("only once: rules do not apply")
                     person.type("\x04")
                     person.wait_for_exit()
                 assert speech.of("approval_closed") == []

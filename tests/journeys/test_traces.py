@@ -195,7 +195,7 @@ async def test_what_failed_is_listed_and_the_doctor_says_what_to_do(home: Home) 
         found = [each for each in doctor["findings"] if each["check"] == "traces"]
         assert all(each["level"] == "warning" for each in found)
         assert any(f"moot trace {failed[1]['run_id']}" in each["fix"] for each in found)
-        assert any("over and over" in each["message"] for each in found)
+        assert any("repeated the same call" in each["message"] for each in found)
         assert (doctor["traces"]["loops"], doctor["traces"]["leaks"]) == (1, [])
         assert [each["run_id"] for each in doctor["traces"]["failed"]] == [each["run_id"] for each in failed]
     # The same without a daemon, read from the store.

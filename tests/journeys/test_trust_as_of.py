@@ -119,7 +119,7 @@ async def test_a_compaction_says_whom_it_waits_for_and_is_dropped_with_its_clien
             compacting = start_compacting(home)
             try:
                 lines = await asyncio.to_thread(lines_up_to, compacting, f"moot inbox show {question.ask_id}")
-                assert any("Waiting for the run in front to end" in line for line in lines)
+                assert any("Waiting for the active run to end" in line for line in lines)
                 # A message behind it moves up once it is gone.
                 behind = talk.start("ada", "and then")
                 assert (await behind.until("queued")).position == 2

@@ -60,7 +60,7 @@ async def test_without_a_terminal_a_message_behind_an_approval_is_left_in_line(
         assert document["error"]["type"] == "waiting"
         assert "The lighthouse" in document["error"]["message"]
         assert f"moot inbox approve {asked.ask_id}" in document["error"]["fix"]
-        assert "stays in line" in document["error"]["fix"]
+        assert "stays in the queue" in document["error"]["fix"]
         assert (document["data"]["outcome"], document["data"]["position"]) == ("queued", 1)
         assert [each["ask_id"] for each in document["data"]["in_front"]] == [asked.ask_id]
         assert list((await talk.history("ada", sender)).queued) == ["me too"]
@@ -120,7 +120,7 @@ async def test_at_a_terminal_it_says_what_holds_it_up_and_goes_on_when_that_is_d
         first = talk.start("ada", "name it", sender)
         asked = await first.until("approval_opened")
         with terminal(daemon.home, "ask", "ada", "here I am", "--as", sender, columns=200) as person:
-            await asyncio.to_thread(person.wait_for, "The run in front waits:")
+            await asyncio.to_thread(person.wait_for, "The run ahead waits:")
             await asyncio.to_thread(person.wait_for, f"Decide with: moot inbox approve {asked.ask_id}")
             decided = await asyncio.to_thread(daemon.cli, "inbox", "deny", asked.ask_id)
             assert decided.returncode == 0
@@ -138,7 +138,7 @@ async def test_the_limit_on_seconds_is_one_on_waiting_for_a_turn_too(
         code, document = await ask_as_json(daemon, sender, "--max-seconds", "0.5")
         assert code == 124
         assert document["error"]["type"] == "timed_out"
-        assert "stays in line" in document["error"]["fix"]
+        assert "stays in the queue" in document["error"]["fix"]
         assert list((await talk.history("ada", sender)).queued) == ["me too"]
         await talk.kill("ada", sender)
         await first.end()
@@ -164,7 +164,7 @@ async def test_status_shows_an_approval_with_its_reason_and_reply_says_that_word
     (mine,) = [ask for ask in told["asks"] if ask["sender"] == sender]
     assert mine["reply"] == f"moot inbox approve {asked.ask_id}"
     assert replied.returncode == 1
-    assert "words never approve" in replied.stderr
+    assert "text cannot approve" in replied.stderr
     assert f"moot inbox approve {asked.ask_id}" in replied.stderr
 
 
@@ -189,7 +189,7 @@ async def test_who_comes_with_a_token_is_told_that_the_owner_decides(home: Home,
         for text in ("name it", "me too"):
             asked = await asyncio.to_thread(remote, "ask", "ada", text)
             assert asked.returncode == 3, asked.stderr
-            assert "The owner decides, on the machine of the daemon, with: moot inbox approve ask-" in asked.stderr
+            assert "The owner decides, on the daemon's machine, with: moot inbox approve ask-" in asked.stderr
         async with daemon.client() as talk:
             await talk.kill("ada", "bot")
 

@@ -74,7 +74,7 @@ class Person:
 
 
 async def finished(talk: Talking, person: Person, speech: Speech) -> None:
-    """Until the turn is over, and whatever it set to work, and the answers to what that reported."""
+    """Until the turn is over, and whatever it started, and the answers to what that reported."""
     while not (speech.is_over and await all_told(talk, speech) and not await talk.active()):
         await person.look()
         await asyncio.sleep(0.2)

@@ -1,4 +1,4 @@
-"""AGENT.md: front matter that says what an agent is for and may use; the body is the instruction."""
+"""Parses and writes AGENT.md: front matter with purpose and tools, the body is the instruction."""
 
 import re
 import unicodedata

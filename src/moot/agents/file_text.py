@@ -1,4 +1,4 @@
-"""The text of an agent's file, read as a stranger's: a plain file, where it claims to be, of a bounded size."""
+"""Reads the text of an agent file safely: regular file, inside its folder, bounded size."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Agent files written for other programs: Markdown with front matter, one file an agent, tools by other names."""
+"""Parses agent files written for other programs. Uses `foreign_tools`."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

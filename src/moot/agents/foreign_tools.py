@@ -1,4 +1,4 @@
-"""What an agent file of another program may use, in the tools there are here: never more than the file allows."""
+"""Maps the tool permissions of a foreign agent file to Moot's tools; never grants more than the file."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""All agents there are: built in, embedded as a fallback, and files of a person's that may change at any time."""
+"""The registry of agents: built-in, embedded, and from files that may change at any time."""
 
 import os
 import stat

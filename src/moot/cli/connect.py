@@ -1,4 +1,4 @@
-"""The way from a command to the daemon: finds it, starts it when it is not running, connects."""
+"""Connects a command to the daemon, and starts the daemon first if it is not running (`daemon_process`)."""
 
 import asyncio
 import os
@@ -50,8 +50,8 @@ def _read_token(address: str) -> str:
     token = os.environ.get("MOOT_TOKEN", "")
     if not token:
         raise Unauthorized(
-            f"the daemon at {address} wants a token, and MOOT_TOKEN is not set",
-            fix="Its owner makes one there with `moot tokens new NAME`; then: export MOOT_TOKEN=moot_…",
+            f"the daemon at {address} requires a token, and MOOT_TOKEN is not set",
+            fix="Its owner creates one with `moot tokens new NAME`; then run: export MOOT_TOKEN=moot_…",
         )
     return token
 

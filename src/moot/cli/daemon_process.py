@@ -1,4 +1,4 @@
-"""The daemon as a background process: start it detached, find it, stop it."""
+"""Starts, finds and stops the daemon as a background process."""
 
 import asyncio
 import fcntl
@@ -82,7 +82,7 @@ def _start_error(code: int, tail: str) -> MootError:
     kind = ConfigError if code == os.EX_CONFIG else Unreachable
     return kind(
         f"the daemon stopped while starting (exit code {code}):\n{tail}",
-        fix="Mend what it says; `moot serve` runs it in the foreground, `moot doctor` checks everything.",
+        fix="Correct the error; `moot serve` runs it in the foreground, `moot doctor` checks everything.",
     )
 
 

@@ -1,4 +1,4 @@
-"""The one place where errors and outcomes become exit codes."""
+"""Exit codes: maps errors and run outcomes to the codes of the documentation."""
 
 from enum import IntEnum
 
@@ -34,14 +34,14 @@ MEANINGS: dict[Exit, str] = {
     Exit.OK: "it worked",
     Exit.RUN_FAILED: "the run, or the command, failed",
     Exit.USAGE: "the command line or the request is wrong",
-    Exit.WAITING: "the run, or the one in front of it, waits for a person and there is no terminal to ask on",
+    Exit.WAITING: "the run, or one ahead of it, waits for a person and there is no terminal",
     Exit.DENIED: "not allowed",
     Exit.LIMIT: "a limit on steps, time, tokens or spend ended the run",
     Exit.NOT_FOUND: "no such agent, conversation, run, archive or token",
-    Exit.UNREACHABLE: "the daemon, or something it needs, is not there",
+    Exit.UNREACHABLE: "the daemon, or something it needs, is not available",
     Exit.RETRY_LATER: "busy; the same command may work in a moment",
     Exit.BAD_CONFIG: "a configuration or agent file is wrong",
-    Exit.TIMED_OUT: "the wait is over and what was waited for still goes on",
+    Exit.TIMED_OUT: "the wait timed out; the run is still active",
     Exit.INTERRUPTED: "interrupted by Ctrl-C",
 }
 

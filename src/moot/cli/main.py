@@ -1,4 +1,4 @@
-"""The `moot` command: a table of subcommands, loaded when used, and the one place where errors end.
+"""The `moot` command: a table of subcommands that are imported on use, and the handling of all errors.
 
 Nothing heavy may be imported here: `moot --help` is answered from this file alone.
 """
@@ -28,25 +28,27 @@ class CommandEntry:
     help: str
 
 
-TALK, WORK, REMEMBER, RUN, SET_UP = "Talk", "Runs", "Look and keep", "The daemon", "Set up"
+TALK, WORK, REMEMBER, RUN, SET_UP = "Talk", "Runs", "Stored data", "The daemon", "Set up"
 
 COMMANDS: dict[str, CommandEntry] = {
     "chat": CommandEntry(TALK, "moot.cli.chat.command:chat", "Open a conversation in the terminal."),
     "ask": CommandEntry(TALK, "moot.cli.commands.ask:ask", "Send one message and print the answer."),
     "reply": CommandEntry(TALK, "moot.cli.commands.talk:reply", "Answer the question a run is waiting on."),
-    "inbox": CommandEntry(TALK, "moot.cli.commands.inbox:inbox", "What waits for you: questions and approvals."),
-    "rules": CommandEntry(TALK, "moot.cli.commands.rules:rules", "List and take back what you allowed for good."),
-    "trust": CommandEntry(TALK, "moot.cli.commands.trust:trust", "Trust what strangers said in a conversation so far."),
+    "inbox": CommandEntry(TALK, "moot.cli.commands.inbox:inbox", "List and answer open questions and approvals."),
+    "rules": CommandEntry(TALK, "moot.cli.commands.rules:rules", "List and remove approval rules."),
+    "trust": CommandEntry(TALK, "moot.cli.commands.trust:trust", "Trust untrusted content in a conversation so far."),
     "cwd": CommandEntry(TALK, "moot.cli.commands.cwd:cwd", "Show or set the default directory of a conversation."),
-    "kill": CommandEntry(TALK, "moot.cli.commands.talk:kill", "Stop the run in flight."),
-    "compact": CommandEntry(TALK, "moot.cli.commands.talk:compact", "Turn the history into an archive now."),
-    "run": CommandEntry(WORK, "moot.cli.commands.run:run", "Give an agent a task of its own, also in the background."),
-    "ps": CommandEntry(WORK, "moot.cli.commands.ps:ps", "List the runs that go on, and what each waits for."),
-    "show": CommandEntry(WORK, "moot.cli.commands.runs:show", "Show one run whole."),
-    "attach": CommandEntry(WORK, "moot.cli.commands.runs:attach", "Join a run that goes on."),
-    "logs": CommandEntry(WORK, "moot.cli.commands.runs:logs", "Show what was said and done in a run."),
-    "wait": CommandEntry(WORK, "moot.cli.commands.runs:wait", "Wait for runs and print what came of them."),
-    "stop": CommandEntry(WORK, "moot.cli.commands.runs:stop", "Stop a run and everything it set to work."),
+    "kill": CommandEntry(TALK, "moot.cli.commands.talk:kill", "Stop the active run of a conversation."),
+    "compact": CommandEntry(TALK, "moot.cli.commands.talk:compact", "Compact the history into an archive."),
+    "run": CommandEntry(
+        WORK, "moot.cli.commands.run:run", "Start a run with its own conversation, also in the background."
+    ),
+    "ps": CommandEntry(WORK, "moot.cli.commands.ps:ps", "List active runs and what each waits for."),
+    "show": CommandEntry(WORK, "moot.cli.commands.runs:show", "Show one run in full."),
+    "attach": CommandEntry(WORK, "moot.cli.commands.runs:attach", "Follow an active run."),
+    "logs": CommandEntry(WORK, "moot.cli.commands.runs:logs", "Show the messages of a run."),
+    "wait": CommandEntry(WORK, "moot.cli.commands.runs:wait", "Wait for runs and print their results."),
+    "stop": CommandEntry(WORK, "moot.cli.commands.runs:stop", "Stop a run and the runs it spawned."),
     "history": CommandEntry(REMEMBER, "moot.cli.commands.memory:history", "Show a conversation."),
     "conversations": CommandEntry(REMEMBER, "moot.cli.commands.memory:conversations", "List the conversations."),
     "archives": CommandEntry(
@@ -54,34 +56,36 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "recall": CommandEntry(REMEMBER, "moot.cli.commands.memory:recall", "Search the archives of a conversation."),
     "usage": CommandEntry(REMEMBER, "moot.cli.commands.memory:usage", "Show tokens and cost per conversation."),
-    "trace": CommandEntry(REMEMBER, "moot.cli.commands.trace:trace", "List turns, or show all that happened in one."),
-    "replay": CommandEntry(REMEMBER, "moot.cli.commands.replay:replay", "Ask a model again what a run asked it."),
-    "export": CommandEntry(REMEMBER, "moot.cli.commands.transfer:export", "Write a conversation as JSONL."),
-    "import": CommandEntry(REMEMBER, "moot.cli.commands.transfer:import_", "Make a conversation from JSONL."),
-    "delete": CommandEntry(
-        REMEMBER, "moot.cli.commands.transfer:delete", "Delete a conversation, after showing what would go."
+    "trace": CommandEntry(REMEMBER, "moot.cli.commands.trace:trace", "List turns, or show all events of one."),
+    "replay": CommandEntry(
+        REMEMBER, "moot.cli.commands.replay:replay", "Replay the model requests of a run and compare."
     ),
+    "export": CommandEntry(REMEMBER, "moot.cli.commands.transfer:export", "Write a conversation as JSONL."),
+    "import": CommandEntry(REMEMBER, "moot.cli.commands.transfer:import_", "Import a conversation from JSONL."),
+    "delete": CommandEntry(REMEMBER, "moot.cli.commands.transfer:delete", "Delete a conversation."),
     "backup": CommandEntry(REMEMBER, "moot.cli.commands.transfer:backup", "Copy the store while the daemon runs."),
-    "restore": CommandEntry(REMEMBER, "moot.cli.commands.transfer:restore", "Put a backup in the store's place."),
+    "restore": CommandEntry(REMEMBER, "moot.cli.commands.transfer:restore", "Replace the store by a backup."),
     "serve": CommandEntry(RUN, "moot.cli.commands.daemon:serve", "Run the daemon in the foreground."),
     "up": CommandEntry(RUN, "moot.cli.commands.daemon:up", "Start the daemon in the background."),
     "down": CommandEntry(RUN, "moot.cli.commands.daemon:down", "Stop the daemon."),
     "status": CommandEntry(RUN, "moot.cli.commands.daemon:status", "Show what the daemon is doing."),
-    "events": CommandEntry(RUN, "moot.cli.commands.events:events", "Follow everything that happens, live."),
-    "reload": CommandEntry(RUN, "moot.cli.commands.daemon:reload", "Read the configuration and the agents again."),
-    "demo": CommandEntry(SET_UP, "moot.cli.demo.command:demo", "See it work, without a key."),
+    "events": CommandEntry(RUN, "moot.cli.commands.events:events", "Show events as they happen."),
+    "reload": CommandEntry(RUN, "moot.cli.commands.daemon:reload", "Reload the configuration and the agents."),
+    "demo": CommandEntry(SET_UP, "moot.cli.demo.command:demo", "Run a short tour; needs no key."),
     "init": CommandEntry(SET_UP, "moot.cli.setup.init:init", "Set up a model provider."),
-    "doctor": CommandEntry(SET_UP, "moot.cli.doctor.command:doctor", "Check everything and say how to mend it."),
+    "doctor": CommandEntry(SET_UP, "moot.cli.doctor.command:doctor", "Check the installation and print fixes."),
     "models": CommandEntry(SET_UP, "moot.cli.commands.models:models", "List, pull and test models."),
     "secrets": CommandEntry(
-        SET_UP, "moot.cli.commands.secrets:secrets", "Keep values that agents may use and never see."
+        SET_UP, "moot.cli.commands.secrets:secrets", "Store secrets that agents can use but never see."
     ),
-    "mcp": CommandEntry(SET_UP, "moot.cli.commands.mcp:mcp", "Use tools of MCP servers: add, list, rm, test, approve."),
+    "mcp": CommandEntry(SET_UP, "moot.cli.commands.mcp:mcp", "Manage MCP servers: add, list, rm, test, approve."),
     "skills": CommandEntry(
         SET_UP, "moot.cli.commands.skills:skills", "Skills: list, show, new, validate, remove, restore."
     ),
-    "agents": CommandEntry(SET_UP, "moot.cli.commands.agents:agents", "List, show, make and check agents."),
-    "tokens": CommandEntry(SET_UP, "moot.cli.commands.tokens:tokens", "Let other programs in: new, list, revoke."),
+    "agents": CommandEntry(SET_UP, "moot.cli.commands.agents:agents", "List, show, create and check agents."),
+    "tokens": CommandEntry(
+        SET_UP, "moot.cli.commands.tokens:tokens", "Manage access tokens for clients: new, list, revoke."
+    ),
 }
 
 ALIASES = {
@@ -129,14 +133,14 @@ def load_command(target: str) -> click.Command:
     "--address",
     envvar="MOOT_ADDRESS",
     metavar="HOST:PORT",
-    help="Talk to a daemon over TCP, with the token in MOOT_TOKEN, instead of to your own.",
+    help="Use the daemon at this TCP address, with the token in MOOT_TOKEN.",
 )
 @output.json_option
 @click.pass_context
 def moot(context: click.Context, address: str | None) -> None:
     """Talk to named agents that remember.
 
-    Commands that need the daemon start it when it is not running.
+    Commands that need the daemon start it if it is not running.
     """
     context.obj = address
 

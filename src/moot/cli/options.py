@@ -1,4 +1,4 @@
-"""The arguments that many commands share: which conversation is meant. And what the command itself is called."""
+"""Command-line arguments shared by many commands, and the name of the program."""
 
 import os
 from collections.abc import Callable
@@ -11,7 +11,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 def sender_option(command: _F) -> _F:
     """--as SENDER; without it the daemon takes the default of the connection."""
-    option = click.option("--as", "sender", default="", metavar="SENDER", help="Who is talking. Default: you.")
+    option = click.option("--as", "sender", default="", metavar="SENDER", help="The sender. Default: your own.")
     return option(command)
 
 

@@ -1,4 +1,4 @@
-"""What a command prints: one answer on stdout, everything else on stderr, never a raw control character.
+"""Output of commands: one result on stdout, everything else on stderr, no raw control characters.
 
 With --json the answer is exactly one document, {"ok": true, "data": …} or {"ok": false, "error": …}.
 """

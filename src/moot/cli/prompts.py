@@ -1,4 +1,4 @@
-"""Questions of a command itself to the person at the terminal, on stderr. Ctrl-C and Ctrl-D end the command."""
+"""Prompts of a command on the terminal: a line, a number, a confirmation. Written to stderr."""
 
 import os
 import select

@@ -1,4 +1,4 @@
-"""Text from stdin: all of it where it was asked for, or what happens to be piped in beside an argument."""
+"""Reads text from stdin: all of it, or what is piped in beside an argument."""
 
 import os
 import select
@@ -35,17 +35,15 @@ def read_piped() -> str:
 
 def _read_pipe(descriptor: int) -> bytes:
     if not _is_readable(descriptor, FIRST_SECONDS):
-        output.print_note(
-            "Nothing came on stdin in time; going on without it. Without TEXT, or with -, it is waited for."
-        )
+        output.print_note("Nothing arrived on stdin in time; continuing without it. Omit TEXT or use - to wait for it.")
         return b""
     pieces: list[bytes] = []
     while piece := os.read(descriptor, 65536):
         pieces.append(piece)
         if not _is_readable(descriptor, NEXT_SECONDS):
             raise BadRequest(
-                f"stdin began and then was silent for {NEXT_SECONDS:.0f} seconds without an end",
-                fix="Close the pipe, or let - wait for it: moot ask AGENT -",
+                f"stdin sent data and then nothing for {NEXT_SECONDS:.0f} seconds",
+                fix="Close the pipe, or use - to wait for it: moot ask AGENT -",
             )
     return b"".join(pieces)
 

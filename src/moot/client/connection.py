@@ -1,4 +1,4 @@
-"""A connection to a running daemon: requests, streams and live events, many at a time.
+"""Client connection to a daemon: concurrent requests, streams and event subscriptions.
 
 `moot.wire` lies below (what a frame looks like), commands and tests lie above.
 """

@@ -1,4 +1,4 @@
-"""Errors of the way to the daemon, and the way back from a wire error to the error tree. Light to import."""
+"""Errors of the client, and the mapping of wire errors to the error classes. Imports little."""
 
 from moot.domain.errors import (
     BadRequest,

@@ -1,1 +1,1 @@
-"""The composition root, the listeners and the handlers."""
+"""The daemon: `app` composes it, `listen` accepts clients, `requests` answers them, `config` reads config.toml."""

@@ -14,17 +14,17 @@ from random import Random, SystemRandom
 from moot.daemon.clock import SystemClock
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.listen import tcp, unix
-from moot.daemon.lock import serve_alone
+from moot.daemon.lock import hold_home
 from moot.daemon.log import start_logging
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principals
-from moot.daemon.requests.daemon_info import DRAIN_SECONDS, Facts
+from moot.daemon.requests.daemon_info import DRAIN_SECONDS, DaemonFacts
 from moot.daemon.requests.exchange import Listener
-from moot.daemon.requests.team_info import registry_of
-from moot.daemon.requests.wire_handlers import serving_of
+from moot.daemon.requests.team_info import build_registry
+from moot.daemon.requests.wire_handlers import build_serving
 from moot.daemon.team import Members, Team
-from moot.daemon.toolset import Hands, Parts
-from moot.daemon.vault.placeholder_key import placeholder_key
+from moot.daemon.toolset import Toolset, ToolsetParts
+from moot.daemon.vault.placeholder_key import load_placeholder_key
 from moot.daemon.workspaces import Workspaces
 from moot.domain.agent import Agent
 from moot.domain.conversation import ConversationKey
@@ -77,7 +77,7 @@ class Daemon:
         self.supervisor = Supervisor()
         self.bus = Bus(clock=self.clock, reserve=partial(event_numbers.reserve, store))
         self.config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
-        self.registry = registry_of(self.config, paths)
+        self.registry = build_registry(self.config, paths)
         self.redactor = redactor
         self.discretion = self._new_discretion()
         self.catalog = self._new_catalog()
@@ -86,7 +86,7 @@ class Daemon:
         self._looked_at = 0.0
         self._reloading = asyncio.Lock()
         self.workspaces = Workspaces(paths.workspaces)
-        self.facts = Facts(started=self.clock.monotonic())
+        self.facts = DaemonFacts(started=self.clock.monotonic())
         self.asks = Asks(
             store=SqliteAsks(store), rules=Rules(SqliteRules(store)), clock=self.clock, redact=redactor.secrets
         )
@@ -97,8 +97,8 @@ class Daemon:
             config=lambda: self.config.current.hands.memory,
             redact=redactor,
         )
-        self.hands = Hands(
-            Parts(
+        self.hands = Toolset(
+            ToolsetParts(
                 paths=paths,
                 store=store,
                 asks=self.asks,
@@ -118,7 +118,7 @@ class Daemon:
         self.runs = self._engine()
         self.team = self._new_team()
         self.principals = Principals(store, self.clock)
-        self.serving = serving_of(self)
+        self.serving = build_serving(self)
 
     def agent(self, name: str) -> Agent | None:
         """The agent as its file is now: a change counts from the next message on."""
@@ -210,7 +210,7 @@ class Daemon:
             ModelMasks(
                 self.redactor,
                 wanted=lambda: self.config.current.hands.interceptor.redact_personal,
-                key=lambda: placeholder_key(self.paths.data / "placeholders.key"),
+                key=lambda: load_placeholder_key(self.paths.data / "placeholders.key"),
             )
         )
 
@@ -303,7 +303,7 @@ class Daemon:
 async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
     """A whole daemon with its doors open. Leaving drains it."""
     async with AsyncExitStack() as stack:
-        serve_alone(paths, stack)
+        hold_home(paths, stack)
         store = await open_store(paths.store)
         stack.push_async_callback(store.close)
         daemon = Daemon(paths, store, redactor)

@@ -1,4 +1,4 @@
-"""The machine's own clock."""
+"""The system clock behind the Clock port."""
 
 import time
 

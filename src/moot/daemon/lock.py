@@ -1,4 +1,4 @@
-"""The lock of a home: whoever changes its store holds it. It is the kernel's and falls with the process."""
+"""The lock of a home folder, held by whoever changes its store. Released by the kernel with the process."""
 
 import fcntl
 import os
@@ -14,12 +14,12 @@ _PAUSE_SECONDS = 0.01
 
 
 @contextmanager
-def held(paths: Paths) -> Iterator[None]:
+def hold_lock(paths: Paths) -> Iterator[None]:
     """Hold the lock. Conflict when another daemon, or somebody who restores a backup, has it."""
     make_folder(paths.data)
     handle = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        if not _taken(handle):
+        if not _try_lock(handle):
             raise Conflict(
                 f"another daemon already serves {paths.data}", fix="Use it, or stop it first with `moot down`."
             )
@@ -28,7 +28,7 @@ def held(paths: Paths) -> Iterator[None]:
         os.close(handle)
 
 
-def _taken(handle: int) -> bool:
+def _try_lock(handle: int) -> bool:
     """Try for a moment: whoever only looks whether the lock is held holds it for an instant."""
     for _ in range(_ATTEMPTS):
         try:
@@ -40,9 +40,9 @@ def _taken(handle: int) -> bool:
     return False
 
 
-def serve_alone(paths: Paths, stack: AsyncExitStack) -> None:
+def hold_home(paths: Paths, stack: AsyncExitStack) -> None:
     """One daemon per home, and a note of which process it is."""
-    stack.enter_context(held(paths))
+    stack.enter_context(hold_lock(paths))
     make_folder(paths.run)
     paths.pid.write_text(f"{os.getpid()}\n", encoding="ascii")
     stack.callback(paths.pid.unlink, missing_ok=True)

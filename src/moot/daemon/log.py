@@ -1,4 +1,4 @@
-"""The daemon's log: one JSON object a line in a rotating file, and people's lines on standard error."""
+"""The daemon's log: JSON lines in a rotating file, readable lines on stderr."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ _KEPT = 4
 _CONSOLE_LINES = 1000
 
 
-class _Lines(logging.Formatter):
+class _JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
@@ -56,7 +56,7 @@ class _Console(QueueHandler):
                 sys.stderr.write(f"{record.getMessage()}\n")
 
 
-class _OwnFile(RotatingFileHandler):
+class _PrivateFile(RotatingFileHandler):
     """What is said in a house stays in it: only the owner can read the file."""
 
     def _open(self) -> TextIOWrapper:
@@ -68,7 +68,7 @@ class _OwnFile(RotatingFileHandler):
         return open(handle, "a", encoding=self.encoding, errors=self.errors)
 
 
-def _close_to_others(paths: Paths) -> None:
+def _make_private(paths: Paths) -> None:
     for rotated in paths.logs.glob(f"{paths.log.name}.*"):
         with suppress(OSError):
             rotated.chmod(0o600)
@@ -77,9 +77,9 @@ def _close_to_others(paths: Paths) -> None:
 def open_log_file(paths: Paths, redaction: logging.Filter) -> logging.Handler:
     """The handler that writes the log file of a home."""
     make_folder(paths.logs)
-    _close_to_others(paths)
-    lines = _OwnFile(paths.log, maxBytes=_BYTES, backupCount=_KEPT, encoding="utf-8")
-    lines.setFormatter(_Lines())
+    _make_private(paths)
+    lines = _PrivateFile(paths.log, maxBytes=_BYTES, backupCount=_KEPT, encoding="utf-8")
+    lines.setFormatter(_JsonLines())
     # Each handler redacts by itself: a filter on a logger does not see what its children log.
     lines.addFilter(redaction)
     return lines

@@ -1,4 +1,4 @@
-"""Where Moot keeps its files: all under MOOT_HOME, or spread over the XDG folders."""
+"""File locations of Moot: all under MOOT_HOME, or in the XDG folders."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -27,14 +27,14 @@ class Paths:
         home = environ.get("MOOT_HOME", "")
         if home:
             return cls.under(Path(home).expanduser().absolute())
-        config = _xdg(environ, "XDG_CONFIG_HOME", ".config") / "moot"
-        state = _xdg(environ, "XDG_STATE_HOME", ".local/state") / "moot"
+        config = _xdg_folder(environ, "XDG_CONFIG_HOME", ".config") / "moot"
+        state = _xdg_folder(environ, "XDG_STATE_HOME", ".local/state") / "moot"
         runtime = environ.get("XDG_RUNTIME_DIR", "")
         return cls(
             config=config / "config.toml",
             agents=config / "agents",
             run=Path(runtime) / "moot" if os.path.isabs(runtime) else state / "run",
-            data=_xdg(environ, "XDG_DATA_HOME", ".local/share") / "moot",
+            data=_xdg_folder(environ, "XDG_DATA_HOME", ".local/share") / "moot",
             logs=state / "logs",
         )
 
@@ -103,11 +103,11 @@ def make_folder(path: Path) -> Path:
         for folder in reversed(missing):
             folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise _refused(path, error) from error
+        raise _refused_error(path, error) from error
     if not path.is_dir():
         raise Unavailable(f"{path} is not a folder", fix=f"Move {path} away, or set MOOT_HOME to another folder.")
     if not os.access(path, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
-        raise _refused(path, PermissionError("permission denied"))
+        raise _refused_error(path, PermissionError("permission denied"))
     return path
 
 
@@ -132,7 +132,7 @@ def socket_address(path: Path) -> Iterator[str]:
         os.close(folder)
 
 
-def _xdg(environ: Mapping[str, str], variable: str, fallback: str) -> Path:
+def _xdg_folder(environ: Mapping[str, str], variable: str, fallback: str) -> Path:
     value = environ.get(variable, "")
     if os.path.isabs(value):
         return Path(value)
@@ -140,7 +140,7 @@ def _xdg(environ: Mapping[str, str], variable: str, fallback: str) -> Path:
     return (Path(home) if os.path.isabs(home) else Path.home()) / fallback
 
 
-def _refused(path: Path, error: OSError) -> Unavailable:
+def _refused_error(path: Path, error: OSError) -> Unavailable:
     return Unavailable(
         f"Cannot write in {path}: {error.strerror or error}",
         fix="Make the folder writable, free some disk space, or set MOOT_HOME to a folder of your own.",

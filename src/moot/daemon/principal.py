@@ -1,4 +1,4 @@
-"""Who is asking, and which senders are theirs."""
+"""Principals: who is asking, and which senders they may use."""
 
 import hashlib
 import secrets
@@ -76,12 +76,12 @@ def check_sender(sender: str) -> None:
     """BadRequest for a sender nobody may use from outside."""
     if is_reserved(sender):
         raise BadRequest(
-            f"the sender '{sender}' is one that only the daemon makes",
+            f"the sender '{sender}' is reserved for the daemon",
             fix=f"Choose a sender that does not start with {', '.join(RESERVED_SENDERS)}.",
         )
     if len(sender) > _MAX_NAME or not sender.isprintable() or not sender.strip():
         raise BadRequest(
-            "the sender is blank, too long, or holds characters that cannot be shown",
+            "the sender is blank, too long, or contains unprintable characters",
             fix=f"Use at most {_MAX_NAME} printable characters.",
         )
 
@@ -120,8 +120,8 @@ def token_digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _not_known() -> Unauthorized:
-    return Unauthorized("the token is not known here, or was revoked", fix="Make one with `moot tokens new NAME`.")
+def _unknown_token_error() -> Unauthorized:
+    return Unauthorized("the token is unknown or was revoked", fix="Make one with `moot tokens new NAME`.")
 
 
 class Principals:
@@ -169,7 +169,7 @@ class Principals:
 
         return unwatch
 
-    def revoked(self, name: str) -> None:
+    def forget_revoked(self, name: str) -> None:
         """Forget a token that was revoked in the store, and close what it has open."""
         self._revocations += 1
         self._last_revoked[name] = self._revocations
@@ -187,8 +187,8 @@ class Principals:
         if token is None or token.revoked_at:
             if too_many:
                 self._failures = max(0.0, self._failures - counted)
-                raise Busy("too many wrong tokens", fix=f"Wait {_FAILURE_SECONDS:.0f} seconds, then use a good token.")
-            raise _not_known()
+                raise Busy("too many wrong tokens", fix=f"Wait {_FAILURE_SECONDS:.0f} seconds, then use a valid token.")
+            raise _unknown_token_error()
         self._failures = max(0.0, self._failures - counted)
         # The store may have answered before a revocation that we heard of first.
         self._check_standing(token.name, since)
@@ -200,7 +200,7 @@ class Principals:
 
     def _check_standing(self, name: str, since: int) -> None:
         if self._last_revoked.get(name, 0) > since:
-            raise _not_known()
+            raise _unknown_token_error()
 
     def _forgive(self) -> None:
         now = self._clock.monotonic()

@@ -1,4 +1,4 @@
-"""The hands of the daemon: its tools and the hook chain in front of them, chosen and joined here."""
+"""Builds the tools of the daemon and the hook chain in front of them."""
 
 import asyncio
 import math
@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from moot.daemon.config.agent_keys import agents_folder, foreign_folders
+from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.paths import Paths, make_folder
 from moot.daemon.vault.master_key import MasterKey
@@ -88,7 +88,7 @@ Later = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class ToolsetParts:
     """What the hands are built from."""
 
     paths: Paths
@@ -109,8 +109,8 @@ class Parts:
     bus: Bus
 
 
-class Hands:
-    def __init__(self, parts: Parts) -> None:
+class Toolset:
+    def __init__(self, parts: ToolsetParts) -> None:
         self._parts = parts
         config = self._config()
         self.shelf = SqliteOutputs(parts.store, config.outputs)
@@ -126,9 +126,9 @@ class Hands:
         self.jobs = Jobs(most=lambda: self._config().sandbox.background_jobs, publish=parts.bus.publish)
         self.skills = SkillLibrary(parts.paths.skills)
         self._scripts = self._script_tools()
-        self.servers = McpServers(config.mcp, self._needs())
+        self.servers = McpServers(config.mcp, self._mcp_dependencies())
         self._built_from = config
-        self._built_in = _everyday_first({tool.spec.name: tool for tool in self._families(config)})
+        self._built_in = _order_tools({tool.spec.name: tool for tool in self._build_tools(config)})
         self._tools: Mapping[str, Tool] = self._built_in
         self._added: list[Tool] = []
         self._looked_at = -math.inf
@@ -138,7 +138,7 @@ class Hands:
         self.gate = Gate(
             tools=self.tools,
             hooks=self._chain,
-            budget=self._shelve(),
+            budget=self._store_long_result(),
             restore=self.kept.restore,
             whose=parts.whose,
         )
@@ -179,7 +179,7 @@ class Hands:
             self.sandbox = self._new_sandbox(config)
             self._scripts = self._script_tools()
         self._built_from = config
-        self._built_in = _everyday_first({tool.spec.name: tool for tool in self._families(config)})
+        self._built_in = _order_tools({tool.spec.name: tool for tool in self._build_tools(config)})
         self._tools, self._added = self._built_in, []
 
     async def start(self) -> None:
@@ -203,7 +203,7 @@ class Hands:
         await self.jobs.stop(key, tree=tree)
 
     async def _replace_servers(self) -> None:
-        await self.servers.replace(self._config().mcp, self._needs())
+        await self.servers.replace(self._config().mcp, self._mcp_dependencies())
         await self.servers.refresh()
 
     def _script_tools(self) -> SkillTools:
@@ -214,12 +214,12 @@ class Hands:
     def _own_places(self) -> list[Path]:
         """Moot's own files, and wherever agents are defined: who writes there decides what they are told and may do."""
         paths, config = self._parts.paths, self._parts.config.current
-        return list(dict.fromkeys([*paths.own, agents_folder(config, paths), *foreign_folders(config)]))
+        return list(dict.fromkeys([*paths.own, find_agents_folder(config, paths), *find_foreign_folders(config)]))
 
     def _new_sandbox(self, config: HandsConfig) -> Sandbox:
         return Sandbox(config.sandbox, protected=self._own_places(), workspaces=self._parts.paths.workspaces)
 
-    def _needs(self) -> McpDependencies:
+    def _mcp_dependencies(self) -> McpDependencies:
         parts = self._parts
         return McpDependencies(
             pins=SqliteMcpPins(parts.store),
@@ -227,7 +227,7 @@ class Hands:
             clock=parts.clock,
             reveal=self._reveal,
             sandbox=self.sandbox,
-            room=self._room,
+            room=self._server_folder,
             redact=parts.redactor,
         )
 
@@ -236,7 +236,7 @@ class Hands:
         self._parts.redactor.register_key(reference.partition(":")[2], value)
         return value
 
-    def _room(self, server: str) -> str:
+    def _server_folder(self, server: str) -> str:
         """The folder of an MCP server that names none; no agent's name begins like it, so no conversation has it."""
         return str(make_folder(self._parts.paths.workspaces / f"_mcp-{server}"))
 
@@ -246,7 +246,7 @@ class Hands:
     def _config(self) -> HandsConfig:
         return self._parts.config.current.hands
 
-    def _families(self, config: HandsConfig) -> list[Tool]:
+    def _build_tools(self, config: HandsConfig) -> list[Tool]:
         parts = self._parts
         off_limits = OffLimits(
             places=[str(place) for place in self._own_places()],
@@ -321,14 +321,14 @@ class Hands:
             notes=parts.notes,
         )
         publisher = EventPublisher(publish=self._publish, clock=parts.clock)
-        learning = self._learning()
+        learning = self._learning_hooks()
         return {
             (asks, learns): (*before, *((asking,) if asks else ()), publisher, *(learning if learns else ()))
             for asks in (False, True)
             for learns in (False, True)
         }
 
-    def _learning(self) -> tuple[Hook, ...]:
+    def _learning_hooks(self) -> tuple[Hook, ...]:
         parts, learnings = self._parts, SqliteLearnings(self._parts.store)
         redact = parts.redactor.for_log
         return (
@@ -342,11 +342,11 @@ class Hands:
             LearningObserver(learnings=learnings, later=parts.later, clock=parts.clock, redact=redact),
         )
 
-    def _shelve(self) -> outputs.StoreLongResult:
+    def _store_long_result(self) -> outputs.StoreLongResult:
         return outputs.StoreLongResult(self.shelf, lambda: self._config().outputs, self._parts.clock, self._parts.rng)
 
 
-def _everyday_first(tools: dict[str, Tool]) -> dict[str, Tool]:
+def _order_tools(tools: dict[str, Tool]) -> dict[str, Tool]:
     """Where a model has no room for all, the first ones are offered; so these are what nearly every agent needs."""
     first = [name for name in _EVERYDAY if name in tools]
     return {name: tools[name] for name in (*first, *(name for name in tools if name not in _EVERYDAY))}

@@ -1,4 +1,4 @@
-"""A folder for every conversation, for when nobody names another; it goes when the conversation does."""
+"""Private working folders of conversations, removed with the conversation."""
 
 import asyncio
 import os
@@ -23,39 +23,39 @@ class Workspaces:
         """The conversation's own folder, there when this returns."""
         place = self._known.get(key)
         if place is None:
-            place = str(make_folder(self._place(key)))
+            place = str(make_folder(self._folder_of(key)))
             if len(self._known) >= _KNOWN:
                 self._known.clear()
             self._known[key] = place
         return place
 
-    def _place(self, key: ConversationKey) -> Path:
+    def _folder_of(self, key: ConversationKey) -> Path:
         """The name cannot collide or escape."""
         digest = sha256(f"{key.agent}\x00{key.sender}".encode()).hexdigest()[:16]
         return self._folder / f"{key.agent}-{digest}"
 
     async def count(self, key: ConversationKey) -> int:
         """How many files are in the folder, in its own folders too."""
-        return await asyncio.to_thread(_count, self._place(key))
+        return await asyncio.to_thread(_count_files, self._folder_of(key))
 
     async def remove(self, key: ConversationKey) -> int:
         """Remove the folder with all that is in it; how many files that were. Unavailable when the disk will not."""
         self._known.pop(key, None)
-        return await asyncio.to_thread(_remove, self._place(key))
+        return await asyncio.to_thread(_remove_tree, self._folder_of(key))
 
 
-def _count(place: Path) -> int:
+def _count_files(place: Path) -> int:
     return sum(len(files) for _, _, files in os.walk(place))
 
 
-def _remove(place: Path) -> int:
-    count = _count(place)
+def _remove_tree(place: Path) -> int:
+    count = _count_files(place)
     try:
         with suppress(PermissionError):
             # It follows no link out of the folder.
             shutil.rmtree(place)
         if place.exists():
-            _open(place)
+            _make_accessible(place)
             shutil.rmtree(place)
     except FileNotFoundError:
         return 0
@@ -67,7 +67,7 @@ def _remove(place: Path) -> int:
     return count
 
 
-def _open(place: Path) -> None:
+def _make_accessible(place: Path) -> None:
     """An agent may have closed a folder against itself."""
     os.chmod(place, 0o700)
     for folder, inner, _ in os.walk(place):

@@ -47,7 +47,7 @@ class Notes(Protocol):
         """Write a note. A first_seq of 0 begins after what was observed before; a last_seq of 0 ends at the newest."""
         ...
 
-    async def listed(self, key: ConversationKey, kind: NoteKind, *, limit: int) -> list[Note]:
+    async def list_all(self, key: ConversationKey, kind: NoteKind, *, limit: int) -> list[Note]:
         """The newest notes of a kind, oldest of them first."""
         ...
 

@@ -50,7 +50,7 @@ class Tasks(Protocol):
 
     async def create(self, owner: ConversationKey, task: Task) -> Task: ...
     async def get(self, owner: ConversationKey, task_id: str) -> Task | None: ...
-    async def listed(
+    async def list_all(
         self, owner: ConversationKey, *, status: TaskStatus | None = None, parent_id: str = ""
     ) -> list[Task]:
         """In the order they were created."""

@@ -1,1 +1,1 @@
-"""What happens around a tool call: the links of the one hook chain."""
+"""The hooks around a tool call. The engine's gate calls them in order."""

@@ -1,4 +1,4 @@
-"""AccessControl: a call outside what a teammate was allowed waits for its owner to grant the tool."""
+"""AccessControl hook: a call to a tool that a teammate was not given waits for a grant."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable

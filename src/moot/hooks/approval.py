@@ -83,7 +83,7 @@ class ApprovalGate:
             return await proceed(agreed(call, approval, granted=False))
         if config.unattended:
             self._counts["refused"] += 1
-            return self._unasked(approval)
+            return self._deny_unattended(approval)
         self._counts["asked"] += 1
         with call.context.waiting():
             state = await self._asks.request_approval(approval, call.context.emit, seconds=config.approval_seconds)
@@ -92,20 +92,20 @@ class ApprovalGate:
             case AskState.GRANTED:
                 # A day may have passed: what is blocked by now stays blocked.
                 refused = await self._refusal(call)
-                return _refused(refused) if refused else await proceed(agreed(call, approval, granted=True))
+                return _refusal_result(refused) if refused else await proceed(agreed(call, approval, granted=True))
             case AskState.DENIED:
-                return _refused(
+                return _refusal_result(
                     f"The owner said no to {approval.tool}. Do not try the same again; ask or go on without."
                 )
             case _:
-                return _refused(f"Nobody decided on {approval.tool} in time; it was not run.")
+                return _refusal_result(f"Nobody decided on {approval.tool} in time; it was not run.")
 
     def _carried_over(self, call: GateCall) -> str:
         """A call put before somebody is not made without them, whatever would be asked by now."""
         asked = self._asks.is_carried_over(call.context.run_id, call.id)
         return "you were asked about it before the daemon stopped" if asked else ""
 
-    def _unasked(self, approval: Ask) -> ToolResult:
+    def _deny_unattended(self, approval: Ask) -> ToolResult:
         """Nobody is there to ask. What is asked is told in the trace by who asks; this is told here."""
         said = f"{approval.tool} needs an approval and there is nobody to ask; it was not run."
         if self._notes is not None:
@@ -119,7 +119,7 @@ class ApprovalGate:
                 reason=said,
                 call=approval.line,
             )
-        return replace(_refused(said), unasked=True)
+        return replace(_refusal_result(said), unasked=True)
 
     async def _approval(self, call: GateCall, reason: str) -> Ask:
         shown = mask_arguments(call.tool.spec, call.arguments)
@@ -132,7 +132,7 @@ def agreed(call: GateCall, approval: Ask, *, granted: bool) -> GateCall:
     return replace(call, context=replace(call.context, agreed=approval.binding, granted=granted))
 
 
-def _refused(sentence: str) -> ToolResult:
+def _refusal_result(sentence: str) -> ToolResult:
     return ToolResult(content=sentence, is_error=True)
 
 
@@ -154,9 +154,9 @@ def _doubtful(call: GateCall) -> str:
 
 def _reason(call: GateCall, config: InterceptorConfig) -> str:
     spec = call.tool.spec
-    if _listed(spec.name, config.sensitive_tools):
+    if _matches_any(spec.name, config.sensitive_tools):
         return "it is on the list of tools that always ask"
-    if _listed(spec.name, config.exempt_tools):
+    if _matches_any(spec.name, config.exempt_tools):
         return ""
     match config.policy:
         case "none" | "configured":
@@ -167,7 +167,7 @@ def _reason(call: GateCall, config: InterceptorConfig) -> str:
             return "it is dangerous" if spec.safety is Safety.DANGEROUS else ""
 
 
-def _listed(name: str, patterns: tuple[str, ...]) -> bool:
+def _matches_any(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 

@@ -1,4 +1,4 @@
-"""What hooks leave for later: a bounded line of records, written many at a time by one task, never waited for."""
+"""Bounded queue for records of hooks, written in batches by one task."""
 
 import logging
 from collections import deque

@@ -1,4 +1,4 @@
-"""Arguments that only a tool may know, sealed beside the approval of their call for as long as that is open."""
+"""Stores the exact arguments of a call that waits for approval, sealed with the vault."""
 
 import logging
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""KnowledgeSaver: keeps what reading tools brought back, so that it can be found again."""
+"""KnowledgeSaver hook: stores the results of reading tools for later search."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""LearningObserver: an audit row for every call, and what failures teach."""
+"""LearningObserver hook: writes an audit row for each call and learns from failures."""
 
 import logging
 from collections import Counter, OrderedDict

@@ -1,4 +1,4 @@
-"""EventPublisher: tells whoever listens that a call has finished, how long it took and whether it went well."""
+"""EventPublisher hook: announces that a call has finished, its duration and success."""
 
 import logging
 from collections import Counter

@@ -1,4 +1,4 @@
-"""SecurityFilter: stops blocked tools and dangerous commands before anything else, and takes secrets out of results."""
+"""SecurityFilter hook: refuses blocked tools and dangerous commands, and redacts results."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A model behind Anthropic's Messages API, always streamed."""
+"""Adapter for Anthropic's Messages API. Always streams; encodes with `anthropic_wire`."""
 
 import json
 from collections.abc import AsyncGenerator

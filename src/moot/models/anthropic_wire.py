@@ -1,4 +1,4 @@
-"""The Anthropic Messages format: messages to bytes, each encoded once; bytes of a stream to values. Pure."""
+"""The Anthropic Messages format: encodes each message once, decodes stream events. Pure."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Tool calls as models make them, put together and made fit to be kept: ids, names, arguments. Pure."""
+"""Assembles streamed tool calls and validates their ids, names and arguments. Pure."""
 
 import json
 import re

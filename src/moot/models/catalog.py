@@ -1,4 +1,4 @@
-"""The configured models by name, each built when first asked for."""
+"""The configured models by name, built on first use."""
 
 import time
 from collections.abc import Callable

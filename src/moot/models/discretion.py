@@ -1,4 +1,4 @@
-"""What a model is told, and what is heard from it: the one place where secrets and personal data are masked.
+"""Masks secrets and personal data in prompts and restores placeholders in answers. Wraps every model.
 
 While there is nothing to keep from models this is not in the way: the model's own events are handed on.
 """

@@ -1,4 +1,4 @@
-"""API keys and other secrets by reference: `env:VAR` or `keyring:NAME`. The secret itself is never shown."""
+"""Resolves API keys and secrets by reference: `env:VAR` or `keyring:NAME`."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""An embedded model: a child process of our own behind the same port as any other model."""
+"""Adapter for an embedded model that runs in a child process (`local_server`)."""
 
 import asyncio
 import importlib.util

@@ -1,4 +1,4 @@
-"""The child process that runs an embedded model: `python -m moot.models.local_server`.
+"""Child process that serves an embedded model: `python -m moot.models.local_server`.
 
 It reads its API key as the first line of standard input, loads the model, writes one line of JSON
 with its port, or with an error, and serves on loopback until standard input closes.

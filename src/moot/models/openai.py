@@ -1,4 +1,4 @@
-"""A model behind any OpenAI-compatible chat/completions endpoint, always streamed."""
+"""Adapter for OpenAI-compatible chat/completions endpoints. Always streams; encodes with `openai_wire`."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -65,7 +65,9 @@ class OpenAIModel:
         form = "openai" if native else "openai-text"
         return encode_request(self._begin(prompt), prompt, form=form, rest=rest)
 
-    def constrained(self, prompt: Prompt, schema: dict[str, Any], read: Read) -> AsyncGenerator[ModelEvent, None]:
+    def stream_constrained(
+        self, prompt: Prompt, schema: dict[str, Any], read: Read
+    ) -> AsyncGenerator[ModelEvent, None]:
         """Like `stream`, with an answer that is JSON after this schema, as `read` reads it."""
         return self._endpoint.guard(read(self._answer(self.encode_constrained(prompt, schema))))
 

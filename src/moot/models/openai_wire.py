@@ -1,4 +1,4 @@
-"""The OpenAI chat/completions format: messages to bytes, each encoded once; bytes of a stream to values. Pure."""
+"""The OpenAI chat/completions format: encodes each message once, decodes stream chunks. Pure."""
 
 import json
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Every tool call a provider is shown has exactly one result, right after it. Pure."""
+"""Ensures that every tool call in a request is followed by exactly one result. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

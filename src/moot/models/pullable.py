@@ -1,4 +1,4 @@
-"""The models that can be pulled from the package index: what they are, and the hash that proves it."""
+"""The embedded models that can be pulled, with their hashes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

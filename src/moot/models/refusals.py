@@ -1,4 +1,4 @@
-"""What a provider's refusal means: whether to try again, when, and what a person can do about it. Pure."""
+"""Interprets error responses of providers: whether and when to retry, and what to do about it. Pure."""
 
 import re
 from collections.abc import Mapping

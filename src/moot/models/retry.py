@@ -1,4 +1,4 @@
-"""One way to try a model again: before it said anything, with growing, random waits, as its server wishes."""
+"""Retries a model request with back-off before any output was shown."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""A deterministic model for tests and demos: it answers by rules in a TOML file, or politely without one.
+"""A deterministic model for tests and demos that answers by the rules of a TOML file.
 
 A script is a list of [[rule]] tables; the first rule that matches answers:
 

@@ -1,4 +1,4 @@
-"""Text as it may leave an adapter: valid Unicode, no NUL. Pure."""
+"""Cleans text from providers: valid Unicode, no NUL. Pure."""
 
 import re
 

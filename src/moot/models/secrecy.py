@@ -1,4 +1,4 @@
-"""Keeps an API key out of everything that leaves an adapter: errors, and whatever the model says."""
+"""Removes an API key from errors and from the model's output."""
 
 import re
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""Text and thinking as they stream in: cleaned, and joined so that one network read makes one event. Pure."""
+"""Joins streamed text and thinking so that one network read yields one event. Pure."""
 
 from moot.domain.message import Thinking
 from moot.domain.ports import ModelEvent, TextDelta, ThinkingDelta, ThinkingDone

@@ -1,4 +1,4 @@
-"""Server-sent events out of raw network reads: bytes in, the data of whole events out. Pure."""
+"""Decodes server-sent events from raw network reads. Pure."""
 
 from moot.domain.errors import ModelError
 

@@ -1,4 +1,4 @@
-"""Tools for models that cannot call them: the model chooses in JSON after a schema, to say something or to call."""
+"""Tool calls for models without tool support: the model answers in JSON that follows a schema."""
 
 import json
 import re
@@ -29,7 +29,9 @@ _SPECIAL = re.compile(r'[\\"]')
 class ConstrainedModel(Model, Protocol):
     """A model whose server can hold it to a JSON schema."""
 
-    def constrained(self, prompt: Prompt, schema: dict[str, Any], read: "Read") -> AsyncGenerator[ModelEvent, None]: ...
+    def stream_constrained(
+        self, prompt: Prompt, schema: dict[str, Any], read: "Read"
+    ) -> AsyncGenerator[ModelEvent, None]: ...
     def encode(self, prompt: Prompt) -> bytes: ...
     def encode_constrained(self, prompt: Prompt, schema: dict[str, Any]) -> bytes: ...
 
@@ -57,7 +59,7 @@ class ToolChoice(ModelWrapper[ConstrainedModel]):
             return
         guided, offered = _guided(prompt)
         chosen = partial(self._choose, offered)
-        async with aclosing(self.inner.constrained(guided, choice_schema(offered), chosen)) as events:
+        async with aclosing(self.inner.stream_constrained(guided, choice_schema(offered), chosen)) as events:
             async for event in events:
                 yield event
 

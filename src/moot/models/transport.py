@@ -1,4 +1,4 @@
-"""One request to a model server and its answer as it comes: limits, timeouts, and errors a person can act on."""
+"""HTTP transport to a model server: one request, a streamed answer, limits, timeouts, typed errors."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What a model that stands before another has in common with it: all but what it streams."""
+"""Base for models that wrap another model and change only its stream."""
 
 from typing import Generic, TypeVar
 

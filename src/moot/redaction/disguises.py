@@ -1,4 +1,4 @@
-"""What bytes may hold without showing it as it is: broken lines, hex however it is set apart, escapes, base64. Pure.
+"""Finds secrets hidden in bytes: broken lines, hex dumps, escapes, base64. Pure. Used by `redactor`.
 
 Each is a view: other bytes made of the same, in which known texts can be found, with a way back to where they stand.
 Making a view is cheap and done for everything; the way back is made only where something was found.

@@ -1,4 +1,4 @@
-"""The shapes in which one secret may turn up: as it is, base64, base32, hex, URL-encoded, escaped. Pure."""
+"""Lists the encodings in which a secret may appear: plain, base64, base32, hex, URL-encoded, escaped. Pure."""
 
 import base64
 import json

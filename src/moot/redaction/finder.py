@@ -1,4 +1,4 @@
-"""Finds known texts in long ones: cheap where nothing is, exact where something is. Works on bytes. Pure."""
+"""Searches bytes for many known texts at once, fast where there is none. Pure."""
 
 from collections.abc import Iterable, Iterator
 

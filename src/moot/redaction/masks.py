@@ -1,4 +1,4 @@
-"""Masks for what goes to a model and what comes back: secrets always, personal data where that is configured."""
+"""Masks text for a model and restores its answers: secrets always, personal data if configured."""
 
 from collections.abc import Callable
 

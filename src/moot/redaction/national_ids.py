@@ -1,4 +1,4 @@
-"""The rules that tell a card, a phone number or a national id from any other row of digits. Pure."""
+"""Validates card, phone and national id numbers. Pure."""
 
 import re
 from datetime import date

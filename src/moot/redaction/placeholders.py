@@ -1,4 +1,4 @@
-"""Placeholders for personal data: what a model is told instead, and the way back. No I/O.
+"""Replaces personal data by placeholders and restores it. No I/O.
 
 A placeholder is made from its value and a key of this daemon alone. So the same value has the same placeholder in
 every request, after a restart too, nothing has to be stored, and nobody can work a value out or guess a placeholder.

@@ -1,4 +1,4 @@
-"""Redaction: secrets Moot holds never leave in clear, personal data only where it may. No I/O."""
+"""The redactor: replaces every known secret in text, streams and log records. No I/O."""
 
 import logging
 from collections.abc import Iterator, Mapping

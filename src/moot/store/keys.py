@@ -20,7 +20,7 @@ class KeyShelf:
     async def find(self, key_id: str) -> SealedKey | None:
         return await self._store.read(lambda db: _find(db, key_id))
 
-    async def listed(self) -> list[KeyInfo]:
+    async def list_all(self) -> list[KeyInfo]:
         return await self._store.read(_listed)
 
     async def touch(self, key_id: str, *, now: float) -> None:

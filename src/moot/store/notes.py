@@ -22,7 +22,7 @@ class SqliteNotes:
     async def add(self, key: ConversationKey, note: Note, *, now: float) -> Note:
         return await self._store.write(lambda db: _add(db, key, note, now), "note")
 
-    async def listed(self, key: ConversationKey, kind: NoteKind, *, limit: int) -> list[Note]:
+    async def list_all(self, key: ConversationKey, kind: NoteKind, *, limit: int) -> list[Note]:
         return await self._store.read(lambda db: _listed(db, key, kind, limit))
 
     async def state(self, key: ConversationKey) -> Noted:

@@ -26,7 +26,7 @@ class SecretShelf:
     async def sealed(self) -> list[SealedSecret]:
         return await self._store.read(_sealed)
 
-    async def listed(self) -> list[SecretInfo]:
+    async def list_all(self) -> list[SecretInfo]:
         return await self._store.read(_listed)
 
     async def remove(self, name: str, use: SecretUse) -> None:

@@ -21,7 +21,7 @@ class SqliteTasks:
     async def get(self, owner: ConversationKey, task_id: str) -> Task | None:
         return await self._store.read(lambda db: _get(db, owner, task_id))
 
-    async def listed(
+    async def list_all(
         self, owner: ConversationKey, *, status: TaskStatus | None = None, parent_id: str = ""
     ) -> list[Task]:
         return await self._store.read(lambda db: _listed(db, owner, status, parent_id))

@@ -1,4 +1,4 @@
-"""The tool that asks a human and waits."""
+"""The `ask_user` tool: asks a question and waits for the answer."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tools on data and keys: encrypt, decrypt into a reference, sign, hash. No key and no decrypted text is ever shown."""
+"""The crypto tools: encrypt, decrypt into a reference, sign, hash. They never show a key or decrypted text."""
 
 import hashlib
 from typing import Any
@@ -158,7 +158,7 @@ class CryptoKeys:
         self._keys = keys
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        found = await self._keys.listed()
+        found = await self._keys.list_all()
         return _to_json(keys=[_key_data(info) for info in found], count=len(found))
 
     def line(self, arguments: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Tools on an agent's own memory of the person it talks with: save, recall, forget."""
+"""The memory tools of an agent: save, recall, forget."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Tools on the notes of a conversation: observe, reflect, and read what was noted."""
+"""The note tools of a conversation: observe, reflect, list."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -76,7 +76,7 @@ class ObserveList:
         return "read the observations"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        found = await self._notes.listed(context.key, NoteKind.OBSERVATION, limit=_parse_limit(arguments))
+        found = await self._notes.list_all(context.key, NoteKind.OBSERVATION, limit=_parse_limit(arguments))
         return _list_result("observations", found)
 
 
@@ -144,7 +144,7 @@ class ReflectList:
         return "read the reflections"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        found = await self._notes.listed(context.key, NoteKind.REFLECTION, limit=_parse_limit(arguments))
+        found = await self._notes.list_all(context.key, NoteKind.REFLECTION, limit=_parse_limit(arguments))
         return _list_result("reflections", found)
 
 

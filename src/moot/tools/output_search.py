@@ -1,4 +1,4 @@
-"""Searches a long text in a process of its own: a pattern that never ends can be killed there, and nowhere else.
+"""Searches a long text in a child process, so that a slow pattern can be killed.
 
 It is run by its path with nothing but the standard library: the first line of its input is a JSON object with the
 pattern and the bounds, the rest is the text. It answers with one JSON object.

@@ -1,4 +1,4 @@
-"""Results that are too long for a model: kept on a shelf, shown shortened, and read in parts with tool_output_get."""
+"""Stores results that are too long for a model, and `tool_output_get`, which reads them in parts."""
 
 import asyncio
 import subprocess

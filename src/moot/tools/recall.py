@@ -83,14 +83,16 @@ class Recall:
         text = self._redact(message.content)
         if not 0 <= offset <= len(text):
             raise BadRequest(f"message {seq} has {len(text)} characters", fix="Pass a smaller offset.")
-        lines = _quoted(seq, _speaker(message, context.key.agent), text, (offset, min(len(text), offset + _READ)))
+        lines = _quote_message(
+            seq, _speaker(message, context.key.agent), text, (offset, min(len(text), offset + _READ))
+        )
         return ToolResult(content="\n".join(lines), taint=message.taint)
 
     def _archive(self, found: Recollection, *, primary: str) -> str:
         archive = found.archive
         summary, (start, end) = self._within(archive.summary, found.summary_span)
         lines = [f"Archive {archive.number} of {_day(archive.archived_at)}: {_on_one_line(archive.title)}", "Summary:"]
-        lines += _quote(_elided(summary, start, end))
+        lines += _quote(_elide(summary, start, end))
         for passage in found.passages:
             lines += self._passage(passage, primary)
         return "\n".join(lines)
@@ -99,7 +101,7 @@ class Recall:
         """The passage with who said it: the attribution is what a summary loses first."""
         message = passage.entry.message
         text, span = self._within(message.content, (passage.start, passage.end))
-        return _quoted(passage.entry.seq, _speaker(message, primary), text, span)
+        return _quote_message(passage.entry.seq, _speaker(message, primary), text, span)
 
     def _memory(self, memory: Memory) -> str:
         head = f"Memory ({memory.kind}) of {_day(memory.updated_at)}: {_on_one_line(self._redact(memory.key))}"
@@ -119,7 +121,7 @@ def _strangers(found: Recollection) -> frozenset[str]:
     return found.archive.taint.union(*(entry.message.taint for entry in found.entries))
 
 
-def _quoted(seq: int, speaker: str, text: str, span: tuple[int, int]) -> Iterator[str]:
+def _quote_message(seq: int, speaker: str, text: str, span: tuple[int, int]) -> Iterator[str]:
     start, end = span
     whole = end - start == len(text)
     yield f"Message {seq} by {speaker}" + (":" if whole else f", characters {start} to {end} of {len(text)}:")
@@ -128,7 +130,7 @@ def _quoted(seq: int, speaker: str, text: str, span: tuple[int, int]) -> Iterato
         yield f"To read on: recall with message {seq} and offset {end}."
 
 
-def _elided(text: str, start: int, end: int) -> str:
+def _elide(text: str, start: int, end: int) -> str:
     return ("… " if start else "") + text[start:end] + (" …" if end < len(text) else "")
 
 

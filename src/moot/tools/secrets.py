@@ -1,4 +1,4 @@
-"""Tools on secrets. A model can store one and refer to it; no tool ever shows it one."""
+"""The secret tools. A model can store a secret and refer to it; no tool shows one."""
 
 from typing import Any
 
@@ -100,7 +100,7 @@ class SecretsList:
         self._secrets = secrets
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        found = await self._secrets.listed()
+        found = await self._secrets.list_all()
         return _to_json(secrets=[_secret_data(info) for info in found], count=len(found))
 
     def line(self, arguments: dict[str, Any]) -> str:
@@ -135,7 +135,7 @@ class SecretsDelete:
 
 
 async def _find_secret(secrets: Secrets, name: str) -> SecretInfo | None:
-    return next((info for info in await secrets.listed() if info.name == name), None)
+    return next((info for info in await secrets.list_all() if info.name == name), None)
 
 
 def _secret_data(info: SecretInfo) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Tools an agent keeps track of its work with: create, get, list and update tasks."""
+"""The task tools of an agent: create, get, list, update."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -132,7 +132,7 @@ class TaskList:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         status = str(arguments.get("status") or "")
-        found = await self._tasks.listed(
+        found = await self._tasks.list_all(
             self._owner(context),
             status=status_of(status) if status else None,
             parent_id=str(arguments.get("parent_id") or ""),

@@ -1,4 +1,4 @@
-"""Threads for the work of tools, apart from those the daemon itself needs: neither makes the other wait."""
+"""Thread pool for blocking work of tools, separate from the daemon's own."""
 
 import asyncio
 import contextvars

@@ -1,4 +1,4 @@
-"""Asks and rules as protocol messages. No I/O."""
+"""Encodes asks and rules as protocol messages. No I/O."""
 
 from moot.domain.approval import Rule, cut, describe_rules
 from moot.domain.ask import Ask, Asker, Question

@@ -52,23 +52,23 @@ _T = TypeVar("_T", bytes, str)
 
 def stream_bytes(event: Event) -> bytes:
     """A ServerMessage{stream}."""
-    return _cached(event, _stream_bytes)
+    return _encode_cached(event, _stream_bytes)
 
 
 def stream_json(event: Event) -> str:
-    return _cached(event, _stream_json)
+    return _encode_cached(event, _stream_json)
 
 
 def notice_bytes(item: Event | Gap) -> bytes:
     """A ServerMessage{agent_event}: what SubscribeEvents is sent, with the envelope."""
-    return _gap(item).SerializeToString() if isinstance(item, Gap) else _cached(item, _notice_bytes)
+    return _gap(item).SerializeToString() if isinstance(item, Gap) else _encode_cached(item, _notice_bytes)
 
 
 def notice_json(item: Event | Gap) -> str:
-    return json_form.encode(_gap(item)) if isinstance(item, Gap) else _cached(item, _notice_json)
+    return json_form.encode(_gap(item)) if isinstance(item, Gap) else _encode_cached(item, _notice_json)
 
 
-def _cached(event: Event, encode: Callable[[Event], _T]) -> _T:
+def _encode_cached(event: Event, encode: Callable[[Event], _T]) -> _T:
     encodings = event.encodings
     if encodings is None:
         encodings = event.encodings = {}

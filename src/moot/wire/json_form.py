@@ -1,4 +1,4 @@
-"""The protocol as proto3 JSON with the names of the .proto file: what a WebSocket carries. No I/O."""
+"""The protocol as proto3 JSON, used on the WebSocket. No I/O."""
 
 from google.protobuf import json_format
 from google.protobuf.message import Message

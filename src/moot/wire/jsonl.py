@@ -1,4 +1,4 @@
-"""Conversations read from JSON lines: a line of facts, a line a message, a marker after each archived stretch. Pure.
+"""Reads conversations from JSON lines. Pure. `jsonl_export` writes them.
 
 The format is the agent-first protocol's. Older files read too: markers without title and time, markers that
 name an archive kept elsewhere, a message inside an envelope, lines of events among the messages.

@@ -1,4 +1,4 @@
-"""A conversation as JSON lines, in the format that `jsonl` reads. Pure."""
+"""Writes a conversation as JSON lines, in the format that `jsonl` reads. Pure."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence

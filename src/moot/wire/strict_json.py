@@ -1,4 +1,4 @@
-"""JSON that means the same to every reader: no NaN, no key twice, no half of a surrogate pair. Pure."""
+"""Strict JSON: no NaN, no duplicate keys, no lone surrogates. Pure."""
 
 import json
 import math

@@ -144,7 +144,7 @@ async def test_notes_of_words_that_were_trusted_are_trusted(store: SqliteStore) 
     assert before.taint == {"web"}
     await store.append(ADA, "r", [heard] * 3, now=1.0)
     await store.trust(ADA, last=99)
-    assert [note.taint for note in await notes.listed(ADA, NoteKind.OBSERVATION, limit=9)] == [frozenset()]
+    assert [note.taint for note in await notes.list_all(ADA, NoteKind.OBSERVATION, limit=9)] == [frozenset()]
     await store.append(ADA, "r", [replace(heard, taint=frozenset())], now=1.0)
     after, reflection = await growing.grow(ADA, Writer())
     assert (after.taint, reflection.taint) == (frozenset(), frozenset())

@@ -1,4 +1,4 @@
-"""Who may be set to work: not too deep, not in a circle, not too often, and not who keeps failing."""
+"""Who may be started: not too deep, not in a circle, not too often, and not who keeps failing."""
 
 from collections.abc import Sequence
 from dataclasses import replace

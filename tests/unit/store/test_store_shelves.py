@@ -35,8 +35,8 @@ async def test_a_note_is_about_what_was_not_noted_before(store: SqliteStore) -> 
     await talk(store, turns=1)
     second = await notes.add(ADA, observation("two"), now=6.0)
     assert [(note.first_seq, note.last_seq) for note in (first, second)] == [(1, 4), (5, 6)]
-    assert await notes.listed(ADA, NoteKind.OBSERVATION, limit=5) == [first, second]
-    assert await notes.listed(ADA, NoteKind.OBSERVATION, limit=1) == [second]
+    assert await notes.list_all(ADA, NoteKind.OBSERVATION, limit=5) == [first, second]
+    assert await notes.list_all(ADA, NoteKind.OBSERVATION, limit=1) == [second]
     assert first.taint == WEB
 
 
@@ -59,9 +59,9 @@ async def test_notes_of_another_conversation_are_not_there(store: SqliteStore) -
     await talk(store)
     await talk(store, ADA_WITH_EVE)
     await notes.add(ADA, observation("ours"), now=1.0)
-    assert await notes.listed(ADA_WITH_EVE, NoteKind.OBSERVATION, limit=5) == []
+    assert await notes.list_all(ADA_WITH_EVE, NoteKind.OBSERVATION, limit=5) == []
     assert (await notes.state(ADA_WITH_EVE)).open == ()
-    assert await notes.listed(BOB, NoteKind.OBSERVATION, limit=5) == []
+    assert await notes.list_all(BOB, NoteKind.OBSERVATION, limit=5) == []
     assert (await notes.state(BOB)).last_seq == 0
 
 
@@ -71,7 +71,7 @@ async def test_the_oldest_notes_go_and_all_of_them_with_their_conversation(store
     await talk(store)
     for number in range(MOST_KEPT + 3):
         await notes.add(ADA, observation(f"{number}"), now=float(number))
-    kept = await notes.listed(ADA, NoteKind.OBSERVATION, limit=MOST_KEPT * 2)
+    kept = await notes.list_all(ADA, NoteKind.OBSERVATION, limit=MOST_KEPT * 2)
     assert (len(kept), kept[0].content) == (MOST_KEPT, "3")
     await store.delete(ADA)
     assert await store.read(lambda db: db.execute("SELECT count(*) FROM notes").get) == 0
@@ -86,9 +86,9 @@ async def test_tasks_are_listed_as_created_and_filtered(store: SqliteStore) -> N
     tasks = SqliteTasks(store)
     for made in (task(2), task(1), task(3, parent_id="task-1", status=TaskStatus.DONE)):
         await tasks.create(ADA, made)
-    assert [each.id for each in await tasks.listed(ADA)] == ["task-1", "task-2", "task-3"]
-    assert [each.id for each in await tasks.listed(ADA, status=TaskStatus.DONE)] == ["task-3"]
-    assert [each.id for each in await tasks.listed(ADA, parent_id="task-1")] == ["task-3"]
+    assert [each.id for each in await tasks.list_all(ADA)] == ["task-1", "task-2", "task-3"]
+    assert [each.id for each in await tasks.list_all(ADA, status=TaskStatus.DONE)] == ["task-3"]
+    assert [each.id for each in await tasks.list_all(ADA, parent_id="task-1")] == ["task-3"]
 
 
 @stored
@@ -114,7 +114,7 @@ async def test_a_task_of_another_owner_does_not_exist(store: SqliteStore) -> Non
     await tasks.create(ADA, task(1))
     for other in (ADA_WITH_EVE, BOB):
         assert await tasks.get(other, "task-1") is None
-        assert await tasks.listed(other) == []
+        assert await tasks.list_all(other) == []
         assert await tasks.update(other, "task-1", TaskChange(status=TaskStatus.DONE), now=1.0) is None
         with pytest.raises(NotFound):
             await tasks.create(other, task(2, parent_id="task-1"))
@@ -246,7 +246,7 @@ async def test_a_note_on_a_conversation_that_was_deleted_is_not_put_into_the_nex
     late = Note(kind=NoteKind.OBSERVATION, content="late", first_seq=1, last_seq=6)
     with pytest.raises(NotFound):
         await notes.add(ADA, late, now=1.0)
-    assert await notes.listed(ADA, NoteKind.OBSERVATION, limit=5) == []
+    assert await notes.list_all(ADA, NoteKind.OBSERVATION, limit=5) == []
 
 
 def _count(table: str, db: apsw.Connection) -> object:

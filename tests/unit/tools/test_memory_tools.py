@@ -86,7 +86,7 @@ async def test_memory_is_of_one_agent_with_one_sender(store: SqliteStore) -> Non
 
 
 def teammate(agent: str, run_id: str, root: ConversationKey) -> RunContext:
-    """A run that an agent was set to work with, for the one in the root conversation."""
+    """A run that an agent was started with, for the one in the root conversation."""
     return replace(context(ConversationKey(agent, f"run:{run_id}")), root=root)
 
 

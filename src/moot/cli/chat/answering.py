@@ -1,4 +1,4 @@
-"""A question of several parts, answered one line at a time."""
+"""Collects the answers to an ask with several questions. Used by `room`."""
 
 from moot.wire import moot_pb2 as pb
 

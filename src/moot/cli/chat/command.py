@@ -1,4 +1,4 @@
-"""moot chat AGENT: opens the conversation and keeps it connected until the person leaves."""
+"""`moot chat AGENT`: opens the conversation and reconnects until the user leaves. Runs a `Room` on a `Screen`."""
 
 import asyncio
 import os
@@ -22,16 +22,16 @@ _RETRY_SECONDS = 0.5
 
 @click.command()
 @conversation_arguments
-@click.option("--guest", default="", metavar="AGENT", help="An agent that answers as a guest unless @ names another.")
-@click.option("--cwd", default="", metavar="DIR", help="Working directory of the runs. Default: yours.")
+@click.option("--guest", default="", metavar="AGENT", help="Guest agent that answers by default; @NAME overrides it.")
+@click.option("--cwd", default="", metavar="DIR", help="Working directory of the runs. Default: the current one.")
 @click.option("-m", "--message", default="", metavar="TEXT", help="Send this first.")
 def chat(agent: str, sender: str, guest: str, cwd: str, message: str) -> None:
     """Open the conversation with AGENT in the terminal.
 
-    @NAME brings another agent in for one message, Esc stops the run, /help lists the rest.
+    @NAME invites another agent for one message, Esc stops the run, /help lists all commands.
     """
     if output.wants_json() or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise BadRequest("a chat needs a terminal", fix=f'For scripts there is: moot ask {agent} "TEXT"')
+        raise BadRequest("a chat needs a terminal", fix=f'In scripts use: moot ask {agent} "TEXT"')
     folder = os.path.abspath(os.path.expanduser(cwd)) if cwd else "" if remote_address() else os.getcwd()
     asyncio.run(_chat(agent, sender, guest=guest, folder=folder, message=message))
 
@@ -82,7 +82,7 @@ async def _wait_until_reachable(room: "Room") -> None:
     told = False
     while not await _is_reachable():
         if not told:
-            room.tell("the daemon went away; waiting for it (a message or a decision starts it again)")
+            room.tell("lost the connection to the daemon; waiting for it (a message or a decision restarts it)")
             told = True
         if room.eager and not remote_address():
             await _start_daemon(room)

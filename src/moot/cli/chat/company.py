@@ -1,4 +1,4 @@
-"""What happens in a chat's conversation without the chat having asked: other terminals, scripts, messages in line.
+"""Shows what other clients do in the conversation of a chat: their turns, the queue, archives. Used by `room`.
 
 The daemon announces each run that starts. One that this screen does not follow already is joined, or, when it is over
 by then, told from the history; a turn is known by the number of the message it answers, so none is told twice.
@@ -83,7 +83,7 @@ class Company:
 
     # ---- told by the chat ----
 
-    def opened(self, history: pb.History) -> None:
+    def mark_shown(self, history: pb.History) -> None:
         """The past is on the screen, up to the message that is being answered."""
         found = turns(history.messages)
         self._told.update(turn[0].seq for turn in found)
@@ -120,7 +120,7 @@ class Company:
         elif view.echo:
             self._stranded.append(view.content)
 
-    def compacted(self, number: int, title: str) -> list[Line]:
+    def render_compacted(self, number: int, title: str) -> list[Line]:
         """Tell of an archive that was made by hand, here or elsewhere, once."""
         if number in self._archives:
             return []
@@ -173,7 +173,7 @@ class Company:
             self._news.set()
         if event.parent_id:
             self.activity.read(event)
-            self._room.screen.changed()
+            self._room.screen.redraw()
         elif event.kind == pb.COMPACTED and not event.speaker:
             # Made by hand; that of a run is told with the run.
             self._compacted = True
@@ -280,7 +280,7 @@ class Company:
             return
         if found:
             newest = max(found, key=lambda info: info.number)
-            self._room.screen.show(*self.compacted(newest.number, newest.title))
+            self._room.screen.show(*self.render_compacted(newest.number, newest.title))
 
     def _show(self, turn: Turn) -> None:
         self._told.add(turn[0].seq)
@@ -298,7 +298,7 @@ class Company:
             self.queued = list((await self._room.request(pb.ClientMessage(get_history=asked))).history.queued)
         except NotFound:
             self.queued = []
-        self._room.screen.changed()
+        self._room.screen.redraw()
 
     async def _refresh_activity(self) -> None:
         found = (await self._room.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
@@ -306,4 +306,4 @@ class Company:
         self.activity.load(
             info for info in found if info.kind == "teammate" and (info.root_agent, info.root_sender) == here
         )
-        self._room.screen.changed()
+        self._room.screen.redraw()

@@ -1,4 +1,4 @@
-"""What the chat's input line completes: /commands and @guests, at the start of a message."""
+"""Completion of the chat's input line: /commands and @guests at the start of a message."""
 
 from collections.abc import Callable, Iterable, Mapping
 

@@ -1,4 +1,4 @@
-"""Approvals in the chat: which one is before the person, and which lines decide it. No I/O.
+"""State of the approvals shown in a chat: which one is current and which lines decide it. No I/O. Used by `room`.
 
 Only a line that is a decision and nothing else decides, and only what stood on the screen when the line was begun.
 """
@@ -90,13 +90,11 @@ class Deciding:
         if not decision or (approval is None and begun is None):
             return LineReading(taken=False)
         if begun is None:
-            return LineReading(
-                taken=False, note="sent as a message: the line was begun before there was a call to approve"
-            )
+            return LineReading(taken=False, note="sent as a message: you started typing before the approval was shown")
         if approval is None or begun != _approval_key(approval):
-            return LineReading(taken=True, note="nothing was decided: the call you meant does not wait any more")
+            return LineReading(taken=True, note="nothing was decided: the call is no longer waiting")
         if decision in ("run", "always") and not approval.rule:
-            return LineReading(taken=True, note="nothing was decided: this call can only be allowed once, or denied")
+            return LineReading(taken=True, note="nothing was decided: this call can only be allowed once or denied")
         if decision == "always" and sure != begun:
             self._sure = begun
             return LineReading(taken=True)
@@ -142,7 +140,7 @@ class Deciding:
     def _choices(self, approval: pb.ApprovalEvent) -> tuple[str, Line]:
         """The keys, and what else there is to know about them."""
         rule = sanitize.exact_line(approval.rule)
-        other = "anything else is a message and waits for its turn"
+        other = "anything else is sent as a message"
         if not rule:
             why = "".join(f" ({line})" for line in approvals.explain_once_only(approval))
             return f"{approvals.render_keys(approval)} · d deny, then Enter", [("class:dim", f" {why} ({other})")]

@@ -1,4 +1,4 @@
-"""Decisions on their way to the daemon. One that finds none is held, and handed on if the same is asked by then."""
+"""Sends decisions on approvals to the daemon, and sends them again after a reconnect if the ask is unchanged."""
 
 import asyncio
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ class Decisions:
             await self.send(held)
             return
         self._deciding.undo(held.message)
-        why = "is asked for anew, and not as it was" if found else "does not wait any more"
+        why = "has changed since you decided" if found else "is no longer waiting"
         self._room.tell(f"nothing was decided: the call {why}")
 
     async def _taken_up(self, ask_id: str) -> list[pb.ApprovalEvent]:

@@ -1,4 +1,4 @@
-"""What a chat shows, as styled lines: history and the events of a run. Everything in them is clean. Pure."""
+"""Renders history, tool calls, approvals and notices as styled lines for the chat. All text is sanitized. Pure."""
 
 from collections.abc import Iterable
 

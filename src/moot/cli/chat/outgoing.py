@@ -1,4 +1,4 @@
-"""A message on its way out: who it is for, and the words that go. Pure."""
+"""Parses a typed message into its guest and content. Pure."""
 
 import re
 from dataclasses import dataclass, field

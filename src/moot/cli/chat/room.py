@@ -1,4 +1,4 @@
-"""The chat itself: what the person types becomes messages, what the daemon tells becomes lines."""
+"""The chat: turns what the user types into requests and events of the daemon into lines on the `Screen`."""
 
 import asyncio
 import time
@@ -87,16 +87,16 @@ class Room:
         for each in held:
             self._start(self._decisions.send_again(each), "held decision")
         self._start(self._company.accompany(events), "company")
-        self.screen.changed()
+        self.screen.redraw()
 
     def leave(self) -> None:
         """The connection is gone; runs that were followed are looked up once there is another."""
         self._connection = None
-        self.screen.changed()
+        self.screen.redraw()
 
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage:
         if self._connection is None:
-            raise Unreachable("the daemon is not there at the moment", fix="A message or a decision starts it.")
+            raise Unreachable("the daemon is not running", fix="A message or a decision starts it.")
         return await self._connection.request(message)
 
     async def refresh_agents(self) -> list[pb.AgentInfo]:
@@ -126,7 +126,7 @@ class Room:
         for entry in past:
             if entry.role == "user":
                 self.screen.remember(entry.content)
-        self._company.opened(history)
+        self._company.mark_shown(history)
         self.screen.show(*self._slash.past(history, past))
 
     async def refresh_usage(self) -> None:
@@ -139,7 +139,7 @@ class Room:
         found = (await self.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))).ask_list.asks
         here = [info for info in found if (info.agent, info.sender) == (self.agent, self.sender)]
         self._asks = {info.ask_id: info for info in here if (info.ask_id, info.attempt) not in self._closed_asks}
-        self.screen.changed()
+        self.screen.redraw()
 
     def _close_ask(self, ask_id: str) -> None:
         """A run says that what it asked is closed; the list of what is open is wrong until it is read again."""
@@ -205,7 +205,7 @@ class Room:
     async def follow(self, view: RunView, message: Runnable, introduce: Introduce | None = None) -> None:
         """Show a run to its end. `introduce` is told which message it answers, and may decline to follow."""
         if self._connection is None:
-            raise Unreachable("the daemon is not there at the moment", fix="A message starts it.")
+            raise Unreachable("the daemon is not running", fix="A message starts it.")
         self._views.append(view)
         try:
             async with aclosing(self._connection.stream(message)) as events:
@@ -219,7 +219,7 @@ class Room:
         finally:
             self._views.remove(view)
             self._company.run_ended()
-            self.screen.changed()
+            self.screen.redraw()
 
     def _take(self, view: RunView, event: pb.StreamEvent) -> None:
         if event.HasField("approval_closed"):
@@ -238,7 +238,7 @@ class Room:
         if view.end is not None:
             self._tokens += view.end.usage.total
             self._cost += view.end.cost
-        self.screen.changed()
+        self.screen.redraw()
 
     # ---- what the screen asks for ----
 
@@ -265,7 +265,7 @@ class Room:
 
     def submit(self, text: str) -> None:
         typed = text.strip()
-        asked = self._asked()
+        asked = self._open_question()
         if typed.startswith("/") and not typed.startswith("//"):
             self._start(self._command(typed), "command")
         elif asked is not None:
@@ -292,8 +292,8 @@ class Room:
         """Whether something waits to be sent, which is reason enough to start the daemon."""
         return bool(self._unsent or self._decisions.held)
 
-    def compacted(self, number: int, title: str) -> list[Line]:
-        return self._company.compacted(number, title)
+    def render_compacted(self, number: int, title: str) -> list[Line]:
+        return self._company.render_compacted(number, title)
 
     def stop_run(self) -> None:
         if self._connection is not None:
@@ -309,7 +309,7 @@ class Room:
         withdrawn = (await self.request(pb.ClientMessage(withdraw=message))).withdrawn
         self.screen.give_back(withdrawn.content)
 
-    def _asked(self) -> pb.AskUserEvent | None:
+    def _open_question(self) -> pb.AskUserEvent | None:
         followed = next((view.asked for view in self._views if view.asked is not None), None)
         if followed is not None:
             return followed
@@ -349,7 +349,7 @@ class Room:
             self.tell(reading.note)
         if reading.decision is not None:
             self._start(self._decisions.send(HeldDecision(reading.decision, reading.shown)), "decision")
-        self.screen.changed()
+        self.screen.redraw()
         return reading.taken
 
     # ---- what is to be seen ----
@@ -361,13 +361,13 @@ class Room:
             if view.started:
                 rows += [row for row in (view.tail, self._waiting_for(view)) if row]
         rows += self._company.activity.rows(self.agent, self.screen.columns())
-        asked = self._asked()
+        asked = self._open_question()
         if asked is not None:
             shown = questions.render_prompt(self._answering.part(asked))
             rows += [[("class:notice", line)] for line in asker_lines.render_asker(asked)]
             rows += [[("class:question", shown[0])], *([("", line)] for line in shown[1:])]
         rows += self._deciding.rows(behind=asked is not None, at=self.screen.shown)
-        rows += [self._queued(view) for view in self._views if not view.started and view.echo]
+        rows += [self._render_queued(view) for view in self._views if not view.started and view.echo]
         rows += [[("class:dim", f"⋯ {sanitize.line(text, 60)}  (queued)")] for text in self._company.others_queued()]
         rows += [lines.dim(f"⋯ {outgoing.typed}") for outgoing in self._unsent]
         rows += [lines.dim(f"⋯ {each.message.decision}: {each.shown.line}") for each in self._decisions.held]
@@ -389,12 +389,12 @@ class Room:
             ("class:dim", sanitize.fit(view.status, room) + seconds),
         ]
 
-    def _queued(self, view: RunView) -> Line:
+    def _render_queued(self, view: RunView) -> Line:
         place = f"queued {view.position}" if view.position else "sending"
         return [("class:dim", f"⋯ {sanitize.line(view.echo, 60)}  ({place})")]
 
     def prompt(self) -> StyleAndTextTuples:
-        return [("class:prompt", "answer › " if self._asked() is not None else "› ")]
+        return [("class:prompt", "answer › " if self._open_question() is not None else "› ")]
 
     def toolbar(self) -> StyleAndTextTuples:
         queued = sum(1 for view in self._views if view.position) + len(self._company.others_queued())
@@ -407,7 +407,7 @@ class Room:
             tokens,
             cost,
             f"{queued} queued" if queued else "",
-            "waiting for you" if self._asked() is not None or self._deciding.current() is not None else "",
+            "waiting for you" if self._open_question() is not None or self._deciding.current() is not None else "",
             "connecting" if self._connection is None else "",
         ]
         keys = ("/help", "Esc stops") if self._views else ("@ brings a guest", "/help", "Ctrl-D leaves")

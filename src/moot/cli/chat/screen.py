@@ -1,4 +1,4 @@
-"""The terminal of a chat: an input line and a toolbar at the bottom, everything said scrolls away above.
+"""The terminal of a chat: input line and toolbar at the bottom, printed lines above. Built on prompt_toolkit.
 
 Not a full-screen program: what was printed stays in the terminal's own scrollback.
 """
@@ -144,7 +144,7 @@ class Screen:
         """How wide a row may be; the last column stays free, where terminals differ."""
         return max(20, self.app.output.get_size().columns - 1)
 
-    def changed(self) -> None:
+    def redraw(self) -> None:
         self.app.invalidate()
 
     def remember(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The /commands of a chat. Each one is a question to the daemon and some lines."""
+"""The /commands of a chat. Each sends one request to the daemon and returns lines."""
 
 import os
 from collections.abc import Sequence
@@ -12,22 +12,22 @@ from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 
 COMMANDS = {
-    "help": "what can be done here",
+    "help": "list the commands",
     "history": "the conversation since the last archive",
-    "archives": "what was compacted; /archives NUMBER shows one",
+    "archives": "list the archives; /archives NUMBER shows one",
     "recall": "search the archives: /recall WORDS",
-    "compact": "turn the history into an archive now",
-    "kill": "stop the run in flight (Esc does it too)",
-    "cwd": "the conversation's default directory; /cwd DIR sets it, for clients that send none",
+    "compact": "compact the history into an archive now",
+    "kill": "stop the current run (same as Esc)",
+    "cwd": "show the default directory of the conversation; /cwd DIR sets it (for clients that send none)",
     "withdraw": "take back the newest message that waits for its turn",
     "title": "the conversation's title",
     "usage": "tokens and cost of this conversation",
-    "agents": "who can be talked to, or brought in with @",
-    "quit": "leave; a run in flight goes on",
+    "agents": "list the agents you can talk to or invite with @",
+    "quit": "leave; the current run continues",
 }
 KEYS = (
-    "Enter sends · Alt-Enter starts a new line · messages sent while busy wait for their turn",
-    "@NAME words lets that agent answer once, as a guest",
+    "Enter sends · Alt-Enter starts a new line · messages sent while busy are queued",
+    "@NAME TEXT lets that agent answer once as a guest",
     "while a tool waits for your approval: o once, r in this run, a always or d deny, alone on the line, then Enter",
     "Esc or Ctrl-C stops the run · Ctrl-C twice or Ctrl-D leaves",
 )
@@ -45,7 +45,7 @@ class ChatContext(Protocol):
     def screen(self) -> Screen: ...
     def stop_run(self) -> None: ...
     async def withdraw(self) -> None: ...
-    def compacted(self, number: int, title: str) -> list[Line]: ...
+    def render_compacted(self, number: int, title: str) -> list[Line]: ...
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
     async def history(self) -> pb.History: ...
     async def refresh_agents(self) -> list[pb.AgentInfo]: ...
@@ -60,7 +60,7 @@ class SlashCommands:
         meant = [command for command in COMMANDS if name and command.startswith(name)]
         if name not in COMMANDS and len(meant) != 1:
             several = f"; it could be /{' or /'.join(meant)}" if meant else ""
-            raise BadRequest(f"there is no /{sanitize.line(name)}{several}", fix="/help lists what there is.")
+            raise BadRequest(f"unknown command /{sanitize.line(name)}{several}", fix="/help lists the commands.")
         command = name if name in COMMANDS else meant[0]
         shown: list[Line] = await getattr(self, f"_{command}")(rest.strip())
         return shown
@@ -87,7 +87,7 @@ class SlashCommands:
         history = await self._room.history()
         shown = self.past(history, history.messages)
         return [*shown, *(lines.dim(f"⋯ {text}") for text in history.queued)] or [
-            lines.render_notice("nothing was said yet")
+            lines.render_notice("no messages yet")
         ]
 
     async def _archives(self, number: str) -> list[Line]:
@@ -108,7 +108,7 @@ class SlashCommands:
             ]
             for info in found
         ]
-        return rows or [lines.render_notice("no archive yet")]
+        return rows or [lines.render_notice("no archives yet")]
 
     def _archive(self, archive: pb.ArchiveInfo) -> list[Line]:
         summary: list[Line] = [[("class:dim", line)] for line in sanitize.clean(archive.summary).split("\n")]
@@ -126,14 +126,14 @@ class SlashCommands:
         request = pb.RecallMsg(agent=self._room.agent, sender=self._room.sender, query=query, limit=3)
         found = (await self._room.request(pb.ClientMessage(recall=request))).recalled.archives
         return [line for info in found for line in self._archive(info)] or [
-            lines.render_notice("nothing like it in the archives")
+            lines.render_notice("no match in the archives")
         ]
 
     async def _compact(self, _: str) -> list[Line]:
         self._room.screen.show(lines.render_notice("compacting, once the conversation is free"))
         request = pb.CompactMsg(agent=self._room.agent, sender=self._room.sender)
         answer = (await self._room.request(pb.ClientMessage(compact=request))).compact
-        return self._room.compacted(answer.number, answer.title)
+        return self._room.render_compacted(answer.number, answer.title)
 
     async def _kill(self, _: str) -> list[Line]:
         self._room.stop_run()
@@ -153,11 +153,7 @@ class SlashCommands:
 
     async def _title(self, _: str) -> list[Line]:
         title = (await self._room.history()).title
-        return (
-            [[("bold", sanitize.line(title))]]
-            if title
-            else [lines.render_notice("it has no title yet; the agent gives it one")]
-        )
+        return [[("bold", sanitize.line(title))]] if title else [lines.render_notice("no title yet; the agent sets it")]
 
     async def _usage(self, _: str) -> list[Line]:
         request = pb.GetUsageMsg(agent=self._room.agent, sender=self._room.sender)
@@ -171,7 +167,7 @@ class SlashCommands:
             ]
             for info in found
         ]
-        return rows or [lines.render_notice("nothing used yet")]
+        return rows or [lines.render_notice("no usage yet")]
 
     async def _agents(self, _: str) -> list[Line]:
         shown: list[Line] = []

@@ -1,4 +1,4 @@
-"""The toolbar's one row: what is known, and which keys help, in the room there is. Pure."""
+"""Renders the one-row toolbar of the chat for a given width. Pure."""
 
 from collections.abc import Sequence
 

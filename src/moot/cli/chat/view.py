@@ -1,4 +1,4 @@
-"""One run as a reader sees it: events go in, finished lines come out, the rest is what is live. No I/O."""
+"""View of one run in the chat: takes stream events, returns finished lines, keeps the unfinished one. No I/O."""
 
 from collections.abc import Callable
 
@@ -171,7 +171,7 @@ class RunView:
         self._text = self._thought = ""
         taken_back = self._printed_text
         self._named = self._printed_text = False
-        return [[("class:dim", "  (the words above were not kept)")]] if taken_back else []
+        return [[("class:dim", "  (the text above was discarded)")]] if taken_back else []
 
     def _on_end(self, event: pb.StreamEnd) -> list[Line]:
         self.end = event

@@ -1,4 +1,4 @@
-"""Long lines broken between words, so that a terminal does not break them inside. Pure."""
+"""Wraps styled lines at word boundaries for the width of the terminal. Pure."""
 
 from moot.cli.chat.lines import CODE, HANG, PROSE, Line
 from moot.cli.render import sanitize

@@ -1,4 +1,4 @@
-"""moot agent new, validate, import: the files agents are made of. Nothing here needs the daemon."""
+"""`moot agents new`, `validate` and `import`: agent files on disk. Works without a daemon."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ from moot.agents.registry import Registry
 from moot.cli import exits, output
 from moot.cli.connect import find_paths
 from moot.cli.render import sanitize
-from moot.daemon.config.agent_keys import agents_folder, foreign_folders
+from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import load_config
 from moot.daemon.paths import make_folder
 from moot.domain.agent import AgentSource, Flaw
@@ -27,36 +27,36 @@ from moot.domain.front_matter import Broken, split
 _TEMPLATE = """---
 name: {name}
 description: {description}
-# The tools it may use, by name or pattern. As it stands it has every tool when you talk to it and is nobody's teammate;
-# one that others set to work needs this line. [] is no tools at all.
+# The tools it may use, by name or pattern. Without this line it has every tool when you talk to it, and none as a
+# teammate. [] means no tools.
 # prefixes: [fs_read, fs_list, "review_*"]
-# Words and abilities by which a request for it is recognised.
+# Keywords and capabilities by which requests are routed to it.
 # keywords: [review, code quality]
 # capabilities: [code-review]
-# A [models.NAME] of config.toml; without it the default model answers.
+# A [models.NAME] of config.toml. Default: the default model.
 # model: claude
 ---
 You are {name}.
 
-Say here what you are for, how you work, and what you do not do. End with text that can be read on its own.
+Describe here what you are for, how you work, and what you do not do. End with text that can be read on its own.
 """
 
 
 @click.command()
 @click.argument("name")
-@click.option("--description", default="", help="What it is for, in one line.")
+@click.option("--description", default="", help="Its purpose in one line.")
 @output.json_option
 def new(name: str, description: str) -> None:
-    """Make an agent NAME: an AGENT.md in your agents folder, to be filled in."""
+    """Create agent NAME: an AGENT.md template in your agents folder."""
     if reason := check_name(name):
-        raise BadRequest(reason, fix="`moot agent new NAME`, for instance `moot agent new code-critic`.")
-    line = " ".join(description.split()) or f"Say in one line what {name} is for."
+        raise BadRequest(reason, fix="Use `moot agent new NAME`, for example `moot agent new code-critic`.")
+    line = " ".join(description.split()) or f"Describe {name} in one line."
     text = _TEMPLATE.format(name=name, description=_quote_yaml(line))
     embedded = _list_embedded()
     path = _write(name, text)
     output.emit(
         {"name": name, "path": str(path), "gone": embedded},
-        render=lambda _: f"Made {sanitize.line(str(path))}. Fill it in, then `moot chat {name}`.",
+        render=lambda _: f"Made {sanitize.line(str(path))}. Edit it, then run `moot chat {name}`.",
     )
     _note_hidden_agents(embedded)
 
@@ -65,11 +65,11 @@ def new(name: str, description: str) -> None:
 @click.argument("path", nargs=-1)
 @output.json_option
 def validate(path: tuple[str, ...]) -> int:
-    """Check agent files: each PATH, which may be a folder or an agent's name, or all of yours. A bad one is exit 78."""
+    """Check agent files: each PATH (file, folder or agent name), or all of yours. Exits with 78 if one is broken."""
     config = _load_config()
-    folder = agents_folder(config, find_paths())
+    folder = find_agents_folder(config, find_paths())
     found = [file for each in path for file in _find_files(each, folder)] or (
-        [] if path else _list_agent_files(folder, foreign_folders(config))
+        [] if path else _list_agent_files(folder, find_foreign_folders(config))
     )
     results = [_check_file(file, config.models) for file in found]
     flaws = [each.flaw for each in results if each.flaw]
@@ -83,7 +83,7 @@ def validate(path: tuple[str, ...]) -> int:
         }
         for each in results
     ]
-    broken = ConfigError("\n".join(flaws), fix="Mend that line and validate again.") if flaws else None
+    broken = ConfigError("\n".join(flaws), fix="Correct that line and validate again.") if flaws else None
 
     def render(_: Any) -> str:
         lines = [line for each in results for line in each.lines()]
@@ -95,18 +95,18 @@ def validate(path: tuple[str, ...]) -> int:
 
 @click.command("import")
 @click.argument("path")
-@click.option("--name", default="", help="Another name for it here.")
+@click.option("--name", default="", help="Name of the imported agent.")
 @output.json_option
 def import_(path: str, name: str) -> None:
-    """Take over an agent file of another program (.claude/agents, .opencode/agent) as an AGENT.md of yours.
+    """Import an agent file of another program (.claude/agents, .opencode/agent) as an AGENT.md.
 
-    The file stays as it is. Tools get the names they have here; what has no counterpart is told and left out.
+    The file is not changed. Tool names are mapped to Moot's; tools without a counterpart are reported and left out.
     """
     file = Path(path).expanduser()
     try:
         adopted = foreign.read_foreign(file, within=file.parent, models=_load_config().models)
     except Broken as broken:
-        fix = "Mend the file, or write an agent of your own with `moot agent new`."
+        fix = "Correct the file, or create an agent with `moot agent new`."
         raise ConfigError(str(Flaw(path=path, line=broken.line, reason=broken.reason)), fix=fix) from broken
     agent = replace(adopted.agent, name=name or adopted.agent.name)
     if reason := check_name(agent.name):
@@ -143,13 +143,13 @@ def _render_imported(data: dict[str, Any]) -> str:
 def _list_embedded() -> list[str]:
     """The agents that are there for as long as nobody has written one."""
     config = _load_config()
-    registry = Registry(agents_folder(config, find_paths()), foreign_folders=foreign_folders(config))
+    registry = Registry(find_agents_folder(config, find_paths()), foreign_folders=find_foreign_folders(config))
     return [agent.name for agent in registry.all() if agent.source is AgentSource.EMBEDDED]
 
 
 def _note_hidden_agents(names: Sequence[str]) -> None:
     if names and not output.wants_json():
-        told = f"You have an agent of your own now, so {', '.join(names)}, which come along without one, are gone."
+        told = f"You now have an agent of your own, so the embedded agents {', '.join(names)} are no longer available."
         output.print_note(output.wrap_prose(told))
 
 
@@ -158,8 +158,8 @@ def _write(name: str, text: str) -> Path:
     try:
         parse_agent(text)
     except Broken as broken:
-        raise BadRequest(broken.reason, fix="Write it without control characters.") from broken
-    path = agents_folder(_load_config(), find_paths()) / name / FILE_NAME
+        raise BadRequest(broken.reason, fix="Remove the control characters.") from broken
+    path = find_agents_folder(_load_config(), find_paths()) / name / FILE_NAME
     make_folder(path.parent)
     try:
         with open(path, "x", encoding="utf-8") as file:

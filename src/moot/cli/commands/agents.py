@@ -1,4 +1,4 @@
-"""moot agents: which agents there are, what they may use, and what is wrong with those that did not load."""
+"""`moot agents`: lists and shows agents, their tools, and the agent files that failed to load."""
 
 import sys
 import textwrap
@@ -20,14 +20,14 @@ from moot.wire import moot_pb2 as pb
 @output.json_option
 @click.pass_context
 def agents(context: click.Context) -> int | None:
-    """List, show, make and check agents, and see what they may use."""
+    """List, show, create and check agents and their tools."""
     return _list() if context.invoked_subcommand is None else None
 
 
 @agents.command("list")
 @output.json_option
 def list_agents() -> int:
-    """List the agents; a file that could not be read is named with the line and the reason (exit 78)."""
+    """List the agents. Broken files are listed with line and reason (exit 78)."""
     return _list()
 
 
@@ -83,7 +83,7 @@ def _agent_facts(info: pb.AgentInfo) -> list[tuple[str, str]]:
 @agents.command()
 @output.json_option
 def status() -> int:
-    """Show how agents work here: mode, teammates, where they come from; a broken file is named (exit 78)."""
+    """Show how agents work together: mode, teammates, sources; broken files are listed (exit 78)."""
     info = send_request(pb.ClientMessage(get_agent_status=pb.GetAgentStatusMsg())).agent_status
 
     def render(_: Any) -> str:
@@ -137,17 +137,17 @@ def _status_data(info: pb.AgentStatus) -> dict[str, Any]:
 @click.argument("name", default="")
 @output.json_option
 def tools(name: str) -> None:
-    """Show which tools belong to which agent as a teammate, or to NAME alone, and which to nobody."""
+    """Show the tools of each agent as a teammate, or of NAME only, and the tools no agent has."""
     found = send_request(pb.ClientMessage(list_agent_tools=pb.ListAgentToolsMsg())).agent_tool_list
     wanted = [info for info in found.agents if name in ("", info.agent)]
     if not wanted:
-        raise NotFound(f"there is no agent {name!r} that could have tools", fix="See which there are: `moot agents`.")
+        raise NotFound(f"there is no agent {name!r} that could have tools", fix="`moot agents` lists them.")
 
     def render(_: Any) -> str:
         parts = [_render_tools(wanted), *map(_render_left_out, filter(lambda info: info.left_out, wanted))]
         if not name:
-            parts.append("Of every agent with tools: " + sanitize.line(", ".join(found.shared)))
-            parts.append("Of no agent: " + (", ".join(map(_render_unmatched, found.unmatched)) or "(none)"))
+            parts.append("Available to every agent with tools: " + sanitize.line(", ".join(found.shared)))
+            parts.append("Available to no agent: " + (", ".join(map(_render_unmatched, found.unmatched)) or "(none)"))
         return "\n\n".join([parts[0], *(output.wrap_prose(part, sys.stdout) for part in parts[1:])])
 
     output.emit(_tools_data(found, wanted), render=render)
@@ -195,7 +195,9 @@ def _tools_data(found: pb.AgentToolList, wanted: Sequence[pb.AgentTools]) -> dic
 
 def _emit(data: Any, render: Any, flaws: Sequence[str]) -> int:
     """Print the answer; where a file is broken, that as well, as the exit code does."""
-    broken = ConfigError("\n".join(flaws), fix="Mend the file; it holds from the next message on.") if flaws else None
+    broken = (
+        ConfigError("\n".join(flaws), fix="Correct the file; it takes effect with the next message.") if flaws else None
+    )
     output.emit(data, render=render, error=broken)
     for flaw in flaws:
         output.print_note(output.paint("flaw: ", sys.stderr, fg="red") + sanitize.clean(flaw))

@@ -1,4 +1,4 @@
-"""moot ask: one message, one answer, for people in a hurry and for scripts."""
+"""`moot ask`: sends one message and prints the answer. Follows the run with `follow.follow_run`."""
 
 import asyncio
 import os
@@ -25,25 +25,25 @@ def limit_option(flags: str, name: str, kind: Any, text: str) -> Callable[[Any],
 @click.command()
 @conversation_arguments
 @click.argument("text", required=False)
-@click.option("--guest", default="", metavar="AGENT", help="The agent that speaks on this turn instead.")
-@click.option("--cwd", default="", metavar="DIR", help="Working directory of this run. Default: yours.")
-@click.option("--message-id", default="", metavar="ID", help="Makes a retry safe: the same ID is one turn.")
-@limit_option("--max-steps", "steps", click.IntRange(min=1), "Model calls this run may make.")
+@click.option("--guest", default="", metavar="AGENT", help="Guest agent that answers this turn.")
+@click.option("--cwd", default="", metavar="DIR", help="Working directory of this run. Default: the current one.")
+@click.option("--message-id", default="", metavar="ID", help="Idempotency key: the same ID is one turn.")
+@limit_option("--max-steps", "steps", click.IntRange(min=1), "Maximum number of model calls.")
 @limit_option(
     "--max-seconds --timeout",
     "seconds",
     click.FloatRange(min=0, min_open=True),
-    "Seconds this run may take, and may wait for its turn.",
+    "Maximum seconds for this run, including time in the queue.",
 )
-@limit_option("--max-tokens", "tokens", click.IntRange(min=1), "Tokens this run may use.")
-@limit_option("--max-spend --budget", "spend", click.FloatRange(min=0), "US dollars this run may cost.")
-@click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
+@limit_option("--max-tokens", "tokens", click.IntRange(min=1), "Maximum number of tokens.")
+@limit_option("--max-spend --budget", "spend", click.FloatRange(min=0), "Maximum cost in US dollars.")
+@click.option("--no-stream", is_flag=True, help="Print the answer when it is complete.")
 @output.json_option
 def ask(agent: str, text: str | None, no_stream: bool, **options: Any) -> int:
     """Send TEXT to AGENT and print the answer. Without TEXT, or with -, the text comes from stdin.
 
-    With TEXT and a file or a pipe on stdin, what comes from there follows TEXT after a blank line. A pipe on which
-    nothing comes within 0.2 seconds is not waited for. In a loop that reads stdin itself, add `< /dev/null`.
+    With TEXT and a file or pipe on stdin, its content is appended to TEXT after a blank line. A pipe on which
+    nothing arrives within 0.2 seconds is ignored. In a loop that reads stdin itself, add `< /dev/null`.
 
     The answer goes to stdout and everything else to stderr. Ctrl-C stops the run.
     """

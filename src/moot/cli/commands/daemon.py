@@ -1,4 +1,4 @@
-"""Commands about the daemon itself: serve, up, down, status, events, reload."""
+"""Commands for the daemon itself: serve, up, down, status, events, reload."""
 
 import asyncio
 import sys
@@ -50,15 +50,15 @@ async def _up(home: Any) -> bool:
 
 
 @click.command()
-@click.option("--now", is_flag=True, help="Do not let runs in flight finish.")
+@click.option("--now", is_flag=True, help="Stop at once without letting active runs finish.")
 @click.option(
     "--timeout", type=float, default=daemon_process.STOP_SECONDS, show_default=True, help="Seconds to wait for it."
 )
 @output.json_option
 def down(now: bool, timeout: float) -> None:
-    """Stop the daemon; runs in flight may finish first, for ten seconds at most.
+    """Stop the daemon. Active runs get up to ten seconds to finish.
 
-    Says what it waits for, and afterwards what was interrupted.
+    Shows what it waits for, and then what was interrupted.
     """
     home = find_paths()
     farewell = Shutdown(stopped=False)
@@ -100,7 +100,7 @@ def status() -> int:
         "asks": [plain_data.ask(info) | {"reply": open_asks.answer_command(info)} for info in asks],
         "flaws": flaws,
     }
-    error = _config_error(flaws, "Correct the file; until then its last good version holds.") if flaws else None
+    error = _config_error(flaws, "Correct the file; until then its last valid version is used.") if flaws else None
     output.emit(
         data, render=lambda _: "\n".join([_render_status(stats, active, jobs), *_render_asks(asks)]), error=error
     )
@@ -210,9 +210,9 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
 @click.command()
 @output.json_option
 def reload() -> int:
-    """Read the configuration and the agents again; what is broken keeps its last good version.
+    """Reload the configuration and the agents. Broken files keep their last valid version.
 
-    What has changed and is read at a start alone is named.
+    Changes that need a restart are listed.
     """
     answer = send_request(pb.ClientMessage(reload=pb.ReloadMsg())).reloaded
     data = {"agents": answer.agents, "flaws": list(answer.flaws), "restart": list(answer.restart)}
@@ -221,11 +221,11 @@ def reload() -> int:
     broken = [flaw for flaw in answer.flaws if sanitize.clean(flaw) not in ignored]
     stays = ""
     if _find_config_flaws():
-        stays = "The configuration is broken: the last good one stays in force."
+        stays = "The configuration is broken; the last valid one is still used."
     elif broken:
-        stays = "A file that is broken keeps its last good version."
+        stays = "Broken files keep their last valid version."
     elif answer.flaws:
-        stays = "The rest of the configuration is in force."
+        stays = "The rest of the configuration is used."
     error = _config_error(broken, f"{stays} Correct it, then reload again.") if broken else None
     output.emit(data, render=lambda _: _render_reload(answer), error=error)
     if answer.flaws and not output.wants_json():
@@ -233,7 +233,7 @@ def reload() -> int:
         output.print_note(stays)
     if answer.restart and not output.wants_json():
         keys = ", ".join(map(sanitize.line, answer.restart))
-        output.print_note(output.wrap_prose(f"From the next start on (moot down, moot up): {keys}."))
+        output.print_note(output.wrap_prose(f"Needs a restart (moot down, moot up): {keys}."))
     return int(Exit.BAD_CONFIG if broken else Exit.OK)
 
 
@@ -243,5 +243,5 @@ def _render_reload(answer: pb.Reloaded) -> str:
         if found:
             told.append(f"{what} changed: {', '.join(map(sanitize.line, found))}.")
     if len(told) == 1 and not answer.flaws:
-        told[0] += " Configuration and agents are as they were."
+        told[0] += " Configuration and agents are unchanged."
     return output.wrap_prose("\n".join(told), sys.stdout, indent="  ")

@@ -1,4 +1,4 @@
-"""moot agent hooks: the chain that every tool call passes, in order, and what each link did."""
+"""`moot agents hooks`: shows the hook chain of tool calls with the counts of each hook."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from moot.wire import moot_pb2 as pb
 @click.command()
 @output.json_option
 def hooks() -> None:
-    """Show the hooks that every tool call passes, in order, with counts since the daemon started."""
+    """Show the hooks of tool calls in order, with counts since the daemon started."""
     found = send_request(pb.ClientMessage(list_hooks=pb.ListHooksMsg())).hook_list.hooks
 
     def render(_: Any) -> str:
@@ -21,7 +21,7 @@ def hooks() -> None:
             [str(number), info.name, info.phase, "on" if info.enabled else "off", _render_counts(info)]
             for number, info in enumerate(found, 1)
         ]
-        return output.render_table(["", "HOOK", "PHASE", "STATE", "SO FAR"], rows) or "No hook is on."
+        return output.render_table(["", "HOOK", "PHASE", "STATE", "SO FAR"], rows) or "No hooks are enabled."
 
     output.emit([plain_data.hook(info) for info in found], render=render)
 

@@ -1,4 +1,4 @@
-"""moot inbox: everything that waits for a person, and how it is answered."""
+"""`moot inbox`: lists open questions and approvals and answers them."""
 
 import sys
 from typing import Any
@@ -20,10 +20,10 @@ from moot.wire import moot_pb2 as pb
 @output.json_option
 @click.pass_context
 def inbox(context: click.Context) -> None:
-    """List and answer what waits for you: questions and approvals.
+    """List and answer open questions and approvals.
 
-    An ID may be shortened as long as only one thing that waits begins with it, or be the number that the last list in
-    this terminal gave it.
+    An ID may be abbreviated to a unique prefix, or be the number shown by the last list in
+    this terminal.
     """
     if context.invoked_subcommand is None:
         _list()
@@ -32,7 +32,7 @@ def inbox(context: click.Context) -> None:
 @inbox.command("list")
 @output.json_option
 def list_inbox() -> None:
-    """List what waits, the oldest first."""
+    """List open asks, oldest first."""
     _list()
 
 
@@ -56,7 +56,7 @@ def _list() -> None:
             for info in found
         ]
         table = output.render_table(["ID", "KIND", "BY", "AGENT", "SENDER", "UNTIL", "WHAT"], rows)
-        return "\n".join([table, *_render_reasons(found)]) if table else "Nothing waits for you."
+        return "\n".join([table, *_render_reasons(found)]) if table else "Nothing is waiting for you."
 
     output.emit([plain_data.ask(info) for info in found], render=render)
 
@@ -86,24 +86,24 @@ def _fetch_folders() -> dict[str, str]:
 @click.argument("ask_id", metavar="ID")
 @output.json_option
 def show(ask_id: str) -> None:
-    """Show all of what ID asks: the call, its arguments, the whole preview, and the rules that could be written."""
+    """Show ask ID in full: the call, its arguments, the preview, and the rules that can be written."""
     info = _fetch_full(_find_ask(ask_id))
     output.emit(plain_data.ask(info), render=lambda _: "\n".join(_render_ask(info)))
 
 
 @inbox.command()
 @click.argument("ask_id", metavar="ID")
-@click.option("--once", is_flag=True, help="This one call. The default.")
-@click.option("--run", is_flag=True, help="This call again for the rest of this run.")
-@click.option("--always", is_flag=True, help="This call again from now on; the rule is shown before it is written.")
-@click.option("--any", "whole", is_flag=True, help="With --run or --always: any call of the tool.")
+@click.option("--once", is_flag=True, help="Allow this one call. The default.")
+@click.option("--run", is_flag=True, help="Allow this call for the rest of this run.")
+@click.option("--always", is_flag=True, help="Always allow this call; the rule is shown before it is written.")
+@click.option("--any", "whole", is_flag=True, help="With --run or --always: allow any call of the tool.")
 @click.option("--yes", is_flag=True, help="Write the rule of --always or --any without asking.")
-@click.option("--attempt", type=click.IntRange(min=1), default=None, help="Only if this is still what is asked.")
+@click.option("--attempt", type=click.IntRange(min=1), default=None, help="Only if the ask is still at this attempt.")
 @output.json_option
 def approve(ask_id: str, *, whole: bool, yes: bool, attempt: int | None, **chosen: bool) -> int:
-    """Allow the call that ID asks for.
+    """Allow the call of ask ID.
 
-    A rule for a command is for that command in its folder, any other for exactly the same arguments.
+    A rule for a command covers that command in its folder; any other rule covers exactly the same arguments.
     """
     wanted = [name for name, given in chosen.items() if given] or ["once"]
     if len(wanted) > 1:
@@ -122,10 +122,10 @@ def approve(ask_id: str, *, whole: bool, yes: bool, attempt: int | None, **chose
 
 @inbox.command()
 @click.argument("ask_id", metavar="ID")
-@click.option("--attempt", type=click.IntRange(min=1), default=None, help="Only if this is still what is asked.")
+@click.option("--attempt", type=click.IntRange(min=1), default=None, help="Only if the ask is still at this attempt.")
 @output.json_option
 def deny(ask_id: str, attempt: int | None) -> int:
-    """Refuse the call that ID asks for; the agent is told and may go on without."""
+    """Deny the call of ask ID. The agent is told and may continue without it."""
     return _decide(_find_approval(ask_id), attempt, "deny")
 
 
@@ -134,22 +134,22 @@ def deny(ask_id: str, attempt: int | None) -> int:
 @click.argument("text")
 @output.json_option
 def reply(ask_id: str, text: str) -> None:
-    """Answer the question ID with TEXT, which may be a number of an option, or - for stdin."""
+    """Answer question ID with TEXT: text, the number of an option, or - for stdin."""
     info = _find_ask(ask_id)
     if info.kind != "question":
         raise BadRequest(
-            "it is an approval, and words never approve anything",
+            "it is an approval; text cannot approve a call",
             fix=f"Decide with: moot inbox approve {info.ask_id}, or deny.",
         )
     oldest = next(each for each in _fetch_open_asks() if _is_same_conversation(each, info))
     if oldest.ask_id != info.ask_id:
-        raise Conflict("the conversation asked something else before", fix=f"Answer {oldest.ask_id} first.")
+        raise Conflict("the conversation has an older question", fix=f"Answer {oldest.ask_id} first.")
     content = read_stdin() if text == "-" else require_utf8(text)
     if len(info.questions) == 1:
         content = questions.parse_answer(info.questions[0], content)
     answer = pb.ReplyToAsk(agent=info.agent, sender=info.sender, content=content)
     send_request(pb.ClientMessage(reply_to_ask=answer))
-    output.emit({"ask_id": info.ask_id, "answered": True}, render=lambda _: "Answered; the run goes on.")
+    output.emit({"ask_id": info.ask_id, "answered": True}, render=lambda _: "Answered; the run continues.")
 
 
 # ---- inside ----
@@ -178,7 +178,7 @@ def _find_ask(ask_id: str) -> pb.AskInfo:
     if len(ask_id) < 5 and ask_id.isascii() and ask_id.isdecimal() and not exact:
         found.append(ask_numbers.find_by_number(int(ask_id), open_now))
     if not found:
-        raise NotFound(f"nothing with the id {ask_id!r} waits", fix="`moot inbox` lists what does.")
+        raise NotFound(f"no open ask has the id {ask_id!r}", fix="`moot inbox` lists the open asks.")
     if len({info.ask_id for info in found}) > 1:
         ids = ", ".join(info.ask_id for info in found)
         raise BadRequest(f"{ask_id!r} could be any of {ids}", fix="Give more of the id.")
@@ -198,7 +198,7 @@ def _confirm(rule: str, *, only_now: bool) -> None:
     output.print_note(output.wrap_prose(f"This writes the rule: {shown}", indent="  "))
     if output.wants_json() or not sys.stdin.isatty():
         raise BadRequest(
-            f"nothing was decided: there is nobody to ask about the rule: {shown}", fix="Add --yes to write it."
+            f"nothing was decided: there is no terminal to confirm the rule: {shown}", fix="Add --yes to write it."
         )
     click.confirm("Write it?", abort=True, err=True)
 
@@ -208,7 +208,7 @@ def _decide(info: pb.AskInfo, attempt: int | None, decision: str, *, whole: bool
     decided = send_request(pb.ClientMessage(decide_ask=message)).ask_decided
     data = {"ask_id": info.ask_id, "decision": decision, "state": decided.state, "rule": decided.rule}
     refused = decision != "deny" and decided.state == "denied"
-    said = "It was denied already." if refused else _render_decided(info, decision)
+    said = "It was already denied." if refused else _render_decided(info, decision)
     rule = f"\nThe rule: {sanitize.exact_line(decided.rule)}" if decided.rule else ""
     output.emit(data, render=lambda _: output.wrap_prose(said + rule, sys.stdout, indent="  "))
     return int(Exit.DENIED if refused else Exit.OK)
@@ -217,7 +217,7 @@ def _decide(info: pb.AskInfo, attempt: int | None, decision: str, *, whole: bool
 def _render_decided(info: pb.AskInfo, decision: str) -> str:
     if decision == "deny":
         return "Denied; the agent is told."
-    return f"{approvals.describe_allowed(info.kind, decision).capitalize()}; the run goes on."
+    return f"{approvals.describe_allowed(info.kind, decision).capitalize()}; the run continues."
 
 
 def _render_reasons(found: list[pb.AskInfo]) -> list[str]:

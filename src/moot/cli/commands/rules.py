@@ -1,4 +1,4 @@
-"""moot rules: what was allowed for more than one call, and how to take it back."""
+"""`moot rules`: lists and removes the rules written by "always" and "for this run"."""
 
 import sys
 from typing import Any
@@ -16,7 +16,7 @@ from moot.wire import moot_pb2 as pb
 @output.json_option
 @click.pass_context
 def rules(context: click.Context) -> None:
-    """List and take back what you allowed with "always" or "for this run"."""
+    """List and remove the rules written by "always" or "for this run"."""
     if context.invoked_subcommand is None:
         _list()
 
@@ -38,9 +38,7 @@ def _list() -> None:
             [str(info.number), format_time(info.created_at), info.created_by, sanitize.exact_line(info.text)]
             for info in found
         ]
-        return (
-            output.render_table(["NUMBER", "MADE", "BY", "RULE"], rows) or "No rule yet: every approval is asked for."
-        )
+        return output.render_table(["NUMBER", "MADE", "BY", "RULE"], rows) or "No rules."
 
     output.emit([plain_data.rule(info) for info in found], render=render)
 
@@ -62,6 +60,6 @@ def _render_rule(info: pb.RuleInfo, width: int) -> list[str]:
 @click.argument("number", type=click.IntRange(min=1))
 @output.json_option
 def remove(number: int) -> None:
-    """Take back rule NUMBER; from the next call on it is asked again."""
+    """Remove rule NUMBER. The next such call needs approval again."""
     send_request(pb.ClientMessage(delete_rule=pb.DeleteRuleMsg(number=number)))
-    output.emit({"number": number, "removed": True}, render=lambda _: f"Rule {number} is gone.")
+    output.emit({"number": number, "removed": True}, render=lambda _: f"Removed rule {number}.")

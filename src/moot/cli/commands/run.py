@@ -1,4 +1,4 @@
-"""moot run: a task for an agent in a conversation of its own, followed to its end or left in the background."""
+"""`moot run`: starts a task in a conversation of its own, and follows it or leaves it in the background."""
 
 import asyncio
 import sys
@@ -25,38 +25,38 @@ from moot.wire import moot_pb2 as pb
 
 @click.command()
 @click.argument("text", required=False)
-@click.option("--agent", default="", metavar="AGENT", help="Who works on it. Default: moot.")
+@click.option("--agent", default="", metavar="AGENT", help="The agent. Default: moot.")
 @sender_option
-@click.option("--bg", "background", is_flag=True, help="Print the id of the run and leave it to itself.")
+@click.option("--bg", "background", is_flag=True, help="Print the run's id and leave it in the background.")
 @click.option(
     "--tools",
     multiple=True,
     metavar="NAMES",
-    help="Only these tools, by names or patterns with commas between them; any other of the agent's asks first.",
+    help="Only these tools (names or patterns, comma-separated). Other tools of the agent need approval.",
 )
-@click.option("--cwd", default="", metavar="DIR", help="Working directory of the run. Default: yours.")
-@click.option("--message-id", default="", metavar="ID", help="Makes a retry safe: the same ID is one run.")
-@limit_option("--max-steps", "steps", click.IntRange(min=1), "Model calls it may make.")
+@click.option("--cwd", default="", metavar="DIR", help="Working directory of the run. Default: the current one.")
+@click.option("--message-id", default="", metavar="ID", help="Idempotency key: the same ID is one run.")
+@limit_option("--max-steps", "steps", click.IntRange(min=1), "Maximum number of model calls.")
 @limit_option(
     "--max-seconds --timeout",
     "seconds",
     click.FloatRange(min=0, min_open=True),
-    "Seconds it may work; waiting for you is free.",
+    "Maximum seconds of work; waiting for you does not count.",
 )
-@limit_option("--max-tokens", "tokens", click.IntRange(min=1), "Tokens it may use.")
-@limit_option("--max-spend --budget", "spend", click.FloatRange(min=0), "US dollars it may cost.")
-@click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
+@limit_option("--max-tokens", "tokens", click.IntRange(min=1), "Maximum number of tokens.")
+@limit_option("--max-spend --budget", "spend", click.FloatRange(min=0), "Maximum cost in US dollars.")
+@click.option("--no-stream", is_flag=True, help="Print the answer when it is complete.")
 @output.json_option
 def run(text: str | None, background: bool, no_stream: bool, **options: Any) -> int:
-    """Give the task TEXT to an agent, which works on it by itself. Without TEXT, or with -, it comes from stdin.
+    """Start a run with task TEXT. Without TEXT, or with -, the task is read from stdin.
 
-    The run has a conversation of its own and knows nothing of yours. It goes on when you hang up, and after a restart
-    of the daemon, unless the outcome of a call it was making is not known; then it ends `interrupted`. Followed, its
-    answer goes to stdout and everything else to stderr, and Ctrl-C stops it; with --bg see it with `moot ps`, and fetch
-    the result with `moot wait`.
+    The run has its own conversation. It continues when you disconnect, and after a restart
+    of the daemon, unless the outcome of a pending call is unknown; then it ends `interrupted`. When followed, its
+    answer goes to stdout and everything else to stderr, and Ctrl-C stops it. With --bg, `moot ps` shows it and
+    `moot wait` prints the result.
 
-    Exits with 0 when it completed, 1 when it failed, 3 when it waits for you and there is no terminal, 4 when it was
-    denied, 5 when a limit ended it.
+    Exits with 0 if it completed, 1 if it failed, 3 if it waits for you and there is no terminal, 4 if it was
+    denied, 5 if a limit ended it.
     """
     if text is None and sys.stdin.isatty():
         raise click.UsageError("Missing argument 'TEXT'.")

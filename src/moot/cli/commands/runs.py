@@ -1,4 +1,4 @@
-"""Commands on runs by their id: show, attach, logs, wait, stop."""
+"""Commands on one run by its id: show, attach, logs, wait, stop."""
 
 import asyncio
 import sys
@@ -44,7 +44,7 @@ def is_run(name: str) -> bool:
 @click.argument("run_id", metavar="RUN")
 @output.json_option
 def show(run_id: str) -> None:
-    """Show all that is known of RUN: what it was asked, how it stands, what it used, and what came of it."""
+    """Show RUN in full: task, state, usage and result."""
     info, later = asyncio.run(_fetch_run(run_id))
     extra = {"later": [plain_data.message(entry) for entry in later]} if later else {}
     output.emit(plain_data.run(info) | extra, render=lambda _: _render_run(info, later))
@@ -108,13 +108,13 @@ def _render_conversation(info: pb.RunInfo) -> str:
 @click.command()
 @click.argument("run", metavar="RUN")
 @sender_option
-@click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
+@click.option("--no-stream", is_flag=True, help="Print the answer when it is complete.")
 @output.json_option
 def attach(run: str, sender: str, no_stream: bool) -> int:
-    """Join RUN: what it has said so far, then the rest as it comes. Ctrl-C leaves, and the run goes on.
+    """Follow RUN: prints its output so far and then the rest. Ctrl-C leaves; the run continues.
 
-    RUN is the id of a run, or the name of an AGENT for what runs in your conversation with it. What the run asks can be
-    answered in place. Exits like `moot run`.
+    RUN is a run id, or the name of an AGENT for the active run of your conversation with it. Questions of the run can
+    be answered here. Exits like `moot run`.
     """
     streaming = sys.stdout.isatty() and not no_stream and not output.wants_json()
     return asyncio.run(_attach(run, sender, streaming=streaming))
@@ -140,13 +140,13 @@ async def _join_run(connection: Connection, name: str, sender: str) -> tuple[Run
 @click.command()
 @click.argument("run", metavar="RUN")
 @sender_option
-@click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing until the run has ended.")
 @click.option("-n", "last", type=click.IntRange(min=1), help="Only the last N messages.")
 @output.json_option
 def logs(run: str, sender: str, follow: bool, last: int | None) -> None:
-    """Show what was said and done in RUN, tool calls included, and who said it.
+    """Show the messages and tool calls of RUN with their authors.
 
-    RUN is the id of a run, or the name of an AGENT for your conversation with it.
+    RUN is a run id, or the name of an AGENT for your conversation with it.
     """
     asyncio.run(_LogPrinter(run, sender, last or 0).show(follow=follow))
 
@@ -215,15 +215,15 @@ class _LogPrinter:
 
 @click.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option("--any", "any_of_them", is_flag=True, help="Until one of them has ended, not all.")
-@click.option("--timeout", type=click.FloatRange(min=0), default=None, metavar="S", help="At most so many seconds.")
+@click.option("--any", "any_of_them", is_flag=True, help="Wait until one of them has ended instead of all.")
+@click.option("--timeout", type=click.FloatRange(min=0), default=None, metavar="S", help="Maximum seconds to wait.")
 @output.json_option
 def wait(runs: tuple[str, ...], any_of_them: bool, timeout: float | None) -> int:
-    """Wait until every RUN has ended, and print what came of it. A wait never changes a run.
+    """Wait until every RUN has ended, and print the results. Waiting does not affect the runs.
 
-    Exits with 0 when all that ended completed, and else as the first that did not: 1 failed, 4 denied, 5 ended by a
-    limit. 124 when the time was up and something still goes on. 3 when a run waits for you and there is no terminal to
-    say so on: answer it with `moot inbox`, then wait again.
+    Exits with 0 if all of them completed, otherwise as the first that did not: 1 failed, 4 denied, 5 ended by a
+    limit. 124 if the time is up and a run is still active. 3 if a run waits for you and there is no terminal to
+    ask on: answer with `moot inbox`, then wait again.
     """
     message = pb.WaitRunsMsg(run_ids=runs, any=any_of_them, until_asked=not _is_watched())
     with output.progress(f"Waiting for {numbers.format_plural(len(runs), 'run')}") as bar:
@@ -268,7 +268,10 @@ def _print_results(infos: list[pb.RunInfo], askers: Sequence[pb.RunInfo], *, tim
     code, error = _judge(infos)
     if timed_out:
         names = ", ".join(f"{info.run_id} ({describe_state(info)[0]})" for info in left)
-        code, error = Exit.TIMED_OUT, TimedOut(f"the time is up and it still goes on: {names}", fix="Wait again.")
+        code, error = (
+            Exit.TIMED_OUT,
+            TimedOut(f"the time is up and these runs are still active: {names}", fix="Wait again."),
+        )
     elif left and not (any_of_them and len(left) < len(infos)):
         code, error = Exit.WAITING, _waiting_error(left, askers)
     data = {"runs": [plain_data.run(info) for info in infos], "timed_out": timed_out}
@@ -318,12 +321,12 @@ def _render_results(infos: Sequence[pb.RunInfo]) -> str:
 
 @click.command()
 @click.argument("run_id", metavar="[RUN]", default="")
-@click.option("--only", is_flag=True, help="Leave those it set to work running.")
+@click.option("--only", is_flag=True, help="Do not stop the runs it spawned.")
 @click.option("--queued", "agent", metavar="AGENT", default="", help="Withdraw your newest waiting message to AGENT.")
 @sender_option
 @output.json_option
 def stop(run_id: str, only: bool, agent: str, sender: str) -> None:
-    """Stop RUN and everything it set to work, at once. What it has done stays, and what it said is kept.
+    """Stop RUN and the runs it spawned. Completed steps and messages are kept.
 
     A RUN that waits for its turn is withdrawn: its message reaches nobody. RUN is also the id of a command in the
     background, as `moot ps` shows it.
@@ -344,7 +347,7 @@ def stop(run_id: str, only: bool, agent: str, sender: str) -> None:
         lines = [
             f"Stopped {sanitize.line(info.run_id)} ({sanitize.line(info.agent)})" for info in stopped if info.outcome
         ]
-        lines += [f"{sanitize.line(info.run_id)} does not let go yet" for info in stopped if not info.outcome]
+        lines += [f"{sanitize.line(info.run_id)} has not stopped yet" for info in stopped if not info.outcome]
         return "\n".join(lines)
 
     output.emit([plain_data.run(info) for info in stopped], render=render)

@@ -1,4 +1,4 @@
-"""moot secrets: keep values that agents may use and never see."""
+"""`moot secrets`: stores values that agents can use by reference and never see."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ from moot.wire import moot_pb2 as pb
 
 @click.group()
 def secrets() -> None:
-    """Keep values that agents may use and never see: set, list, rm, audit."""
+    """Store secrets that agents can use but never see: set, list, rm, audit."""
 
 
 @secrets.command("set")
@@ -27,11 +27,11 @@ def secrets() -> None:
 @click.option("--from-env", "variable", metavar="VAR", help="Take the value from this environment variable.")
 @output.json_option
 def set_secret(name: str, value: tuple[str, ...], variable: str | None) -> None:
-    """Keep a value under NAME. It is read from stdin, or asked for at a terminal."""
+    """Store a secret as NAME. The value is read from stdin, or prompted for on a terminal."""
     if value:
         raise BadRequest(
-            "a secret is never given on the command line: it would stay in the shell's history",
-            fix="Leave the value away and type it when asked, pipe it in, or use --from-env VAR.",
+            "a secret cannot be given on the command line, where it would stay in the shell's history",
+            fix="Omit the value and type it when prompted, pipe it in, or use --from-env VAR.",
         )
     asked = pb.SetSecretMsg(name=name, value=_read_environment(variable) if variable else _read_value(name))
     done = send_request(pb.ClientMessage(set_secret=asked)).secret_set
@@ -61,7 +61,7 @@ def list_secrets() -> None:
             ]
             for info in answer.secrets
         ]
-        return output.render_table(["NAME", "MADE", "CHANGED", "USES", "USED"], rows) or "No secret yet."
+        return output.render_table(["NAME", "MADE", "CHANGED", "USES", "USED"], rows) or "No secrets."
 
     data = {
         "key": answer.key,
@@ -84,12 +84,12 @@ def list_secrets() -> None:
 @click.option("--yes", is_flag=True, help="Remove without asking.")
 @output.json_option
 def remove(name: str, yes: bool) -> None:
-    """Delete the secret NAME for good. Asks first."""
+    """Delete secret NAME permanently. Asks for confirmation."""
     if not yes:
         _require_secret(name)
         if output.wants_json() or not sys.stdin.isatty():
-            raise BadRequest("nothing was removed: there is no terminal to ask on", fix="Add --yes.")
-        output.print_note(f"This deletes the secret {sanitize.line(name)}. There is no way back.")
+            raise BadRequest("nothing was removed: there is no terminal to confirm on", fix="Add --yes.")
+        output.print_note(f"This deletes the secret {sanitize.line(name)}. This cannot be undone.")
         prompts.require_confirmation("Delete it?")
     send_request(pb.ClientMessage(remove_secret=pb.RemoveSecretMsg(name=name)))
     output.emit({"name": name, "removed": True}, render=lambda _: f"Removed {sanitize.line(name)}.")
@@ -100,7 +100,7 @@ def remove(name: str, yes: bool) -> None:
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="How many lines.")
 @output.json_option
 def audit(name: str, limit: int) -> None:
-    """Show who used which secret, the newest first; with NAME, only that one."""
+    """Show the uses of secrets, newest first; with NAME, only that one."""
     request = pb.AuditSecretsMsg(name=name, limit=limit)
     uses = send_request(pb.ClientMessage(audit_secrets=request)).secret_audit.uses
     if name and not uses:
@@ -119,7 +119,7 @@ def audit(name: str, limit: int) -> None:
 def _require_secret(name: str) -> None:
     known = send_request(pb.ClientMessage(list_secrets=pb.ListSecretsMsg())).secret_list.secrets
     if name not in {info.name for info in known}:
-        raise NotFound(f"there is no secret {name!r}", fix="See which there are with `moot secrets list`.")
+        raise NotFound(f"there is no secret {name!r}", fix="`moot secrets list` lists them.")
 
 
 def _use_data(use: pb.SecretUseInfo) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""moot skills: the skills on the shelf, as files. No daemon is needed; one that runs sees every change by itself."""
+"""`moot skills`: manages the skill files on disk. Works without a daemon; a running one notices every change."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -22,11 +22,11 @@ from moot.tools.skills.draft import draft_skill
 from moot.tools.skills.library import SkillLibrary, read_skill
 from moot.tools.skills.skill_tools import tool_name
 
-_NOT_OFFERED = "the description is not written yet, and agents are not offered the skill before it is"
-_FIX = "Mend the file; it counts from then on."
+_NOT_OFFERED = "the description is missing, so agents are not offered the skill"
+_FIX = "Correct the file; it takes effect at once."
 # What a new skill says until its author says something better.
 _BEGUN = {
-    SkillType.INSTRUCTION: "Say here what to do, step by step, and what the result should look like.",
+    SkillType.INSTRUCTION: "Describe here what to do, step by step, and what the result should look like.",
     SkillType.TEMPLATE: "Write about {{topic}} for {{reader}}.",
     SkillType.SCRIPT: '#!/bin/sh\n# It is called with what is in "$@"; what it prints is its answer.\necho "$@"\n',
 }
@@ -36,7 +36,7 @@ _BEGUN = {
 @output.json_option
 @click.pass_context
 def skills(context: click.Context) -> None:
-    """Skills that agents can take up: list, show, new, validate, trust, remove, restore."""
+    """Manage skills for agents: list, show, new, validate, trust, remove, restore."""
     if context.invoked_subcommand is None:
         _list()
 
@@ -44,7 +44,7 @@ def skills(context: click.Context) -> None:
 @skills.command("list")
 @output.json_option
 def list_skills() -> None:
-    """List the skills; a file that could not be read is named with the line and the reason."""
+    """List the skills. Broken files are listed with line and reason."""
     _list()
 
 
@@ -56,7 +56,7 @@ def _list() -> None:
         rows = [[skill.name, skill.type.value, _render_origin(skill), skill.description] for skill in shelf.all()]
         return (
             output.render_table(["NAME", "TYPE", "SOURCE", "DESCRIPTION"], rows)
-            or "No skill yet; see `moot skills new`."
+            or "No skills; create one with `moot skills new`."
         )
 
     output.emit(found, render=render)
@@ -69,7 +69,7 @@ def _list() -> None:
 def show(name: str) -> None:
     """Show skill NAME with its instructions and its files.
 
-    Exits with 6 when there is none of that name, and with 78 when its file is broken.
+    Exits with 6 if it does not exist, and with 78 if its file is broken.
     """
     shelf = _open_library()
     skill = shelf.get(name)
@@ -77,7 +77,7 @@ def show(name: str) -> None:
         flaw = next((flaw for flaw in shelf.flaws if Path(flaw.path).parent.name == name), None)
         if flaw is not None:
             raise ConfigError(str(flaw), fix=_FIX)
-        raise NotFound(f"there is no skill {name!r}", fix="`moot skills` shows those there are.")
+        raise NotFound(f"there is no skill {name!r}", fix="`moot skills` lists them.")
     files = shelf.files(skill)
 
     def render(_: Any) -> str:
@@ -99,14 +99,14 @@ def show(name: str) -> None:
     type=click.Choice([kind.value for kind in SkillType]),
     default=SkillType.INSTRUCTION.value,
     show_default=True,
-    help="What calling it does: give its text, fill it in, or run its script.",
+    help="What a call does: return its text, fill in a template, or run its script.",
 )
 @click.option("--from", "source", type=click.Path(path_type=Path), help="A file with its text or script; - is stdin.")
 @output.json_option
 def new(name: str, description: str, kind: str, source: Path | None) -> None:
-    """Begin skill NAME: from a file, or with a text for you to write over. Nothing is replaced.
+    """Create skill NAME from a file or a template. Never overwrites a skill.
 
-    Exits with 1 when there is one of that name, and with 2 when the name or the text will not do.
+    Exits with 1 if it exists already, and with 2 if the name or the text is invalid.
     """
     definition = _BEGUN[SkillType(kind)] if source is None else _read_source(source)
     members = draft_skill(
@@ -117,7 +117,7 @@ def new(name: str, description: str, kind: str, source: Path | None) -> None:
 
     def render(_: Any) -> str:
         if not skill.is_described:
-            return f"Made {path}. Say there what it does and when to use it; agents are not offered it before."
+            return f"Made {path}. Describe there what it does and when to use it; until then agents are not offered it."
         return f"Made {path}. Edit it; agents can use {tool_name(skill.name)} from their next turn on."
 
     output.emit({**_skill_data(skill), "path": path}, render=render)
@@ -129,7 +129,7 @@ def new(name: str, description: str, kind: str, source: Path | None) -> None:
 def validate(path: Path | None) -> int:
     """Check the skills, or those at PATH: a SKILL.md, the folder of a skill, or a folder of skills.
 
-    A description that nobody has written yet is a warning. Exits with 78 when one is broken, and with 6 when there is
+    A missing description is a warning. Exits with 78 if one is broken, and with 6 if there is
     none at PATH.
     """
     places = (
@@ -146,8 +146,8 @@ def validate(path: Path | None) -> int:
         "flaws": [{"path": flaw.path, "line": flaw.line, "reason": flaw.reason} for flaw in flaws],
         "warnings": [{"path": flaw.path, "line": flaw.line, "reason": flaw.reason} for flaw in warnings],
     }
-    seen = f", {len(warnings)} to look at" if warnings else ""
-    output.emit(data, render=lambda _: f"{len(places)} checked, {len(flaws)} to mend{seen}.", error=error)
+    seen = f", {len(warnings)} with warnings" if warnings else ""
+    output.emit(data, render=lambda _: f"{len(places)} checked, {len(flaws)} broken{seen}.", error=error)
     if not output.wants_json():
         _print_flaws(flaws, warnings)
     return int(Exit.BAD_CONFIG if flaws else Exit.OK)
@@ -158,16 +158,16 @@ def validate(path: Path | None) -> int:
 @click.option("--yes", is_flag=True, help="Remove without asking.")
 @output.json_option
 def remove(name: str, yes: bool) -> None:
-    """Take skill NAME off the shelf, broken or not. Asks first; `moot skills restore NAME` brings it back.
+    """Remove skill NAME, broken or not. Asks for confirmation; `moot skills restore NAME` undoes it.
 
-    Exits with 6 when there is none of that name.
+    Exits with 6 if it does not exist.
     """
     shelf = _open_library()
     if name not in shelf.names():
-        raise NotFound(f"there is no skill {name!r}", fix="`moot skills` shows those there are.")
+        raise NotFound(f"there is no skill {name!r}", fix="`moot skills` lists them.")
     if not yes:
         if output.wants_json() or not sys.stdin.isatty():
-            raise BadRequest("nothing was removed: there is no terminal to ask on", fix="Add --yes.")
+            raise BadRequest("nothing was removed: there is no terminal to confirm on", fix="Add --yes.")
         prompts.require_confirmation(f"Remove the skill {sanitize.line(name)}?")
     shelf.remove(name)
     output.emit(
@@ -180,36 +180,36 @@ def remove(name: str, yes: bool) -> None:
 @click.argument("name")
 @output.json_option
 def restore(name: str) -> None:
-    """Bring back what `moot skills remove NAME` took off the shelf last.
+    """Restore the skill that `moot skills remove NAME` removed last.
 
-    Exits with 6 when nothing of that name was removed, and with 1 when there is a skill of that name again.
+    Exits with 6 if there is nothing to restore, and with 1 if a skill of that name exists.
     """
     _open_library().restore(name)
-    output.emit({"name": name, "restored": True}, render=lambda _: f"{sanitize.line(name)} is back.")
+    output.emit({"name": name, "restored": True}, render=lambda _: f"Restored {sanitize.line(name)}.")
 
 
 @skills.command()
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Agree without being asked.")
+@click.option("--yes", is_flag=True, help="Trust without asking.")
 @output.json_option
 def trust(name: str, yes: bool) -> None:
-    """Agree to skill NAME, which an agent made: from now on its description stands in what agents are told.
+    """Trust skill NAME, which an agent made, so that it is offered to agents.
 
-    It is shown first. Exits with 6 when there is none of that name.
+    It is shown first. Exits with 6 if it does not exist.
     """
     shelf = _open_library()
     skill = shelf.get(name)
     if skill is None:
-        raise NotFound(f"there is no skill {name!r}", fix="`moot skills` shows those there are.")
+        raise NotFound(f"there is no skill {name!r}", fix="`moot skills` lists them.")
     if not yes:
         if output.wants_json() or not sys.stdin.isatty():
-            raise BadRequest("nothing was agreed to: there is no terminal to ask on", fix="Add --yes.")
+            raise BadRequest("nothing was trusted: there is no terminal to confirm on", fix="Add --yes.")
         output.print_note(
             "\n".join([sanitize.exact(skill.description), "", sanitize.exact(skill.body), *shelf.files(skill)])
         )
-        prompts.require_confirmation(f"Let agents be told of the skill {sanitize.line(name)}?")
+        prompts.require_confirmation(f"Offer the skill {sanitize.line(name)} to agents?")
     agreed = shelf.trust(name)
-    output.emit({**_skill_data(agreed), "trusted": True}, render=lambda _: f"{sanitize.line(name)} is agreed to.")
+    output.emit({**_skill_data(agreed), "trusted": True}, render=lambda _: f"{sanitize.line(name)} is now trusted.")
 
 
 def _print_flaws(flaws: Iterable[Flaw], warnings: Iterable[Flaw]) -> None:
@@ -272,9 +272,9 @@ def _find_unfinished(shelf: Path, name: str) -> Iterator[Flaw]:
 def _render_origin(skill: Skill) -> str:
     """Where it comes from, for a person."""
     if skill.taint == {"skill"}:
-        return "an agent, and you have not agreed to it (moot skills trust)"
+        return "an agent, not trusted yet (moot skills trust)"
     if skill.taint:
-        return f"an agent, after strangers' words ({', '.join(sorted(skill.taint))})"
+        return f"an agent, with untrusted content ({', '.join(sorted(skill.taint))})"
     return "an agent" if skill.source is SkillSource.AGENT else "you"
 
 

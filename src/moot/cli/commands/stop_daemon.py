@@ -1,4 +1,4 @@
-"""Stopping the daemon: what it waits for is said while it waits, and what was cut off is said when it is gone."""
+"""Stops the daemon for `moot down`: shows what it waits for and reports what was interrupted."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -28,20 +28,20 @@ class Shutdown:
     jobs: list[pb.JobInfo] = field(default_factory=list)
     ends: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def waited(self) -> list[pb.RunInfo]:
+    def list_finishing(self) -> list[pb.RunInfo]:
         """Those it lets finish: not those in line, nor those that wait for a person."""
         return [info for info in self.runs if not info.needs_person and info.condition != "queued"]
 
-    def cut_off(self) -> list[pb.RunInfo]:
+    def list_cut_off(self) -> list[pb.RunInfo]:
         """Turns that had begun and did not come to their end."""
         turns = [info for info in self.runs if info.kind == "turn" and info.condition != "queued"]
         halted = [info for info in turns if self._end(info) in ("", "interrupted")]
         # An approval keeps: the run goes on once it is decided.
         return [info for info in halted if self._end(info) or not info.needs_person]
 
-    def goes_on(self) -> list[pb.RunInfo]:
+    def list_continuing(self) -> list[pb.RunInfo]:
         """What the next start takes up where it was left."""
-        gone = {info.run_id for info in self.cut_off()}
+        gone = {info.run_id for info in self.list_cut_off()}
         return [info for info in self.runs if not self._end(info) and info.run_id not in gone]
 
     def _end(self, info: pb.RunInfo) -> str:
@@ -102,7 +102,7 @@ async def _record_ends(feed: AsyncGenerator[pb.AgentEventMsg, None], farewell: S
 
 
 def _show_waiting(farewell: Shutdown, bar: Spinner) -> None:
-    waited = farewell.waited()
+    waited = farewell.list_finishing()
     if not waited:
         return
     what = f"{numbers.format_plural(len(waited), 'run')} to finish: {_render_names(waited)}"
@@ -113,10 +113,12 @@ def _show_waiting(farewell: Shutdown, bar: Spinner) -> None:
 def render_shutdown(farewell: Shutdown) -> str:
     """What to say once it is gone."""
     told = ["Stopped."]
-    if cut_off := farewell.cut_off():
-        told.append(f"Interrupted: {_render_names(cut_off)}. What was done is kept; say it again to go on.")
-    if goes_on := farewell.goes_on():
-        told.append(f"Goes on at the next start: {_render_names(goes_on)}.")
+    if cut_off := farewell.list_cut_off():
+        told.append(
+            f"Interrupted: {_render_names(cut_off)}. Completed steps are kept; send the message again to continue."
+        )
+    if goes_on := farewell.list_continuing():
+        told.append(f"Continues at the next start: {_render_names(goes_on)}.")
     if farewell.jobs:
         named = [
             f"{sanitize.cut_at_word(job_lines.render_command(info), 60)} ({job_lines.render_owner(info)})"
@@ -129,8 +131,8 @@ def render_shutdown(farewell: Shutdown) -> str:
 def shutdown_data(farewell: Shutdown) -> dict[str, object]:
     """The same for --json; what there is nothing of is left out."""
     beside = {
-        "interrupted": [plain_data.run(info) for info in farewell.cut_off()],
-        "goes_on": [plain_data.run(info) for info in farewell.goes_on()],
+        "interrupted": [plain_data.run(info) for info in farewell.list_cut_off()],
+        "goes_on": [plain_data.run(info) for info in farewell.list_continuing()],
         "commands": [plain_data.job(info) for info in farewell.jobs],
     }
     return {"stopped": farewell.stopped} | {name: found for name, found in beside.items() if found}

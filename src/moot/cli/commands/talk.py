@@ -1,4 +1,4 @@
-"""Commands that act on a conversation in progress: reply, kill, compact."""
+"""Commands on an active conversation: reply, kill, compact."""
 
 import click
 
@@ -17,19 +17,19 @@ from moot.wire import moot_pb2 as pb
 @click.command()
 @conversation_arguments
 @click.argument("text")
-@click.option("--literal", is_flag=True, help="Send TEXT as it is, also where it is the number of an option.")
+@click.option("--literal", is_flag=True, help="Send TEXT literally, even if it is the number of an option.")
 @output.json_option
 def reply(agent: str, sender: str, text: str, literal: bool) -> None:
-    """Answer the oldest question that AGENT is waiting on. TEXT may be - for stdin.
+    """Answer the oldest open question of AGENT. TEXT may be - for stdin.
 
-    Where the question has options a number chooses one (several such as 1,3 where more than one may be chosen);
-    anything else is your own words. `moot status` shows the questions.
+    If the question has options, a number selects one (1,3 selects several where allowed);
+    anything else is sent as text. `moot status` shows the questions.
     """
     typed = read_stdin() if text == "-" else require_utf8(text)
     content = run_connected(lambda connection: _reply(connection, agent, sender, typed, literal=literal))
     chosen = f" with {sanitize.line(content, 60)}" if content != typed else ""
     data = {"agent": agent, "answered": True, "content": content}
-    output.emit(data, render=lambda _: f"Answered{chosen}; the run goes on.")
+    output.emit(data, render=lambda _: f"Answered{chosen}; the run continues.")
 
 
 async def _reply(connection: Connection, agent: str, sender: str, typed: str, *, literal: bool) -> str:
@@ -37,8 +37,7 @@ async def _reply(connection: Connection, agent: str, sender: str, typed: str, *,
     asked = [info for info in open_here if info.kind == "question"]
     if open_here and not asked:
         raise Conflict(
-            "it waits for an approval, and words never approve anything:\n"
-            + "\n".join(open_asks.render_ask(open_here[0])),
+            "it waits for an approval; text cannot approve a call:\n" + "\n".join(open_asks.render_ask(open_here[0])),
             fix=open_asks.render_advice(open_here[0]),
         )
     content = typed if literal or not asked else _resolve_option(asked[0], typed)
@@ -59,10 +58,10 @@ def _resolve_option(oldest: pb.AskInfo, typed: str) -> str:
 @conversation_arguments
 @output.json_option
 def kill(agent: str, sender: str) -> None:
-    """Stop the run in flight, if there is one. Messages that wait stay."""
+    """Stop the active run, if there is one. Queued messages stay."""
     stopped = send_request(pb.ClientMessage(kill=pb.KillMsg(agent=agent, sender=sender))).pong.stopped
     name = sanitize.line(agent)
-    said = f"Stopped {name}. What you said is kept." if stopped else f"{name} was not doing anything here."
+    said = f"Stopped {name}. Your message is kept." if stopped else f"{name} has no active run here."
     output.emit({"agent": agent, "killed": stopped}, render=lambda _: said)
 
 
@@ -70,7 +69,7 @@ def kill(agent: str, sender: str) -> None:
 @conversation_arguments
 @output.json_option
 def compact(agent: str, sender: str) -> None:
-    """Turn the history into an archive, once the conversation is free. Interrupted before that, nothing happens."""
+    """Compact the history into an archive once the conversation is idle. Ctrl-C before that changes nothing."""
     message = pb.ClientMessage(compact=pb.CompactMsg(agent=agent, sender=sender, tell_queued=True))
     with output.progress("Compacting") as bar:
         answer = run_connected(lambda connection: connection.request(message, _CompactionProgress(bar))).compact
@@ -92,9 +91,9 @@ class _CompactionProgress:
         place = event.queued
         self._bar.update("Waiting" if place.position else "Compacting")
         if place.position:
-            self._say("Waiting for the run in front to end; interrupted before that, nothing is compacted.")
+            self._say("Waiting for the active run to end; Ctrl-C before that changes nothing.")
         if place.ask_id:
-            self._say(f"The run in front waits for you: moot inbox show {sanitize.line(place.ask_id)}")
+            self._say(f"The active run waits for you: moot inbox show {sanitize.line(place.ask_id)}")
 
     def _say(self, line: str) -> None:
         if line not in self._told:

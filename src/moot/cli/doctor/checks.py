@@ -1,4 +1,4 @@
-"""What the doctor looks at. Each check reads, changes nothing, and returns what it found."""
+"""The checks of `moot doctor`. Each one only reads, and returns findings."""
 
 import importlib.metadata
 import os
@@ -53,7 +53,7 @@ def run_check(check: str, look: Callable[[], Iterator[Finding]]) -> list[Finding
     try:
         found.extend(look())
     except Exception as problem:  # noqa: BLE001 - the doctor must work when everything else does not
-        fix = getattr(problem, "fix", "") or "Mend this first; other findings may say more."
+        fix = getattr(problem, "fix", "") or "Correct this first; other findings may explain it."
         found.append(error(check, f"This could not be checked: {type(problem).__name__}: {problem}", fix))
     return found
 
@@ -95,7 +95,11 @@ def permissions(home: Paths) -> Iterator[Finding]:
     missing = next((each for each in (home.data, *home.data.parents) if each.exists()), Path("/"))
     if not os.access(missing, os.W_OK | os.X_OK):
         clean = False
-        yield error("permissions", f"{missing} cannot be written to.", "Mend it, or set MOOT_HOME to your own folder.")
+        yield error(
+            "permissions",
+            f"{missing} cannot be written to.",
+            "Correct its permissions, or set MOOT_HOME to your own folder.",
+        )
     if clean:
         yield ok("permissions", "Files and folders are yours alone.")
 
@@ -130,24 +134,24 @@ def configuration(home: Paths) -> Iterator[Finding]:
         yield warning("config", str(flaw), "Correct or remove that line.")
     if not flaws:
         there = home.config.exists()
-        said = "is good" if there else "does not exist; the defaults hold"
+        said = "is good" if there else "does not exist; the defaults are used"
         yield (ok if there else note)("config", f"{home.config} {said}.")
 
 
 def agents(home: Paths) -> Iterator[Finding]:
     from moot.agents.registry import Registry  # noqa: PLC0415
-    from moot.daemon.config.agent_keys import agents_folder, foreign_folders  # noqa: PLC0415
+    from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders  # noqa: PLC0415
 
     config = load_valid_config(home)
-    folder = agents_folder(config, home) if config else home.agents
-    others = foreign_folders(config) if config else []
+    folder = find_agents_folder(config, home) if config else home.agents
+    others = find_foreign_folders(config) if config else []
     models = config.models if config else {}
     for place in (folder, *others):
         if place.exists():
             os.listdir(place)  # says why when it cannot be read
     registry = Registry(folder, foreign_folders=others, models=lambda: models)
     for flaw in registry.flaws:
-        yield error("agents", str(flaw), "Correct the file; it holds from the next message on.")
+        yield error("agents", str(flaw), "Correct the file; it takes effect with the next message.")
     names = [agent.name for agent in registry.active()]
     yield ok("agents", f"{len(names)} loaded: {', '.join(names)}.")
     for agent in registry.all():
@@ -165,12 +169,12 @@ def skills(home: Paths) -> Iterator[Finding]:
         os.listdir(home.skills)  # says why when it cannot be read
     shelf = SkillLibrary(home.skills)
     for flaw in shelf.flaws:
-        yield error("skills", str(flaw), "Correct the file; it holds from the next turn on.")
+        yield error("skills", str(flaw), "Correct the file; it takes effect with the next turn.")
     for skill in shelf.all():
         if not skill.is_described:
-            said = f"{skill.name} is offered to nobody: its description is not written yet."
+            said = f"{skill.name} is not offered to agents: its description is missing."
             yield warning("skills", said, f"Say what it does and when to use it, in {skill.folder}/SKILL.md.")
-    names = [skill.name for skill in shelf.offered()]
+    names = [skill.name for skill in shelf.list_offered()]
     if names:
         yield ok("skills", f"{len(names)} loaded: {', '.join(names)}.")
 
@@ -181,7 +185,7 @@ def sandbox(home: Paths) -> Iterator[Finding]:
 
     config = load_valid_config(home)
     if config is None:
-        yield skipped("sandbox")
+        yield skipped_finding("sandbox")
         return
     report = Sandbox(config.hands.sandbox, protected=home.own, workspaces=home.workspaces).describe()
     level = OK if report.confined else WARNING if report.usable else ERROR
@@ -198,7 +202,7 @@ def load_valid_config(home: Paths) -> Config | None:
         return None
 
 
-def skipped(check: str) -> Finding:
+def skipped_finding(check: str) -> Finding:
     return warning(check, "Not checked: the configuration is broken.", "Correct it, then `moot doctor` again.")
 
 
@@ -207,14 +211,14 @@ def models(home: Paths) -> Iterator[Finding]:
 
     config = load_valid_config(home)
     if config is None:
-        yield skipped("models")
+        yield skipped_finding("models")
         return
     catalog = Catalog(config, data_dir=home.data)
     for name in catalog.names:
         problem = catalog.problem(name)
         fix = "`moot init` sets up another model."
         if not problem and name == config.default_model and catalog.get(name).tools is ToolSupport.NONE:
-            said = f"{name} is ready, the default. It cannot use tools, so agents on it can only talk."
+            said = f"{name} (default) is ready. It does not support tools, so its agents can only chat."
             yield Finding(level=OK, check="models", message=said, fix=f"For tools: {tool_notices.FIX}.")
         elif not problem:
             yield ok("models", f"{name} is ready{', the default' if name == config.default_model else ''}.")

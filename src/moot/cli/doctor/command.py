@@ -1,4 +1,4 @@
-"""moot doctor: check everything, also when everything is broken, and say how to mend each finding."""
+"""`moot doctor`: runs every check and prints the findings with a fix for each."""
 
 import asyncio
 import os
@@ -40,9 +40,9 @@ class Unhealthy(MootError):
 @click.command()
 @output.json_option
 def doctor() -> int:
-    """Check configuration, agents, skills, models, MCP, sandbox, daemon, store, traces, disk; say what to mend.
+    """Check configuration, agents, skills, models, MCP, sandbox, daemon, store, traces and disk.
 
-    Exits with 1 when there is an error. Changes nothing.
+    Prints a fix for each finding. Exits with 1 if there is an error. Changes nothing.
     """
     traces: list[pb.TraceHealth] = []
     with output.progress("Examining"):
@@ -166,11 +166,11 @@ def _render_findings(data: dict[str, Any]) -> str:
             told = _render_hanging(f"{_UNDER}fix: ", sanitize.line(finding["fix"]))
             lines.append(told.replace("fix:", output.paint("fix:", fg="green"), 1))
     errors, warnings = (sum(each["level"] == level for each in data["findings"]) for level in (ERROR, WARNING))
-    looked_at = f"{warnings} to look at" if warnings else ""
+    looked_at = f"{warnings} with warnings" if warnings else ""
     if errors:
-        summary = ", ".join(filter(None, (f"{errors} to mend", looked_at)))
+        summary = ", ".join(filter(None, (f"{errors} with errors", looked_at)))
     else:
-        summary = f"Nothing is broken; {looked_at}" if warnings else "All is well"
+        summary = f"No errors; {looked_at}" if warnings else "Everything is in order"
     return "\n".join([*lines, "", f"{summary}."])
 
 

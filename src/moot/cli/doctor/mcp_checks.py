@@ -1,4 +1,4 @@
-"""What the doctor makes of MCP servers: which can be used, what waits for its owner, what keeps one from working."""
+"""Checks of MCP servers for `moot doctor`."""
 
 import shutil
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ def check_servers(servers: Iterable[pb.McpServerInfo]) -> Iterator[Finding]:
     """What a running daemon says of its servers."""
     for info in servers:
         if not info.enabled:
-            yield checks.note(_CHECK, f"{info.name} is switched off.")
+            yield checks.note(_CHECK, f"{info.name} is disabled.")
         elif info.problem:
             yield checks.error(_CHECK, f"{info.name} cannot be used: {info.problem}", suggest_fix(info))
         else:
@@ -28,13 +28,13 @@ def _check_offer(info: pb.McpServerInfo) -> Iterator[Finding]:
     ready, changed, refused = (
         [tool for tool in info.tools if tool.state == state] for state in ("ready", "changed", "refused")
     )
-    unfit = f", {len(refused)} more are not fit to be used (moot mcp test {info.name})" if refused else ""
+    unfit = f", {len(refused)} more are unusable (moot mcp test {info.name})" if refused else ""
     yield checks.ok(_CHECK, f"{info.name} is ready: {_count_tools(len(ready))}{unfit}.")
     if changed:
         names = ", ".join(tool.tool for tool in changed)
-        fix = f"Look at them with `moot mcp test {info.name}`, then agree with `moot mcp approve {info.name}`."
+        fix = f"Review them with `moot mcp test {info.name}`, then approve with `moot mcp approve {info.name}`."
         yield checks.warning(
-            _CHECK, f"{info.name}: {_count_tools(len(changed))} new or changed, and off: {names}.", fix
+            _CHECK, f"{info.name}: {_count_tools(len(changed))} new or changed, and disabled: {names}.", fix
         )
 
 
@@ -42,7 +42,7 @@ def check_configuration(home: Paths) -> Iterator[Finding]:
     """What the configuration says by itself. For when no daemon says more."""
     config = checks.load_valid_config(home)
     if config is None:
-        yield checks.skipped(_CHECK)
+        yield checks.skipped_finding(_CHECK)
         return
     for server in config.hands.mcp.values():
         yield _check_server_config(server)
@@ -50,12 +50,12 @@ def check_configuration(home: Paths) -> Iterator[Finding]:
 
 def _check_server_config(server: McpConfig) -> Finding:
     if not server.enabled:
-        return checks.note(_CHECK, f"{server.name} is switched off.")
+        return checks.note(_CHECK, f"{server.name} is disabled.")
     if server.command and shutil.which(server.command) is None:
         fix = f"Install it, give its whole path in [mcp.{server.name}], or run: moot mcp rm {server.name}"
         return checks.error(_CHECK, f"{server.name} cannot be used: there is no program {server.command!r}.", fix)
     return checks.note(
-        _CHECK, f"{server.name} was not asked, as no daemon runs; `moot mcp test {server.name}` asks it."
+        _CHECK, f"{server.name} was not checked, since no daemon is running; `moot mcp test {server.name}` asks it."
     )
 
 

@@ -1,4 +1,4 @@
-"""What the doctor makes of traces: turns that failed, loops, timeouts, and messages where they do not belong."""
+"""Checks of traces for `moot doctor`: failed turns, loops, timeouts, misplaced messages."""
 
 import time
 from collections.abc import Iterator
@@ -46,20 +46,20 @@ def check_traces(told: pb.TraceHealth) -> Iterator[Finding]:
         said = f"{info.run_id} of {info.agent} ended {info.outcome}{why}"
         yield checks.warning(_CHECK, said, f"See what happened: moot trace {info.run_id}")
     if told.loops:
-        said = f"{_render_count(told.loops)} within a day an agent made the same call over and over and was stopped."
+        said = f"{_render_count(told.loops)} in the last day an agent repeated the same call and was stopped."
         yield checks.warning(_CHECK, said, "See where: moot trace --failed. A larger model, or a clearer task, helps.")
     if told.timeouts:
-        said = f"{_render_count(told.timeouts)} within a day a run took longer than it may."
+        said = f"{_render_count(told.timeouts)} in the last day a run exceeded its time limit."
         fix = "See where: moot trace --failed. Raise `seconds` in [limits], or give the run longer."
         yield checks.warning(_CHECK, said, fix)
     for leak in told.leaks:
         fix = "Report this, with the trace; `moot delete` removes the conversation."
-        yield checks.error("isolation", f"Something crossed between conversations: {leak}.", fix)
+        yield checks.error("isolation", f"Data crossed between conversations: {leak}.", fix)
     if told.ledger_failures:
         said = f"The run ledger could not be written {_render_count(told.ledger_failures).lower()}."
         yield checks.warning("run ledger", said, "See the log; free disk space if there is none.")
     if not (told.failed or told.leaks):
-        yield checks.ok(_CHECK, "No agent is left with a failed turn of the last day.")
+        yield checks.ok(_CHECK, "No failed turns in the last day.")
 
 
 def trace_health_data(told: pb.TraceHealth) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a stream of events amounts to: the reply so far, and how the run ended. No I/O."""
+"""Collects the events of a run into its reply and outcome. No I/O. Used by `follow_run` and the demo."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from moot.wire import moot_pb2 as pb
 # The flags of `moot ask` and `moot run` that name a limit.
 _FLAGS = {"steps": "--max-steps", "seconds": "--max-seconds", "tokens": "--max-tokens", "spend": "--max-spend"}
 _FIXES = {
-    "model_error": "`moot models test` checks the model. What you said is kept in the history.",
-    "denied": "Ask where somebody can decide (unattended = false), or make a rule for the call there first.",
+    "model_error": "`moot models test` checks the model. Your message is kept in the history.",
+    "denied": "Ask where someone can decide (unattended = false), or write a rule for the call first.",
     "timeout": "Allow more time with --max-seconds, or ask for less at once.",
-    "interrupted": "The daemon stopped while it ran; ask again.",
-    "cancelled": "What you said is kept; ask again if it was not you who stopped it.",
+    "interrupted": "The daemon stopped during the run; send the message again.",
+    "cancelled": "Your message is kept; send it again if you did not stop it.",
     "internal_error": "`moot doctor` may say more; the daemon's log has the details.",
 }
 

@@ -1,4 +1,4 @@
-"""The numbers of the last list of what waits: a short way to name a thing, and never another than was seen.
+"""Stores the numbers of the last `moot inbox` listing, so that an ask can be named by its number.
 
 They hold in the terminal where the list was shown, so that a list elsewhere cannot change what is meant here.
 """
@@ -13,7 +13,7 @@ from moot.daemon.paths import make_folder
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.wire import moot_pb2 as pb
 
-_AGAIN = "`moot inbox` lists what waits, and counts it anew."
+_AGAIN = "Run `moot inbox` to list the open asks again."
 
 
 def remember_list(found: list[pb.AskInfo]) -> None:
@@ -29,15 +29,15 @@ def find_by_number(number: int, waiting: list[pb.AskInfo]) -> pb.AskInfo:
     """What stood under the number, if it still waits as it was shown."""
     listed = _read_list()
     if not listed:
-        raise BadRequest(f"nothing was listed in this terminal, so {number} names nothing", fix=_AGAIN)
+        raise BadRequest(f"no list was shown in this terminal, so {number} is not known", fix=_AGAIN)
     if not 1 <= number <= len(listed):
         raise NotFound(f"the last list has no number {number}", fix=_AGAIN)
     ask_id, attempt = listed[number - 1]
     info = next((info for info in waiting if info.ask_id == ask_id), None)
     if info is None:
-        raise NotFound(f"number {number} of the last list no longer waits", fix=_AGAIN)
+        raise NotFound(f"number {number} of the last list is no longer open", fix=_AGAIN)
     if info.attempt != attempt:
-        raise Conflict(f"number {number} asks for something else by now", fix=_AGAIN)
+        raise Conflict(f"number {number} of the last list has changed", fix=_AGAIN)
     return info
 
 

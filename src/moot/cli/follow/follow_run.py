@@ -1,4 +1,4 @@
-"""Follows one run to its end for a command: shows what it says, asks the person what it asks, stops it on Ctrl-C."""
+"""Follows one run to its end for a command: prints its text, prompts for its asks, stops it on Ctrl-C."""
 
 import asyncio
 import shlex
@@ -147,7 +147,7 @@ class RunFollower:
             self._patience.reschedule(asyncio.get_running_loop().time() + self._target.patience)
         if position != self._position:
             bar.hide()
-            self._print_aside(bar, f"Waiting for its turn: position {position}")
+            self._print_aside(bar, f"Queued at position {position}")
             bar.update("Waiting")
         self._position = position
 
@@ -165,21 +165,21 @@ class RunFollower:
                 return
             for info in fresh:
                 bar.hide()
-                for line in ("The run in front waits:", *open_asks.render_ask(info), open_asks.render_advice(info)):
+                for line in ("The run ahead waits:", *open_asks.render_ask(info), open_asks.render_advice(info)):
                     self._print_aside(bar, line)
 
     def _leave_queue(self, bar: Spinner) -> int:
         bar.hide()
         whose = f" --as {shlex.quote(self._target.sender)}" if self._target.sender else ""
         history = sanitize.line(f"moot history {self._target.agent}{whose}")
-        fix = f"The message stays in line; `{history}` shows when it is answered."
-        told = "the run in front still goes on"
+        fix = f"The message stays in the queue; `{history}` shows when it is answered."
+        told = "the run ahead is still active"
         if self._front:
             fix = f"{open_asks.render_advice(self._front[0])} {fix}"
             shown = [line for info in self._front for line in open_asks.render_ask(info)]
-            told = "\n".join(["the run in front waits for a person:", *shown])
+            told = "\n".join(["the run ahead waits for a person:", *shown])
         error: MootError = (
-            WaitingForPerson(told, fix=fix) if self._in_vain else TimedOut(f"its turn has not come: {told}", fix=fix)
+            WaitingForPerson(told, fix=fix) if self._in_vain else TimedOut(f"still queued: {told}", fix=fix)
         )
         if output.wants_json():
             waits = {
@@ -202,7 +202,7 @@ class RunFollower:
         self._show(event, bar)
         if event.HasField("ask_closed") or event.HasField("approval_closed"):
             closed = event.ask_closed.ask_id or event.approval_closed.ask_id
-            prompter.closed(closed)
+            prompter.close_ask(closed)
             self._open.pop(closed, None)
         return _opened_ask(event)
 
@@ -213,7 +213,7 @@ class RunFollower:
         elif kind == "discarded":
             bar.hide()
             self._end_line()
-            self._print_aside(bar, "(that text was taken back)")
+            self._print_aside(bar, "(the text above was discarded)")
         elif kind == "thinking_start":
             bar.update("Thinking")
         elif kind in ("tools_complete", "start", "ask_closed", "approval_closed"):
@@ -262,7 +262,7 @@ class RunFollower:
 
     def _show_open_ask(self, asked: OpenedAsk, bar: Spinner) -> None:
         what = "An approval" if isinstance(asked, pb.ApprovalEvent) else "A question"
-        self._print_aside(bar, f"{what} waits, and others still work: moot inbox show {asked.ask_id}")
+        self._print_aside(bar, f"{what} is open while other runs continue: moot inbox show {asked.ask_id}")
 
     async def _leave_when_blocked(self, asked: OpenedAsk, connection: Connection, bar: Spinner) -> None:
         try:
@@ -309,12 +309,12 @@ class RunFollower:
         # What is said now would stand behind the moving line, and the line would stay.
         bar.hide()
         if self._target.stop is None:
-            output.print_note("Left. The run goes on.")
+            output.print_note("Detached. The run continues.")
             connection.close()
         elif self._answer.agent or self._target.stops_in_line:
             connection.post(self._target.stop)
         else:
-            output.print_note("Left. The message stays in the queue and is answered in its turn.")
+            output.print_note("Detached. The message stays in the queue.")
             connection.close()
 
     # ---- at the end ----
@@ -335,7 +335,7 @@ class RunFollower:
         sender = f" --as {self._target.sender}" if self._target.sender else ""
         error = WaitingForPerson(
             f"the run waits for an answer:\n{shown}",
-            fix=f'Answer with: moot reply {self._target.agent}{sender} "TEXT"; the run then goes on.',
+            fix=f'Answer with: moot reply {self._target.agent}{sender} "TEXT"; the run then continues.',
         )
         return error, {"questions": [plain_data.question(question) for question in asked.questions]} | plain_data.asker(
             asked
@@ -345,7 +345,7 @@ class RunFollower:
         shown = "\n".join(approvals.render_approval(asked))
         error = WaitingForPerson(
             f"the run waits for an approval:\n{shown}",
-            fix=f"{open_asks.decide_with()}: moot inbox approve {asked.ask_id}, or deny; the run then goes on.",
+            fix=f"{open_asks.decide_with()}: moot inbox approve {asked.ask_id}, or deny; the run then continues.",
         )
         return error, {"approvals": [plain_data.approval(asked)]}
 
@@ -359,7 +359,7 @@ class RunFollower:
         shown = "" if self._streaming else sanitize.clean(answer.content) if sys.stdout.isatty() else answer.content
         output.emit(self._target.shape | answer.data(), render=lambda _: shown, error=error)
         if self._interrupts and not output.wants_json():
-            output.print_note("Stopped. What you said is kept.")
+            output.print_note("Stopped. Your message is kept.")
         elif error is not None and not output.wants_json():
             output.print_error(error)
         elif answer.error and not output.wants_json():

@@ -1,4 +1,4 @@
-"""What waits for a person: found for a conversation, told in a few lines, and what to type about it."""
+"""Fetches the open asks of a conversation and renders them with the command that answers each."""
 
 import shlex
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ def render_advice(info: pb.AskInfo, name: str = "") -> str:
 
 def decide_with() -> str:
     """Who decides about an approval; a token never does."""
-    return "The owner decides, on the machine of the daemon, with" if remote_address() else "Decide with"
+    return "The owner decides, on the daemon's machine, with" if remote_address() else "Decide with"
 
 
 def render_ask(info: pb.AskInfo) -> list[str]:
@@ -119,10 +119,10 @@ def _render_questions(info: pb.AskInfo) -> str:
 def render_instructions(found: list[pb.AskInfo]) -> list[str]:
     """How to see and settle what a list shows by its numbers, for the kinds that are in it."""
     kinds = {info.kind for info in found}
-    told = ["See all of one with: moot inbox show N"]
+    told = ["Show one in full with: moot inbox show N"]
     if "approval" in kinds:
         here = "Decide with: moot inbox approve N, or deny N"
-        told.append("Only the owner decides, on the machine of the daemon" if remote_address() else here)
+        told.append("Only the owner decides, on the daemon's machine" if remote_address() else here)
     if kinds - {"approval"}:
         told.append('Answer with: moot inbox reply N "TEXT"')
     return told

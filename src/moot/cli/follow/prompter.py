@@ -1,4 +1,4 @@
-"""Puts what a run waits for to the person at the terminal while the events of the run go on coming."""
+"""Prompts for the asks of a run on stdin without blocking its events. Used by `follow_run`."""
 
 import asyncio
 import sys
@@ -37,7 +37,7 @@ class Prompter:
             asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._take_line)
             self._show()
 
-    def closed(self, ask_id: str) -> None:
+    def close_ask(self, ask_id: str) -> None:
         """It was settled, here or elsewhere; whatever else is open comes next."""
         if any(asked.ask_id == ask_id for asked in self._open):
             was_first = self._open[0].ask_id == ask_id

@@ -1,4 +1,4 @@
-"""What a person is told where an agent has tools and its model is offered few of them, or none."""
+"""Notices for agents whose model is offered no tools or only some of them."""
 
 import sys
 
@@ -34,7 +34,7 @@ async def warn_missing_tools(connection: Connection, agent: str) -> bool:
         return False
     if not output.wants_json():
         agent, model = sanitize.line(info.name), sanitize.line(info.model)
-        said = f"{model} cannot use tools: {agent} looks at no file and no page here. For tools: {FIX}."
+        said = f"{model} does not support tools, so {agent} cannot read files or web pages. For tools: {FIX}."
         output.print_note(output.paint(said, sys.stderr, dim=True))
     return True
 
@@ -44,11 +44,11 @@ def render_left_out_tools(info: pb.ModelInfo) -> str:
     # What a scripted model calls is in its script, whatever it is offered.
     if not info.left_out or info.tools == "none" or info.provider == "scripted":
         return ""
-    why = "it chooses them by a schema" if info.tools == "schema" else f"its window is {info.window}"
+    why = "it selects tools by a schema" if info.tools == "schema" else f"its context window is {info.window}"
     more = len(info.left_out) - _NAMED
     named = ", ".join(info.left_out[:_NAMED]) + (f" and {more} more" if more > 0 else "")
     counted = f"{info.tools_there - len(info.left_out)} of {info.tools_there} tools"
-    return sanitize.line(f"{info.name}: {counted} are offered, because {why}; without {named}.")
+    return sanitize.line(f"{info.name}: {counted} are offered, because {why}; left out: {named}.")
 
 
 def render_assumed_window(info: pb.ModelInfo) -> str:
@@ -65,7 +65,8 @@ def render_assumed_window(info: pb.ModelInfo) -> str:
 def render_wider_window(info: pb.ModelInfo) -> str:
     """What can be done about that."""
     name = sanitize.line(info.name)
-    first = "Name those an agent needs in its file (prefixes)"
+    first = "List the tools an agent needs in its file (prefixes)"
     if info.tools == "schema":
         return f"{first}; they come first, then your own and those of MCP servers."
-    return f"If the model can see more, set `window` in [models.{name}], then `moot reload`. {first}; they come first."
+    larger = f"If its context window is larger, set `window` in [models.{name}], then `moot reload`."
+    return f"{larger} {first}; they come first."

@@ -1,4 +1,4 @@
-"""A call that waits for its owner: how it is shown, and how what was typed becomes a decision. Pure."""
+"""Renders approvals and parses decisions. Pure."""
 
 import json
 from collections.abc import Iterator
@@ -108,7 +108,7 @@ def explain_once_only(approval: Shown) -> list[str]:
     """Why there is no rule to choose, where there is none of any kind."""
     if approval.rule or approval.whole_rule:
         return []
-    return ["once or not at all: with strangers' words in sight no rule counts; `moot trust` lifts that"]
+    return ["only once: rules do not apply while the conversation has untrusted content; `moot trust` clears it"]
 
 
 def render_keys(approval: Shown) -> str:

@@ -1,4 +1,4 @@
-"""Who asks, where several are at work: which agent, in which run, and what that run is for. Pure."""
+"""Renders which agent and run opened an ask. Pure."""
 
 from moot.cli.render import sanitize
 from moot.domain.senders import BACKGROUND_SENDER, owner_of

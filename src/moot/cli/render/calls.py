@@ -1,4 +1,4 @@
-"""A tool call on one line: as its tool says it, else by its name and arguments; and what came of it. Pure."""
+"""Renders a tool call and its result on one line. Pure."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Who is speaking, and in which colour: the same name has the same colour everywhere. Pure."""
+"""Assigns a colour to each name, the same one everywhere. Pure."""
 
 from zlib import crc32
 

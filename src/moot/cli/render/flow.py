@@ -1,4 +1,4 @@
-"""Words that come in pieces, broken between two of them where the terminal ends. Pure."""
+"""Wraps text at word boundaries, also while it is still arriving. Pure."""
 
 import re
 

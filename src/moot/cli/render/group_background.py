@@ -1,4 +1,4 @@
-"""Work in the background has a conversation for each task; in a list an agent's stand together on one line. Pure."""
+"""Groups the conversations of background runs by agent for lists. Pure."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Commands in the background, for a person: what runs, whose it is, since when, and how to stop it. Pure."""
+"""Renders background commands: command, owner, start time, and how to stop it. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Answers of the daemon as the plain data that --json prints. Pure."""
+"""Converts answers of the daemon to the plain data printed by `--json`. Pure."""
 
 import json
 from typing import Any

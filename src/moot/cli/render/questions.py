@@ -1,4 +1,4 @@
-"""A run's questions to a person: how they are shown, and how what was typed becomes the answer. Pure."""
+"""Renders questions of a run and parses the answers. Pure."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ def render_prompt(question: pb.AskQuestion) -> list[str]:
     shown = render_question(question)
     if question.options:
         several = "Numbers such as 1,3" if question.multi_select else "A number"
-        shown.append(f"  {several}, or your own words.")
+        shown.append(f"  {several}, or free text.")
     return shown
 
 

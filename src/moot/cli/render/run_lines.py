@@ -1,4 +1,4 @@
-"""Runs on a terminal: what each is doing in a few words, and the tree of them in the columns there are. Pure."""
+"""Renders runs as a table or a tree for the width of the terminal. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,7 @@ _CONDITIONS = {
     "resuming": ("resuming", "cyan"),
 }
 _WENT = {
-    "owed": "not handed on yet",
+    "owed": "not delivered yet",
     "waited": "fetched by its parent",
     "sent": "sent to its parent",
 }
@@ -33,7 +33,7 @@ def describe_state(info: pb.RunInfo) -> tuple[str, str]:
         # Only the one that asks is said to need a person; those above it wait for it.
         return f"waits for {len(info.waiting_on)}", "yellow" if info.needs_person else "cyan"
     if info.condition == "queued" and info.position:
-        return f"in line ({info.position})", "bright_black"
+        return f"queued ({info.position})", "bright_black"
     return _CONDITIONS.get(info.condition, ("working", "green"))
 
 
@@ -45,7 +45,7 @@ def describe_wait(info: pb.RunInfo) -> str:
     if info.waiting_on:
         return f"runs {', '.join(info.waiting_on)}"
     if info.condition == "queued":
-        return "the runs before it in its conversation" if info.position else "a place: as many work as may"
+        return "earlier runs of its conversation" if info.position else "a free slot (concurrency limit reached)"
     return ""
 
 

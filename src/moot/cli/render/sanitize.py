@@ -1,4 +1,4 @@
-"""Makes text from outside harmless on a terminal. Everything the CLI shows passes through here. Pure."""
+"""Makes foreign text safe to print on a terminal. Everything the CLI prints passes through here. Pure."""
 
 import re
 import unicodedata

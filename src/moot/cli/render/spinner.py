@@ -1,4 +1,4 @@
-"""A line on stderr that says what is going on and for how long, from a thread of its own."""
+"""A progress line on stderr with elapsed time, drawn by a thread."""
 
 import threading
 import time

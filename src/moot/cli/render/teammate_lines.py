@@ -1,4 +1,4 @@
-"""What came of setting teammates to work and waiting for them, as a line instead of the JSON a model reads. Pure."""
+"""Renders the results of the teammate tools on one line instead of their JSON. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -39,11 +39,11 @@ def _describe_view(view: Mapping[str, Any]) -> str:
     who = f"{agent} ({run_id})" if agent else run_id
     if view["status"] == "spawned" and "requested_agent" in view:
         why = str(view.get("spawn_reason") or "")
-        return f"{who} set to work" + (f": {why}" if why else "")
+        return f"{who} started" + (f": {why}" if why else "")
     if "outcome" in view:
         came = str(view.get("result") or view.get("error") or "")
         return f"{who} {str(view['outcome']).replace('_', ' ')}" + (f": {came}" if came else "")
     held = str(view.get("blocked_reason") or view.get("condition") or "")
     if view["status"] in ("spawned", "running"):
-        return f"{who} still works" + (f": {held}" if held else "")
+        return f"{who} is still working" + (f": {held}" if held else "")
     return f"{who} {view['status']}"

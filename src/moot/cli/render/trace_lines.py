@@ -1,4 +1,4 @@
-"""One trace for a person: an event a line with the time since it began, and what else is to say below it. Pure."""
+"""Renders one trace: a line for each event with its time offset, teammates indented. Pure."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _KIND, _OFFSET = 17, 9
 # Narrower than this nothing is readable; then lines are as long as they are.
 _NARROWEST = 24
 _STEP = "    "
-_WENT = {"waited": ", waited for", "sent": ", told in a message", "owed": ", not told yet"}
+_WENT = {"waited": ", waited for", "sent": ", delivered in a message", "owed": ", not delivered yet"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Changing config.toml for a person: their comments stay, the file is replaced whole or not at all."""
+"""Edits config.toml: comments are kept, the file is replaced atomically."""
 
 import os
 import tempfile
@@ -89,7 +89,7 @@ def write_config(path: Path, text: str) -> None:
         _sync_folder(target.parent)
     except OSError as error:
         raise StoreError(
-            f"{path} cannot be written: {error.strerror}", fix="Free some disk space or mend its permissions."
+            f"{path} cannot be written: {error.strerror}", fix="Free some disk space or correct its permissions."
         ) from error
 
 

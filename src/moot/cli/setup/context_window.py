@@ -1,4 +1,4 @@
-"""How much a model can see, as the server that runs it says: Ollama, LM Studio, vLLM, llama.cpp."""
+"""Queries the context window of a model from its server: Ollama, LM Studio, vLLM, llama.cpp."""
 
 from collections.abc import Mapping
 from functools import partial

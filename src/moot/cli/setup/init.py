@@ -1,4 +1,4 @@
-"""moot init: set up a model provider, with one real completion before anything is written."""
+"""`moot init`: sets up a model provider and tests it with one real completion before writing anything."""
 
 import asyncio
 import os
@@ -51,14 +51,14 @@ class InitOptions:
 @click.option("--model", default="", help="The provider's name of the model.")
 @click.option("--base-url", default="", help="Address of an OpenAI-compatible server.")
 @click.option("--api-key-env", default="", metavar="VAR", help="Environment variable with the key.")
-@click.option("--yes", is_flag=True, help="Take the first provider that is found, and confirm everything.")
-@click.option("--no-input", is_flag=True, help="Never ask; fail where a choice is missing.")
+@click.option("--yes", is_flag=True, help="Use the first provider found and confirm everything.")
+@click.option("--no-input", is_flag=True, help="Never prompt; fail if a choice is needed.")
 @output.json_option
 def init(provider: str | None, model: str, base_url: str, api_key_env: str, yes: bool, no_input: bool) -> None:
     """Set up a model provider.
 
     Looks for keys in the environment and for Ollama and LM Studio on this machine, makes one real completion, and
-    only then writes config.toml. Running it again verifies what is there and repairs it.
+    only then writes config.toml. Running it again verifies and repairs the configuration.
     """
     wishes = InitOptions(
         provider=provider or "",
@@ -175,8 +175,8 @@ def _choose_candidate(wishes: InitOptions) -> Candidate:
     if not wishes.yes:
         names = ", ".join(each.name for each in found)
         raise BadRequest(
-            f"there is nobody to ask which provider to use; found: {names}",
-            fix="Say --provider NAME, or --yes for the first one.",
+            f"cannot prompt for the provider; found: {names}",
+            fix="Use --provider NAME, or --yes for the first one.",
         )
     return found[0]
 
@@ -229,7 +229,7 @@ def _with_window(existing: ModelConfig | None, model: ModelConfig, candidate: Ca
         model.window and existing is not None and existing.model == model.model
     ):
         return model
-    with output.progress("Asking how much it can see"):
+    with output.progress("Querying the context window"):
         told = asyncio.run(context_window.query_window(candidate, os.environ))
     return replace(model, window=told or model.window)
 
@@ -287,7 +287,7 @@ def _init_data(home: Paths, model: ModelConfig, tested: dict[str, Any], *, writt
 
 def _render_result(data: dict[str, Any]) -> str:
     said = sanitize.line(data["tested"]["content"], 100)
-    state = f"Wrote {data['config']}." if data["written"] else f"{data['config']} is good as it is."
+    state = f"Wrote {data['config']}." if data["written"] else f"{data['config']} is valid and unchanged."
     lines = [f"{sanitize.line(data['name'])} answered: {said}", state]
     if data["written"] and data["api_key"]:
         variable = data["api_key"].removeprefix("env:")
@@ -306,9 +306,9 @@ def _render_window(data: dict[str, Any]) -> str:
     if not context_window.is_queried(ModelConfig(name=name, provider=data["provider"], base_url=data["base_url"])):
         return ""
     if data["window"]:
-        return f"It can see {data['window']} tokens (`window` in [models.{name}])."
+        return f"Context window: {data['window']} tokens (`window` in [models.{name}])."
     assumed = default_window(data["provider"], data["base_url"])
     return (
-        f"Its server does not say how much it can see; {assumed} tokens are assumed. If it is more, set `window` in "
+        f"Its server does not report a context window; {assumed} tokens are assumed. If it is larger, set `window` in "
         f"[models.{name}]: more tools and a longer history fit then."
     )

@@ -1,4 +1,4 @@
-"""[mcp.NAME] tables in the text of a configuration: put in and taken out, everything else kept as it is."""
+"""Adds and removes [mcp.NAME] tables in the text of config.toml. Everything else is kept."""
 
 import tomllib
 from pathlib import Path
@@ -16,7 +16,7 @@ def read_config(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise StoreError(f"{path} cannot be read: {error}", fix="Mend its permissions or its encoding.") from error
+        raise StoreError(f"{path} cannot be read: {error}", fix="Correct its permissions or its encoding.") from error
 
 
 def find_server(text: str, name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a server in the sandbox has to be lent to read: found in its arguments, and in what it failed for want of."""
+"""Finds the folders that a sandboxed MCP server must be able to read, from its arguments and its errors."""
 
 import os
 import shlex
@@ -24,7 +24,7 @@ class Surroundings:
     sandbox: Mapping[str, Any]
     own: Sequence[Path]
 
-    def boxed(self, table: Mapping[str, Any]) -> bool:
+    def is_boxed(self, table: Mapping[str, Any]) -> bool:
         return bool(table.get("command")) and table.get("sandbox") != "off" and self.sandbox.get("mode") != "none"
 
     def sees(self, table: Mapping[str, Any], path: str) -> bool:
@@ -35,9 +35,9 @@ class Surroundings:
     def unfit(self, folder: str) -> str:
         """Why a folder is not lent unasked; empty where it can be."""
         if is_shared_root(folder):
-            return "which holds far more than the server"
+            return "which contains much more than the server"
         if any(is_beneath(folder, _real_path(place)) for place in private_places()):
-            return "which is yours alone"
+            return "which is private"
         return (
             "which belongs to Moot itself" if any(is_beneath(folder, _real_path(place)) for place in self.own) else ""
         )
@@ -48,7 +48,7 @@ def add_script_folders(table: dict[str, Any], around: Surroundings) -> tuple[dic
 
     A path is written as it is after links: folders are lent by their real names alone.
     """
-    if not around.boxed(table):
+    if not around.is_boxed(table):
         return table, {}
     found: dict[str, str] = {}
     words: list[str] = []
@@ -60,9 +60,9 @@ def add_script_folders(table: dict[str, Any], around: Surroundings) -> tuple[dic
             continue
         if reason := around.unfit(folder):
             raise BadRequest(
-                f"{name} lies in {folder}, {reason}, so that folder is not lent to a server",
-                fix=f"Put {name} into a folder of its own and add the server from there. `--readable {folder}` lends it"
-                " all the same, `--no-sandbox` runs the server with all your rights.",
+                f"{name} lies in {folder}, {reason}, so the folder is not made readable for a server",
+                fix=f"Move {name} to its own folder and add the server from there. `--readable {folder}` allows it"
+                " anyway, `--no-sandbox` runs the server with your own permissions.",
             )
         found[folder] = name
     made = {**table, "args": words}
@@ -71,17 +71,19 @@ def add_script_folders(table: dict[str, Any], around: Surroundings) -> tuple[dic
 
 def suggest_fix(name: str, table: Mapping[str, Any], problem: str, around: Surroundings) -> str:
     """What to do about a server that cannot be used; the command itself where it is known."""
-    by_hand = f"Mend [mcp.{name}] in config.toml, then `moot reload` and `moot mcp test {name}`."
+    by_hand = f"Correct [mcp.{name}] in config.toml, then `moot reload` and `moot mcp test {name}`."
     # Only the owner's own words name a folder here: what a server says of what it lacks may be a lure.
-    if not around.boxed(table) or "It said: " not in problem:
+    if not around.is_boxed(table) or "It said: " not in problem:
         return by_hand
     folders = _find_unseen(table, around)
     if not set(table) <= _WRITTEN:
         lacking = ", ".join(f'"{folder}"' for folder in folders) or '"DIR"'
-        return f"Lend it the folder it lacks: `readable = [{lacking}]` under [mcp.{name}] in config.toml. {by_hand}"
+        return (
+            f"Make the missing folder readable: `readable = [{lacking}]` under [mcp.{name}] in config.toml. {by_hand}"
+        )
     if folders:
-        return f"It does not see {', '.join(folders)}. Lend it: {_render_command(name, table, folders)}"
-    return f"If it lacks a folder, lend it, and --network where it needs one: {_render_command(name, table, ['DIR'])}"
+        return f"It cannot read {', '.join(folders)}. Allow it with: {_render_command(name, table, folders)}"
+    return f"If it needs a folder or the network, allow it with: {_render_command(name, table, ['DIR'])}"
 
 
 def _find_unseen(table: Mapping[str, Any], around: Surroundings) -> list[str]:

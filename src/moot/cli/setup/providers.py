@@ -1,4 +1,4 @@
-"""Finding a model provider on this machine: keys in the environment, model servers on loopback."""
+"""Detects model providers on this machine: keys in the environment, model servers on loopback."""
 
 import asyncio
 import re
@@ -133,8 +133,8 @@ async def choose_model(candidate: Candidate, environ: Mapping[str, str]) -> Cand
     """The candidate with a model, chosen from what its server offers when none was named."""
     if candidate.variable and not environ.get(candidate.variable, "").strip():
         raise BadRequest(
-            f"{candidate.title} needs a key, and {candidate.variable} is not set",
-            fix=f"Put the key there (export {candidate.variable}=…), or name another variable with --api-key-env.",
+            f"{candidate.title} requires a key, and {candidate.variable} is not set",
+            fix=f"Set the key (export {candidate.variable}=…), or name another variable with --api-key-env.",
         )
     if candidate.model:
         return candidate
@@ -142,7 +142,7 @@ async def choose_model(candidate: Candidate, environ: Mapping[str, str]) -> Cand
     if not chosen:
         where = f" at {candidate.base_url}" if candidate.base_url else ""
         raise BadRequest(
-            f"{candidate.title}{where} does not answer, or does not say which models it has",
+            f"{candidate.title}{where} does not answer or does not list its models",
             fix="Start it, or name the model with --model.",
         )
     return replace(candidate, model=chosen)

@@ -1,52 +1,58 @@
-"""The keys of config.toml about agents that work together. Their names are fixed from outside and translated here."""
+"""Reads the [agent] tables of config.toml."""
 
 import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from moot.daemon.config.keys import Key, above_zero, between
+from moot.daemon.config.keys import Key, check_above_zero, check_between
 from moot.daemon.paths import Paths
 from moot.domain.config import AgentConfig, Config
 
 
-def _folders(value: str | list[str]) -> str:
+def _check_folders(value: str | list[str]) -> str:
     written = [value] if isinstance(value, str) else value
     return "must be a path, without a NUL character" if any("\0" in each for each in written) else ""
 
 
 AGENT_KEYS = (
     Key("multiAgent", bool, "Let the agent `moot` orchestrate teammates instead of doing everything itself.", "false"),
-    Key("maxDelegationRounds", int, "How often it may delegate in one turn of yours.", "10", between(1, 1000)),
-    Key("maxDepth", int, "How deep teammates may spawn teammates.", "3", between(1, 10)),
-    Key("maxRunning", int, "How many teammates work at once; the others stand in line.", "16", between(1, 10_000)),
+    Key("maxDelegationRounds", int, "Maximum delegations in one user turn.", "10", check_between(1, 1000)),
+    Key("maxDepth", int, "Maximum depth of teammates spawned by teammates.", "3", check_between(1, 10)),
+    Key("maxRunning", int, "Maximum number of teammates at work; others are queued.", "16", check_between(1, 10_000)),
     Key(
         "agentsDir",
         str,
-        "The folder of your agents; empty is `agents` beside this file. From the next start on.",
+        "Folder of your agents; empty is `agents` beside this file. Needs a restart.",
         "",
-        _folders,
+        _check_folders,
     ),
     Key(
         "foreignDirs",
         tuple,
-        'Folders with agent files of other programs, such as `"~/.claude/agents"`. From the next start on.',
+        'Folders with agent files of other programs, such as `"~/.claude/agents"`. Needs a restart.',
         "[]",
-        _folders,
+        _check_folders,
     ),
 )
 
 RUN_LEDGER_KEYS = (
     Key("enabled", bool, "Keep a journal of what blocked a teammate.", "false"),
-    Key("writeThrough", bool, "Write to it at once, whenever that changes. Both must be on.", "false"),
+    Key("writeThrough", bool, "Write to it at every change. Both must be on.", "false"),
 )
 
 AGENT_MEMORY_KEYS = (Key("enabled", bool, "Let teammates remember from one run to the next.", "false"),)
 
 TRACE_KEYS = (
-    Key("keep_days", float, "How long what a teammate did is kept once it has ended.", "30", above_zero),
-    Key("keep_failed_days", float, "The same where it failed.", "60", above_zero),
-    Key("most", int, "How many ended teammates are kept; the oldest go first.", "10000", between(1, 10_000_000)),
+    Key("keep_days", float, "How long the record of an ended teammate is kept.", "30", check_above_zero),
+    Key("keep_failed_days", float, "The same for one that failed.", "60", check_above_zero),
+    Key(
+        "most",
+        int,
+        "Maximum number of ended teammates kept; the oldest are removed first.",
+        "10000",
+        check_between(1, 10_000_000),
+    ),
 )
 
 BACKGROUND_KEYS = (
@@ -62,35 +68,35 @@ SECTIONS = {
 }
 
 
-def snake(name: str) -> str:
+def to_snake_case(name: str) -> str:
     """A key's name as the code has it."""
     return re.sub(r"([A-Z])", lambda found: f"_{found[1].lower()}", name)
 
 
-def by_field(values: dict[str, Any]) -> dict[str, Any]:
-    return {snake(name): value for name, value in values.items()}
+def rename_fields(values: dict[str, Any]) -> dict[str, Any]:
+    return {to_snake_case(name): value for name, value in values.items()}
 
 
-def agent_config(values: dict[str, Any], *, folder: Path) -> AgentConfig:
+def read_agent_config(values: dict[str, Any], *, folder: Path) -> AgentConfig:
     """[agent] with its folders made absolute: `~` is the home folder, the rest is relative to the file's own."""
-    config = AgentConfig(**by_field(values))
+    config = AgentConfig(**rename_fields(values))
     return replace(
         config,
-        agents_dir=_absolute(config.agents_dir, folder) if config.agents_dir else "",
-        foreign_dirs=tuple(_absolute(each, folder) for each in config.foreign_dirs if each),
+        agents_dir=_absolute_path(config.agents_dir, folder) if config.agents_dir else "",
+        foreign_dirs=tuple(_absolute_path(each, folder) for each in config.foreign_dirs if each),
     )
 
 
-def agents_folder(config: Config, paths: Paths) -> Path:
+def find_agents_folder(config: Config, paths: Paths) -> Path:
     """Where a person's own agents are."""
     return Path(config.agent.agents_dir) if config.agent.agents_dir else paths.agents
 
 
-def foreign_folders(config: Config) -> list[Path]:
+def find_foreign_folders(config: Config) -> list[Path]:
     return [Path(each) for each in config.agent.foreign_dirs]
 
 
-def _absolute(written: str, folder: Path) -> str:
+def _absolute_path(written: str, folder: Path) -> str:
     try:
         path = Path(written).expanduser()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""config.toml: read it, and say with file and line what is wrong in it."""
+"""Reads config.toml into `domain.config` values and reports errors with file and line."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from moot.daemon.config.agent_keys import SECTIONS as AGENT_SECTIONS
-from moot.daemon.config.agent_keys import agent_config, by_field
+from moot.daemon.config.agent_keys import read_agent_config, rename_fields
 from moot.daemon.config.keys import (
     BUDGET_KEYS,
     COMPACTION_KEYS,
@@ -21,9 +21,9 @@ from moot.daemon.config.keys import (
     TOP_KEYS,
     Key,
 )
-from moot.daemon.config.mcp_keys import MCP_KEYS, MCP_TABLES, mcp_from
-from moot.daemon.config.model_keys import check_model, model_from
-from moot.daemon.config.toml_lines import KeyPath, key_lines, line_of
+from moot.daemon.config.mcp_keys import MCP_KEYS, MCP_TABLES, build_mcp_config
+from moot.daemon.config.model_keys import build_model_config, check_model
+from moot.daemon.config.toml_lines import KeyPath, find_key_lines, find_line
 from moot.daemon.config.tool_keys import INTERCEPTOR_KEYS
 from moot.daemon.config.tool_keys import SECTIONS as HANDS_SECTIONS
 from moot.domain.agent import Flaw
@@ -114,16 +114,16 @@ class ConfigFile:
         return True
 
     def _read(self) -> Config:
-        data = _data(self._path)
+        data = _read_bytes(self._path)
         config, warnings = (default_config(), []) if data is None else _parse(self._path, data)
         self._flaws = tuple(warnings)
         self.written = {} if data is None else tomllib.loads(data.decode())
         if self._last_good is not None and data is not None:
-            _keep(self._last_good, data)
+            _save_last_valid(self._last_good, data)
         return config
 
     def _fall_back(self, broken: BrokenConfig) -> Config:
-        kept = None if self._last_good is None else _data(self._last_good)
+        kept = None if self._last_good is None else _read_bytes(self._last_good)
         if kept is None:
             raise broken
         config = _parse(self._path, kept)[0]
@@ -133,21 +133,21 @@ class ConfigFile:
 
 def load_config(path: Path) -> tuple[Config, list[Flaw]]:
     """The configuration, and what in the file was passed over. No file is the default configuration."""
-    data = _data(path)
+    data = _read_bytes(path)
     return (default_config(), []) if data is None else _parse(path, data)
 
 
-def _data(path: Path) -> bytes | None:
+def _read_bytes(path: Path) -> bytes | None:
     try:
         with open(path, "rb") as file:
             return file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _broken(path, 1, f"it cannot be read: {error.strerror}") from error
+        raise _broken_config(path, 1, f"it cannot be read: {error.strerror}") from error
 
 
-def _keep(path: Path, data: bytes) -> None:
+def _save_last_valid(path: Path, data: bytes) -> None:
     """Put a good file aside, whole or not at all. It is a convenience: a disk that refuses stops nothing."""
     beside = path.with_suffix(".new")
     with suppress(OSError):
@@ -160,28 +160,28 @@ def _keep(path: Path, data: bytes) -> None:
 
 def _parse(path: Path, data: bytes) -> tuple[Config, list[Flaw]]:
     if len(data) > MAX_BYTES:
-        raise _broken(path, 1, f"it is larger than {MAX_BYTES // 1024} KiB")
+        raise _broken_config(path, 1, f"it is larger than {MAX_BYTES // 1024} KiB")
     try:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        raise _broken(path, data.count(b"\n", 0, error.start) + 1, "it is not UTF-8 text") from error
+        raise _broken_config(path, data.count(b"\n", 0, error.start) + 1, "it is not UTF-8 text") from error
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(path, text, error) from error
     except RecursionError as error:
-        raise _broken(path, 1, "it is nested too deeply") from error
+        raise _broken_config(path, 1, "it is nested too deeply") from error
     except ValueError as error:
         # Python makes no number of more than some thousand digits, and tomllib lets that pass as it comes.
-        raise _broken(path, _line_of_digits(text), "a number has too many digits") from error
-    reading = Reading(path, key_lines(text))
+        raise _broken_config(path, _line_of_digits(text), "a number has too many digits") from error
+    reading = ConfigReader(path, find_key_lines(text))
     config = reading.config(document)
     if reading.errors:
         raise BrokenConfig(sorted(reading.errors, key=lambda flaw: flaw.line), reading.warnings)
     return config, reading.warnings
 
 
-class Reading:
+class ConfigReader:
     """One pass over a document: what it gives, and what it lacks."""
 
     def __init__(self, path: Path, lines: Mapping[KeyPath, int]) -> None:
@@ -192,31 +192,31 @@ class Reading:
 
     def config(self, document: dict[str, Any]) -> Config:
         defaults = default_config()
-        top = self._table((), document, TOP_KEYS, beside=(*SECTIONS, *HANDS_SECTIONS, *AGENT_SECTIONS, "mcp"))
+        top = self._read_table((), document, TOP_KEYS, beside=(*SECTIONS, *HANDS_SECTIONS, *AGENT_SECTIONS, "mcp"))
         models = dict(defaults.models)
-        models |= self._models(self._section(document, "models"), defaults.models)
+        models |= self._read_models(self._read_section(document, "models"), defaults.models)
         default_model = top.pop("default_model", defaults.default_model)
         if default_model not in models:
             names = ", ".join(sorted(models))
             self._error(("default_model",), f"there is no [models.{default_model}]; there are {names}")
-        team = {name: self._plain(document, name, keys) for name, keys in AGENT_SECTIONS.items()}
+        team = {name: self._read_plain(document, name, keys) for name, keys in AGENT_SECTIONS.items()}
         return Config(
             default_model=default_model,
             models=MappingProxyType(models),
-            limits=self._limits(document, "limits", LIMIT_KEYS, defaults.limits),
-            budget=self._limits(document, "budget", BUDGET_KEYS, defaults.budget),
-            compaction=CompactionConfig(**self._plain(document, "compaction", COMPACTION_KEYS)),
-            listen=ListenConfig(**self._plain(document, "listen", LISTEN_KEYS)),
-            hands=self._hands(document),
-            agent=agent_config(team["agent"], folder=self._path.parent),
-            background=BackgroundConfig(**by_field(team["background"])),
-            run_ledger=RunLedgerConfig(**by_field(team["runLedger"])),
-            agent_memory=AgentMemoryConfig(**by_field(team["agentMemory"])),
+            limits=self._read_limits(document, "limits", LIMIT_KEYS, defaults.limits),
+            budget=self._read_limits(document, "budget", BUDGET_KEYS, defaults.budget),
+            compaction=CompactionConfig(**self._read_plain(document, "compaction", COMPACTION_KEYS)),
+            listen=ListenConfig(**self._read_plain(document, "listen", LISTEN_KEYS)),
+            hands=self._read_tools(document),
+            agent=read_agent_config(team["agent"], folder=self._path.parent),
+            background=BackgroundConfig(**rename_fields(team["background"])),
+            run_ledger=RunLedgerConfig(**rename_fields(team["runLedger"])),
+            agent_memory=AgentMemoryConfig(**rename_fields(team["agentMemory"])),
             traces=TraceConfig(**team["traces"]),
             **top,
         )
 
-    def _models(self, tables: dict[str, Any], defaults: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
+    def _read_models(self, tables: dict[str, Any], defaults: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
         found: dict[str, ModelConfig] = {}
         for name, table in tables.items():
             path = ("models", name)
@@ -225,8 +225,8 @@ class Reading:
             elif not isinstance(table, dict):
                 self._error(path, f"`{name}` must be a table: [models.{name}]")
             else:
-                values = self._table(path, table, MODEL_KEYS)
-                model = model_from(name, values, defaults.get(name), folder=self._path.parent)
+                values = self._read_table(path, table, MODEL_KEYS)
+                model = build_model_config(name, values, defaults.get(name), folder=self._path.parent)
                 problems = check_model(model, given=frozenset(table))
                 for key, reason in problems.errors:
                     self._error((*path, key), reason)
@@ -235,19 +235,19 @@ class Reading:
                 found[name] = model
         return found
 
-    def _limits(self, document: dict[str, Any], name: str, keys: tuple[Key, ...], defaults: Limits) -> Limits:
+    def _read_limits(self, document: dict[str, Any], name: str, keys: tuple[Key, ...], defaults: Limits) -> Limits:
         values = {key.name: getattr(defaults, key.name) for key in keys}
-        values |= self._plain(document, name, keys)
+        values |= self._read_plain(document, name, keys)
         # TOML has no null, so nought stands for "no limit".
         return Limits(**{name: value or None for name, value in values.items()})
 
-    def _plain(self, document: dict[str, Any], name: str, keys: tuple[Key, ...]) -> dict[str, Any]:
-        return self._table((name,), self._section(document, name), keys)
+    def _read_plain(self, document: dict[str, Any], name: str, keys: tuple[Key, ...]) -> dict[str, Any]:
+        return self._read_table((name,), self._read_section(document, name), keys)
 
-    def _hands(self, document: dict[str, Any]) -> HandsConfig:
-        sections = {name: self._plain(document, name, keys) for name, keys in HANDS_SECTIONS.items()}
+    def _read_tools(self, document: dict[str, Any]) -> HandsConfig:
+        sections = {name: self._read_plain(document, name, keys) for name, keys in HANDS_SECTIONS.items()}
         return HandsConfig(
-            interceptor=InterceptorConfig(**self._nested(document, "security", "interceptor", INTERCEPTOR_KEYS)),
+            interceptor=InterceptorConfig(**self._read_nested(document, "security", "interceptor", INTERCEPTOR_KEYS)),
             sandbox=SandboxConfig(**sections["sandbox"]),
             files=FilesConfig(**sections["files"]),
             skills=SkillConfig(**sections["skills"]),
@@ -256,40 +256,40 @@ class Reading:
             memory=MemoryConfig(**sections["memory"]),
             outputs=OutputConfig(**sections["outputs"]),
             knowledge=KnowledgeConfig(**sections["knowledge"]),
-            mcp=MappingProxyType(self._mcp(self._section(document, "mcp"))),
+            mcp=MappingProxyType(self._read_mcp(self._read_section(document, "mcp"))),
         )
 
-    def _mcp(self, tables: dict[str, Any]) -> dict[str, McpConfig]:
+    def _read_mcp(self, tables: dict[str, Any]) -> dict[str, McpConfig]:
         found: dict[str, McpConfig] = {}
         for name, table in tables.items():
             path = ("mcp", name)
             if not isinstance(table, dict):
                 self._error(path, f"`{name}` must be a table: [mcp.{name}]")
                 continue
-            values = self._table(path, table, MCP_KEYS, beside=tuple(MCP_TABLES))
-            found[name], problems = mcp_from(name, table, values)
+            values = self._read_table(path, table, MCP_KEYS, beside=tuple(MCP_TABLES))
+            found[name], problems = build_mcp_config(name, table, values)
             for key, reason in problems:
                 self._error((*path, key), reason)
         return found
 
-    def _nested(self, document: dict[str, Any], outer: str, name: str, keys: tuple[Key, ...]) -> dict[str, Any]:
+    def _read_nested(self, document: dict[str, Any], outer: str, name: str, keys: tuple[Key, ...]) -> dict[str, Any]:
         """The values of [outer.name]."""
-        section = self._section(document, outer)
-        self._table((outer,), section, (), beside=(name,))
+        section = self._read_section(document, outer)
+        self._read_table((outer,), section, (), beside=(name,))
         table = section.get(name, {})
         if not isinstance(table, dict):
             self._error((outer, name), f"`{name}` must be a table: [{outer}.{name}]")
             return {}
-        return self._table((outer, name), table, keys)
+        return self._read_table((outer, name), table, keys)
 
-    def _section(self, document: dict[str, Any], name: str) -> dict[str, Any]:
+    def _read_section(self, document: dict[str, Any], name: str) -> dict[str, Any]:
         section = document.get(name, {})
         if isinstance(section, dict):
             return section
         self._error((name,), f"`{name}` must be a table: [{name}]")
         return {}
 
-    def _table(
+    def _read_table(
         self, path: KeyPath, table: dict[str, Any], keys: tuple[Key, ...], *, beside: tuple[str, ...] = ()
     ) -> dict[str, Any]:
         """The good values of a table; wrong ones are noted as errors, unknown ones as warnings."""
@@ -299,7 +299,7 @@ class Reading:
             key = known.get(name)
             if key is None:
                 if name not in beside:
-                    self._warn((*path, name), f"unknown key `{name}`, ignored{_nearest(name, (*known, *beside))}")
+                    self._warn((*path, name), f"unknown key `{name}`, ignored{_nearest_name(name, (*known, *beside))}")
             elif isinstance(value, int) and abs(value) > _LARGEST:
                 self._error((*path, name), f"`{name}` is too large a number")
             elif reason := key.problem(value):
@@ -315,10 +315,10 @@ class Reading:
         self.warnings.append(self._flaw(path, reason))
 
     def _flaw(self, path: KeyPath, reason: str) -> Flaw:
-        return Flaw(path=os.fspath(self._path), line=line_of(self._lines, path), reason=reason)
+        return Flaw(path=os.fspath(self._path), line=find_line(self._lines, path), reason=reason)
 
 
-def _nearest(name: str, known: tuple[str, ...]) -> str:
+def _nearest_name(name: str, known: tuple[str, ...]) -> str:
     from difflib import get_close_matches  # noqa: PLC0415  only for a file with a mistake in it
 
     matches = get_close_matches(name, known, n=1)
@@ -329,7 +329,7 @@ def _syntax_error(path: Path, text: str, error: tomllib.TOMLDecodeError) -> Brok
     message = str(error)
     match = _AT_LINE.search(message)
     line = int(match[1]) if match and match[1] else text.rstrip().count("\n") + 1
-    return _broken(path, line, f"this is not TOML: {_AT_LINE.sub('', message)}")
+    return _broken_config(path, line, f"this is not TOML: {_AT_LINE.sub('', message)}")
 
 
 def _line_of_digits(text: str) -> int:
@@ -341,5 +341,5 @@ def _line_of_digits(text: str) -> int:
     return 1
 
 
-def _broken(path: Path, line: int, reason: str) -> BrokenConfig:
+def _broken_config(path: Path, line: int, reason: str) -> BrokenConfig:
     return BrokenConfig([Flaw(path=os.fspath(path), line=line, reason=reason)], [])

@@ -1,4 +1,4 @@
-"""Every key of config.toml: what it takes, what it means. The documentation is made from these tables."""
+"""Every key of config.toml with its type and meaning. The documentation is generated from these tables."""
 
 import math
 import re
@@ -30,7 +30,7 @@ class Key:
     def problem(self, value: object) -> str:
         """What is wrong with the value; empty when nothing is. Never repeats a value that may be a secret."""
         if not self._is_right(value):
-            return f"`{self.name}` must be {_KINDS[self.kind]}, not {_found(value)}"
+            return f"`{self.name}` must be {_KINDS[self.kind]}, not {_describe_type(value)}"
         reason = self.check(value) if self.check else ""
         return f"`{self.name}` {reason}" if reason else ""
 
@@ -55,43 +55,43 @@ _KINDS = {
 }
 
 
-def _found(value: object) -> str:
+def _describe_type(value: object) -> str:
     if isinstance(value, bool):
         return "true or false"
     names = {str: "text", int: "a number", float: "a number", list: "a list", dict: "a table"}
     return next((name for kind, name in names.items() if isinstance(value, kind)), "a date or time")
 
 
-def between(low: float, high: float) -> Callable[[float], str]:
+def check_between(low: float, high: float) -> Callable[[float], str]:
     def check(value: float) -> str:
         return "" if low <= value <= high else f"must be between {low:g} and {high:g}"
 
     return check
 
 
-def at_least(low: float) -> Callable[[float], str]:
+def check_at_least(low: float) -> Callable[[float], str]:
     def check(value: float) -> str:
         return "" if math.isfinite(value) and value >= low else f"must be {low:g} or more"
 
     return check
 
 
-def above_zero(value: float) -> str:
+def check_above_zero(value: float) -> str:
     return "" if math.isfinite(value) and value > 0 else "must be more than 0"
 
 
-def one_of(*words: str) -> Callable[[str], str]:
+def check_one_of(*words: str) -> Callable[[str], str]:
     def check(value: str) -> str:
         return "" if value in words else f"must be one of {', '.join(words)}, not {ascii(value)}"
 
     return check
 
 
-def ports(value: Numbers) -> str:
+def check_ports(value: Numbers) -> str:
     return "" if value and all(0 < port < 65_536 for port in value) else "must be ports, from 1 to 65535"
 
 
-def reference(value: str) -> str:
+def check_reference(value: str) -> str:
     if not value or _REFERENCE.fullmatch(value):
         return ""
     return (
@@ -100,7 +100,7 @@ def reference(value: str) -> str:
     )
 
 
-def _address(value: str) -> str:
+def _check_address(value: str) -> str:
     if value in ("", "off"):
         return ""
     match = _HOST_PORT.fullmatch(value)
@@ -113,64 +113,66 @@ def _address(value: str) -> str:
 
 TOP_KEYS = (
     Key("default_model", str, "The model of agents that name none.", "smollm2"),
-    Key("ask_seconds", float, "How long a question to you stays open.", "3600", above_zero),
-    Key("tool_seconds", float, "How long one tool call may take.", "600", above_zero),
-    Key("max_content_bytes", int, "The longest message that is taken.", "1048576", between(1, 15 * 1024 * 1024)),
-    Key("queue_bound", int, "How many messages may wait in one conversation.", "32", between(1, 10_000)),
+    Key("ask_seconds", float, "How long a question to you stays open.", "3600", check_above_zero),
+    Key("tool_seconds", float, "How long one tool call may take.", "600", check_above_zero),
+    Key("max_content_bytes", int, "Maximum length of a message.", "1048576", check_between(1, 15 * 1024 * 1024)),
+    Key("queue_bound", int, "Maximum number of queued messages in one conversation.", "32", check_between(1, 10_000)),
 )
 
 MODEL_KEYS = (
-    Key("provider", str, "Which wire it speaks: " + ", ".join(PROVIDERS) + ".", "", one_of(*PROVIDERS)),
+    Key("provider", str, "Protocol of the provider: " + ", ".join(PROVIDERS) + ".", "", check_one_of(*PROVIDERS)),
     Key("base_url", str, "Where the server is. Empty is the provider's own address.", ""),
     Key("model", str, "The provider's name of the model; for `local`, a model that was pulled or a .gguf file.", ""),
-    Key("api_key", str, 'Where the key is: "env:VARIABLE" or "keyring:NAME". Never the key itself.', "", reference),
-    Key("window", int, "Tokens the model can see; 0 is what is known of the model.", "0", at_least(0)),
-    Key("max_output_tokens", int, "Tokens of one reply; 0 is the provider's choice.", "0", at_least(0)),
+    Key(
+        "api_key", str, 'Where the key is: "env:VARIABLE" or "keyring:NAME". Never the key itself.', "", check_reference
+    ),
+    Key("window", int, "Context window in tokens; 0 uses the known value.", "0", check_at_least(0)),
+    Key("max_output_tokens", int, "Tokens of one reply; 0 is the provider's choice.", "0", check_at_least(0)),
     Key(
         "tools",
         str,
         "How tools are offered: `native`, `schema` (the model answers in JSON) or `none`; empty is what is known.",
         "",
-        one_of("", "native", "schema", "none"),
+        check_one_of("", "native", "schema", "none"),
     ),
-    Key("idle_seconds", float, "How long the server may be silent before the call fails.", "120", above_zero),
-    Key("retries", int, "How often a call that failed before its first word is repeated.", "3", between(0, 20)),
-    Key("thinking_tokens", int, "Tokens the model may think before it answers; 0 is none.", "0", at_least(0)),
-    Key("price_prompt", float, "US dollars for a million prompt tokens; 0 is the known price.", "0", at_least(0)),
+    Key("idle_seconds", float, "How long the server may be silent before the call fails.", "120", check_above_zero),
+    Key("retries", int, "How often a call that failed before any output is retried.", "3", check_between(0, 20)),
+    Key("thinking_tokens", int, "Tokens the model may think before it answers; 0 is none.", "0", check_at_least(0)),
+    Key("price_prompt", float, "US dollars for a million prompt tokens; 0 is the known price.", "0", check_at_least(0)),
     Key(
         "price_completion",
         float,
         "US dollars for a million reply tokens; 0 is the known price.",
         "0",
-        at_least(0),
+        check_at_least(0),
     ),
     Key("script", str, "For `scripted`: the file with its replies, relative to this file's folder.", ""),
-    Key("threads", int, "For `local`: processor threads; 0 is all cores but one.", "0", between(0, 1024)),
+    Key("threads", int, "For `local`: processor threads; 0 is all cores but one.", "0", check_between(0, 1024)),
 )
 
 LIMIT_KEYS = (
-    Key("steps", int, "Model calls of one run; 0 is no limit.", "50", at_least(0)),
-    Key("seconds", float, "Duration of one run; 0 is no limit.", "1800", at_least(0)),
-    Key("idle_seconds", float, "How long nothing may happen in one run; 0 is no limit.", "0", at_least(0)),
-    Key("tokens", int, "Tokens of one run and its teammates; 0 is no limit.", "0", at_least(0)),
-    Key("spend", float, "US dollars of one run and its teammates; 0 is no limit.", "0", at_least(0)),
+    Key("steps", int, "Model calls of one run; 0 is no limit.", "50", check_at_least(0)),
+    Key("seconds", float, "Duration of one run; 0 is no limit.", "1800", check_at_least(0)),
+    Key("idle_seconds", float, "How long nothing may happen in one run; 0 is no limit.", "0", check_at_least(0)),
+    Key("tokens", int, "Tokens of one run and its teammates; 0 is no limit.", "0", check_at_least(0)),
+    Key("spend", float, "US dollars of one run and its teammates; 0 is no limit.", "0", check_at_least(0)),
 )
 
 BUDGET_KEYS = (
-    Key("steps", int, "Model calls of one turn, all its teammates together; 0 is no limit.", "1000", at_least(0)),
-    Key("seconds", float, "Duration of one turn, its teammates included; 0 is no limit.", "0", at_least(0)),
-    Key("tokens", int, "Tokens of one turn, all its teammates together; 0 is no limit.", "0", at_least(0)),
-    Key("spend", float, "US dollars of one turn, all its teammates together; 0 is no limit.", "0", at_least(0)),
+    Key("steps", int, "Model calls of one turn, all its teammates together; 0 is no limit.", "1000", check_at_least(0)),
+    Key("seconds", float, "Duration of one turn, its teammates included; 0 is no limit.", "0", check_at_least(0)),
+    Key("tokens", int, "Tokens of one turn, all its teammates together; 0 is no limit.", "0", check_at_least(0)),
+    Key("spend", float, "US dollars of one turn, all its teammates together; 0 is no limit.", "0", check_at_least(0)),
 )
 
 COMPACTION_KEYS = (
-    Key("auto", bool, "Compact a history by itself when it fills the model's window.", "true"),
-    Key("threshold", float, "The part of the window that is full then.", "0.8", between(0.1, 0.95)),
+    Key("auto", bool, "Compact a history automatically when it fills the context window.", "true"),
+    Key("threshold", float, "Fraction of the window at which that happens.", "0.8", check_between(0.1, 0.95)),
 )
 
 LISTEN_KEYS = (
-    Key("http", str, 'HTTP and WebSocket, as "host:port" on loopback; "off" is none.', "", _address),
-    Key("tcp", str, 'Protobuf frames on TCP, as "host:port" on loopback; "off" is none.', "", _address),
+    Key("http", str, 'HTTP and WebSocket, as "host:port" on loopback; "off" is none.', "", _check_address),
+    Key("tcp", str, 'Protobuf frames on TCP, as "host:port" on loopback; "off" is none.', "", _check_address),
 )
 
 SECTIONS = ("models", "limits", "budget", "compaction", "listen", "security")

@@ -1,11 +1,11 @@
-"""A [mcp.NAME] table as a value, and what is wrong with it."""
+"""Reads and checks [mcp.NAME] tables."""
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from moot.daemon.config.keys import Key, above_zero, one_of
+from moot.daemon.config.keys import Key, check_above_zero, check_one_of
 from moot.domain.mcp import SANDBOX_CHOICES, McpConfig
 from moot.domain.prompt import Safety
 from moot.tools.mcp.offers import SERVER_NAME, SERVER_NAME_LENGTH
@@ -15,22 +15,22 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MCP_KEYS = (
     Key("command", str, "The program that is the server; it speaks MCP on its stdin and stdout.", ""),
     Key("args", tuple, "Its arguments.", "[]"),
-    Key("cwd", str, "The folder it is started in, the only one it can write in; empty is one of its own.", ""),
-    Key("sandbox", str, "`off` runs the program without the sandbox.", "on", one_of(*SANDBOX_CHOICES)),
-    Key("network", bool, "Let the program reach the network from the sandbox.", "false"),
-    Key("readable", tuple, "Folders the program may read besides the system's and its own.", "[]"),
+    Key("cwd", str, "Its working directory, the only folder it can write to; empty gives it one of its own.", ""),
+    Key("sandbox", str, "`off` runs the program without the sandbox.", "on", check_one_of(*SANDBOX_CHOICES)),
+    Key("network", bool, "Allow the program network access from the sandbox.", "false"),
+    Key("readable", tuple, "Additional folders the program may read.", "[]"),
     Key("url", str, "The server's address instead of a program: streamable HTTP.", ""),
-    Key("enabled", bool, "Whether it is used.", "true"),
+    Key("enabled", bool, "Whether it is enabled.", "true"),
     Key(
         "safety",
         str,
-        "How much harm its tools can do: `safe`, `moderate` or `dangerous`.",
+        "Safety level of its tools: `safe`, `moderate` or `dangerous`.",
         "dangerous",
-        one_of(*Safety),
+        check_one_of(*Safety),
     ),
-    Key("egress", bool, "Whether what it is told may leave this machine.", "true"),
-    Key("connect_seconds", float, "How long it may take to answer at first.", "30", above_zero),
-    Key("call_seconds", float, "How long one call may take.", "60", above_zero),
+    Key("egress", bool, "Whether data sent to it may leave this machine.", "true"),
+    Key("connect_seconds", float, "How long it may take to start.", "30", check_above_zero),
+    Key("call_seconds", float, "How long one call may take.", "60", check_above_zero),
 )
 
 # Tables of text inside the table: what they are for.
@@ -41,12 +41,14 @@ MCP_TABLES = {
 }
 
 
-def mcp_from(name: str, table: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[McpConfig, list[tuple[str, str]]]:
+def build_mcp_config(
+    name: str, table: Mapping[str, Any], values: Mapping[str, Any]
+) -> tuple[McpConfig, list[tuple[str, str]]]:
     """The server, and (key, reason) for each thing wrong. `values` are the keys of MCP_KEYS that were good."""
     problems: list[tuple[str, str]] = []
     inner: dict[str, Mapping[str, str]] = {}
     for key in MCP_TABLES:
-        found, reason = _texts(table.get(key, {}))
+        found, reason = _read_texts(table.get(key, {}))
         inner[key] = MappingProxyType(found)
         if reason:
             problems.append((key, f"`{key}` {reason}"))
@@ -56,18 +58,18 @@ def mcp_from(name: str, table: Mapping[str, Any], values: Mapping[str, Any]) -> 
     plain = dict(values)
     plain["safety"] = Safety(plain.get("safety", Safety.DANGEROUS))
     config = McpConfig(name=name, env=inner["env"], headers=inner["headers"], tools=MappingProxyType(tools), **plain)
-    problems += _problems(config)
+    problems += _find_problems(config)
     return config, problems
 
 
-def _texts(table: object) -> tuple[dict[str, str], str]:
+def _read_texts(table: object) -> tuple[dict[str, str], str]:
     if not isinstance(table, dict):
         return {}, "must be a table"
     texts = {key: value for key, value in table.items() if isinstance(value, str) and "\x00" not in value}
     return texts, "" if len(texts) == len(table) else "takes text in quotes only"
 
 
-def _problems(config: McpConfig) -> Iterator[tuple[str, str]]:
+def _find_problems(config: McpConfig) -> Iterator[tuple[str, str]]:
     if not SERVER_NAME.fullmatch(config.name) or len(config.name) > SERVER_NAME_LENGTH:
         yield (
             "",
@@ -76,7 +78,7 @@ def _problems(config: McpConfig) -> Iterator[tuple[str, str]]:
         )
     if bool(config.command) == bool(config.url):
         yield "", f"[mcp.{config.name}] needs either `command` or `url`"
-    if config.url and (reason := _url_problem(config)):
+    if config.url and (reason := _find_url_problem(config)):
         yield "url", reason
     if config.url and (config.network or config.readable or config.sandbox != "on"):
         yield "url", "`sandbox`, `network` and `readable` are about a `command`, not about a `url`"
@@ -85,7 +87,7 @@ def _problems(config: McpConfig) -> Iterator[tuple[str, str]]:
             yield "headers", f"`headers` has {ascii(name)[:60]}, which is not a header"
 
 
-def _url_problem(config: McpConfig) -> str:
+def _find_url_problem(config: McpConfig) -> str:
     try:
         parts = urlsplit(config.url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

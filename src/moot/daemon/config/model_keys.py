@@ -1,4 +1,4 @@
-"""A [models.NAME] table as a value, and what is wrong with it beyond single keys."""
+"""Reads and checks [models.NAME] tables."""
 
 import os
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ class Problems:
     warnings: tuple[tuple[str, str], ...]
 
 
-def model_from(name: str, values: dict[str, Any], default: ModelConfig | None, *, folder: Path) -> ModelConfig:
+def build_model_config(name: str, values: dict[str, Any], default: ModelConfig | None, *, folder: Path) -> ModelConfig:
     """The table laid over the default of that name, unless it is for another provider."""
     if default is not None and values.get("provider", default.provider) == default.provider:
         known = {field.name: getattr(default, field.name) for field in fields(default)}
@@ -38,24 +38,24 @@ def model_from(name: str, values: dict[str, Any], default: ModelConfig | None, *
 
 
 def check_model(model: ModelConfig, *, given: frozenset[str]) -> Problems:
-    return Problems(errors=tuple(_errors(model, given)), warnings=tuple(_warnings(model)))
+    return Problems(errors=tuple(_find_errors(model, given)), warnings=tuple(_find_warnings(model)))
 
 
-def _errors(model: ModelConfig, given: frozenset[str]) -> Iterator[tuple[str, str]]:
+def _find_errors(model: ModelConfig, given: frozenset[str]) -> Iterator[tuple[str, str]]:
     if not model.provider:
         if "provider" not in given:
-            yield "", f'[models.{model.name}] has no `provider`; add provider = "openai", for one'
+            yield "", f'[models.{model.name}] has no `provider`; add provider = "openai", for example'
         return
     if model.provider in ("openai", "anthropic") and not model.model and "model" not in given:
         yield "", f"[models.{model.name}] has no `model`; add the provider's name of the model"
     if model.provider == "local" and model.model not in MODELS and not model.model.endswith(".gguf"):
         names = ", ".join(MODELS)
         yield "model", f"there is no local model {ascii(model.model)}; there are {names}, or give a .gguf file"
-    if model.base_url and (reason := _url_problem(model.base_url)):
+    if model.base_url and (reason := _find_url_problem(model.base_url)):
         yield "base_url", reason
 
 
-def _url_problem(url: str) -> str:
+def _find_url_problem(url: str) -> str:
     try:
         parts = urlsplit(url)
         port_is_good = parts.port is None or parts.port > 0
@@ -70,18 +70,18 @@ def _url_problem(url: str) -> str:
     return ""
 
 
-def _warnings(model: ModelConfig) -> Iterator[tuple[str, str]]:
+def _find_warnings(model: ModelConfig) -> Iterator[tuple[str, str]]:
     if model.provider == "scripted" and model.script and not os.path.isfile(model.script):
-        yield "script", f"the script {model.script} is not there"
+        yield "script", f"the script {model.script} does not exist"
     if model.provider == "local" and model.model.endswith(".gguf") and not os.path.isfile(model.model):
-        yield "model", f"the file {model.model} is not there"
+        yield "model", f"the file {model.model} does not exist"
     if model.base_url and model.provider not in ("openai", "anthropic"):
         yield "base_url", f"`base_url` has no use with the provider {model.provider}"
-    if model.api_key and model.base_url and _is_open_wire(model.base_url):
+    if model.api_key and model.base_url and _is_unencrypted(model.base_url):
         yield "base_url", "the key travels unprotected over http://; use https://"
 
 
-def _is_open_wire(url: str) -> bool:
+def _is_unencrypted(url: str) -> bool:
     try:
         parts = urlsplit(url)
     except ValueError:

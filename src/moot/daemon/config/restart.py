@@ -1,4 +1,4 @@
-"""What a reload has changed, and what of a new configuration waits for the next start of the daemon. Pure."""
+"""Compares two configurations: what a reload changed, and what needs a restart. Pure."""
 
 from collections.abc import Mapping
 from operator import attrgetter
@@ -21,24 +21,24 @@ _AT_START = {
 }
 
 
-def waiting(started: Config, now: Config) -> list[str]:
+def list_needing_restart(started: Config, now: Config) -> list[str]:
     """The keys that say something else than when the daemon started, and that are read at a start alone."""
     return [key for key, place in _AT_START.items() if attrgetter(place)(started) != attrgetter(place)(now)]
 
 
-def changed(before: Mapping[str, Any], after: Mapping[str, Any], under: str = "") -> list[str]:
+def list_changed_keys(before: Mapping[str, Any], after: Mapping[str, Any], under: str = "") -> list[str]:
     """The keys that a file says otherwise than before, as it names them."""
     found: list[str] = []
     for name in sorted({*before, *after}):
         was, now = before.get(name), after.get(name)
         if isinstance(was, Mapping) and isinstance(now, Mapping):
-            found += changed(was, now, f"{under}{name}.")
+            found += list_changed_keys(was, now, f"{under}{name}.")
         elif was != now:
             found.append(f"{under}{name}")
     return found
 
 
-def turnover(before: Mapping[str, Agent], after: Mapping[str, Agent]) -> list[str]:
+def list_changed_agents(before: Mapping[str, Agent], after: Mapping[str, Agent]) -> list[str]:
     """The agents that came, went or changed, each with what became of it."""
     told = {name: "new" for name in after if name not in before}
     told |= {name: "gone" for name in before if name not in after}

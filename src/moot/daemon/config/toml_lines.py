@@ -1,4 +1,4 @@
-"""On which line of a TOML text each key stands. The text is known to be valid. Pure."""
+"""Finds the line of each key in a valid TOML text. Pure."""
 
 import re
 
@@ -16,7 +16,7 @@ _BLANK = re.compile(r"(?:\s|#[^\n]*)*")
 KeyPath = tuple[str, ...]
 
 
-def key_lines(text: str) -> dict[KeyPath, int]:
+def find_key_lines(text: str) -> dict[KeyPath, int]:
     """Lines of tables and keys, outermost name first; keys inside an inline table count for their owner."""
     found: dict[KeyPath, int] = {}
     table: KeyPath = ()
@@ -25,25 +25,25 @@ def key_lines(text: str) -> dict[KeyPath, int]:
         line = text.count("\n", 0, at) + 1
         if text[at] == "[":
             at += 2 if text.startswith("[[", at) else 1
-            table, at = _names(text, at)
+            table, at = _parse_names(text, at)
             found.setdefault(table, line)
             at = _end_of_line(text, at)
         else:
-            names, at = _names(text, at)
+            names, at = _parse_names(text, at)
             found.setdefault(table + names, line)
             at = _value_end(text, at + 1)
         at = _skip(_BLANK, text, at)
     return found
 
 
-def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int:
+def find_line(lines: dict[KeyPath, int], path: KeyPath) -> int:
     """The line of a key, or of the nearest thing that contains it."""
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path, 1)
 
 
-def _names(text: str, at: int) -> tuple[KeyPath, int]:
+def _parse_names(text: str, at: int) -> tuple[KeyPath, int]:
     """Dotted names, and the place behind them and the gap."""
     names: list[str] = []
     while True:

@@ -1,4 +1,4 @@
-"""Where the doors besides the Unix socket listen: loopback, and nowhere else."""
+"""Parses and checks listen addresses. Only loopback is allowed."""
 
 import ipaddress
 import socket
@@ -11,7 +11,7 @@ HTTP_PORT = 7788
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ListenAddress:
     """A loopback address to listen on. `fixed` ones were asked for; others may move to a free port."""
 
     host: str
@@ -19,10 +19,10 @@ class Wanted:
     fixed: bool
 
 
-def parse_listen(text: str, *, default_port: int, setting: str) -> Wanted:
+def parse_listen(text: str, *, default_port: int, setting: str) -> ListenAddress:
     """Read a host:port of the configuration; empty is the default."""
     if not text:
-        return Wanted(host="127.0.0.1", port=default_port, fixed=False)
+        return ListenAddress(host="127.0.0.1", port=default_port, fixed=False)
     host, _, port = text.rpartition(":")
     host = host.strip("[]")
     if not host or not port.isascii() or not port.isdecimal() or int(port) > 65535:
@@ -35,7 +35,7 @@ def parse_listen(text: str, *, default_port: int, setting: str) -> Wanted:
             f"{setting} = {text!r} would be open to other machines",
             fix=f'Listen on 127.0.0.1, ::1 or localhost, such as "127.0.0.1:{default_port}", and use a tunnel.',
         )
-    return Wanted(host="127.0.0.1" if host == "localhost" else host, port=int(port), fixed=True)
+    return ListenAddress(host="127.0.0.1" if host == "localhost" else host, port=int(port), fixed=True)
 
 
 def is_loopback(host: str) -> bool:
@@ -48,14 +48,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def bind(wanted: Wanted, *, setting: str) -> socket.socket:
+def bind(wanted: ListenAddress, *, setting: str) -> socket.socket:
     """A bound, listening-ready socket. A default port that is taken gives way to a free one."""
     try:
         return _bind(wanted.host, wanted.port)
     except OSError as error:
         if wanted.fixed:
             raise ConfigError(
-                f"{setting}: cannot listen on {show(wanted.host, wanted.port)}: {error.strerror or error}",
+                f"{setting}: cannot listen on {format_address(wanted.host, wanted.port)}: {error.strerror or error}",
                 fix=f"Stop what listens there, or choose another port for {setting}.",
             ) from error
     return _bind(wanted.host, 0)
@@ -76,10 +76,10 @@ def _bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-def bound_address(bound: socket.socket) -> tuple[str, int]:
+def get_bound_address(bound: socket.socket) -> tuple[str, int]:
     host, port = bound.getsockname()[:2]
     return str(host), int(port)
 
 
-def show(host: str, port: int) -> str:
+def format_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,4 +1,4 @@
-"""A connection that speaks frames: the owner's Unix socket, or TCP."""
+"""A connection that carries frames: Unix socket or TCP."""
 
 import asyncio
 from typing import cast
@@ -89,9 +89,9 @@ class Connection(asyncio.Protocol):
         if greeting is not None and self._transport is not None:
             self._greeting = greeting
             self._transport.pause_reading()
-            greeting.add_done_callback(self._greeted)
+            greeting.add_done_callback(self._on_greeted)
 
-    def _greeted(self, _task: asyncio.Task[None]) -> None:
+    def _on_greeted(self, _task: asyncio.Task[None]) -> None:
         self._greeting = None
         if self._exchange.principal is not None:
             self._decoder.max_frame = MAX_FRAME
@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
 
     def _expect_greeting(self) -> None:
         if self._exchange.principal is None:
-            self.refuse(Unauthorized("no hello came in time", fix=TOKEN_FIX))
+            self.refuse(Unauthorized("no hello arrived in time", fix=TOKEN_FIX))
 
     def eof_received(self) -> bool:
         if self._decoder.pending and not self._deaf and self._greeting is None:
@@ -191,7 +191,7 @@ class Connection(asyncio.Protocol):
     def _tell_drained(self) -> None:
         if self._is_full:
             self._is_full = False
-            self._exchange.drained()
+            self._exchange.on_drained()
 
     # ---- ends
 

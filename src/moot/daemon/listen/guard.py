@@ -1,4 +1,4 @@
-"""What an HTTP request must show before anything answers it: the right Host, no foreign page behind it, a token."""
+"""Checks of every HTTP request: Host header, origin, token."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -7,10 +7,10 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from moot.daemon.listen.address import show
-from moot.daemon.listen.queued_reply import NotAgain
+from moot.daemon.listen.address import format_address
+from moot.daemon.listen.queued_reply import NotRetryable
 from moot.daemon.principal import Principal, Principals
-from moot.daemon.requests.exchange import revocation
+from moot.daemon.requests.exchange import revoked_error
 from moot.domain.errors import BadRequest, ConfigError, Forbidden, MootError, NotFound, TooLarge, Unauthorized
 from moot.wire.codec import MAX_FRAME
 
@@ -75,16 +75,16 @@ class Guard:
     def _check_host(self, request: web.Request) -> None:
         # A name that resolves here may belong to somebody else's page: only our own names will do.
         hosts = request.headers.getall("Host", [])
-        if len(hosts) != 1 or hosts[0].lower() not in self._names(request):
+        if len(hosts) != 1 or hosts[0].lower() not in self._own_names(request):
             raise Forbidden("the Host header does not name this daemon", fix="Connect to 127.0.0.1 or localhost.")
 
-    def _names(self, request: web.Request) -> frozenset[str]:
+    def _own_names(self, request: web.Request) -> frozenset[str]:
         """What this daemon is called, the address this request came in at included: it is no name to point here."""
         local = request.transport.get_extra_info("sockname") if request.transport is not None else None
-        return self._hosts | {show(*local[:2])} if local else self._hosts
+        return self._hosts | {format_address(*local[:2])} if local else self._hosts
 
     def _check_page(self, request: web.Request) -> None:
-        own = {f"http://{name}" for name in self._names(request)}
+        own = {f"http://{name}" for name in self._own_names(request)}
         origins = request.headers.getall("Origin", [])
         sites = request.headers.getall("Sec-Fetch-Site", [])
         if any(origin not in own for origin in origins) or any(site not in _FRIENDLY_SITES for site in sites):
@@ -123,13 +123,13 @@ def middleware(guard: Guard) -> Middleware:
         except MootError as error:
             return error_response(request, error)
         except web.HTTPException as error:
-            return error_response(request, _translated(request, error))
+            return error_response(request, _translate_error(request, error))
         except ConnectionError:
             # The client left; what is returned now reaches nobody.
             return web.Response(status=499)
         except Exception:
             logger.exception("%s %s failed", request.method, request.path)
-            failure = MootError("the daemon failed at this request", fix="See its log; `moot doctor` may know more.")
+            failure = MootError("the daemon failed at this request", fix="See its log, or run `moot doctor`.")
             return error_response(request, failure)
 
     return guarded
@@ -140,11 +140,11 @@ async def add_headers(_request: web.Request, response: web.StreamResponse) -> No
     response.headers.popall("Server", None)
 
 
-def principal_of(request: web.Request) -> Principal:
+def require_principal(request: web.Request) -> Principal:
     """Who asks; Unauthorized also when the token was revoked since, as while the body was on its way."""
     principal = request[PRINCIPAL]
     if request[REVOKED]:
-        raise revocation()
+        raise revoked_error()
     if principal is None:
         raise Unauthorized("no token", fix="Send `Authorization: Bearer TOKEN`.")
     return principal
@@ -156,7 +156,7 @@ def error_response(request: web.Request, error: MootError) -> web.Response:
     response = web.Response(status=error.code, body=msgspec.json.encode(body), content_type="application/json")
     if isinstance(error, Unauthorized):
         response.headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(error, NotAgain) or error.type == ConfigError.type:
+    if isinstance(error, NotRetryable) or error.type == ConfigError.type:
         # OpenAI's own clients send a failed request again unless they are told not to. A file does not mend itself.
         response.headers["x-should-retry"] = "false"
     return response
@@ -173,13 +173,13 @@ def openai_error(error: MootError) -> dict[str, object]:
     return {"error": {"message": message, "type": kind, "param": None, "code": error.type}}
 
 
-def _translated(request: web.Request, error: web.HTTPException) -> MootError:
+def _translate_error(request: web.Request, error: web.HTTPException) -> MootError:
     match error.status:
         case 404:
-            return NotFound(f"there is nothing at {request.path}", fix="GET /openapi.json lists what there is.")
+            return NotFound(f"no route {request.path}", fix="GET /openapi.json lists the routes.")
         case 405:
-            return WrongMethod(f"{request.method} has no meaning at {request.path}", fix="See GET /openapi.json.")
+            return WrongMethod(f"{request.method} is not supported at {request.path}", fix="See GET /openapi.json.")
         case 413:
-            return TooLarge(f"the body is more than the {MAX_FRAME} bytes we take", fix="Send less.")
+            return TooLarge(f"the body exceeds {MAX_FRAME} bytes", fix="Send less.")
         case _:
-            return BadRequest(error.reason or "the request cannot be understood")
+            return BadRequest(error.reason or "the request is malformed")

@@ -1,4 +1,4 @@
-"""The HTTP door: health, the protocol as JSON, a WebSocket, and agents for OpenAI clients. Loopback only."""
+"""The HTTP listener: health, JSON requests, WebSocket, OpenAI-compatible endpoint. Loopback only."""
 
 import asyncio
 import logging
@@ -7,9 +7,9 @@ from functools import partial
 from aiohttp import web
 
 from moot.daemon.listen import websocket
-from moot.daemon.listen.address import HTTP_PORT, bind, bound_address, parse_listen, show
-from moot.daemon.listen.guard import Guard, add_headers, middleware, principal_of
-from moot.daemon.listen.openai_api import ChatCompletions, Leaving, ask_once, json_response
+from moot.daemon.listen.address import HTTP_PORT, bind, format_address, get_bound_address, parse_listen
+from moot.daemon.listen.guard import Guard, add_headers, middleware, require_principal
+from moot.daemon.listen.openai_api import ChatCompletions, CompletionStop, ask_once, json_response
 from moot.daemon.listen.openapi import document
 from moot.daemon.requests.exchange import Serving
 from moot.domain.errors import BadRequest
@@ -38,7 +38,7 @@ class HttpListener:
     async def close(self) -> None:
         self._server.close()
         for connection in tuple(self._serving.connections):
-            if isinstance(connection, websocket.Socket | Leaving):
+            if isinstance(connection, websocket.Socket | CompletionStop):
                 connection.stop()
         await self._runner.cleanup()
 
@@ -47,16 +47,16 @@ async def listen(configured: str, serving: Serving) -> HttpListener:
     """Listen on the configured host:port, or near the default port. ConfigError when it cannot be."""
     wanted = parse_listen(configured, default_port=HTTP_PORT, setting="listen.http")
     bound = bind(wanted, setting="listen.http")
-    host, port = bound_address(bound)
-    runner = web.AppRunner(make_app(serving, port=port), access_log=None, logger=_quiet(), shutdown_timeout=2.0)
+    host, port = get_bound_address(bound)
+    runner = web.AppRunner(make_app(serving, port=port), access_log=None, logger=_quiet_logger(), shutdown_timeout=2.0)
     await runner.setup()
     if runner.server is None:
         raise RuntimeError("the runner was set up and has no server")
     server = await asyncio.get_running_loop().create_server(runner.server, sock=bound, backlog=512)
-    return HttpListener(show(host, port), serving, runner, server)
+    return HttpListener(format_address(host, port), serving, runner, server)
 
 
-def _quiet() -> logging.Logger:
+def _quiet_logger() -> logging.Logger:
     """Bytes that are not HTTP are answered with 400 and not worth a line: anybody here could fill the log with them.
 
     What goes wrong in a handler is logged by the guard.
@@ -103,6 +103,6 @@ async def _api(request: web.Request, serving: Serving) -> web.Response:
         )
     answered = pb.ServerMessage(pong=pb.Pong())
     if kind != "ping":
-        answered = await ask_once(serving, message, principal_of(request))
+        answered = await ask_once(serving, message, require_principal(request))
     answered.request_id = message.request_id
     return web.Response(text=json_form.encode(answered), content_type="application/json")

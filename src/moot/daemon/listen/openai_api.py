@@ -1,4 +1,4 @@
-"""Agents for OpenAI clients: `model` is the agent, `user` the sender, and the history stays here."""
+"""The OpenAI-compatible endpoint: `model` is the agent, `user` the sender."""
 
 import asyncio
 import secrets
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from moot.daemon.listen.guard import openai_error, principal_of
+from moot.daemon.listen.guard import openai_error, require_principal
 from moot.daemon.listen.openai_form import (
     HISTORY_HEADER,
     HISTORY_NOTE,
@@ -24,9 +24,9 @@ from moot.daemon.listen.openai_form import (
     parse_request,
     question_text,
 )
-from moot.daemon.listen.queued_reply import GatheringReply, error_from, not_again
+from moot.daemon.listen.queued_reply import QueuedReply, not_retryable, to_error
 from moot.daemon.principal import Principal
-from moot.daemon.requests.exchange import REVOKED_GRACE_SECONDS, Serving, answer, revocation
+from moot.daemon.requests.exchange import REVOKED_GRACE_SECONDS, Serving, answer_request, revoked_error
 from moot.domain.agent import AgentStatus
 from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.events import (
@@ -52,7 +52,7 @@ _NONCE_LENGTH = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TextPiece:
     """A piece of the answer; `reasoning` is what the model thought aloud."""
 
     text: str = ""
@@ -60,29 +60,29 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class SegmentStart:
     """A new stretch of text after another."""
 
 
 @dataclass(frozen=True, slots=True)
-class TakenBack:
+class PieceDiscarded:
     """The last stretch of text is not kept."""
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class AnswerEnd:
     finish: str
     usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class KeepAlive:
     """Nothing to say yet: the message is queued, the agent is at work, or an approval is waited for."""
 
     ask_id: str = ""
 
 
-Piece = Said | Segment | TakenBack | Over | Waiting
+Piece = TextPiece | SegmentStart | PieceDiscarded | AnswerEnd | KeepAlive
 
 
 class ChatCompletions:
@@ -91,14 +91,14 @@ class ChatCompletions:
 
     async def models(self, request: web.Request) -> web.Response:
         answered = await ask_once(
-            self._serving, pb.ClientMessage(list_agents=pb.ListAgentsMsg()), principal_of(request)
+            self._serving, pb.ClientMessage(list_agents=pb.ListAgentsMsg()), require_principal(request)
         )
         names = [agent.name for agent in answered.agent_list.agents if agent.status == AgentStatus.ACTIVE]
         return json_response({"object": "list", "data": [model_form(name) for name in names]})
 
     async def model(self, request: web.Request) -> web.Response:
         message = pb.ClientMessage(get_agent=pb.GetAgentMsg(name=request.match_info["name"]))
-        info = (await ask_once(self._serving, message, principal_of(request))).agent_info
+        info = (await ask_once(self._serving, message, require_principal(request))).agent_info
         if info.status != AgentStatus.ACTIVE:
             raise NotFound(f"the agent {info.name!r} is not active", fix="Set its status to active in its file.")
         return json_response(model_form(info.name))
@@ -109,15 +109,15 @@ class ChatCompletions:
         turn = await self._turn(request, chat, body)
         completion = Completion(id=f"chatcmpl-{secrets.token_hex(12)}", created=int(time.time()), model=chat.model)
         # Still good? From here on the turn itself watches.
-        principal_of(request)
+        require_principal(request)
         async with aclosing(turn.pieces(request.transport)) as pieces:
             if chat.stream:
                 wants_usage = bool(chat.stream_options and chat.stream_options.include_usage)
-                return await _stream(request, pieces, completion, wants_usage=wants_usage)
-            return await _whole(pieces, completion)
+                return await _stream_response(request, pieces, completion, wants_usage=wants_usage)
+            return await _complete_response(pieces, completion)
 
-    async def _turn(self, request: web.Request, chat: ChatRequest, body: bytes) -> "Turn":
-        principal = principal_of(request)
+    async def _turn(self, request: web.Request, chat: ChatRequest, body: bytes) -> "CompletionTurn":
+        principal = require_principal(request)
         agent, _, guest = chat.model.partition("@")
         content = last_user_content(chat.messages)
         if "\0" in content:
@@ -132,10 +132,10 @@ class ChatCompletions:
             retried = await self._find_retried(message, principal)
             if retried.run_id:
                 attach_run = pb.ClientMessage(attach_run=pb.AttachRunMsg(run_id=retried.run_id))
-                return Turn(self._serving, attach_run, principal)
+                return CompletionTurn(self._serving, attach_run, principal)
             if retried.client_message_id:
                 message.client_message_id = retried.client_message_id
-                return Turn(self._serving, pb.ClientMessage(stream=message), principal)
+                return CompletionTurn(self._serving, pb.ClientMessage(stream=message), principal)
         # What is addressed to a guest is for the guest: it answers no question of the primary's.
         ask_id = "" if guest else await self._open_ask(agent, sender, principal)
         if ask_id:
@@ -143,8 +143,8 @@ class ChatCompletions:
             answer = pb.ReplyToAsk(agent=agent, sender=sender, content=content)
             answer.client_message_id = message.client_message_id
             reply = pb.ClientMessage(reply_to_ask=answer)
-            return Turn(self._serving, attach, principal, answers=ask_id, reply=reply)
-        return Turn(self._serving, pb.ClientMessage(stream=message), principal)
+            return CompletionTurn(self._serving, attach, principal, answers=ask_id, reply=reply)
+        return CompletionTurn(self._serving, pb.ClientMessage(stream=message), principal)
 
     async def _find_retried(self, message: pb.StreamMsg, principal: Principal) -> pb.Retried:
         """The turn of a request that the client sends again by itself, because it heard no answer in its time."""
@@ -180,7 +180,7 @@ def _is_retry(request: web.Request) -> bool:
     return "Idempotency-Key" not in request.headers and count.isdecimal() and int(count) > 0
 
 
-class Turn:
+class CompletionTurn:
     """One turn as the pieces of its answer. Leaving it early leaves the run alone."""
 
     def __init__(
@@ -199,35 +199,35 @@ class Turn:
         self._answer = reply
 
     async def pieces(self, transport: asyncio.Transport | None) -> AsyncGenerator[Piece, None]:
-        gathered = GatheringReply(self._serving.max_unsent)
-        connection = Leaving(gathered, transport)
+        gathered = QueuedReply(self._serving.max_unsent)
+        connection = CompletionStop(gathered, transport)
         unwatch = self._serving.principals.watch(self._principal, connection.revoked)
         self._serving.connections.add(connection)
         self._serving.tasks.start(
-            "http completion", answer(self._serving.handlers, self._message, self._principal, gathered)
+            "http completion", answer_request(self._serving.handlers, self._message, self._principal, gathered)
         )
         try:
             if self._answer is not None:
                 await self._reply_to_ask(gathered)
-            async with aclosing(_pieces(gathered)) as pieces:
+            async with aclosing(_read_pieces(gathered)) as pieces:
                 async for piece in pieces:
                     yield piece
         except MootError as error:
-            raise not_again(error) if gathered.begun else error from None
+            raise not_retryable(error) if gathered.begun else error from None
         finally:
             unwatch()
             connection.left()
             self._serving.connections.discard(connection)
             gathered.close()
 
-    async def _reply_to_ask(self, gathered: GatheringReply) -> None:
+    async def _reply_to_ask(self, gathered: QueuedReply) -> None:
         """Answer the question, and pass over what the run had said before it was answered."""
         assert self._answer is not None
         await ask_once(self._serving, self._answer, self._principal)
         while True:
             item = await gathered.take()
             if isinstance(item, pb.ServerMessage):
-                raise error_from(item.error)
+                raise to_error(item.error)
             if isinstance(item.body, AskClosed) and item.body.ask.id == self._answers:
                 return
             if isinstance(item.body, RunEnded):
@@ -235,10 +235,10 @@ class Turn:
                 return
 
 
-class Leaving:
+class CompletionStop:
     """Lets the daemon's shutdown, or a revoked token, end a completion that is still waiting."""
 
-    def __init__(self, gathered: GatheringReply, transport: asyncio.Transport | None) -> None:
+    def __init__(self, gathered: QueuedReply, transport: asyncio.Transport | None) -> None:
         self._gathered = gathered
         self._transport = transport
         self._timer: asyncio.TimerHandle | None = None
@@ -251,7 +251,7 @@ class Leaving:
     abort = stop
 
     def revoked(self) -> None:
-        self._gathered.fail(revocation())
+        self._gathered.fail(revoked_error())
         if self._transport is not None:
             # Who does not read would never come to the error.
             self._timer = asyncio.get_running_loop().call_later(REVOKED_GRACE_SECONDS, self._transport.abort)
@@ -261,91 +261,91 @@ class Leaving:
             self._timer.cancel()
 
 
-async def _pieces(gathered: GatheringReply) -> AsyncGenerator[Piece, None]:
+async def _read_pieces(gathered: QueuedReply) -> AsyncGenerator[Piece, None]:
     spoke = False
     while True:
         try:
             item = await asyncio.wait_for(gathered.take(), _QUIET_SECONDS)
         except TimeoutError:
-            yield Waiting()
+            yield KeepAlive()
             continue
         if isinstance(item, pb.ServerMessage):
-            raise error_from(item.error)
-        for piece in _told(item, spoke=spoke):
+            raise to_error(item.error)
+        for piece in _event_pieces(item, spoke=spoke):
             yield piece
-            if isinstance(piece, Over):
+            if isinstance(piece, AnswerEnd):
                 return
         spoke = spoke or isinstance(item.body, TextChunk)
 
 
-def _told(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
+def _event_pieces(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
     match event.body:
         case TextChunk(content):
-            return (Said(text=content),)
+            return (TextPiece(text=content),)
         case ThinkingChunk(content):
-            return (Said(reasoning=content),)
+            return (TextPiece(reasoning=content),)
         case TextStarted():
-            return (Segment(),) if spoke else ()
+            return (SegmentStart(),) if spoke else ()
         case TextDiscarded():
-            return (TakenBack(),)
+            return (PieceDiscarded(),)
         case AskOpened(ask) if ask.is_question:
-            put = (Said(text=question_text(ask, event.source.asker)), Over("stop", Usage()))
-            return (Segment(), *put) if spoke else put
+            put = (TextPiece(text=question_text(ask, event.source.asker)), AnswerEnd("stop", Usage()))
+            return (SegmentStart(), *put) if spoke else put
         case RunEnded(_, end):
-            over = Over(finish_reason(end), end.usage)
+            over = AnswerEnd(finish_reason(end), end.usage)
             # A turn that was over before we came has its whole answer in its end.
-            return (over,) if spoke or not end.content else (Said(text=end.content), over)
+            return (over,) if spoke or not end.content else (TextPiece(text=end.content), over)
         case _:
-            return _quiet(event.body)
+            return _keep_alive_pieces(event.body)
 
 
-def _quiet(body: EventBody) -> tuple[Piece, ...]:
+def _keep_alive_pieces(body: EventBody) -> tuple[Piece, ...]:
     match body:
         case RunQueued(_, ask_id):
-            return (Waiting(ask_id),)
+            return (KeepAlive(ask_id),)
         case AskOpened(ask):
-            return (Waiting(ask.id),)
+            return (KeepAlive(ask.id),)
         case RunStarted():
-            return (Waiting(),)
+            return (KeepAlive(),)
         case _:
             return ()
 
 
 async def ask_once(serving: Serving, message: pb.ClientMessage, principal: Principal) -> pb.ServerMessage:
     """One request with one answer. Raises the error it was answered with."""
-    gathered = GatheringReply(serving.max_unsent)
-    await answer(serving.handlers, message, principal, gathered)
+    gathered = QueuedReply(serving.max_unsent)
+    await answer_request(serving.handlers, message, principal, gathered)
     item = await gathered.take()
     while not isinstance(item, pb.ServerMessage):
         # What comes before it, as of the line a message waits in, has no place in the one document of an answer.
         item = await gathered.take()
     if item.HasField("error"):
-        raise error_from(item.error)
+        raise to_error(item.error)
     return item
 
 
-async def _whole(pieces: AsyncGenerator[Piece, None], completion: Completion) -> web.Response:
+async def _complete_response(pieces: AsyncGenerator[Piece, None], completion: Completion) -> web.Response:
     segments: list[list[str]] = [[]]
     reasoning: list[str] = []
-    over = Over("stop", Usage())
+    over = AnswerEnd("stop", Usage())
     async for piece in pieces:
         match piece:
-            case Said(text, thought):
+            case TextPiece(text, thought):
                 segments[-1].append(text)
                 reasoning.append(thought)
-            case Segment():
+            case SegmentStart():
                 segments.append([])
-            case TakenBack():
+            case PieceDiscarded():
                 segments[-1].clear()
-            case Over():
+            case AnswerEnd():
                 over = piece
-            case Waiting():
+            case KeepAlive():
                 pass
     text = "\n\n".join(filter(None, ("".join(segment) for segment in segments)))
     return json_response(completion.whole(text, reasoning="".join(reasoning), finish=over.finish, usage=over.usage))
 
 
-async def _stream(
+async def _stream_response(
     request: web.Request, pieces: AsyncGenerator[Piece, None], completion: Completion, *, wants_usage: bool
 ) -> web.StreamResponse:
     # The first piece decides between an answer and an error: until then the status is open.
@@ -371,17 +371,17 @@ async def _write_piece(
     response: web.StreamResponse, completion: Completion, piece: Piece, *, wants_usage: bool
 ) -> None:
     match piece:
-        case Said(text, reasoning):
+        case TextPiece(text, reasoning):
             await _write(response, completion.chunk({"content": text} if text else {"reasoning_content": reasoning}))
-        case Segment():
+        case SegmentStart():
             await _write(response, completion.chunk({"content": "\n\n"}))
-        case Over(finish, usage):
+        case AnswerEnd(finish, usage):
             await _write(response, completion.chunk({}, finish=finish))
             if wants_usage:
                 await _write(response, completion.usage_chunk(usage))
-        case TakenBack():
+        case PieceDiscarded():
             await response.write(b": what was said since the last step is not kept\n\n")
-        case Waiting(ask_id):
+        case KeepAlive(ask_id):
             why = f" for what `moot inbox show {ask_id}` shows" if ask_id.isprintable() and ask_id else ""
             await response.write(f": waiting{why}\n\n".encode())
 

@@ -1,4 +1,4 @@
-"""The shapes of OpenAI's chat completions, in and out. Pure."""
+"""Request and response formats of OpenAI's chat completions. Pure."""
 
 from typing import Any
 
@@ -67,11 +67,11 @@ def last_user_content(messages: list[ChatMessage]) -> str:
     """The text of the last user message, which is what the conversation has not heard yet."""
     for message in reversed(messages):
         if message.role == "user":
-            return _text(message.content)
-    raise BadRequest("there is no user message", fix="Put what you want to say last in `messages`, with role user.")
+            return _parse_text(message.content)
+    raise BadRequest("there is no user message", fix="End `messages` with a message of role user.")
 
 
-def _text(raw: msgspec.Raw) -> str:
+def _parse_text(raw: msgspec.Raw) -> str:
     try:
         content = _content.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -80,7 +80,7 @@ def _text(raw: msgspec.Raw) -> str:
         return content
     for part in content or ():
         if part.type != "text":
-            raise BadRequest(f"a part of type '{part.type}' is not taken", fix="Send text parts only.")
+            raise BadRequest(f"a part of type '{part.type}' is not supported", fix="Send text parts only.")
     return "\n".join(part.text for part in content or ())
 
 
@@ -96,7 +96,7 @@ def failure(end: RunEnd) -> MootError:
     what = end.error or f"the run ended: {end.outcome}"
     match end.outcome:
         case Outcome.CANCELLED:
-            return Conflict(what, fix="The run was killed; what you said is kept.")
+            return Conflict(what, fix="The run was killed; your message is kept.")
         case Outcome.DENIED:
             return Forbidden(what)
         case Outcome.INTERRUPTED:

@@ -1,4 +1,4 @@
-"""The HTTP API as an OpenAPI 3.1 document, written by hand and held to the routes by a test."""
+"""The OpenAPI 3.1 document of the HTTP API. A test compares it with the routes."""
 
 from typing import Any
 

@@ -1,10 +1,10 @@
-"""A Reply that keeps what arrives until somebody takes it: how HTTP, which has no socket to push to, waits."""
+"""A Reply that queues its messages until they are taken. Used by the HTTP handlers."""
 
 import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from moot.daemon.requests.exchange import FellBehind
+from moot.daemon.requests.exchange import ReaderTooSlow
 from moot.domain.errors import MootError
 from moot.domain.events import Event, EventBody, Gap, TextChunk, ThinkingChunk, ToolFinished, ToolsStarted
 from moot.wire import moot_pb2 as pb
@@ -14,25 +14,25 @@ _E = TypeVar("_E", bound=MootError)
 Item = Event | pb.ServerMessage
 
 
-class NotAgain(MootError):
+class NotRetryable(MootError):
     """A failure after the message was stored: sending it once more would say it twice."""
 
 
-def error_from(error: pb.ErrorMsg) -> MootError:
+def to_error(error: pb.ErrorMsg) -> MootError:
     """An error that travelled as a message, to be raised again."""
-    return _with_code(MootError(error.message, fix=error.fix), error.code, error.type)
+    return _copy_with_code(MootError(error.message, fix=error.fix), error.code, error.type)
 
 
-def not_again(error: MootError) -> NotAgain:
-    return _with_code(NotAgain(error.message, fix=error.fix), error.code, error.type)
+def not_retryable(error: MootError) -> NotRetryable:
+    return _copy_with_code(NotRetryable(error.message, fix=error.fix), error.code, error.type)
 
 
-def _with_code(error: _E, code: int, type_: str) -> _E:
+def _copy_with_code(error: _E, code: int, type_: str) -> _E:
     error.code, error.type = code, type_
     return error
 
 
-class GatheringReply:
+class QueuedReply:
     """Holds events and messages in order, up to `max_unsent` characters of text."""
 
     def __init__(self, max_unsent: int) -> None:
@@ -50,7 +50,7 @@ class GatheringReply:
         if isinstance(item, MootError):
             raise item
         if not isinstance(item, pb.ServerMessage):
-            self._unsent -= _weight(item.body)
+            self._unsent -= _event_weight(item.body)
         return item
 
     def send(self, message: pb.ServerMessage) -> None:
@@ -71,11 +71,11 @@ class GatheringReply:
         if isinstance(event.body, ToolsStarted | ToolFinished):
             # What tools were given and gave is not part of this answer.
             return True
-        self._unsent += _weight(event.body)
+        self._unsent += _event_weight(event.body)
         if self._unsent > self._max_unsent:
             self._queue.put_nowait(
-                FellBehind(
-                    "this stream was ended because it was not read fast enough", fix="The run goes on; ask again."
+                ReaderTooSlow(
+                    "this stream was ended because it was not read fast enough", fix="The run continues; ask again."
                 )
             )
             self.close()
@@ -102,5 +102,5 @@ class GatheringReply:
             callback()
 
 
-def _weight(event: EventBody) -> int:
+def _event_weight(event: EventBody) -> int:
     return 64 + (len(event.content) if isinstance(event, TextChunk | ThinkingChunk) else 0)

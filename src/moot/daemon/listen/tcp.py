@@ -1,8 +1,8 @@
-"""The same frames over loopback TCP, for who brings a token."""
+"""The TCP listener: frames on loopback, with a token."""
 
 import asyncio
 
-from moot.daemon.listen.address import TCP_PORT, bind, bound_address, parse_listen, show
+from moot.daemon.listen.address import TCP_PORT, bind, format_address, get_bound_address, parse_listen
 from moot.daemon.listen.frame_connection import Connection
 from moot.daemon.requests.exchange import Serving
 
@@ -29,4 +29,4 @@ async def listen(configured: str, serving: Serving) -> TcpListener:
     bound = bind(wanted, setting="listen.tcp")
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Connection(serving, principal=None, name="tcp"), sock=bound, backlog=512)
-    return TcpListener(show(*bound_address(bound)), server)
+    return TcpListener(format_address(*get_bound_address(bound)), server)

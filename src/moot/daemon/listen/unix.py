@@ -1,4 +1,4 @@
-"""The owner's door: a Unix socket that nobody else can open."""
+"""The Unix socket listener, accessible to the owner only."""
 
 import asyncio
 import logging
@@ -65,7 +65,7 @@ async def listen(path: Path, serving: Serving) -> UnixListener:
     )
     inode = _inode(path)
     if inode is None:
-        raise ConfigError(f"the socket vanished: {path}", fix="Start again, and leave the run folder alone.")
+        raise ConfigError(f"the socket was removed: {path}", fix="Start again, and leave the run folder alone.")
     return UnixListener(path, server, inode)
 
 
@@ -93,7 +93,7 @@ def _clear_stale(path: Path, address: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise ConfigError(f"{path} is not a socket", fix="Move it away; Moot puts its socket there.")
+        raise ConfigError(f"{path} is not a socket", fix="Move it away; Moot needs this path for its socket.")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(2.0)
         try:

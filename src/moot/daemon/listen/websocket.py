@@ -1,4 +1,4 @@
-"""The protocol as JSON on a WebSocket: one message a text frame, the same requests and the same answers."""
+"""The WebSocket listener: the protocol as JSON, one message per text frame."""
 
 import asyncio
 from collections import deque
@@ -151,7 +151,7 @@ async def serve(request: web.Request, serving: Serving) -> web.WebSocketResponse
     websocket = web.WebSocketResponse(max_msg_size=2 * MAX_FRAME, heartbeat=_HEARTBEAT_SECONDS, compress=False)
     socket = Socket(serving, websocket, request.transport)
     exchange = Exchange(serving, socket, principal=None, name="websocket")
-    socket.on_drained = exchange.drained
+    socket.on_drained = exchange.on_drained
     principal: Principal | None = request[PRINCIPAL]
     # Before anything is awaited: the token was good a moment ago.
     if principal is not None:
@@ -192,7 +192,7 @@ async def _read_all(websocket: web.WebSocketResponse, socket: Socket, exchange: 
         try:
             message = await websocket.receive(timeout=patience)
         except TimeoutError:
-            error = Unauthorized("no hello came in time", fix=TOKEN_FIX)
+            error = Unauthorized("no hello arrived in time", fix=TOKEN_FIX)
             socket.put(pb.ServerMessage(error=error_message(error)))
             return
         if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):

@@ -40,7 +40,7 @@ class AskRequests:
         try:
             decision = Decision(asked.decision)
         except ValueError:
-            raise BadRequest(f"{asked.decision!r} is no decision", fix="Say once, run, always or deny.") from None
+            raise BadRequest(f"{asked.decision!r} is not a decision", fix="Use once, run, always or deny.") from None
         decided = await self._asks.decide(
             asked.ask_id, attempt=asked.attempt, decision=decision, by=principal.name, whole=asked.whole_tool
         )

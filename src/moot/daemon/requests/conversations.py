@@ -1,4 +1,4 @@
-"""Requests about which conversations there are: all of them page by page, and those with something going on."""
+"""Handlers that list conversations: all of them by page, and the active ones."""
 
 import math
 from collections.abc import AsyncGenerator, Sequence
@@ -22,7 +22,7 @@ _BATCH = 1_000
 _NAMES = 300
 
 
-class Conversations:
+class ConversationRequests:
     def __init__(self, *, store: Store, runs: Runs, asks: Asks, clock: Clock) -> None:
         self._store = store
         self._runs = runs
@@ -33,26 +33,28 @@ class Conversations:
         asked = message.list_conversations
         answer = pb.ConversationList()
         room, last = PAGE_BYTES, ""
-        async with aclosing(self._from(asked, principal)) as found:
+        async with aclosing(self._list_from(asked, principal)) as found:
             async for conversation in found:
                 info = self._info(conversation)
-                room -= _size(info)
+                room -= _info_size(info)
                 if len(answer.conversations) == (asked.limit or -1) or (room < 0 and last):
                     answer.next_cursor = last
                     break
                 answer.conversations.append(info)
-                last = _cursor(conversation.place)
+                last = _encode_cursor(conversation.place)
         reply.send(pb.ServerMessage(conversation_list=answer))
 
-    async def _from(self, asked: pb.ListConversationsMsg, principal: Principal) -> AsyncGenerator[Conversation, None]:
+    async def _list_from(
+        self, asked: pb.ListConversationsMsg, principal: Principal
+    ) -> AsyncGenerator[Conversation, None]:
         """What the principal may see of what is asked for, the last used first, from the cursor on."""
-        after = _place(asked.cursor) if asked.cursor else None
+        after = _decode_cursor(asked.cursor) if asked.cursor else None
         batch = min(asked.limit + 1, _BATCH) if asked.limit else _BATCH
         while True:
             found = await self._store.conversations(
                 agent=asked.agent, sender=asked.sender, teammates=asked.all, after=after, limit=batch
             )
-            theirs = await self._theirs([each.key for each in found], principal)
+            theirs = await self._visible_keys([each.key for each in found], principal)
             for each in found:
                 if each.key in theirs:
                     yield each
@@ -69,19 +71,19 @@ class Conversations:
             and asked.sender in ("", lane.key.sender)
             and (asked.all or not lane.key.sender.startswith(CHILD_SENDER))
         ]
-        theirs = await self._theirs(keys, principal)
-        infos = [await self._active(key) for key in keys if key in theirs]
+        theirs = await self._visible_keys(keys, principal)
+        infos = [await self._active_info(key) for key in keys if key in theirs]
         found = pb.ActiveConversationList(conversations=[info for info in infos if info is not None])
         reply.send(pb.ServerMessage(active_conversations=found))
 
-    async def _theirs(self, keys: Sequence[ConversationKey], principal: Principal) -> set[ConversationKey]:
+    async def _visible_keys(self, keys: Sequence[ConversationKey], principal: Principal) -> set[ConversationKey]:
         """Which of the conversations a principal may see: a teammate's is with whom its root is."""
         run_ids = [key.sender.removeprefix(CHILD_SENDER) for key in keys if key.sender.startswith(CHILD_SENDER)]
         roots = await self._store.root_conversations(run_ids) if run_ids else {}
         senders = {f"{CHILD_SENDER}{run_id}": root.sender for run_id, root in roots.items()}
         return {key for key in keys if principal.owns(senders.get(key.sender, key.sender))}
 
-    async def _active(self, key: ConversationKey) -> pb.ActiveConversationInfo | None:
+    async def _active_info(self, key: ConversationKey) -> pb.ActiveConversationInfo | None:
         found = await self._store.conversations(agent=key.agent, sender=key.sender)
         lane = next((lane for lane in self._runs.lanes() if lane.key == key), None)
         if lane is None:
@@ -106,7 +108,7 @@ class Conversations:
             seq=conversation.last_seq,
             title=conversation.title,
             message_count=conversation.message_count,
-            date=_date(conversation.updated_at),
+            date=_format_date(conversation.updated_at),
             created_at=conversation.created_at,
             updated_at=conversation.updated_at,
             cwd=conversation.cwd,
@@ -116,29 +118,31 @@ class Conversations:
         )
 
 
-def _cursor(place: Place) -> str:
+def _encode_cursor(place: Place) -> str:
     """A place in the list as text that is handed out and comes back."""
     used_at, number = place
     return f"{used_at.hex()}/{number}"
 
 
-def _place(cursor: str) -> Place:
+def _decode_cursor(cursor: str) -> Place:
     used_at, _, number = cursor.partition("/")
     try:
         place = float.fromhex(used_at), int(number)
     except (ValueError, OverflowError):
         place = math.nan, 0
     if math.isnan(place[0]) or not 0 <= place[1] < 2**63:
-        raise BadRequest("the cursor is none of this list's", fix="Send `next_cursor` of the answer before, or none.")
+        raise BadRequest(
+            "the cursor does not belong to this list", fix="Send `next_cursor` of the answer before, or none."
+        )
     return place
 
 
-def _size(info: pb.ConversationInfo) -> int:
+def _info_size(info: pb.ConversationInfo) -> int:
     """About what it takes where it takes most: as JSON, where a control character becomes six."""
     return int(info.ByteSize()) + _NAMES + 5 * (len(info.title) + len(info.cwd))
 
 
-def _date(seconds: float) -> str:
+def _format_date(seconds: float) -> str:
     """The day in UTC; empty for a time no calendar has: one odd conversation must not hide the others."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")

@@ -1,4 +1,4 @@
-"""Requests about the daemon itself: agents, models, tokens, stats, reload, backup, its own part of the doctor."""
+"""Handlers about the daemon itself: agents, models, tokens, stats, reload, backup, doctor."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 from moot import __version__
 from moot.agents.registry import Registry, agent_name_of
 from moot.daemon.config.config_file import ConfigFile
-from moot.daemon.config.restart import changed, turnover, waiting
+from moot.daemon.config.restart import list_changed_agents, list_changed_keys, list_needing_restart
 from moot.daemon.principal import Principal, Principals, make_token
 from moot.daemon.requests.exchange import Reply
 from moot.domain.agent import Agent, Flaw
@@ -30,7 +30,7 @@ DRAIN_SECONDS = 10.0
 
 
 @dataclass(slots=True, kw_only=True)
-class Facts:
+class DaemonFacts:
     """What the daemon knows of itself."""
 
     started: float
@@ -39,7 +39,7 @@ class Facts:
     connections: Callable[[], int] = int
 
 
-class House:
+class DaemonRequests:
     def __init__(  # noqa: PLR0913 — the parts it answers for, each by name
         self,
         *,
@@ -52,7 +52,7 @@ class House:
         runs: Runs,
         asks: Asks,
         clock: Clock,
-        facts: Facts,
+        facts: DaemonFacts,
         sandbox: Callable[[], SandboxReport],
         tool_flaws: Callable[[], Sequence[Flaw]],
         toolbox: Callable[[], Toolbox],
@@ -73,7 +73,7 @@ class House:
 
     async def list_agents(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         self._registry.refresh_if_changed()
-        agents = [self._agent(agent, principal) for agent in self._registry.all()]
+        agents = [self._agent_info(agent, principal) for agent in self._registry.all()]
         if principal.is_owner:
             agents += [
                 pb.AgentInfo(name=agent_name_of(Path(flaw.path)), path=flaw.path, flaw=str(flaw))
@@ -85,8 +85,8 @@ class House:
         self._registry.refresh_if_changed()
         agent = self._registry.find(message.get_agent.name)
         if agent is None:
-            raise self._no_agent(message.get_agent.name, principal)
-        info = self._agent(agent, principal)
+            raise self._no_agent_error(message.get_agent.name, principal)
+        info = self._agent_info(agent, principal)
         if principal.is_owner:
             info.instruction = agent.instruction
         reply.send(pb.ServerMessage(agent_info=info))
@@ -151,7 +151,7 @@ class House:
     async def revoke_token(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("revoke a token")
         await self._store.revoke_token(message.revoke_token.name, now=self._clock.now())
-        self._principals.revoked(message.revoke_token.name)
+        self._principals.forget_revoked(message.revoke_token.name)
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def get_stats(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -165,7 +165,7 @@ class House:
         )
         if principal.is_owner:
             stats.pid = os.getpid()
-            stats.rss_bytes = _rss()
+            stats.rss_bytes = _resident_bytes()
             stats.http, stats.tcp = self._facts.http, self._facts.tcp
             stats.connections = self._facts.connections()
             stats.open_asks = len(self._asks.list_pending())
@@ -176,10 +176,10 @@ class House:
         written, agents = self._config.written, {agent.name: agent for agent in self._registry.all()}
         flaws = [clean(flaw) for flaw in await self._reload()]
         now = {agent.name: agent for agent in self._registry.all()}
-        restart = waiting(self._config.first, self._config.current)
+        restart = list_needing_restart(self._config.first, self._config.current)
         answer = pb.Reloaded(agents=len(self._registry.active()), flaws=flaws, restart=restart)
-        answer.changed.extend(map(clean, changed(written, self._config.written)))
-        answer.changed_agents.extend(turnover(agents, now))
+        answer.changed.extend(map(clean, list_changed_keys(written, self._config.written)))
+        answer.changed_agents.extend(list_changed_agents(agents, now))
         reply.send(pb.ServerMessage(reloaded=answer))
 
     async def backup(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -198,41 +198,43 @@ class House:
             for problem in await self._store.check()
         ]
         if not findings:
-            findings.append(pb.Finding(level="ok", check="store", message="The store is whole."))
+            findings.append(pb.Finding(level="ok", check="store", message="The store is intact."))
         report = await asyncio.to_thread(self._sandbox)
         level = "ok" if report.confined else ("warning" if report.usable else "error")
         findings.append(pb.Finding(level=level, check="sandbox", message=report.sentence(), fix=report.fix))
         findings.extend(
             pb.Finding(
-                level="error", check="config", message=clean(str(flaw)), fix="Mend the file, then `moot reload`."
+                level="error", check="config", message=clean(str(flaw)), fix="Correct the file, then run `moot reload`."
             )
             for flaw in (*self._config.flaws, *self._registry.flaws)
         )
         findings.extend(
-            pb.Finding(level="error", check="tools", message=clean(str(flaw)), fix="Mend the file, then `moot reload`.")
+            pb.Finding(
+                level="error", check="tools", message=clean(str(flaw)), fix="Correct the file, then run `moot reload`."
+            )
             for flaw in self._tool_flaws()
         )
-        if later := waiting(self._config.first, self._config.current):
+        if later := list_needing_restart(self._config.first, self._config.current):
             told = f"Not in force until the next start: {', '.join(later)}."
             findings.append(pb.Finding(level="warning", check="daemon", message=told, fix="Run: moot down, moot up"))
         reply.send(pb.ServerMessage(checked=pb.Checked(findings=findings)))
 
-    def _no_agent(self, name: str, principal: Principal) -> MootError:
+    def _no_agent_error(self, name: str, principal: Principal) -> MootError:
         flaw = next((flaw for flaw in self._registry.flaws if Path(flaw.path).parent.name == name), None)
         if flaw is not None:
             # Where the owner keeps files is for the owner.
             why = clean(str(flaw)) if principal.is_owner else "its file is broken"
-            fix = "Mend the file; `moot agent validate` says where."
+            fix = "Correct the file; `moot agent validate` shows where."
             return ConfigError(f"the agent {name!r} cannot be used: {why}", fix=fix)
-        return NotFound(f"there is no agent {name!r}", fix="See which there are: `moot agents`.")
+        return NotFound(f"there is no agent {name!r}", fix="`moot agents` lists them.")
 
-    def _tools_of(self, model: str) -> str:
+    def _tool_support(self, model: str) -> str:
         try:
             return self._catalog().get(model).tools
         except MootError:
             return ""
 
-    def _agent(self, agent: Agent, principal: Principal) -> pb.AgentInfo:
+    def _agent_info(self, agent: Agent, principal: Principal) -> pb.AgentInfo:
         info = pb.AgentInfo(
             name=agent.name,
             description=agent.description,
@@ -250,7 +252,7 @@ class House:
             always_include=agent.always_include,
             session_isolation=agent.session_isolation,
             denied=agent.denied,
-            model_tools=self._tools_of(agent.model),
+            model_tools=self._tool_support(agent.model),
         )
         if principal.is_owner:
             info.path = clean(agent.path)
@@ -258,7 +260,7 @@ class House:
         return info
 
 
-def _rss() -> int:
+def _resident_bytes() -> int:
     try:
         with open("/proc/self/statm", encoding="ascii") as statm:
             return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""One client's requests: who asks, where the answers go, and what happens when it does not keep up."""
+"""One client's requests: authentication, dispatch to handlers, replies, back-pressure. Used by all listeners."""
 
 import asyncio
 import logging
@@ -32,11 +32,11 @@ TOKEN_FIX = (
 )
 
 
-def revocation() -> Unauthorized:
+def revoked_error() -> Unauthorized:
     return Unauthorized("the token of this connection was revoked", fix="Ask the owner for a new one.")
 
 
-class FellBehind(Busy):
+class ReaderTooSlow(Busy):
     type = "fell_behind"
 
 
@@ -69,7 +69,7 @@ class Reply(Protocol):
         ...
 
 
-class Handles(Protocol):
+class RequestHandler(Protocol):
     """Answers requests. `handle` returns when the request is answered whole, its stream included."""
 
     async def handle(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None: ...
@@ -104,7 +104,7 @@ class Listener(Protocol):
 class Serving:
     """What every listener hands its connections."""
 
-    handlers: Handles
+    handlers: RequestHandler
     tasks: Supervisor
     principals: Principals
     in_flight: int = 256
@@ -189,9 +189,9 @@ class LiveReply:
     def _fell_behind(self) -> bool:
         """Say so, once, and let go."""
         self.fail(
-            FellBehind(
+            ReaderTooSlow(
                 "this stream was ended because its events were not read fast enough",
-                fix="The run goes on: attach to it again, and read while it speaks.",
+                fix="The run continues: attach to it again, and read faster.",
             )
         )
         self.close()
@@ -199,7 +199,7 @@ class LiveReply:
 
 
 @asynccontextmanager
-async def failures_answered(what: str, reply: Reply) -> AsyncIterator[None]:
+async def answer_failures(what: str, reply: Reply) -> AsyncIterator[None]:
     """Turn what goes wrong inside into the request's answer; this is the edge, nothing passes it."""
     try:
         yield
@@ -207,12 +207,14 @@ async def failures_answered(what: str, reply: Reply) -> AsyncIterator[None]:
         reply.send(pb.ServerMessage(error=error_message(error)))
     except Exception:
         logger.exception("%s failed", what)
-        failure = MootError("the daemon failed at this request", fix="See its log; `moot doctor` may know more.")
+        failure = MootError("the daemon failed at this request", fix="See its log, or run `moot doctor`.")
         reply.send(pb.ServerMessage(error=error_message(failure)))
 
 
-async def answer(handlers: Handles, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-    async with failures_answered(str(message.WhichOneof("message")), reply):
+async def answer_request(
+    handlers: RequestHandler, message: pb.ClientMessage, principal: Principal, reply: Reply
+) -> None:
+    async with answer_failures(str(message.WhichOneof("message")), reply):
         await handlers.handle(message, principal, reply)
 
 
@@ -273,7 +275,7 @@ class Exchange:
             reply.close()
         self._replies.clear()
 
-    def drained(self) -> None:
+    def on_drained(self) -> None:
         """The client has read what was refused room before: subscribers go on."""
         for reply in tuple(self._replies):
             if reply.drained is not None:
@@ -288,15 +290,15 @@ class Exchange:
             self._unwatch()
         self.principal = principal
         self.serving.strangers.pop(self._outlet, None)
-        self._unwatch = self.serving.principals.watch(principal, self._revoked)
+        self._unwatch = self.serving.principals.watch(principal, self._on_revoked)
 
     async def _answer(self, kind: str, message: pb.ClientMessage, reply: LiveReply) -> None:
         try:
             if kind == "hello":
-                async with failures_answered(f"{self.name} {kind}", reply):
+                async with answer_failures(f"{self.name} {kind}", reply):
                     await self._welcome(message.hello, reply)
             elif self.principal is not None:
-                await answer(self.serving.handlers, message, self.principal, reply)
+                await answer_request(self.serving.handlers, message, self.principal, reply)
         finally:
             self._in_flight -= 1
             self._replies.discard(reply)
@@ -304,7 +306,7 @@ class Exchange:
     async def _welcome(self, hello: pb.Hello, reply: LiveReply) -> None:
         if hello.version > PROTOCOL_VERSION:
             raise BadRequest(
-                f"protocol version {hello.version} is not spoken here; {PROTOCOL_VERSION} is",
+                f"protocol version {hello.version} is not supported; the daemon uses {PROTOCOL_VERSION}",
                 fix="Use a client of this daemon's version, or update the daemon.",
             )
         if hello.token:
@@ -322,10 +324,10 @@ class Exchange:
         )
         reply.send(pb.ServerMessage(welcome=welcome))
 
-    def _revoked(self) -> None:
+    def _on_revoked(self) -> None:
         self.principal = None
         self.close()
-        self._outlet.put(pb.ServerMessage(error=error_message(revocation())))
+        self._outlet.put(pb.ServerMessage(error=error_message(revoked_error())))
         self._outlet.stop()
         # Who does not read would otherwise stay for as long as it likes.
         asyncio.get_running_loop().call_later(REVOKED_GRACE_SECONDS, self._outlet.abort)

@@ -1,20 +1,20 @@
-"""Which function answers which request: one table, complete by test."""
+"""The table of request handlers. A test checks that it is complete."""
 
 from collections.abc import Awaitable, Callable
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.asks import AskRequests
-from moot.daemon.requests.conversations import Conversations
-from moot.daemon.requests.daemon_info import House
+from moot.daemon.requests.conversations import ConversationRequests
+from moot.daemon.requests.daemon_info import DaemonRequests
 from moot.daemon.requests.exchange import Reply
 from moot.daemon.requests.jobs import JobRequests
 from moot.daemon.requests.mcp import McpRequests
-from moot.daemon.requests.records import Records
+from moot.daemon.requests.records import RecordRequests
 from moot.daemon.requests.runs import RunRequests
 from moot.daemon.requests.secrets import SecretRequests
 from moot.daemon.requests.steps import StepRequests
-from moot.daemon.requests.talk import Talk
-from moot.daemon.requests.team_info import Roster
+from moot.daemon.requests.talk import TalkRequests
+from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
@@ -26,14 +26,14 @@ class Handlers:
     def __init__(  # noqa: PLR0913 — whoever answers, each by name
         self,
         *,
-        talk: Talk,
-        conversations: Conversations,
-        records: Records,
-        house: House,
+        talk: TalkRequests,
+        conversations: ConversationRequests,
+        records: RecordRequests,
+        daemon_info: DaemonRequests,
         asks: AskRequests,
         secrets: SecretRequests,
         mcp: McpRequests,
-        roster: Roster,
+        team_info: TeamInfoRequests,
         runs: RunRequests,
         jobs: JobRequests,
         traces: TraceRequests,
@@ -59,10 +59,10 @@ class Handlers:
             "import": records.import_,
             "delete": records.delete,
             "get_usage": records.get_usage,
-            "list_agents": house.list_agents,
-            "get_agent": house.get_agent,
-            "get_agent_status": roster.get_agent_status,
-            "list_agent_tools": roster.list_agent_tools,
+            "list_agents": daemon_info.list_agents,
+            "get_agent": daemon_info.get_agent,
+            "get_agent_status": team_info.get_agent_status,
+            "list_agent_tools": team_info.list_agent_tools,
             "start_run": runs.start_run,
             "list_runs": runs.list_runs,
             "get_run": runs.get_run,
@@ -77,11 +77,11 @@ class Handlers:
             "get_trace_health": traces.get_trace_health,
             "get_prompt": steps.get_prompt,
             "replay_run": steps.replay_run,
-            "list_models": house.list_models,
-            "test_model": house.test_model,
-            "list_tokens": house.list_tokens,
-            "new_token": house.new_token,
-            "revoke_token": house.revoke_token,
+            "list_models": daemon_info.list_models,
+            "test_model": daemon_info.test_model,
+            "list_tokens": daemon_info.list_tokens,
+            "new_token": daemon_info.new_token,
+            "revoke_token": daemon_info.revoke_token,
             "list_asks": asks.list_asks,
             "decide_ask": asks.decide_ask,
             "list_rules": asks.list_rules,
@@ -95,17 +95,17 @@ class Handlers:
             "audit_secrets": secrets.audit_secrets,
             "list_mcp": mcp.list_mcp,
             "approve_mcp": mcp.approve_mcp,
-            "get_stats": house.get_stats,
-            "reload": house.reload,
-            "backup": house.backup,
-            "check": house.check,
+            "get_stats": daemon_info.get_stats,
+            "reload": daemon_info.reload,
+            "backup": daemon_info.backup,
+            "check": daemon_info.check,
             "ping": _ping,
         }
 
     async def handle(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         handler = self.table.get(message.WhichOneof("message") or "")
         if handler is None:
-            raise BadRequest("this message says nothing the daemon knows", fix="See docs/protocol.md.")
+            raise BadRequest("unknown request", fix="See docs/protocol.md.")
         await handler(message, principal, reply)
 
 

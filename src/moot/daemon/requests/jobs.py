@@ -1,4 +1,4 @@
-"""Requests about commands in the background: which there are, and the end of one."""
+"""Handlers for background commands: list and stop."""
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
@@ -19,14 +19,14 @@ class JobRequests:
         self._clock = clock
 
     async def list_jobs(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        self._answer(self._theirs(principal), reply)
+        self._answer(self._visible_jobs(principal), reply)
 
     async def stop_job(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         wanted = message.stop_job.job_id
-        found = [(key, job) for key, job in self._theirs(principal) if wanted and job.id.startswith(wanted)]
+        found = [(key, job) for key, job in self._visible_jobs(principal) if wanted and job.id.startswith(wanted)]
         exact = [(key, job) for key, job in found if job.id == wanted]
         if not found:
-            raise NotFound(f"no command {wanted[:64]!r} runs in the background", fix="`moot ps` lists those that do.")
+            raise NotFound(f"there is no background command {wanted[:64]!r}", fix="`moot ps` lists them.")
         if len(found) > 1 and not exact:
             ids = ", ".join(job.id for _, job in found)
             raise BadRequest(f"{wanted[:64]!r} could be any of {ids}", fix="Give more of the id.")
@@ -34,7 +34,7 @@ class JobRequests:
         await job.process.end()
         self._answer([(key, job)], reply)
 
-    def _theirs(self, principal: Principal) -> list[tuple[ConversationKey, Job]]:
+    def _visible_jobs(self, principal: Principal) -> list[tuple[ConversationKey, Job]]:
         return [(key, job) for key, job in self._jobs.live() if principal.owns(job.root.sender)]
 
     def _answer(self, found: list[tuple[ConversationKey, Job]], reply: Reply) -> None:

@@ -1,4 +1,4 @@
-"""Requests about MCP servers: what they offer, and the owner's word on what changed in it."""
+"""Handlers for MCP servers: list, test, approve."""
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
@@ -59,6 +59,6 @@ class McpRequests:
     def _sandbox(self, config: McpConfig) -> str:
         if config.url:
             return ""
-        if not self._servers.boxed(config.name):
+        if not self._servers.is_boxed(config.name):
             return "none"
         return "sandbox with network" if config.network else "sandbox"

@@ -1,4 +1,4 @@
-"""Requests about what is remembered: histories, archives, recall, export and import, usage, deletion."""
+"""Handlers for stored data: history, archives, recall, export, import, usage, deletion."""
 
 import asyncio
 from bisect import bisect_left
@@ -8,7 +8,7 @@ from functools import partial
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
-from moot.daemon.requests.pages import page
+from moot.daemon.requests.pages import take_page
 from moot.daemon.workspaces import Workspaces
 from moot.domain.conversation import Archive, ConversationKey, Recollection
 from moot.domain.doomed import Doomed
@@ -46,7 +46,7 @@ class Beside:
     line: Callable[[ToolCall], str]
 
 
-class Records:
+class RecordRequests:
     def __init__(self, *, store: Store, runs: Runs, doors: Doors, clock: Clock, beside: Beside) -> None:
         self._store = store
         self._runs = runs
@@ -56,13 +56,13 @@ class Records:
 
     async def get_history(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.get_history
-        reply.send(pb.ServerMessage(history=await self.history(_key(asked, principal), asked)))
+        reply.send(pb.ServerMessage(history=await self.history(_conversation_key(asked, principal), asked)))
 
     async def history(self, key: ConversationKey, asked: pb.GetHistoryMsg, *, run_id: str = "") -> pb.History:
         """What was said there, or in one run there, as far as asked for. Whoever calls has checked whose it is."""
         loaded = await self._store.load(key)
         if loaded is None:
-            raise _no_conversation(key)
+            raise _no_conversation_error(key)
         archives = await self._store.archives(key) if asked.all else []
         found = list(await self._store.entries(key) if asked.all else loaded.entries)
         own = [entry for entry in found if run_id in ("", entry.run_id)]
@@ -72,61 +72,61 @@ class Records:
         archived = loaded.archive.last_seq if loaded.archive is not None and not asked.all else 0
         found += await self._store.entries(key, first=(found[-1].seq if found else archived) + 1)
         wanted = [entry for entry in found if entry.seq >= first and run_id in ("", entry.run_id)]
-        entries, next_seq = page(wanted, asked.first_seq)
+        entries, next_seq = take_page(wanted, asked.first_seq)
         history = pb.History(
-            messages=self._said(_messages(entries, runs, archives)),
+            messages=self._render_messages(_history_messages(entries, runs, archives)),
             title=loaded.conversation.title,
             cwd=loaded.conversation.cwd,
-            queued=self._queued(key),
+            queued=self._queued_texts(key),
             next_seq=next_seq,
         )
         if loaded.archive is not None:
             history.summary, history.summary_title = loaded.archive.summary, loaded.archive.title
         return history
 
-    def _said(self, messages: list[pb.HistoryMessage]) -> list[pb.HistoryMessage]:
+    def _render_messages(self, messages: list[pb.HistoryMessage]) -> list[pb.HistoryMessage]:
         """The messages, with their tool calls in the words of the tools."""
         for call in (call for message in messages for call in message.tool_calls):
             call.line = self._beside.line(ToolCall(id=call.call_id, name=call.name, arguments=call.arguments))
         return messages
 
     async def list_archives(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        key = await self._known(_key(message.list_archives, principal))
-        archives = [_archive(archive) for archive in await self._store.archives(key)]
+        key = await self._require_known(_conversation_key(message.list_archives, principal))
+        archives = [_archive_info(archive) for archive in await self._store.archives(key)]
         reply.send(pb.ServerMessage(archive_list=pb.ArchiveList(archives=archives)))
 
     async def get_archive(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        key = await self._known(_key(message.get_archive, principal))
+        key = await self._require_known(_conversation_key(message.get_archive, principal))
         number = message.get_archive.number
         found = [archive for archive in await self._store.archives(key) if archive.number == number]
         if not found:
-            raise NotFound(f"there is no archive {number}", fix="See which there are with `moot archives`.")
+            raise NotFound(f"there is no archive {number}", fix="`moot archives` lists them.")
         whole = await self._store.entries(key, first=found[0].first_seq, last=found[0].last_seq)
-        entries, next_seq = page(whole, message.get_archive.first_seq)
+        entries, next_seq = take_page(whole, message.get_archive.first_seq)
         runs = await self._store.runs(key, first_seq=found[0].first_seq)
-        info = _archive(found[0], self._said(_messages(entries, runs, found)))
+        info = _archive_info(found[0], self._render_messages(_history_messages(entries, runs, found)))
         info.next_seq = next_seq
         reply.send(pb.ServerMessage(archive=info))
 
     async def recall(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.recall
-        key = await self._known(_key(asked, principal))
+        key = await self._require_known(_conversation_key(asked, principal))
         if not asked.query.strip():
-            raise BadRequest("the query is empty", fix="Say what to look for.")
+            raise BadRequest("the query is empty", fix="Give some words to search for.")
         if len(asked.query) > _LONGEST_QUERY:
-            raise BadRequest(f"the query is longer than {_LONGEST_QUERY} characters", fix="Look for a few words.")
+            raise BadRequest(f"the query is longer than {_LONGEST_QUERY} characters", fix="Use fewer words.")
         limit = min(asked.limit or _RECALLED, 50)
         found = await self._store.recall(key, asked.query, limit=limit, now=self._clock.now())
-        archives = [_archive(each.archive, self._said(_passages(each))) for each in found]
+        archives = [_archive_info(each.archive, self._render_messages(_passages(each))) for each in found]
         reply.send(pb.ServerMessage(recalled=pb.Recalled(archives=archives)))
 
     async def export(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        key = _key(message.export, principal)
+        key = _conversation_key(message.export, principal)
         loaded = await self._store.load(key)
         if loaded is None:
-            raise _no_conversation(key)
+            raise _no_conversation_error(key)
         whole = await self._store.entries(key, first=max(1, message.export.first_seq))
-        entries, next_seq = page(whole, 0)
+        entries, next_seq = take_page(whole, 0)
         jsonl = export_part(loaded.conversation, entries, await self._store.archives(key))
         reply.send(pb.ServerMessage(exported=pb.Exported(jsonl=jsonl, messages=len(entries), next_seq=next_seq)))
 
@@ -136,7 +136,7 @@ class Records:
             principal.demand_owner("import a file of this machine")
         if asked.trust:
             principal.demand_owner("trust what is imported")
-        jsonl = await asyncio.to_thread(_file_text, asked.path) if asked.path else asked.jsonl
+        jsonl = await asyncio.to_thread(_read_import_file, asked.path) if asked.path else asked.jsonl
         imported = await asyncio.to_thread(import_lines, jsonl, agent=asked.agent, sender=asked.sender)
         if not imported.messages:
             told = imported.skipped[0] if imported.skipped else "it is empty"
@@ -145,11 +145,11 @@ class Records:
         # A file may name no sender, and then it is the caller's own; one it names must be the caller's too.
         key = ConversationKey(self._doors.agent(agent).name, principal.sender(sender))
         if self._runs.busy(key):
-            raise Conflict(f"a run is going on in the conversation with {key.agent}", fix="Wait for it, or kill it.")
+            raise Conflict(f"a run is active in the conversation with {key.agent}", fix="Wait for it, or kill it.")
         conversation = replace(imported.conversation, key=key)
         # Whoever wrote the file is a stranger: it may leave out whose words it holds.
         unmarked = frozenset[str]() if asked.trust else frozenset({_IMPORTED})
-        masked = partial(_masked, redact=self._beside.redact, unmarked=unmarked)
+        masked = partial(_mask_imported, redact=self._beside.redact, unmarked=unmarked)
         # There may be much of it, and nobody else is to wait.
         messages = await asyncio.to_thread(lambda: [(masked(each), at) for each, at in imported.messages])
         archives = [replace(each, taint=each.taint or unmarked) for each in imported.archives]
@@ -169,10 +169,10 @@ class Records:
         reply.send(pb.ServerMessage(imported=answer))
 
     async def delete(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        key = await self._known(_key(message.delete, principal))
+        key = await self._require_known(_conversation_key(message.delete, principal))
         confirmed = message.delete.confirm
         if confirmed and self._runs.busy(key):
-            raise Conflict(f"a run is going on in the conversation with {key.agent}", fix="Wait for it, or kill it.")
+            raise Conflict(f"a run is active in the conversation with {key.agent}", fix="Wait for it, or kill it.")
         at_work = await self._at_work_for(key) if confirmed else []
         if at_work:
             fix = f"Wait for them, or stop them: moot stop {' '.join(at_work)}"
@@ -200,14 +200,14 @@ class Records:
         return [run.id for run in left if run.root == key and run.kind is not RunKind.TURN]
 
     async def trust(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("take what strangers said as trusted")
-        key = _key(message.trust, principal)
+        principal.demand_owner("trust a conversation")
+        key = _conversation_key(message.trust, principal)
         # As of now, before anything is waited for: what a run in flight reads from here on was not seen by the owner.
         history = self._runs.histories.peek(key)
         said = (history.last_seq, history.taint) if history is not None else None
         found = await self._store.conversations(agent=key.agent, sender=key.sender)
         if not found:
-            raise _no_conversation(key)
+            raise _no_conversation_error(key)
         last, strangers = said or (found[0].last_seq, found[0].taint)
         await self._store.trust(key, last=last)
         self._runs.histories.trust(key, last)
@@ -249,18 +249,18 @@ class Records:
         ]
         reply.send(pb.ServerMessage(usage=pb.UsageList(usage=infos)))
 
-    async def _known(self, key: ConversationKey) -> ConversationKey:
+    async def _require_known(self, key: ConversationKey) -> ConversationKey:
         if not await self._store.conversations(agent=key.agent, sender=key.sender):
-            raise _no_conversation(key)
+            raise _no_conversation_error(key)
         return key
 
-    def _queued(self, key: ConversationKey) -> list[str]:
+    def _queued_texts(self, key: ConversationKey) -> list[str]:
         lane = next((lane for lane in self._runs.lanes() if lane.key == key), None)
         waiting = lane.waiting if lane is not None else ()
         return [ticket.request.content for ticket in waiting if ticket.request is not None]
 
 
-def _masked(message: Message, redact: Callable[[str], str], unmarked: frozenset[str]) -> Message:
+def _mask_imported(message: Message, redact: Callable[[str], str], unmarked: frozenset[str]) -> Message:
     """A message of a file without secrets, as the words of strangers where it names none itself."""
     calls = tuple(replace(call, arguments=changed_json(call.arguments, redact)) for call in message.tool_calls)
     return replace(message, content=redact(message.content), tool_calls=calls, taint=message.taint or unmarked)
@@ -271,11 +271,11 @@ _Keyed = (
 )
 
 
-def _key(message: _Keyed, principal: Principal) -> ConversationKey:
+def _conversation_key(message: _Keyed, principal: Principal) -> ConversationKey:
     return ConversationKey(message.agent, principal.reach(message.sender))
 
 
-def _file_text(path: str) -> str:
+def _read_import_file(path: str) -> str:
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             return file.read()
@@ -285,13 +285,11 @@ def _file_text(path: str) -> str:
         raise BadRequest(f"{path} cannot be read: {error.strerror}", fix="Check the path.") from None
 
 
-def _no_conversation(key: ConversationKey) -> NotFound:
-    return NotFound(
-        f"{key.agent} has no conversation with {key.sender}", fix="See which there are with `moot conversations`."
-    )
+def _no_conversation_error(key: ConversationKey) -> NotFound:
+    return NotFound(f"{key.agent} has no conversation with {key.sender}", fix="`moot conversations` lists them.")
 
 
-def _archive(archive: Archive, messages: Sequence[pb.HistoryMessage] = ()) -> pb.ArchiveInfo:
+def _archive_info(archive: Archive, messages: Sequence[pb.HistoryMessage] = ()) -> pb.ArchiveInfo:
     return pb.ArchiveInfo(
         number=archive.number,
         title=archive.title,
@@ -303,14 +301,16 @@ def _archive(archive: Archive, messages: Sequence[pb.HistoryMessage] = ()) -> pb
     )
 
 
-def _messages(entries: Sequence[Entry], runs: Sequence[Run], archives: Sequence[Archive]) -> list[pb.HistoryMessage]:
+def _history_messages(
+    entries: Sequence[Entry], runs: Sequence[Run], archives: Sequence[Archive]
+) -> list[pb.HistoryMessage]:
     """The entries, each user message with how its turn ended: an interruption is told where it happened."""
     ended = {run.user_seq: run for run in runs if run.end is not None}
     by_end = sorted(archives, key=lambda archive: archive.last_seq)
     ends = [archive.last_seq for archive in by_end]
     messages: list[pb.HistoryMessage] = []
     for entry in entries:
-        info = _message(entry, ended.get(entry.seq))
+        info = _history_message(entry, ended.get(entry.seq))
         place = bisect_left(ends, entry.seq)
         if place < len(ends) and by_end[place].first_seq <= entry.seq:
             info.archive = by_end[place].number
@@ -319,14 +319,14 @@ def _messages(entries: Sequence[Entry], runs: Sequence[Run], archives: Sequence[
 
 
 def _passages(found: Recollection) -> list[pb.HistoryMessage]:
-    messages = _messages(found.entries, (), (found.archive,))
+    messages = _history_messages(found.entries, (), (found.archive,))
     for message, passage in zip(messages, found.passages, strict=True):
         message.offset, message.length = passage.start, len(message.content)
         message.content = message.content[passage.start : passage.end]
     return messages
 
 
-def _message(entry: Entry, run: Run | None) -> pb.HistoryMessage:
+def _history_message(entry: Entry, run: Run | None) -> pb.HistoryMessage:
     message = entry.message
     info = pb.HistoryMessage(
         seq=entry.seq,

@@ -1,4 +1,4 @@
-"""A run as it is told to a client: turns, teammates and background runs in one form. Pure."""
+"""Encodes a run as RunInfo, whether it is a turn, a teammate or a background run. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ def turn_info(ticket: Ticket, at: Moment, *, position: int, ask: Ask | None, wai
 def live_info(seen: RunView, at: Moment, *, ticket: Ticket | None, ask: Ask | None) -> pb.RunInfo:
     """A teammate or a background run that has not ended."""
     run, block = seen.run, seen.block
-    info = _stored(run)
+    info = _stored_info(run)
     info.condition = block.condition
     info.reason = block.reason
     info.waiting_on.extend(seen.waiting_on)
@@ -57,7 +57,7 @@ def live_info(seen: RunView, at: Moment, *, ticket: Ticket | None, ask: Ask | No
 
 def ended_info(run: Run) -> pb.RunInfo:
     """A run that has ended."""
-    info = _stored(run)
+    info = _stored_info(run)
     info.seconds = max(0.0, run.ended_at - (run.started_at or run.created_at))
     info.ended_at = run.ended_at
     assert run.end is not None
@@ -92,7 +92,7 @@ def in_order(infos: Iterable[pb.RunInfo]) -> list[pb.RunInfo]:
     return ordered
 
 
-def shortened(info: pb.RunInfo, most: int) -> pb.RunInfo:
+def shorten_info(info: pb.RunInfo, most: int) -> pb.RunInfo:
     """The run with its texts cut to so many characters each; whoever wants them whole asks for the run alone."""
     info.instruction, info.result = _cut(info.instruction, most), _cut(info.result, most)
     return info
@@ -116,7 +116,7 @@ def _turn(request: RunRequest) -> pb.RunInfo:
     )
 
 
-def _stored(run: Run) -> pb.RunInfo:
+def _stored_info(run: Run) -> pb.RunInfo:
     info = _turn(run.request)
     info.kind, info.status = run.kind, status_of(run)
     info.created_at, info.started_at = run.created_at, run.started_at

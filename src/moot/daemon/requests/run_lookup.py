@@ -1,4 +1,4 @@
-"""Runs as they are found: those that go on in one picture, those that have ended as they are kept."""
+"""Finds runs by id, live or stored."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ MOST_ENDED = 500
 # A shorter beginning of an id could soon mean another run.
 _SHORTEST = 6
 _MOST_ALIKE = 64
-_FIX = "See which there are with `moot ps -a`."
+_FIX = "`moot ps -a` lists them."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Album:
+class RunLookup:
     """Where runs are found."""
 
     teammates: Teammates
@@ -59,34 +59,34 @@ class Album:
     async def info(self, run_id: str, principal: Principal) -> pb.RunInfo:
         """The run as it stands. One that is not the caller's is not there for them."""
         picture = await self.picture()
-        info = picture.get(run_id) or await self.stored(run_id)
+        info = picture.get(run_id) or await self.find_stored(run_id)
         if info is None:
-            info = await self._shortened(run_id, picture, principal)
-        if info is None or not sees(principal, info):
+            info = await self._find_by_prefix(run_id, picture, principal)
+        if info is None or not can_see(principal, info):
             raise NotFound(f"there is no run {run_id!r}", fix=_FIX)
         return info
 
-    async def known(self, run_id: str, picture: Mapping[str, pb.RunInfo]) -> pb.RunInfo:
-        info = picture.get(run_id) or await self.stored(run_id)
+    async def find_known(self, run_id: str, picture: Mapping[str, pb.RunInfo]) -> pb.RunInfo:
+        info = picture.get(run_id) or await self.find_stored(run_id)
         if info is None:
-            raise NotFound(f"there is no run {run_id!r} any more", fix=_FIX)
+            raise NotFound(f"run {run_id!r} no longer exists", fix=_FIX)
         return info
 
-    async def stored(self, run_id: str) -> pb.RunInfo | None:
+    async def find_stored(self, run_id: str) -> pb.RunInfo | None:
         run = await self.store.run(run_id)
         return ended_info(run) if run is not None and run.end is not None else None
 
-    async def _shortened(
+    async def _find_by_prefix(
         self, start: str, picture: Mapping[str, pb.RunInfo], principal: Principal
     ) -> pb.RunInfo | None:
         """The one run whose id begins so; one that goes on comes before those that have ended."""
         if not start:
             return None
-        ended = await self.ended(principal, MOST_ENDED)
-        turns = [await self.stored(run_id) for run_id in await self.store.run_ids(start, limit=_MOST_ALIKE)]
+        ended = await self.list_ended(principal, MOST_ENDED)
+        turns = [await self.find_stored(run_id) for run_id in await self.store.run_ids(start, limit=_MOST_ALIKE)]
         ended |= {info.run_id: info for info in turns if info is not None}
         for infos in (picture, ended):
-            found = [each for each in infos.values() if each.run_id.startswith(start) and sees(principal, each)]
+            found = [each for each in infos.values() if each.run_id.startswith(start) and can_see(principal, each)]
             if len(found) > 1 or (found and len(start) < _SHORTEST):
                 named = ", ".join(each.run_id for each in found[:5])
                 raise BadRequest(f"{start!r} could be any of {named}", fix="Give more of the id.")
@@ -94,7 +94,7 @@ class Album:
                 return found[0]
         return None
 
-    async def ended(self, principal: Principal, limit: int) -> dict[str, pb.RunInfo]:
+    async def list_ended(self, principal: Principal, limit: int) -> dict[str, pb.RunInfo]:
         """What ended last, be it a turn, a teammate or work in the background."""
         return {run.id: ended_info(run) for run in await self.store.ended_runs(principal.owns, limit=limit)}
 
@@ -102,11 +102,11 @@ class Album:
         """The runs above those that are shown, so that nobody hangs in the air."""
         missing = {info.parent for info in infos.values() if info.parent and info.parent not in infos}
         while missing:
-            found = [await self.stored(run_id) for run_id in missing]
+            found = [await self.find_stored(run_id) for run_id in missing]
             infos.update({info.run_id: info for info in found if info is not None})
             above = {info.parent for info in found if info is not None and info.parent}
             missing = {run_id for run_id in above if run_id not in infos}
 
 
-def sees(principal: Principal, info: pb.RunInfo) -> bool:
+def can_see(principal: Principal, info: pb.RunInfo) -> bool:
     return principal.owns(info.root_sender)

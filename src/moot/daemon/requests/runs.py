@@ -1,4 +1,4 @@
-"""Requests about runs: put one into the background, see them all, join, await and stop them."""
+"""Handlers for runs: start, list, show, attach, wait, stop."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -7,13 +7,13 @@ from itertools import islice
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
-from moot.daemon.requests.records import Records
+from moot.daemon.requests.records import RecordRequests
 from moot.daemon.requests.run_info import (
     in_order,
-    shortened,
+    shorten_info,
 )
-from moot.daemon.requests.run_lookup import MOST_ENDED, Album, sees
-from moot.daemon.requests.talk import Talk, limits_of
+from moot.daemon.requests.run_lookup import MOST_ENDED, RunLookup, can_see
+from moot.daemon.requests.talk import TalkRequests, parse_limits
 from moot.domain.agent import ROOT
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
@@ -43,13 +43,13 @@ _WAITED_TEXT = 1_000_000
 class Desk:
     """What requests about runs are answered with."""
 
-    album: Album
+    album: RunLookup
     teammates: Teammates
     runs: Runs
     store: Store
     doors: Doors
-    talk: Talk
-    records: Records
+    talk: TalkRequests
+    records: RecordRequests
     tools: Callable[[], Mapping[str, Tool]]
     # Ends what a conversation left running in the background of its shell.
     stop: Callable[[ConversationKey], None]
@@ -75,7 +75,7 @@ class RunRequests:
             ConversationKey(asked.agent or ROOT, sender),
             asked.content,
             cwd=asked.cwd,
-            limits=limits_of(asked.limits) if asked.HasField("limits") else None,
+            limits=parse_limits(asked.limits) if asked.HasField("limits") else None,
             client_message_id=asked.client_message_id,
         )
         self._check_tools(request.speaker, asked.tools)
@@ -104,14 +104,14 @@ class RunRequests:
 
     async def list_runs(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.list_runs
-        infos = {run_id: info for run_id, info in (await self._album.picture()).items() if sees(principal, info)}
+        infos = {run_id: info for run_id, info in (await self._album.picture()).items() if can_see(principal, info)}
         most, more = min(asked.limit or _ENDED, MOST_ENDED), False
         if asked.all:
-            ended = await self._album.ended(principal, most + 1)
+            ended = await self._album.list_ended(principal, most + 1)
             more = len(ended) > most
             infos = {**dict(islice(ended.items(), most)), **infos}
         await self._album.add_origins(infos)
-        runs = [shortened(info, _LISTED_TEXT) for info in in_order(infos.values())]
+        runs = [shorten_info(info, _LISTED_TEXT) for info in in_order(infos.values())]
         reply.send(pb.ServerMessage(run_list=pb.RunList(runs=runs, more=more)))
 
     async def get_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -134,8 +134,8 @@ class RunRequests:
         info = await self._album.info(message.attach_run.run_id, principal)
         stream = self._stream(info.run_id)
         if stream is None and not info.outcome:
-            stream = await self._begun(info, reply)
-        await self._d.talk.follow(stream or await self._repeated(info), reply)
+            stream = await self._wait_for_stream(info, reply)
+        await self._d.talk.follow(stream or await self._repeat_stream(info), reply)
 
     # ---- to wait and to stop ------------------------------------------------------------------
 
@@ -153,11 +153,11 @@ class RunRequests:
             while True:
                 news.clear()
                 picture = await self._album.picture()
-                infos = [await self._album.known(run_id, picture) for run_id in run_ids]
+                infos = [await self._album.find_known(run_id, picture) for run_id in run_ids]
                 left = deadline - self._d.clock.monotonic()
                 over = _is_over(infos, any_of_them=asked.any) or (asked.until_asked and _asks(infos, asked.any))
                 if over or left <= 0 or reply.closed.is_set():
-                    told = [shortened(info, _WAITED_TEXT // len(infos)) for info in infos]
+                    told = [shorten_info(info, _WAITED_TEXT // len(infos)) for info in infos]
                     reply.send(pb.ServerMessage(run_list=pb.RunList(runs=told, timed_out=not over)))
                     return
                 await self._news(news, left)
@@ -185,7 +185,7 @@ class RunRequests:
             await self._d.runs.withdraw(ConversationKey(info.root_agent, info.root_sender), info.run_id)
             info = await self._album.info(info.run_id, principal)
         if _is_withdrawn(info):
-            reply.send(pb.ServerMessage(run_list=pb.RunList(runs=[shortened(info, _LISTED_TEXT)])))
+            reply.send(pb.ServerMessage(run_list=pb.RunList(runs=[shorten_info(info, _LISTED_TEXT)])))
             return
         if info.outcome:
             raise Conflict(
@@ -200,8 +200,8 @@ class RunRequests:
         for run_id in stopped:
             self._d.stop(_key(picture[run_id]))
         now = await self._album.picture()
-        infos = [await self._album.known(run_id, now) for run_id in stopped]
-        told = [shortened(info, _LISTED_TEXT) for info in in_order(infos)]
+        infos = [await self._album.find_known(run_id, now) for run_id in stopped]
+        told = [shorten_info(info, _LISTED_TEXT) for info in in_order(infos)]
         reply.send(pb.ServerMessage(run_list=pb.RunList(runs=told)))
 
     async def _end(self, info: pb.RunInfo, *, only: bool) -> None:
@@ -235,7 +235,7 @@ class RunRequests:
         ticket = self._d.runs.ticket(run_id)
         return ticket.stream if ticket is not None else None
 
-    async def _begun(self, info: pb.RunInfo, reply: Reply) -> RunStream | None:
+    async def _wait_for_stream(self, info: pb.RunInfo, reply: Reply) -> RunStream | None:
         """The stream of a run in line, once it has begun; none when it is stopped before."""
         line = [run.id for run in self._d.teammates.live() if self._stream(run.id) is None]
         begun = asyncio.Event()
@@ -260,11 +260,11 @@ class RunRequests:
         finally:
             leave()
 
-    async def _repeated(self, info: pb.RunInfo) -> RunStream:
+    async def _repeat_stream(self, info: pb.RunInfo) -> RunStream:
         """The stream of a run that has ended."""
         run = await self._d.store.run(info.run_id)
         if run is None or run.end is None:
-            raise Conflict(f"run {info.run_id} is not there at the moment", fix="Try again in a moment.")
+            raise Conflict(f"run {info.run_id} is not available at the moment", fix="Try again in a moment.")
         return repeat_run(run)
 
 

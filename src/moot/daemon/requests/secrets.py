@@ -1,4 +1,4 @@
-"""Requests about secrets: the owner sets, lists, removes and audits them. No answer ever holds a value."""
+"""Handlers for secrets: set, list, remove, audit. No answer contains a value."""
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
@@ -19,7 +19,7 @@ class SecretRequests:
     async def set_secret(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("set a secret")
         asked = message.set_secret
-        replaced = await self._vault.store(asked.name, asked.value, _by(principal))
+        replaced = await self._vault.store(asked.name, asked.value, _holder_of(principal))
         reply.send(pb.ServerMessage(secret_set=pb.SecretSet(name=asked.name, replaced=replaced)))
 
     async def list_secrets(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -32,13 +32,13 @@ class SecretRequests:
                 uses=info.uses,
                 used_at=info.used_at,
             )
-            for info in await self._vault.listed()
+            for info in await self._vault.list_all()
         ]
         reply.send(pb.ServerMessage(secret_list=pb.SecretList(secrets=secrets, key=self._master.place)))
 
     async def remove_secret(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("remove a secret")
-        await self._vault.delete(message.remove_secret.name, _by(principal))
+        await self._vault.delete(message.remove_secret.name, _holder_of(principal))
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def audit_secrets(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -60,5 +60,5 @@ class SecretRequests:
         reply.send(pb.ServerMessage(secret_audit=pb.SecretAudit(uses=uses)))
 
 
-def _by(principal: Principal) -> Holder:
+def _holder_of(principal: Principal) -> Holder:
     return Holder(sender=principal.default_sender)

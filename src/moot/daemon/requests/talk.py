@@ -1,4 +1,4 @@
-"""Requests that make an agent speak or stop: send, stream, attach, kill, compact, reply, subscribe."""
+"""Handlers for conversations in progress: send, stream, attach, kill, compact, reply, subscribe."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from moot.wire.events import error_message, send_response
 _MOST_TOKENS = 2**53
 
 
-class Talk:
+class TalkRequests:
     def __init__(
         self, *, doors: Doors, runs: Runs, asks: Asks, bus: Bus, stop: Callable[[ConversationKey], None]
     ) -> None:
@@ -39,7 +39,7 @@ class Talk:
     async def send(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = self._request(message.send, principal)
         stream = await self._runs.submit(request)
-        end = await _ended(stream, reply, tell_queued=message.send.tell_queued)
+        end = await _wait_for_end(stream, reply, tell_queued=message.send.tell_queued)
         if isinstance(end, RunEnd):
             reply.send(pb.ServerMessage(response=send_response(request.speaker, end)))
 
@@ -47,7 +47,7 @@ class Talk:
         key = self._key(message.attach, principal)
         stream = self._runs.stream_of(key)
         if stream is None:
-            raise NotFound(f"nothing runs in the conversation with {key.agent}", fix="Read it with `moot history`.")
+            raise NotFound(f"the conversation with {key.agent} has no active run", fix="Read it with `moot history`.")
         await self.follow(stream, reply)
 
     async def kill(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -116,7 +116,7 @@ class Talk:
             message.content,
             guest=message.guest,
             cwd=message.cwd,
-            limits=limits_of(message.limits) if message.HasField("limits") else None,
+            limits=parse_limits(message.limits) if message.HasField("limits") else None,
             client_message_id=message.client_message_id,
         )
 
@@ -142,7 +142,7 @@ class Talk:
         await _until(stream, read, reply, over)
 
 
-async def _ended(stream: RunStream, reply: Reply, *, tell_queued: bool) -> RunEnd | None:
+async def _wait_for_end(stream: RunStream, reply: Reply, *, tell_queued: bool) -> RunEnd | None:
     """How the run ended, once it has. Who wants to know is told of the line before it."""
     over = asyncio.Event()
     ends: list[RunEnd | MootError] = []
@@ -173,7 +173,7 @@ async def _until(stream: RunStream, read: StreamReader, reply: Reply, over: asyn
         leave()
 
 
-def limits_of(limits: pb.RunLimits) -> Limits:
+def parse_limits(limits: pb.RunLimits) -> Limits:
     return Limits(
         steps=limits.steps if limits.HasField("steps") else None,
         seconds=limits.seconds if limits.HasField("seconds") else None,

@@ -1,10 +1,10 @@
-"""Requests about agents as a team: how they work here, and which tools belong to whom."""
+"""Handlers about the team: how agents work together, and which tools belong to whom."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from moot.agents.registry import Registry
-from moot.daemon.config.agent_keys import agents_folder, foreign_folders
+from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principal
@@ -21,11 +21,11 @@ from moot.wire import moot_pb2 as pb
 _RUNTIME = "dynamic-v1"
 
 
-def registry_of(config: ConfigFile, paths: Paths) -> Registry:
+def build_registry(config: ConfigFile, paths: Paths) -> Registry:
     """The agents of this home, in the folders the configuration names at this moment."""
     return Registry(
-        agents_folder(config.current, paths),
-        foreign_folders=foreign_folders(config.current),
+        find_agents_folder(config.current, paths),
+        foreign_folders=find_foreign_folders(config.current),
         models=lambda: config.current.models,
     )
 
@@ -38,7 +38,7 @@ def _runtime_off_reason(config: Config) -> str:
     return "enabled is false in [background]"
 
 
-class Roster:
+class TeamInfoRequests:
     def __init__(
         self,
         *,
@@ -62,7 +62,7 @@ class Roster:
         return Partition(self._registry.active(), self._tools())
 
     async def get_agent_status(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.demand_owner("see how agents work here")
+        principal.demand_owner("see the agent status")
         config = self._config.current
         partition = self.partition()
         sources = Counter(str(agent.source) for agent in self._registry.all())

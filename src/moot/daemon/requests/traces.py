@@ -1,4 +1,4 @@
-"""Requests about traces: the newest turns, one of them in full, and what they say about how things go."""
+"""Handlers for traces: list, show one, health."""
 
 import asyncio
 from collections.abc import Callable, Mapping

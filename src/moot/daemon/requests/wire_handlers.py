@@ -1,21 +1,21 @@
-"""Whoever answers requests, joined to the parts of the daemon they answer with."""
+"""Connects the request handlers to the parts of the daemon they use."""
 
 from typing import TYPE_CHECKING
 
 from moot.daemon.requests.asks import AskRequests
-from moot.daemon.requests.conversations import Conversations
-from moot.daemon.requests.daemon_info import House
+from moot.daemon.requests.conversations import ConversationRequests
+from moot.daemon.requests.daemon_info import DaemonRequests
 from moot.daemon.requests.exchange import Serving
 from moot.daemon.requests.handlers import Handlers
 from moot.daemon.requests.jobs import JobRequests
 from moot.daemon.requests.mcp import McpRequests
-from moot.daemon.requests.records import Beside, Records
-from moot.daemon.requests.run_lookup import Album
+from moot.daemon.requests.records import Beside, RecordRequests
+from moot.daemon.requests.run_lookup import RunLookup
 from moot.daemon.requests.runs import Desk, RunRequests
 from moot.daemon.requests.secrets import SecretRequests
 from moot.daemon.requests.steps import StepRequests
-from moot.daemon.requests.talk import Talk
-from moot.daemon.requests.team_info import Roster
+from moot.daemon.requests.talk import TalkRequests
+from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
 from moot.domain.scope import NOT_SPAWNED
 from moot.engine.doors import Doors
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from moot.daemon.app import Daemon
 
 
-def serving_of(daemon: "Daemon") -> Serving:
+def build_serving(daemon: "Daemon") -> Serving:
     """What every listener hands its connections."""
     doors = Doors(
         agents=daemon.agent,
@@ -35,20 +35,20 @@ def serving_of(daemon: "Daemon") -> Serving:
         redact=daemon.redactor.secrets,
     )
     hands = daemon.hands
-    talk = Talk(doors=doors, runs=daemon.runs, asks=daemon.asks, bus=daemon.bus, stop=hands.stop_tree)
-    records = _records(daemon, doors)
+    talk = TalkRequests(doors=doors, runs=daemon.runs, asks=daemon.asks, bus=daemon.bus, stop=hands.stop_tree)
+    records = _build_records(daemon, doors)
     handlers = Handlers(
         talk=talk,
-        conversations=Conversations(store=daemon.store, runs=daemon.runs, asks=daemon.asks, clock=daemon.clock),
+        conversations=ConversationRequests(store=daemon.store, runs=daemon.runs, asks=daemon.asks, clock=daemon.clock),
         records=records,
-        house=_house(daemon),
+        daemon_info=_build_daemon_info(daemon),
         asks=AskRequests(asks=daemon.asks, gate=hands.gate, at_work=daemon.team.teammates.at_work),
         secrets=SecretRequests(vault=hands.vault, master=hands.master),
         mcp=McpRequests(hands.servers),
-        roster=_roster(daemon),
+        team_info=_build_team_info(daemon),
         runs=RunRequests(
             Desk(
-                album=_album(daemon),
+                album=_build_run_lookup(daemon),
                 teammates=daemon.team.teammates,
                 runs=daemon.runs,
                 store=daemon.store,
@@ -71,7 +71,7 @@ def serving_of(daemon: "Daemon") -> Serving:
     return serving
 
 
-def _records(daemon: "Daemon", doors: Doors) -> Records:
+def _build_records(daemon: "Daemon", doors: Doors) -> RecordRequests:
     beside = Beside(
         jobs=daemon.hands.jobs,
         reload_asks=daemon.asks.reload,
@@ -79,11 +79,11 @@ def _records(daemon: "Daemon", doors: Doors) -> Records:
         workspaces=daemon.workspaces,
         line=daemon.hands.gate.line,
     )
-    return Records(store=daemon.store, runs=daemon.runs, doors=doors, clock=daemon.clock, beside=beside)
+    return RecordRequests(store=daemon.store, runs=daemon.runs, doors=doors, clock=daemon.clock, beside=beside)
 
 
-def _album(daemon: "Daemon") -> Album:
-    return Album(
+def _build_run_lookup(daemon: "Daemon") -> RunLookup:
+    return RunLookup(
         teammates=daemon.team.teammates,
         runs=daemon.runs,
         store=daemon.store,
@@ -92,8 +92,8 @@ def _album(daemon: "Daemon") -> Album:
     )
 
 
-def _roster(daemon: "Daemon") -> Roster:
-    return Roster(
+def _build_team_info(daemon: "Daemon") -> TeamInfoRequests:
+    return TeamInfoRequests(
         registry=daemon.registry,
         config=daemon.config,
         tools=daemon.hands.tools,
@@ -103,8 +103,8 @@ def _roster(daemon: "Daemon") -> Roster:
     )
 
 
-def _house(daemon: "Daemon") -> House:
-    return House(
+def _build_daemon_info(daemon: "Daemon") -> DaemonRequests:
+    return DaemonRequests(
         store=daemon.store,
         registry=daemon.registry,
         config=daemon.config,

@@ -1,4 +1,4 @@
-"""The master key: in the keyring of the system, or in a file that only the owner can read. Made once, never replaced.
+"""The master key of the vault, in the system keyring or in a private file. Created once.
 
 `vault.key` in the data folder says where the key is. While it is there no other key is ever made, so that a keyring
 that happens to be locked cannot cost anybody their secrets.
@@ -42,7 +42,7 @@ class MasterKey:
     def place(self) -> str:
         """keyring, file, none while there is no key yet, or broken."""
         try:
-            return "keyring" if _read(self._path)[0] == "keyring" else "file"
+            return "keyring" if _read_file(self._path)[0] == "keyring" else "file"
         except FileNotFoundError:
             return "none"
         except (OSError, ConfigError):
@@ -52,24 +52,24 @@ class MasterKey:
         """The key, made if there is none. Unavailable when it is there and cannot be had."""
         if self._key is None:
             # A keyring talks to another process and may wait for a person; a lookup nobody waits for ends with us.
-            self._key = await _in_thread(lambda: _load(self._path, self._place))
+            self._key = await _run_in_thread(lambda: _load_key(self._path, self._place))
         return self._key
 
 
-def _load(path: Path, place: str) -> bytes:
+def _load_key(path: Path, place: str) -> bytes:
     try:
-        kind, text = _read(path)
+        kind, text = _read_file(path)
     except FileNotFoundError:
-        return _make(path, place)
+        return _make_key(path, place)
     except OSError as error:
         raise Unavailable(
             f"{path}, which says where the master key is, cannot be read: {error.strerror}",
-            fix="Put the real file there, yours and readable.",
+            fix="Restore the file and make it readable.",
         ) from error
-    return _from_keyring(text, path) if kind == "keyring" else _decoded(text, f"{path}")
+    return _read_keyring(text, path) if kind == "keyring" else _decode_key(text, f"{path}")
 
 
-def _read(path: Path) -> tuple[str, str]:
+def _read_file(path: Path) -> tuple[str, str]:
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     with os.fdopen(handle, encoding="ascii", errors="replace") as file:
         mode = os.fstat(file.fileno()).st_mode
@@ -79,22 +79,22 @@ def _read(path: Path) -> tuple[str, str]:
     kind, _, text = rest.partition(" ")
     if form != _FORM or kind not in ("key", "keyring") or not text:
         raise ConfigError(
-            f"{path} does not hold a master key", fix="Bring it back from a copy; without it no secret can be opened."
+            f"{path} does not hold a master key", fix="Restore it from a backup; without it no secret can be opened."
         )
     return kind, text
 
 
-def _make(path: Path, place: str) -> bytes:
+def _make_key(path: Path, place: str) -> bytes:
     key = secrets.token_bytes(KEY_BYTES)
     text = base64.b64encode(key).decode()
     line = f"{_FORM} key {text}"
     entry = f"vault-{secrets.token_hex(8)}"
     if place != "file":
-        if _kept_in_keyring(entry, text):
+        if _store_in_keyring(entry, text):
             line = f"{_FORM} keyring {entry}"
         elif place == "keyring":
             raise Unavailable(
-                "there is no keyring that works for the master key",
+                "no usable keyring for the master key",
                 fix="Install one (pip install 'moot[keyring]'), or set key = \"file\" under [vault].",
             )
     try:
@@ -102,11 +102,11 @@ def _make(path: Path, place: str) -> bytes:
             return key
     except OSError as error:
         raise Unavailable(
-            f"{path} cannot be written: {error.strerror}", fix="Free some space, or make the folder yours."
+            f"{path} cannot be written: {error.strerror}", fix="Free some space, or make the folder writable."
         ) from error
     # Another process was faster; its key is the one.
     _drop_from_keyring(entry)
-    return _load(path, place)
+    return _load_key(path, place)
 
 
 def _write_once(path: Path, line: str) -> bool:
@@ -123,13 +123,13 @@ def _write_once(path: Path, line: str) -> bool:
             os.link(draft, path)
         except FileExistsError:
             return False
-        _sync(path.parent)
+        _sync_folder(path.parent)
     finally:
         draft.unlink(missing_ok=True)
     return True
 
 
-def _sync(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -137,7 +137,7 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-def _decoded(text: str, place: str) -> bytes:
+def _decode_key(text: str, place: str) -> bytes:
     try:
         key = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -145,12 +145,12 @@ def _decoded(text: str, place: str) -> bytes:
     if len(key) != KEY_BYTES:
         raise ConfigError(
             f"the master key in {place} is damaged",
-            fix="Bring it back from a copy; without it no secret can be opened.",
+            fix="Restore it from a backup; without it no secret can be opened.",
         )
     return key
 
 
-def _keyring() -> Any:
+def _import_keyring() -> Any:
     try:
         import keyring  # noqa: PLC0415  an extra, and slow to import
         import keyring.errors  # noqa: PLC0415
@@ -159,9 +159,9 @@ def _keyring() -> Any:
     return keyring
 
 
-def _kept_in_keyring(entry: str, text: str) -> bool:
+def _store_in_keyring(entry: str, text: str) -> bool:
     """Whether a keyring took the key and gives it back."""
-    keyring = _keyring()
+    keyring = _import_keyring()
     if keyring is None:
         return False
     try:
@@ -174,14 +174,14 @@ def _kept_in_keyring(entry: str, text: str) -> bool:
 
 
 def _drop_from_keyring(entry: str) -> None:
-    keyring = _keyring()
+    keyring = _import_keyring()
     if keyring is not None:
         with suppress(Exception):
             keyring.delete_password(KEYRING, entry)
 
 
-def _from_keyring(entry: str, path: Path) -> bytes:
-    keyring = _keyring()
+def _read_keyring(entry: str, path: Path) -> bytes:
+    keyring = _import_keyring()
     if keyring is None:
         raise Unavailable(
             "the master key is in the keyring, and keyring is not installed", fix="Run: pip install 'moot[keyring]'"
@@ -196,12 +196,12 @@ def _from_keyring(entry: str, path: Path) -> bytes:
     if not text:
         raise Unavailable(
             f"the keyring has no entry {entry!r}, which {path} names as the master key",
-            fix="Log in as the user who made the secrets, or bring the entry back.",
+            fix="Log in as the user who stored the secrets, or restore the entry.",
         )
-    return _decoded(text, f"the keyring's {entry!r}")
+    return _decode_key(text, f"the keyring's {entry!r}")
 
 
-async def _in_thread(work: Callable[[], _T]) -> _T:
+async def _run_in_thread(work: Callable[[], _T]) -> _T:
     """Run blocking work in a thread that nobody has to wait for, not even at the end of the process."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_T] = loop.create_future()

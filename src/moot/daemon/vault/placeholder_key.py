@@ -1,4 +1,4 @@
-"""The key that placeholders for personal data are made with: kept, so that they are the same after a restart."""
+"""The key for placeholders of personal data, stored so that they stay the same after a restart."""
 
 import logging
 import os
@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 _KEY_BYTES = 32
 
 
-def placeholder_key(path: Path) -> bytes:
+def load_placeholder_key(path: Path) -> bytes:
     """The key in the file, made if there is none. Nothing is lost with it but what providers remember of a prompt."""
     with suppress(OSError):
         found = path.read_bytes()
@@ -24,5 +24,5 @@ def placeholder_key(path: Path) -> bytes:
             file.write(key)
         draft.replace(path)
     except OSError as error:
-        logger.warning("placeholders will be others after a restart: %s cannot be written: %s", path, error.strerror)
+        logger.warning("placeholders will change after a restart: %s cannot be written: %s", path, error.strerror)
     return key

@@ -1,4 +1,4 @@
-"""The vault: secrets and keys, sealed at rest, resolved for execution, told to the redactor and never to a model."""
+"""The vault: sealed secrets and keys, resolved only for execution and registered with the redactor."""
 
 import asyncio
 import base64
@@ -59,12 +59,12 @@ class Seal:
     """AES-256-GCM with a nonce of its own for each text. What the text belongs to is bound to it as associated data."""
 
     def __init__(self, key: bytes) -> None:
-        self._cipher = _cipher(key)
+        self._cipher = _make_cipher(key)
         self._proving = hmac.digest(key, b"moot vault 1 proof", "sha256")
 
     def close(self, data: bytes, *, place: str) -> bytes:
         nonce = os.urandom(_NONCE_BYTES)
-        return _VERSION + nonce + self._cipher.encrypt(nonce, data, _bound(place))
+        return _VERSION + nonce + self._cipher.encrypt(nonce, data, _associated_data(place))
 
     def open(self, sealed: bytes, *, place: str) -> bytes:
         """ValueError when it was changed, moved to another place, or sealed with another key."""
@@ -74,12 +74,12 @@ class Seal:
             raise ValueError("not a sealed text")
         nonce, text = sealed[1 : 1 + _NONCE_BYTES], sealed[1 + _NONCE_BYTES :]
         try:
-            return self._cipher.decrypt(nonce, text, _bound(place))
+            return self._cipher.decrypt(nonce, text, _associated_data(place))
         except InvalidTag:
             raise ValueError("sealed with another key, or changed") from None
 
     def proof(self, data: bytes, *, place: str) -> str:
-        return hmac.new(self._proving, _bound(place) + b"\0" + data, "sha256").hexdigest()
+        return hmac.new(self._proving, _associated_data(place) + b"\0" + data, "sha256").hexdigest()
 
 
 class Vault:
@@ -106,7 +106,7 @@ class Vault:
 
     async def start(self) -> None:
         """Open what there is, so that it is redacted from the first line on. A vault that cannot be opened waits."""
-        if not await self._shelf.listed():
+        if not await self._shelf.list_all():
             return
         try:
             await self._open()
@@ -128,11 +128,11 @@ class Vault:
             kept = await self._shelf.sealed()
             if kept and not self._master.exists:
                 raise Unavailable(
-                    "the master key of the vault is gone", fix="Bring vault.key back from a copy of the data folder."
+                    "the master key of the vault is missing", fix="Restore vault.key from a backup of the data folder."
                 )
             if kept:
                 seal = await self._seal()
-                self._values = _opened(seal, kept)
+                self._values = _open_secrets(seal, kept)
                 self._known.register_all(self._values)
             self._opened = True
 
@@ -145,22 +145,24 @@ class Vault:
         await self._open()
         # Known before it is written: from here on nothing may show it.
         self._known.register(name, value)
-        sealed = (await self._seal()).close(value.encode(), place=_place(name))
-        replaced = await self._shelf.put(SealedSecret(name=name, sealed=sealed), self._use(name, "store", holder))
+        sealed = (await self._seal()).close(value.encode(), place=_secret_place(name))
+        replaced = await self._shelf.put(
+            SealedSecret(name=name, sealed=sealed), self._secret_use(name, "store", holder)
+        )
         self._values[name] = value
         return replaced
 
-    async def listed(self) -> list[SecretInfo]:
-        return await self._shelf.listed()
+    async def list_all(self) -> list[SecretInfo]:
+        return await self._shelf.list_all()
 
     async def reference(self, name: str, holder: Holder) -> str:
         await self._open()
-        self._value(name)
-        await self._shelf.used([self._use(name, "reference", holder)])
+        self._secret_value(name)
+        await self._shelf.used([self._secret_use(name, "reference", holder)])
         return secret_.secret_token(name)
 
     async def delete(self, name: str, holder: Holder) -> None:
-        await self._shelf.remove(name, self._use(name, "delete", holder))
+        await self._shelf.remove(name, self._secret_use(name, "delete", holder))
         # Its value stays known to the redactor until the daemon ends: copies of it may still be about.
         self._values.pop(name, None)
 
@@ -174,29 +176,32 @@ class Vault:
             return {}
         await self._open()
         self.tidy()
-        values = {reference.token: self._meant(reference, context) for reference in found}
+        values = {reference.token: self._resolve_name(reference, context) for reference in found}
         holder = Holder.of(context, tool)
         names = dict.fromkeys((reference.kind, reference.name) for reference in found)
-        uses = [self._use(name, "resolve" if kind == "secret" else "resolve decrypted", holder) for kind, name in names]
+        uses = [
+            self._secret_use(name, "resolve" if kind == "secret" else "resolve decrypted", holder)
+            for kind, name in names
+        ]
         await self._shelf.used(uses)
         return values
 
-    def _meant(self, reference: Reference, context: RunContext) -> str:
+    def _resolve_name(self, reference: Reference, context: RunContext) -> str:
         if reference.kind == "secret":
-            return self._value(reference.name)
+            return self._secret_value(reference.name)
         held = self._decrypted.get(reference.name)
         now = self._clock.monotonic()
         if held is None or held.key != context.key or now >= held.usable_until:
             raise NotFound(
-                f"nothing decrypted is known as {reference.name!r} here any more",
+                f"the decrypted value {reference.name!r} has expired or is unknown here",
                 fix="Call crypto_decrypt again and use the reference it gives.",
             )
         return held.value
 
-    def _value(self, name: str) -> str:
+    def _secret_value(self, name: str) -> str:
         value = self._values.get(name)
         if value is None:
-            raise NotFound(f"there is no secret {name!r}", fix="secrets_list shows which there are.")
+            raise NotFound(f"there is no secret {name!r}", fix="secrets_list lists them.")
         return value
 
     # ---- decrypted values ------------------------------------------------------------------------
@@ -222,7 +227,7 @@ class Vault:
         del self._decrypted[name]
         self._known.forget(_decrypted_name(name))
 
-    def _use(self, name: str, action: str, holder: Holder) -> SecretUse:
+    def _secret_use(self, name: str, action: str, holder: Holder) -> SecretUse:
         return SecretUse(name=name, action=action, holder=holder, at=self._clock.now())
 
     async def note(self, uses: Sequence[SecretUse]) -> None:
@@ -239,14 +244,14 @@ class Keychain:
         self._making = asyncio.Lock()
 
     async def encrypt(self, data: str, key_id: str) -> str:
-        raw = _bounded(data).encode()
+        raw = _bounded_text(data).encode()
         key_id, key = await self._key(key_id or DEFAULT_KEY, ENCRYPTION)
         return base64.b64encode(Seal(key).close(raw, place=_data_place(key_id))).decode()
 
     async def decrypt(self, ciphertext: str, key_id: str, context: RunContext) -> str:
         """A token for the plain text, good in this conversation for a while."""
         try:
-            sealed = base64.b64decode("".join(_bounded(ciphertext).split()), validate=True)
+            sealed = base64.b64decode("".join(_bounded_text(ciphertext).split()), validate=True)
         except (binascii.Error, ValueError):
             raise BadRequest("the ciphertext is not base64", fix="Give exactly what crypto_encrypt returned.") from None
         key_id, key = await self._key(key_id or DEFAULT_KEY, ENCRYPTION, make=False)
@@ -255,7 +260,7 @@ class Keychain:
         except ValueError:
             raise BadRequest(
                 f"the ciphertext cannot be opened with the key {key_id!r}",
-                fix="Name the key it was encrypted with, and give it whole.",
+                fix="Name the key it was encrypted with, and give the complete ciphertext.",
             ) from None
         use = SecretUse(
             name=key_id, action="decrypt", holder=Holder.of(context, "crypto_decrypt"), at=self._clock.now()
@@ -266,12 +271,12 @@ class Keychain:
     async def sign(self, data: str, key_id: str) -> str:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415  heavy
 
-        raw = _bounded(data).encode()
+        raw = _bounded_text(data).encode()
         _, key = await self._key(key_id or SIGNING_KEY, SIGNING)
         return base64.b64encode(Ed25519PrivateKey.from_private_bytes(key).sign(raw)).decode()
 
-    async def listed(self) -> list[KeyInfo]:
-        return await self._shelf.listed()
+    async def list_all(self) -> list[KeyInfo]:
+        return await self._shelf.list_all()
 
     async def _key(self, key_id: str, kind: str, *, make: bool = True) -> tuple[str, bytes]:
         seal = await self._vault.seal()
@@ -280,12 +285,12 @@ class Keychain:
             if kept is None and make and key_id == {ENCRYPTION: DEFAULT_KEY, SIGNING: SIGNING_KEY}[kind]:
                 kept = await self._make(key_id, kind, seal)
         if kept is None or kept.info.type != kind:
-            raise NotFound(f"there is no {kind} key {key_id!r}", fix="crypto_keys shows which there are.")
+            raise NotFound(f"there is no {kind} key {key_id!r}", fix="crypto_keys lists them.")
         await self._shelf.touch(key_id, now=self._clock.now())
         try:
             return key_id, seal.open(kept.sealed, place=_key_place(key_id, kind))
         except ValueError:
-            raise _wrong_key(f"the key {key_id!r}") from None
+            raise _wrong_key_error(f"the key {key_id!r}") from None
 
     async def _make(self, key_id: str, kind: str, seal: Seal) -> SealedKey:
         info = KeyInfo(id=key_id, name=key_id, type=kind, created_at=self._clock.now())
@@ -297,17 +302,17 @@ class Keychain:
         return key
 
 
-def _cipher(key: bytes) -> "AESGCM":
+def _make_cipher(key: bytes) -> "AESGCM":
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  heavy, only for those with secrets
 
     return AESGCM(key)
 
 
-def _bound(place: str) -> bytes:
+def _associated_data(place: str) -> bytes:
     return f"moot vault 1\0{place}".encode()
 
 
-def _place(name: str) -> str:
+def _secret_place(name: str) -> str:
     return f"secret\0{name}"
 
 
@@ -323,28 +328,28 @@ def _decrypted_name(name: str) -> str:
     return f"decrypted:{name[:8]}"
 
 
-def _opened(seal: Seal, kept: Sequence[SealedSecret]) -> dict[str, str]:
+def _open_secrets(seal: Seal, kept: Sequence[SealedSecret]) -> dict[str, str]:
     """The secrets that can be opened. One that was damaged does not take the others with it."""
     values: dict[str, str] = {}
     for secret in kept:
         try:
-            values[secret.name] = seal.open(secret.sealed, place=_place(secret.name)).decode()
+            values[secret.name] = seal.open(secret.sealed, place=_secret_place(secret.name)).decode()
         except ValueError:
-            logger.warning("%s", _wrong_key(f"the secret {secret.name!r}").message)
+            logger.warning("%s", _wrong_key_error(f"the secret {secret.name!r}").message)
     if not values:
         # Not one of them: that is the key. A secret sealed now would be lost with it.
-        raise _wrong_key("the vault")
+        raise _wrong_key_error("the vault")
     return values
 
 
-def _wrong_key(what: str) -> Unavailable:
+def _wrong_key_error(what: str) -> Unavailable:
     return Unavailable(
         f"{what} cannot be opened: it was changed, or sealed with another master key",
-        fix="Bring the vault.key back that belongs to this store, or remove the secret and set it again.",
+        fix="Restore the vault.key that belongs to this store, or remove the secret and set it again.",
     )
 
 
-def _bounded(data: str) -> str:
+def _bounded_text(data: str) -> str:
     if len(data) > LONGEST_DATA:
         raise BadRequest(f"the data has {len(data)} characters; at most {LONGEST_DATA} are taken")
     return data

@@ -1,4 +1,4 @@
-"""The tools that run shell commands, at once or in the background, in the sandbox."""
+"""The tools that run shell commands in the foreground or in the background. They use `sandbox` and `jobs`."""
 
 import asyncio
 import time

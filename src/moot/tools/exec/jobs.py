@@ -1,4 +1,4 @@
-"""Commands that run in the background: a few for each conversation, in memory, gone with the daemon."""
+"""Registry of background commands by conversation. Kept in memory; they end with the daemon."""
 
 import time
 from collections.abc import Callable

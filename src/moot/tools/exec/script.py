@@ -1,4 +1,4 @@
-"""Runs a skill's script in the sandbox, after looking at what it says."""
+"""Runs the script of a skill in the sandbox, after classifying it."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Changes to files that happen whole or not at all, made by open directories and never by a path."""
+"""Atomic changes to files through open directory handles. Used by `file_tools`."""
 
 import contextlib
 import hashlib

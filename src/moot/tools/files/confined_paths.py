@@ -1,4 +1,4 @@
-"""Lookups that cannot leave a folder: paths are resolved beneath an open directory, and never resolved twice."""
+"""Path lookup that cannot leave a folder: resolves names beneath an open directory, never twice."""
 
 import ctypes
 import errno

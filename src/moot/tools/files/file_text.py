@@ -1,4 +1,4 @@
-"""The text of files: what is text at all, lines and their numbers, edits by line, and differences. Pure."""
+"""Text operations on file contents: detect binary data, number lines, edit by line, diff. Pure."""
 
 import difflib
 import re

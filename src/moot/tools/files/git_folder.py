@@ -1,4 +1,4 @@
-"""What git obeys: the names in a repository that decide what git runs when a person next uses it."""
+"""Finds names in a repository that decide what git executes: hooks and settings."""
 
 import os
 import stat

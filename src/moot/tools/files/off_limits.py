@@ -1,4 +1,4 @@
-"""Places that no tool may read or change, wherever they are reached from and whether or not they exist yet."""
+"""Paths that no tool may read or change: Moot's own files and private files of the user."""
 
 import os
 import unicodedata

@@ -1,4 +1,4 @@
-"""What a person keeps in the home folder for nobody else: keys, passwords, browser profiles, shell histories."""
+"""Private places in the home folder: keys, passwords, browser profiles, shell histories."""
 
 import os
 import pwd

@@ -1,4 +1,4 @@
-"""An HTTP transport for the SDK that takes no answer without end and none that grows when it is unpacked.
+"""HTTP transport for the MCP SDK that limits the size of every answer, compressed or not.
 
 It imports a library of the `mcp` extra, so it is itself imported only when a server is spoken to.
 """

@@ -1,4 +1,4 @@
-"""A server that wants to know something of a person: its form as questions, and the answers as its form wants them."""
+"""Elicitation: turns the form of an MCP server into questions, and the answers into its values."""
 
 from typing import Any
 

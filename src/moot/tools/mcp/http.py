@@ -1,4 +1,4 @@
-"""An MCP server over streamable HTTP: the SDK's transport on a client that bounds every answer."""
+"""MCP over streamable HTTP: the SDK's transport on a `bounded` client."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

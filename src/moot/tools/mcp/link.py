@@ -1,4 +1,4 @@
-"""A live connection to one MCP server, held by a task of its own from its beginning to its end."""
+"""A live connection to one MCP server, owned by one task. Used by `server`."""
 
 import asyncio
 import logging

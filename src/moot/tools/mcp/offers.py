@@ -1,4 +1,4 @@
-"""What a server says of its tools, made fit for a model: named by us, bounded, defused, and known by a digest. Pure."""
+"""Inspects the tools an MCP server lists: naming, limits, sanitizing, and digests for pinning. Pure."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What a server's tool gave back, as text: everything else in it is only named. Pure."""
+"""Converts the result of an MCP tool to text. Pure."""
 
 import json
 from collections.abc import Callable

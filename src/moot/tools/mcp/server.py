@@ -1,4 +1,4 @@
-"""One MCP server: connected when needed, reconnected with patience, its tools pinned and called within bounds."""
+"""One MCP server: connects on demand, reconnects with back-off, pins its tools and limits its calls."""
 
 import asyncio
 import contextvars
@@ -84,13 +84,13 @@ class McpServer:
     # ---- what people and the daemon see -----------------------------------------------------------
 
     @property
-    def boxed(self) -> bool:
+    def is_boxed(self) -> bool:
         """Whether it is a program in the sandbox."""
         return bool(self.config.command) and self.config.sandbox == "on" and self._needs.sandbox.config.mode != "none"
 
     def suits(self, config: McpConfig | None, needs: McpDependencies) -> bool:
         """Whether it can stay as it is under this configuration."""
-        return config == self.config and (not self.boxed or needs.sandbox is self._needs.sandbox)
+        return config == self.config and (not self.is_boxed or needs.sandbox is self._needs.sandbox)
 
     @property
     def problem(self) -> str:
@@ -213,7 +213,7 @@ class McpServer:
         said = " ".join(self._said.split())
         for secret in self._secrets:
             said = said.replace(secret, "…")
-        where = _IN_THE_BOX if self.boxed and said else ""
+        where = _IN_THE_BOX if self.is_boxed and said else ""
         return f"{error.message}. {error.fix}".strip() + (f" It said: {said[-500:]}" if said else "") + where
 
     def _open_streams(self, link: McpConnection) -> AbstractAsyncContextManager[tuple[Any, Any]]:
@@ -230,7 +230,7 @@ class McpServer:
             cwd=await asyncio.to_thread(self._working_folder),
             told=told,
             ended=link.drop,
-            sandbox=self._build_sandbox if self.boxed else None,
+            sandbox=self._build_sandbox if self.is_boxed else None,
         )
         async with stdio_transport(command) as streams:
             yield streams
@@ -238,7 +238,7 @@ class McpServer:
     def _working_folder(self) -> str:
         if self.config.cwd:
             return os.path.expanduser(self.config.cwd)
-        return self._needs.room(self.config.name) if self.boxed else ""
+        return self._needs.room(self.config.name) if self.is_boxed else ""
 
     def _build_sandbox(self, folders: Sequence[str]) -> Sandbox:
         return self._needs.sandbox.lending(network=self.config.network, readable=(*self.config.readable, *folders))
@@ -270,7 +270,7 @@ class McpServer:
             raise self._unavailable_error("did not say what tools it has") from error
         pins = await self._needs.pins.pins(self.config.name)
         # What can reach nobody carries nothing away.
-        config = replace(self.config, egress=False) if self.boxed and not self.config.network else self.config
+        config = replace(self.config, egress=False) if self.is_boxed and not self.config.network else self.config
         found = inspect_tools(config, listed, pins)
         ready = {one.offer.tool: one.offer.digest for one in found if one.offer.state is OfferState.READY}
         fresh = {tool: digest for tool, digest in ready.items() if tool not in pins}

@@ -1,4 +1,4 @@
-"""All configured MCP servers, and their tools as tools of ours."""
+"""All configured MCP servers, and their tools behind the Tool port."""
 
 import asyncio
 from collections.abc import Mapping
@@ -74,9 +74,9 @@ class McpServers:
             if one.spec is not None and one.offer.state is OfferState.READY
         ]
 
-    def boxed(self, name: str) -> bool:
+    def is_boxed(self, name: str) -> bool:
         """Whether the server is a program in the sandbox."""
-        return self._find_server(name).boxed
+        return self._find_server(name).is_boxed
 
     def offers(self, name: str) -> list[Offer]:
         """Everything the server was last seen to offer, whether it can be used or not."""

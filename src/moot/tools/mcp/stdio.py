@@ -1,4 +1,4 @@
-"""An MCP server as a child process: in the sandbox, a line of JSON at a time, and all it started dies with it."""
+"""MCP over stdio: starts the server as a child process in the sandbox and ends its process group."""
 
 import asyncio
 import functools

@@ -1,4 +1,4 @@
-"""What a function's docstring says of it: its purpose, and its parameters. Pure."""
+"""Parses a docstring into its summary and parameter descriptions. Pure."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""A tool made from one typed function: `@tool` reads its signature and docstring and leaves it as it was."""
+"""The `@tool` decorator: makes a Tool of a typed function from its signature and docstring."""
 
 import ast
 import asyncio

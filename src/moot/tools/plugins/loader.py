@@ -1,4 +1,4 @@
-"""Tools that people add: every Python file in the tools folder, and the entry points of installed packages.
+"""Loads plugin tools from the tools folder and from entry points of installed packages.
 
 A plugin runs with all the rights of the daemon, so only its owner may be able to write it.
 """

@@ -1,4 +1,4 @@
-"""Who a commit in the sandbox is by: the owner's name and address as git knows them, and nothing else it knows."""
+"""Reads the owner's git name and address, so that commits made in the sandbox carry them."""
 
 import os
 import shutil

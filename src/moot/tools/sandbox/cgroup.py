@@ -1,4 +1,4 @@
-"""A bound on processes and memory for commands of a daemon that runs as root, whom resource limits do not bind."""
+"""Control groups that limit processes and memory of commands when the daemon runs as root."""
 
 import contextlib
 import os

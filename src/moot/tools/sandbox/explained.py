@@ -1,4 +1,4 @@
-"""Says why, where a command failed at something that the sandbox holds: a repository's settings, the network. Pure."""
+"""Explains failures caused by the sandbox: pinned repository settings, no network. Pure."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The first program inside the sandbox: bounds and Landlock for itself, a word with the daemon, then the command.
+"""First program inside the sandbox: sets resource limits and Landlock, reports to the daemon, runs the command.
 
 It runs alone (`python -I -S`), sees nothing of the package, and ends when the daemon is not there to say go.
 Arguments: the number of the control descriptor, a JSON object (see `main`), and the command.
@@ -65,7 +65,7 @@ def _allow(rules: int, folder: str, rights: int) -> None:
     os.close(place)
 
 
-def bound(limits: dict[str, int]) -> None:
+def set_limits(limits: dict[str, int]) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for name, kind in (("processes", resource.RLIMIT_NPROC), ("memory", resource.RLIMIT_DATA)):
         if name in limits:
@@ -154,7 +154,7 @@ def _become(command: list[str]) -> None:
 def main() -> None:
     """The plan: `writable` folders, `limits` (processes, memory), `landlock` or not, `guard` a folder to guard in."""
     control, plan, command = int(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3:]
-    bound(plan["limits"])
+    set_limits(plan["limits"])
     _libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
     version = confine(plan["writable"]) if plan["landlock"] else 0
     if plan["guard"]:

@@ -1,4 +1,4 @@
-"""The mounts of one sandbox, made from open files: what was looked at is mounted, whatever its name is by then."""
+"""The mounts of one sandbox, made from open file descriptors instead of paths."""
 
 import errno
 import os

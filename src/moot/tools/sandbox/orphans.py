@@ -1,4 +1,4 @@
-"""Sandboxes that were left half made: found by the words they were started with, and ended.
+"""Finds and ends sandboxes whose daemon has died.
 
 bubblewrap asks the kernel to die with the daemon, then tells its child to go on, which asks the same a little later.
 A daemon that is killed in the microseconds between the two leaves a child that waits for a word nobody will say.

@@ -1,4 +1,4 @@
-"""A command that runs: its output is caught as it comes, and its end takes everything it started along."""
+"""A running command: captures its output, enforces its timeout, ends everything it started."""
 
 import asyncio
 import contextlib

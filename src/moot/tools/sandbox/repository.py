@@ -1,4 +1,4 @@
-"""Keeps commands from what git runs by itself: the settings and hooks of the repository they work in.
+"""Mounts the settings and hooks of a git repository read-only for a command.
 
 Git runs what stands there outside the sandbox, when the person next uses it. A name that could be made to the same end
 and is not there is made for as long as commands run, so that a mount can hold it: empty, and for `commondir` the word

@@ -1,4 +1,4 @@
-"""The sandbox itself: finds what this machine offers, says what is in force, and starts commands in it."""
+"""The sandbox: probes what the machine supports, reports it, and starts commands in it."""
 
 import asyncio
 import os

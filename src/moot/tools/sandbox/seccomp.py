@@ -1,4 +1,4 @@
-"""The system calls a sandboxed program does without, as a filter for the kernel (classic BPF)."""
+"""The seccomp filter of the sandbox (classic BPF)."""
 
 import errno
 import platform

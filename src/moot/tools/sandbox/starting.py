@@ -1,4 +1,4 @@
-"""Starting a process whole: one that is broken off on the way is ended, with what it had started already."""
+"""Starts a process so that a cancellation half way leaves nothing running."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

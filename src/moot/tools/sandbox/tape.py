@@ -1,4 +1,4 @@
-"""What a command printed: the beginning and the end are kept, the middle is counted."""
+"""Buffers the output of a command: keeps the beginning and the end, counts the rest."""
 
 from moot.domain.redaction import Redaction, after_cut, before_cut
 

@@ -1,4 +1,4 @@
-"""What a sandboxed command sees of the machine: the system to read, the working directory to write, nothing of Moot."""
+"""The file system a sandboxed command sees: system read-only, working directory writable, nothing of Moot."""
 
 import os
 import sys

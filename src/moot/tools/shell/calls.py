@@ -1,4 +1,4 @@
-"""What a script says once and means several times: functions, aliases, the rounds of a loop. Pure."""
+"""Expands functions, aliases and loops of a script for the classifier. Pure."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""Everyday programs that can be told to run others: filters, pagers, builders, terminals, package tools. Pure."""
+"""Programs that can run other programs through their options: filters, pagers, builders. Pure."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Judging a long command in a process of its own: the parser can take long over junk, and holds everybody up meanwhile.
+"""Classifies a long command in a child process, since parsing can take long.
 
 What it needs grows with the square of the length, and nothing can stop it but the end of its process.
 """

@@ -1,4 +1,4 @@
-"""Programs that carry another program in their words: shells, interpreters, find, awk, editors of streams. Pure."""
+"""Programs that take code as an argument: shells, interpreters, find, awk, sed. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -286,7 +286,7 @@ def _whole(arguments: list[str]) -> Iterator[Carried]:
     yield " ".join(arguments[1:] if arguments[:1] == ["--"] else arguments)
 
 
-def _joined(arguments: list[str]) -> Iterator[Carried]:
+def _join_arguments(arguments: list[str]) -> Iterator[Carried]:
     if named := operands(arguments):
         yield " ".join(named)
 
@@ -354,7 +354,7 @@ _CARRIERS = {
     "gsed": _sed,
     "ssh": _ssh,
     "trap": _first,
-    "watch": _joined,
+    "watch": _join_arguments,
     "alias": _aliases,
     "eval": _whole,
     "script": _script,

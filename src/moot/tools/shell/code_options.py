@@ -1,4 +1,4 @@
-"""Where the words of a shell or an interpreter hold the code itself. Pure."""
+"""Finds the argument of a shell or interpreter that holds code. Pure."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What find does with what it finds. Pure."""
+"""Classifies the actions of find. Pure."""
 
 import re
 from collections.abc import Iterator

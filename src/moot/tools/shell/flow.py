@@ -1,4 +1,4 @@
-"""What flows where in a shell command: through pipes, into files that are run later, out to the network. Pure."""
+"""Data flow of a shell command: pipes, files that are executed later, data sent to the network. Pure."""
 
 import posixpath
 import re

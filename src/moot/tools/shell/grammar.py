@@ -1,4 +1,4 @@
-"""What to think of a shell command, by the shell's own grammar. What cannot be read is dangerous."""
+"""Classifies a shell command by parsing it. What cannot be parsed is dangerous. Combines all modules here."""
 
 import re
 import shlex

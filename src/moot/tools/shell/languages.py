@@ -1,4 +1,4 @@
-"""Programs with commands of their own, some of which run others: editors of lines, databases, debuggers. Pure."""
+"""Programs with a command language that can run others: line editors, databases, debuggers. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence

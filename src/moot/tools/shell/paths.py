@@ -1,4 +1,4 @@
-"""Which paths in a shell command matter: the system, the home, devices, secrets, what starts by itself. Pure."""
+"""Classifies paths in a shell command: system, home, devices, secrets, startup files. Pure."""
 
 import posixpath
 import re

@@ -1,4 +1,4 @@
-"""What particular programs do with their words: the network, lasting changes, traces, other programs' code. Pure."""
+"""Rules for particular programs: network, persistent changes, traces, code of other programs. Pure."""
 
 import re
 from collections.abc import Iterator

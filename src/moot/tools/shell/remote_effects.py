@@ -1,4 +1,4 @@
-"""What programs do to things elsewhere: clusters, clouds, databases, the network's own settings. Pure."""
+"""Rules for programs that change things elsewhere: clusters, clouds, databases, network settings. Pure."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a single command means, by its name and words: nothing, a doubt, or a danger. Pure."""
+"""Classifies a single command by its name and arguments: harmless, doubtful or dangerous. Pure."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

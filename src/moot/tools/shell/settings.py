@@ -1,4 +1,4 @@
-"""Variables that other programs take a command or code from: what setting one comes to. Pure."""
+"""Variables that other programs take a command or code from. Pure."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""One command of a script, with the words it has and what is given to it. Pure."""
+"""One command of a script with its words, redirections and input. Pure."""
 
 import re
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The files that programs are told to write, however each of them spells that. Pure."""
+"""Finds the files that a program is told to write. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence

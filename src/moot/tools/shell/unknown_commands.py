@@ -1,4 +1,4 @@
-"""Commands that a program nobody here knows is handed in its words: it may well start them. Pure."""
+"""Finds commands in the arguments of an unknown program, which may start them. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What the words of a shell command come to, as far as that can be known before it runs. Pure."""
+"""Expands the words of a shell command as far as they are known before it runs. Pure."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Commands that run other commands: what is left when they are taken off. Pure."""
+"""Removes wrapper commands such as env, sudo and xargs, and returns the inner command. Pure."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""Takes the files of skills out of a folder or an archive, within bounds, and writes nothing anywhere."""
+"""Reads the files of skills from a folder or an archive within limits. Writes nothing."""
 
 import gzip
 import hashlib

@@ -1,4 +1,4 @@
-"""The files of a new skill, made from what its maker says of it. Pure."""
+"""Builds the files of a new skill from its description. Pure."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""All skills that can be used: a folder of them that may change at any time."""
+"""The folder of skills: reads, adds, trusts, removes and restores them, and notices changes on disk."""
 
 import contextlib
 import hashlib
@@ -64,7 +64,7 @@ class SkillLibrary:
         skills = self._shelf.skills
         return [skills[name] for name in sorted(skills)]
 
-    def offered(self) -> list[Skill]:
+    def list_offered(self) -> list[Skill]:
         """Those that agents are told of."""
         return [skill for skill in self.all() if skill.is_described]
 

@@ -1,4 +1,4 @@
-"""SKILL.md, in the open Agent Skills format: front matter with name and description; the body is the instruction."""
+"""Parses and writes SKILL.md in the open Agent Skills format."""
 
 import re
 from typing import Any

@@ -61,7 +61,7 @@ class SkillTools:
     def current(self) -> list[Tool]:
         """The tools as of now. Looks at the folder, and builds anew only what changed."""
         self._skills.refresh_if_changed()
-        skills = self._skills.offered()
+        skills = self._skills.list_offered()
         if skills != self._known:
             self._known = skills
             self._tools = [self._build_tool(skill) for skill in skills]
@@ -96,7 +96,7 @@ class ListSkills:
 
     def _list(self, summary: bool) -> ToolResult:
         self._skills.refresh_if_changed()
-        skills = self._skills.offered()
+        skills = self._skills.list_offered()
         listed: list[dict[str, Any]] = []
         for skill in skills:
             entry: dict[str, Any] = {"name": skill.name, "description": skill.description}

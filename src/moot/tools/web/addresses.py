@@ -1,4 +1,4 @@
-"""Which addresses may be connected to on behalf of a model: public ones, and those a person has allowed. Pure."""
+"""Decides which addresses may be connected to for a model: public ones and those the user allowed. Pure."""
 
 import ipaddress
 import re

@@ -1,4 +1,4 @@
-"""Undoing gzip and deflate a bounded piece at a time, so that a small answer cannot become a huge one. Pure."""
+"""Bounded decompression of gzip and deflate. Pure."""
 
 import zlib
 

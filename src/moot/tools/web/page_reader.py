@@ -1,4 +1,4 @@
-"""Reading a page in a process of its own: one that takes for ever, or breaks the parser, harms nobody else.
+"""Reads a web page in a child process, so that a slow or crashing parser harms nothing else.
 
 Nested deeply enough, a small page keeps any HTML parser busy for an hour; here it has seconds and a bounded memory.
 """

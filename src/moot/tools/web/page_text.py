@@ -1,4 +1,4 @@
-"""A tree of HTML nodes as text or Markdown. It goes down the tree without recursion, however deep that is."""
+"""Renders a tree of HTML nodes as text or Markdown, without recursion."""
 
 import re
 from collections.abc import Callable

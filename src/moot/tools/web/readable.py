@@ -1,4 +1,4 @@
-"""The part of a web page that is worth reading: found in the HTML, and written as text, Markdown or plain HTML."""
+"""Extracts the main content of a web page as text, Markdown or plain HTML."""
 
 import re
 from dataclasses import dataclass

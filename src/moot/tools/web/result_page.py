@@ -1,4 +1,4 @@
-"""The results on a search engine's page: title, address and a few words of each."""
+"""Extracts the results of a search engine's result page."""
 
 import json
 from typing import Any

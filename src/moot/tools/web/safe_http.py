@@ -1,4 +1,4 @@
-"""HTTP on behalf of a model: only to addresses that may be reached, never more than a bounded answer.
+"""HTTP for a model: only to permitted addresses, with a bounded answer. Uses `addresses` and `inflate`.
 
 The address is checked where the socket is made, so no second look-up can put another in its place.
 """
@@ -67,13 +67,13 @@ class SafeHttp:
         self._resolver = resolver
 
     @classmethod
-    def public(cls, config: WebConfig, *, resolver: Resolver = aiohttp.ThreadedResolver) -> "SafeHttp":
+    def for_public(cls, config: WebConfig, *, resolver: Resolver = aiohttp.ThreadedResolver) -> "SafeHttp":
         """For addresses that a model chose."""
         rules = PublicOnly(ports=config.ports, allow_private=config.allow_private)
         return cls(rules=rules, max_bytes=config.max_bytes, seconds=config.seconds, resolver=resolver)
 
     @classmethod
-    def configured(cls, config: WebConfig) -> "SafeHttp":
+    def for_configured(cls, config: WebConfig) -> "SafeHttp":
         """For the one address that a person configured; it may be anywhere, and may not send us elsewhere."""
         return cls(rules=Anywhere(), max_bytes=config.max_bytes, seconds=config.seconds, redirects=0)
 

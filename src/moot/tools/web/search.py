@@ -1,4 +1,4 @@
-"""Who answers a web search: one small interface and the four providers behind it."""
+"""Web search: one interface and the four providers behind it."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The web for a model: fetch a page and read what it says, and search for pages."""
+"""The web tools: fetch a page, search the web."""
 
 import asyncio
 from typing import Any
@@ -152,7 +152,7 @@ class WebSearch:
         if not query or len(query) > MAX_QUERY:
             raise BadRequest(f"the query must have between 1 and {MAX_QUERY} characters").ours()
         limit = min(max(int(arguments.get("limit") or DEFAULT_HITS), 1), MOST_HITS)
-        searching = build_provider(self._config, http=SafeHttp.configured(self._config), reveal=self._key)
+        searching = build_provider(self._config, http=SafeHttp.for_configured(self._config), reveal=self._key)
         hits = await searching.search(query, limit)
         results = [
             {"title": hit.title, "url": hit.url, "snippet": _redact_cut(hit.snippet, SNIPPET_LENGTH, self._redact)}
@@ -171,5 +171,5 @@ class WebSearch:
 
 def tools(config: WebConfig, *, reveal: Reveal, redact: Redaction) -> list[Tool]:
     """The web tools under this configuration; `reveal` looks up the provider's key. Nobody searches without one."""
-    fetch = WebFetch(SafeHttp.public(config), redact)
+    fetch = WebFetch(SafeHttp.for_public(config), redact)
     return [fetch, WebSearch(config, reveal, redact)] if config.provider else [fetch]

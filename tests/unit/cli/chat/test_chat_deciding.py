@@ -99,7 +99,7 @@ def test_a_line_that_was_begun_before_the_approval_was_drawn_is_a_message_and_sa
 
     assert not read.taken
     assert read.decision is None
-    assert "begun before" in read.note
+    assert "started typing before" in read.note
     waiting[0] = approval("b")
     deciding.begin()
     assert deciding.read("o").decision is None

@@ -146,7 +146,7 @@ def test_words_that_are_taken_back_are_said_to_be_only_if_they_were_seen() -> No
     play(seen, event(chunk=pb.StreamChunk(content="gone\nand")))
     play(unseen, event(chunk=pb.StreamChunk(content="gone")))
 
-    assert play(seen, event(discarded=pb.DiscardedEvent())) == ["  (the words above were not kept)"]
+    assert play(seen, event(discarded=pb.DiscardedEvent())) == ["  (the text above was discarded)"]
     assert play(unseen, event(discarded=pb.DiscardedEvent())) == []
     assert seen.tail == unseen.tail == []
 

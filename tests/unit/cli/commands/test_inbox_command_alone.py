@@ -149,7 +149,7 @@ def test_an_empty_inbox_says_so(serving: Serving, capsys: pytest.CaptureFixture[
     with serving():
         run(["inbox", "list"])
 
-    assert capsys.readouterr().out == "Nothing waits for you.\n"
+    assert capsys.readouterr().out == "Nothing is waiting for you.\n"
 
 
 def test_json_has_everything_that_is_asked(serving: Serving, capsys: pytest.CaptureFixture[str]) -> None:
@@ -340,7 +340,7 @@ def test_a_number_of_the_last_list_names_what_stood_there_and_nothing_else(
     with serving(changed, QUESTION, ask_decided=decided()) as server:
         assert run(["inbox", "approve", "2"]) == 1
         assert server.of("decide_ask") == []
-    assert "asks for something else" in capsys.readouterr().err
+    assert "has changed" in capsys.readouterr().err
     with serving(APPROVAL, QUESTION, other, ask_decided=decided()) as server:
         assert run(["inbox", "approve", "2"]) == 2
         assert server.of("decide_ask") == []

@@ -26,10 +26,10 @@ BLOCKED = {
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        (SPAWNED, "operator (arun-deedda09) set to work: it has hands"),
+        (SPAWNED, "operator (arun-deedda09) started: it has hands"),
         (DONE, "operator (arun-deedda09) completed: Three files."),
         (FAILED, "operator (arun-deedda09) loop detected: Circles."),
-        (BLOCKED, "operator (arun-deedda09) still works: fs_write waits for approval: it is dangerous"),
+        (BLOCKED, "operator (arun-deedda09) is still working: fs_write waits for approval: it is dangerous"),
         ({"agent_id": RUN, "status": "cancelled"}, "arun-deedda09 cancelled"),
         (
             {"runs": [DONE, FAILED]},

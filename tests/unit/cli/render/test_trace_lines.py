@@ -85,7 +85,7 @@ def test_each_event_stands_on_a_line_with_the_time_since_the_trace_began() -> No
     assert "3 steps · 4.7k tokens" in shown[0]
     assert "  +0.000s  routing           operator: keyword file" in shown
     assert " " * 29 + "CLASSIFY: work" in shown
-    assert "  +0.600s  tool_result       agent_spawn: operator (arun-deedda09) set to work" in shown
+    assert "  +0.600s  tool_result       agent_spawn: operator (arun-deedda09) started" in shown
     assert "   +1h01m  outcome           completed: 3 steps, 4683 tokens, 3700.0 s" in shown
     below = [line for line in shown if line.startswith("    ") and "arun-deedda0912345678 operator ·" in line]
     assert below[0].endswith("1 step · 900 tokens")

@@ -158,7 +158,7 @@ def test_a_home_a_private_place_and_moots_own_are_not_lent_and_nothing_is_writte
     script = (zoo.parent / place / "server.py").resolve()
     script.parent.mkdir(parents=True, exist_ok=True)
     script.write_text("print()")
-    with pytest.raises(BadRequest, match="is not lent") as refused:
+    with pytest.raises(BadRequest, match="is not made readable") as refused:
         added(tmp_path / "moot", "--", "python3", str(script), monkeypatch=monkeypatch)
     assert "folder of its own" in refused.value.fix
     assert not (tmp_path / "moot" / "config.toml").exists()
@@ -178,7 +178,7 @@ def test_what_mends_a_server_names_only_folders_of_its_owners_words(tmp_path: Pa
     said = "it ended. It said: cannot open /etc/x or ~/.ssh"
     table = {"command": "python3", "args": [str(zoo / "server.py")], "network": True, "env": {"LEVEL": "a b"}}
     assert suggest_fix("zoo", table, said, around) == (
-        f"It does not see {zoo}. Lend it: moot mcp add zoo --replace --network --readable {zoo}"
+        f"It cannot read {zoo}. Allow it with: moot mcp add zoo --replace --network --readable {zoo}"
         f" --env 'LEVEL=a b' -- python3 {zoo}/server.py"
     )
     lent = {**table, "readable": [str(zoo)]}

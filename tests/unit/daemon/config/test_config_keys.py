@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from moot.daemon.config.agent_keys import SECTIONS as AGENTS
-from moot.daemon.config.agent_keys import snake
+from moot.daemon.config.agent_keys import to_snake_case
 from moot.daemon.config.keys import (
     COMPACTION_KEYS,
     LIMIT_KEYS,
@@ -45,10 +45,10 @@ TABLES = {
 @pytest.mark.parametrize(
     ("keys", "kind", "besides"),
     [
-        (TOP_KEYS, Config, set(SECTIONS) - {"security"} | {"hands"} | set(map(snake, AGENTS))),
+        (TOP_KEYS, Config, set(SECTIONS) - {"security"} | {"hands"} | set(map(to_snake_case, AGENTS))),
         (INTERCEPTOR_KEYS, InterceptorConfig, set()),
         *((keys, type(getattr(HandsConfig(), name)), set()) for name, keys in HANDS.items()),
-        *((keys, type(getattr(default_config(), snake(name))), set()) for name, keys in AGENTS.items()),
+        *((keys, type(getattr(default_config(), to_snake_case(name))), set()) for name, keys in AGENTS.items()),
         (MODEL_KEYS, ModelConfig, {"name"}),
         (LIMIT_KEYS, Limits, set()),
         (COMPACTION_KEYS, CompactionConfig, set()),
@@ -56,20 +56,20 @@ TABLES = {
     ],
 )
 def test_every_setting_has_a_key_and_every_key_a_setting(keys: tuple[Key, ...], kind: type, besides: set[str]) -> None:
-    assert {snake(key.name) for key in keys} == {field.name for field in fields(kind)} - besides
+    assert {to_snake_case(key.name) for key in keys} == {field.name for field in fields(kind)} - besides
 
 
 @pytest.mark.parametrize("section", TABLES)
 def test_the_stated_default_of_a_key_is_the_real_one(section: str) -> None:
     config = default_config()
     owner = {"": config, "models": ModelConfig(name="", provider="")}.get(section) or getattr(
-        config if hasattr(config, snake(section)) else config.hands, snake(section)
+        config if hasattr(config, to_snake_case(section)) else config.hands, to_snake_case(section)
     )
 
     for key in TABLES[section]:
         if key.name == "reading_tools":
             continue
-        real = getattr(owner, snake(key.name))
+        real = getattr(owner, to_snake_case(key.name))
         if key.kind is Numbers:
             assert tuple(json.loads(key.default)) == real
             continue

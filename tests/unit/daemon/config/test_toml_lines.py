@@ -3,7 +3,7 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moot.daemon.config.toml_lines import key_lines, line_of
+from moot.daemon.config.toml_lines import find_key_lines, find_line
 
 TEXT = '''# a comment = 1
 top = 1
@@ -31,7 +31,7 @@ model = 'x'
 
 
 def test_every_key_is_found_on_its_line() -> None:
-    lines = key_lines(TEXT)
+    lines = find_key_lines(TEXT)
 
     assert lines == {
         ("top",): 2,
@@ -54,12 +54,12 @@ def test_the_example_is_valid_toml() -> None:
 
 
 def test_a_key_inside_an_inline_table_counts_for_its_owner() -> None:
-    lines = key_lines(TEXT)
+    lines = find_key_lines(TEXT)
 
-    assert line_of(lines, ("models", "fast", "quoted key", "inner")) == 16
-    assert line_of(lines, ("nowhere",)) == 1
+    assert find_line(lines, ("models", "fast", "quoted key", "inner")) == 16
+    assert find_line(lines, ("nowhere",)) == 1
 
 
 @given(st.text(max_size=200))
 def test_no_text_makes_the_search_fail_or_hang(text: str) -> None:
-    key_lines(text)
+    find_key_lines(text)

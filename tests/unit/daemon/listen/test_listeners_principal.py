@@ -104,7 +104,7 @@ def test_a_known_token_is_not_looked_up_again_until_it_is_revoked() -> None:
         assert store.touched == ["bot"]
 
         store.by_digest.clear()
-        principals.revoked("bot")
+        principals.forget_revoked("bot")
         with pytest.raises(Unauthorized):
             await principals.find(made.secret)
 
@@ -162,7 +162,7 @@ def test_a_token_revoked_while_it_is_looked_up_is_no_token(gap: str) -> None:
             def _revoke(self, where: str) -> None:
                 if where == gap:
                     self.by_digest.clear()
-                    principals.revoked("bot")
+                    principals.forget_revoked("bot")
 
         principals = Principals(Gap(made), FakeClock())  # type: ignore[arg-type]
         for _ in range(2):

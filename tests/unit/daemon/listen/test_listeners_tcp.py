@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from moot.daemon.listen import tcp
-from moot.daemon.listen.address import TCP_PORT, bind, bound_address, parse_listen
+from moot.daemon.listen.address import TCP_PORT, bind, get_bound_address, parse_listen
 from moot.domain.errors import ConfigError
 from moot.wire import moot_pb2 as pb
 from tests.unit.daemon.listen.listener_fakes import House, Peer, peer
@@ -160,7 +160,7 @@ def test_a_revoked_token_loses_its_open_connections() -> None:
         async with opened(house) as address, peer(address=address) as client:
             await client.ask(hello(house.bot.secret))
             house.store.by_digest.clear()
-            house.principals.revoked("bot")
+            house.principals.forget_revoked("bot")
             assert (await client.receive()).error.code == 401
             assert await client.ended()
             async with peer(address=address) as again:
@@ -189,7 +189,7 @@ def test_loopback_addresses_are_taken(configured: str) -> None:
             raise
         pytest.skip("no IPv6 here")
     with bound:
-        assert bound_address(bound)[0] == wanted.host
+        assert get_bound_address(bound)[0] == wanted.host
 
 
 def _has_ipv6() -> bool:
@@ -217,7 +217,7 @@ def test_a_default_port_that_is_taken_gives_way() -> None:
         wanted = parse_listen("", default_port=port, setting="listen.tcp")
 
         with bind(wanted, setting="listen.tcp") as bound:
-            assert bound_address(bound)[1] not in (0, port)
+            assert get_bound_address(bound)[1] not in (0, port)
 
 
 def test_an_idle_stranger_does_not_keep_the_others_out() -> None:

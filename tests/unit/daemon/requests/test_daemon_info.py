@@ -7,7 +7,7 @@ from typing import Any, cast
 from moot.agents.registry import Registry
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.principal import OWNER
-from moot.daemon.requests.daemon_info import Facts, House
+from moot.daemon.requests.daemon_info import DaemonFacts, DaemonRequests
 from moot.domain.agent import ROLES
 from moot.domain.errors import NotFound
 from moot.domain.sandbox import SandboxReport
@@ -52,7 +52,7 @@ def house(home: Path) -> Any:
     async def reload() -> list[str]:
         return [str(flaw) for flaw in (*config.flaws, *registry.flaws)]
 
-    return House(
+    return DaemonRequests(
         store=cast(Any, Whole()),
         registry=registry,
         config=config,
@@ -62,7 +62,7 @@ def house(home: Path) -> Any:
         runs=unused,
         asks=unused,
         clock=unused,
-        facts=Facts(started=0.0),
+        facts=DaemonFacts(started=0.0),
         sandbox=lambda: SandboxReport(mechanism="none"),
         tool_flaws=tuple,
         toolbox=unused,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from moot.daemon.config.mcp_keys import mcp_from
+from moot.daemon.config.mcp_keys import build_mcp_config
 from moot.daemon.principal import Principal
 from moot.daemon.requests.mcp import McpRequests
 from moot.domain.errors import Forbidden, NotFound
@@ -71,7 +71,7 @@ async def test_it_is_the_owners_alone(tmp_path: Path) -> None:
 
 def test_a_table_becomes_a_server() -> None:
     table = {"env": {"A": "env:B"}, "tools": {"echo": "safe"}}
-    config, problems = mcp_from("box", table, {"command": "x", "args": ("y",), "safety": "moderate"})
+    config, problems = build_mcp_config("box", table, {"command": "x", "args": ("y",), "safety": "moderate"})
     assert problems == []
     assert (config.command, config.args, config.safety) == ("x", ("y",), Safety.MODERATE)
     assert config.tools["echo"] is Safety.SAFE
@@ -96,5 +96,5 @@ def test_a_table_becomes_a_server() -> None:
     ],
 )
 def test_a_table_that_is_wrong_says_where(name: str, table: dict[str, Any], values: dict[str, Any], key: str) -> None:
-    _, problems = mcp_from(name, table, values)
+    _, problems = build_mcp_config(name, table, values)
     assert [place for place, _ in problems] == [key]

@@ -6,9 +6,9 @@ from typing import Any, cast
 import pytest
 
 from moot.daemon.principal import OWNER
-from moot.daemon.requests.conversations import Conversations
-from moot.daemon.requests.pages import PAGE_BYTES, page
-from moot.daemon.requests.records import Records, _messages
+from moot.daemon.requests.conversations import ConversationRequests
+from moot.daemon.requests.pages import PAGE_BYTES, take_page
+from moot.daemon.requests.records import RecordRequests, _history_messages
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message, ToolCall, assistant, user
@@ -54,14 +54,14 @@ class Sent:
 
 def records(store: Kept) -> Any:
     idle = cast(Any, Idle())
-    return Records(store=cast(Any, store), runs=idle, doors=idle, clock=idle, beside=idle)
+    return RecordRequests(store=cast(Any, store), runs=idle, doors=idle, clock=idle, beside=idle)
 
 
 async def test_a_time_no_calendar_has_does_not_hide_the_other_conversations() -> None:
     sent = Sent()
 
     idle = cast(Any, Idle())
-    lists = Conversations(store=cast(Any, Kept(1e18, float("nan"), 0.0)), runs=idle, asks=idle, clock=idle)
+    lists = ConversationRequests(store=cast(Any, Kept(1e18, float("nan"), 0.0)), runs=idle, asks=idle, clock=idle)
     await lists.list_conversations(pb.ClientMessage(), OWNER, cast(Any, sent))
 
     assert [each.date for each in sent.messages[0].conversation_list.conversations] == ["", "", "1970-01-01"]
@@ -129,7 +129,7 @@ def test_each_message_has_the_number_of_its_archive_without_a_look_at_them_all()
     )
     entries = [Entry(seq=seq, message=user("hi"), run_id="", created_at=0.0) for seq in range(1, 9)]
 
-    assert [each.archive for each in _messages(entries, (), archives)] == [1, 1, 2, 0, 3, 3, 0, 0]
+    assert [each.archive for each in _history_messages(entries, (), archives)] == [1, 1, 2, 0, 3, 3, 0, 0]
     assert archives.times <= 1
 
 
@@ -143,4 +143,4 @@ def test_each_message_has_the_number_of_its_archive_without_a_look_at_them_all()
 def test_a_page_counts_what_its_messages_take_once_written(message: Message) -> None:
     entries = [Entry(seq=seq, message=message, run_id="", created_at=0.0) for seq in (1, 2)]
 
-    assert page(entries, 0) == (entries[:1], 2)
+    assert take_page(entries, 0) == (entries[:1], 2)

@@ -95,7 +95,7 @@ async def test_a_locked_keyring_is_an_error_and_never_a_new_key(tmp_path: Path, 
 
 
 async def test_a_keyring_that_was_asked_for_and_does_not_work_is_an_error(tmp_path: Path, no_keyring: None) -> None:
-    with pytest.raises(Unavailable, match="no keyring"):
+    with pytest.raises(Unavailable, match="no usable keyring"):
         await MasterKey(tmp_path / "vault.key", place="keyring").get()
     assert os.listdir(tmp_path) == []
 

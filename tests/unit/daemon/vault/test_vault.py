@@ -147,7 +147,7 @@ async def test_two_first_uses_at_once_make_one_key(tmp_path: Path) -> None:
             made = [group.create_task(kit.call("crypto_encrypt", data=f"text {n}")) for n in range(8)]
         for task in made:
             await kit.call("crypto_decrypt", ciphertext=json.loads(task.result())["ciphertext"])
-        assert len(await kit.keychain.listed()) == 1
+        assert len(await kit.keychain.list_all()) == 1
 
 
 @pytest.mark.parametrize("text", ["not base64!", "AAAA", base64.b64encode(bytes(64)).decode()])
@@ -200,7 +200,7 @@ async def test_without_its_key_the_vault_stays_closed_and_nothing_is_sealed_with
             with pytest.raises(Unavailable) as refused:
                 await work
             assert refused.value.fix
-        assert [info.name for info in await kit.vault.listed()] == ["TOKEN"]
+        assert [info.name for info in await kit.vault.list_all()] == ["TOKEN"]
     key.write_bytes(kept)
     key.chmod(0o600)
     async with vault_at(tmp_path) as kit:

@@ -1,0 +1,102 @@
+"""Names of functions: verbs, not past participles. `render_ask`, not `asked`."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "moot"
+
+# Past participles that do not end in -ed.
+IRREGULAR = frozenset(
+    [
+        "begun",
+        "bound",
+        "broken",
+        "brought",
+        "built",
+        "chosen",
+        "come",
+        "cut",
+        "done",
+        "drawn",
+        "fed",
+        "found",
+        "given",
+        "gone",
+        "grown",
+        "heard",
+        "held",
+        "hidden",
+        "kept",
+        "known",
+        "laid",
+        "left",
+        "lent",
+        "lost",
+        "made",
+        "meant",
+        "met",
+        "paid",
+        "put",
+        "read",
+        "said",
+        "seen",
+        "sent",
+        "set",
+        "shown",
+        "spent",
+        "split",
+        "spoken",
+        "stood",
+        "taken",
+        "thought",
+        "told",
+        "torn",
+        "understood",
+        "unbroken",
+        "unheld",
+        "woken",
+        "won",
+        "worn",
+        "written",
+    ]
+)
+# These are verbs as well; as a name of a function each is one.
+VERBS = frozenset({"cut", "feed", "put", "read", "set", "split"})
+# The share of functions of a package that may be named by a bare participle.
+MOST = {
+    "agents": 0.02,
+    "cli": 0.005,
+    "client": 0.05,
+    "daemon": 0.03,
+    "hooks": 0.02,
+    "models": 0.01,
+    "redaction": 0.02,
+    "tools": 0.01,
+    "wire": 0.02,
+}
+
+
+def is_bare_participle(name: str) -> bool:
+    word = name.strip("_")
+    if "_" in word or word in VERBS:
+        return False
+    return word in IRREGULAR or (word.endswith("ed") and not word.endswith("eed"))
+
+
+def functions(package: str) -> list[str]:
+    return [
+        f"{path.relative_to(SOURCE)}:{node.lineno} {node.name}"
+        for path in sorted((SOURCE / package).rglob("*.py"))
+        if not path.name.startswith("moot_pb2")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+
+
+@pytest.mark.parametrize("package", MOST)
+def test_functions_are_named_after_what_they_do(package: str) -> None:
+    found = functions(package)
+    bare = [each for each in found if is_bare_participle(each.rsplit(" ", 1)[1])]
+    assert len(bare) <= MOST[package] * len(found), "\n".join(bare)

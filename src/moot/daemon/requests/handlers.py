@@ -77,6 +77,7 @@ class Handlers:
             "get_trace_health": traces.get_trace_health,
             "get_prompt": steps.get_prompt,
             "replay_run": steps.replay_run,
+            "acknowledge_traces": traces.acknowledge_traces,
             "list_models": daemon_info.list_models,
             "test_model": daemon_info.test_model,
             "list_tokens": daemon_info.list_tokens,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from bench.subject import make_home
 from moot.daemon.app import running
+from moot.daemon.clock import SystemClock
 from moot.daemon.paths import Paths
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import ToolCall
@@ -38,7 +39,7 @@ async def measure_gate(home: Path, base: str) -> tuple[list[float], list[float]]
         through, alone = [], []
         for _ in range(_CALLS):
             started = time.perf_counter()
-            result = await box.execute(call, "", context, Deadline(60.0), asyncio.Semaphore(8))
+            result = await box.execute(call, "", context, Deadline(SystemClock(), 60.0), asyncio.Semaphore(8))
             through.append(time.perf_counter() - started)
             started = time.perf_counter()
             await tool({"text": "as it is"}, context)

@@ -207,8 +207,9 @@ def _messages(ledger: Ledger, talks: dict[Key, Talk]) -> Iterator[str]:
         )
         problems = _message(sent, seqs, given_up=given_up)
         yield from (f"{sent.agent} ⇄ {sent.sender} {sent.content!r}: {problem}" for problem in problems)
-        if seqs and talk is not None:
-            yield from (f"{sent.content!r}: {problem}" for problem in _turn(sent, seqs[0], talk, ledger))
+        if seqs and held is not None:
+            # Sent again after others have spoken, it stands there once more, and that time it was answered.
+            yield from (f"{sent.content!r}: {problem}" for problem in _turn(sent, seqs[-1], held, ledger))
             order, seq = last.get(sent.key, (0, 0))
             if seqs[0] <= seq:
                 yield f"{sent.content!r} was sent after {order} and stands before it"
@@ -216,9 +217,9 @@ def _messages(ledger: Ledger, talks: dict[Key, Talk]) -> Iterator[str]:
 
 
 def _message(sent: Sent, seqs: list[int], *, given_up: bool) -> Iterator[str]:
-    if len(seqs) > 1:
-        yield f"stored {len(seqs)} times, at {seqs}"
-    if sent.seqs and sent.seqs != set(seqs):
+    if len(seqs) > 1 and sent.seqs != set(seqs):
+        yield f"stored {len(seqs)} times, at {seqs}, and acknowledged at {sorted(sent.seqs)}"
+    if sent.seqs and not sent.seqs <= set(seqs):
         yield f"acknowledged at {sorted(sent.seqs)}, stored at {seqs}"
     if seqs and sent.refusal in ("not_found", "busy"):
         yield f"refused as {sent.refusal}, and stored at {seqs}"

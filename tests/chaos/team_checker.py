@@ -100,7 +100,7 @@ def _read(path: Path) -> Picture:
                 fields[9], fields[10], fields[11], allowed, fields[14],
                 None if fields[15] is None else (fields[15], fields[16]),
             )  # fmt: skip
-        names = ("run", "call", "state", "attempt", "tool")
+        names = ("run", "call", "state", "attempt", "tool", "kind")
         for ask_id, *values in db.execute(f"SELECT id, {', '.join(names)} FROM asks"):
             picture.asks[ask_id] = dict(zip(names, values, strict=True))
     finally:
@@ -184,7 +184,7 @@ def continued(dead: Picture, risen: Picture, pending: dict[str, int]) -> Iterato
             yield f"{ask_id} is asked for a run that has ended"
         elif not ended and (now["state"] != "pending" or now["attempt"] != ask["attempt"]):
             yield f"{ask_id} was pending at attempt {ask['attempt']} and is {now['state']} at {now['attempt']}"
-        elif not ended and pending.get(ask_id) != ask["attempt"]:
+        elif not ended and ask["kind"] != "question" and pending.get(ask_id) != ask["attempt"]:
             yield f"{ask_id} is pending in the store, and the daemon says {pending.get(ask_id)}"
 
 

@@ -9,6 +9,7 @@ from tests.teaming import TEAM
 CONFIG = PLAIN + TEAM
 SCRIPT = script(
     {"match": "^hang", "hang": True},
+    {"match": "^fail", "error": "no such model"},
     {"match": "^look", "steps": [call("fs_read", path="nowhere.txt"), say("Not there.")]},
     {"reply": "You said: {user}"},
 )
@@ -67,3 +68,17 @@ async def test_the_history_as_json_has_everything_that_the_text_shows(home: Home
     (made,) = [call for entry in data["messages"] for call in entry.get("tool_calls", [])]
     assert made["line"]
     assert made["line"] in text
+
+
+def test_the_doctor_reports_a_failed_turn_until_it_is_acknowledged(home: Home) -> None:
+    with daemon_thread(home) as daemon:
+        daemon.cli("ask", "ada", "fail")
+        # That the agent does well again does not hide it.
+        daemon.cli("ask", "ada", "hello")
+        (failed,) = daemon.cli_json("doctor")["data"]["traces"]["failed"]
+        assert failed["agent"] == "ada"
+        assert daemon.cli_json("doctor", "--acknowledge")["data"]["traces"]["failed"] == []
+        assert daemon.cli_json("doctor")["data"]["traces"]["failed"] == []
+        daemon.cli("ask", "bob", "fail")
+        (failed,) = daemon.cli_json("doctor")["data"]["traces"]["failed"]
+        assert failed["agent"] == "bob"

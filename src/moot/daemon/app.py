@@ -43,7 +43,7 @@ from moot.engine.loop import Loop, LoopParts
 from moot.engine.notes import Complete, Reflections
 from moot.engine.rules import Rules
 from moot.engine.runs import Runs
-from moot.engine.supervisor import Supervisor, every
+from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Briefing, Turn
 from moot.engine.wiring import Wiring
 from moot.failpoint import reach
@@ -73,7 +73,7 @@ class Daemon:
         self.store = store
         self.clock = SystemClock()
         self.rng: Random = SystemRandom()
-        self.supervisor = Supervisor()
+        self.supervisor = Supervisor(self.clock)
         self.bus = Bus(clock=self.clock, reserve=partial(event_numbers.reserve, store))
         self.config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
         self.registry = build_registry(self.config, paths)
@@ -319,7 +319,7 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         stack.push_async_callback(_close_doors, daemon, listeners)
         reach("daemon.listening")
         listeners.extend(await _network_doors(daemon))
-        daemon.supervisor.start("tidy", every(_TIDY_SECONDS, daemon.tidy))
+        daemon.supervisor.start("tidy", daemon.supervisor.repeat(_TIDY_SECONDS, daemon.tidy))
         yield daemon
 
 

@@ -100,6 +100,8 @@ class Health:
     failed: Sequence[Recorded] = ()
     loops: int = 0
     timeouts: int = 0
+    # Work that was given to another agent because a teammate failed.
+    reroutes: int = 0
     # One sentence for each message that is where it does not belong.
     leaks: Sequence[str] = field(default=())
 

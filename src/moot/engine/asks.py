@@ -192,7 +192,7 @@ class Asks:
 
     async def _outcome(self, ask: Ask, future: "asyncio.Future[Ask]") -> Ask:
         try:
-            async with asyncio.timeout(max(0.0, ask.expires_at - self._clock.now())):
+            async with self._clock.timeout(max(0.0, ask.expires_at - self._clock.now())):
                 return await future
         except TimeoutError:
             # Who answered in the last moment was told that it counts.

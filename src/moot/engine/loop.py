@@ -66,7 +66,7 @@ class Loop:
         """Run to an end. A cancelled run raises; what it did until then stands in the progress."""
         own = turn.limits.seconds
         left = None if own is None else max(0.0, own - progress.seconds)
-        deadline = Deadline(least(left, turn.budget.seconds_left()), idle_seconds=turn.limits.idle_seconds)
+        deadline = Deadline(self._clock, least(left, turn.budget.seconds_left()), idle_seconds=turn.limits.idle_seconds)
         progress.clock = deadline
         if deadline.watches:
             turn = replace(turn, emit=_stirring(turn.emit, deadline))
@@ -314,7 +314,7 @@ class Loop:
     async def _call(self, state: TurnState, call: ToolCall, flaw: str) -> None:
         turn, progress, deadline, toolbox = state.turn, state.progress, state.deadline, state.toolbox
         started, waited = self._clock.monotonic(), Waited(self._clock.monotonic)
-        own_deadline = Deadline(turn.config.tool_seconds)
+        own_deadline = Deadline(self._clock, turn.config.tool_seconds)
         context = RunContext(
             run_id=turn.request.id,
             key=turn.request.key,

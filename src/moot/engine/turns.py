@@ -143,7 +143,7 @@ class Turns:
                 if not ticket.kept or ticket.stop is not None:
                     raise
                 logger.warning("run %s waits for the disk: %s", request.id, error.message)
-            await asyncio.sleep(_DISK_SECONDS)
+            await self._w.clock.sleep(_DISK_SECONDS)
 
     async def _begin(self, ticket: Ticket, request: RunRequest) -> tuple[History, PendingMessage]:
         """Put the user message on disk. Until the future is done, nothing has been acknowledged."""

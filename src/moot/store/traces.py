@@ -16,7 +16,12 @@ logger = logging.getLogger(__name__)
 
 _FAILED = "outcome NOT IN ('', 'completed', 'escalated', 'cancelled')"
 _FAILURES_TOLD = 3
-DAY = 86_400.0
+# How long the doctor reports what went wrong, unless it is acknowledged before.
+REPORTED_SECONDS = 7 * 86_400.0
+_REROUTES = (
+    "SELECT count(*) FROM trace_notes WHERE kind = 'recovery_attempt' AND at > ?"
+    " AND json_extract(payload, '$.action') = 'reroute'"
+)
 _LEAKS_TOLD = 10
 # A run that did more than this is told from its end.
 _MOST_ENTRIES = 4_000
@@ -40,6 +45,10 @@ class SqliteTraces:
     async def find(self, written: str) -> Recorded:
         """One run in full; the beginning of its id will do where no other begins so."""
         return await self._store.read(lambda db: _recorded(db, _only(db, written), in_full=True))
+
+    async def acknowledge(self, *, now: float) -> None:
+        """Report nothing any more that went wrong until now."""
+        await self._store.write(lambda db: db.execute("UPDATE acknowledged SET at = ?", (now,)) and None, "acknowledge")
 
     async def health(self, *, since: float) -> Health:
         return await self._store.read(lambda db: health(db, since=since))
@@ -143,28 +152,27 @@ def _notes(db: apsw.Connection, run_id: str) -> list[TraceNote]:
 def health(db: apsw.Connection, *, since: float) -> Health:
     """What the doctor asks of traces: failures since then, how many there were of some kinds, and what leaked.
 
-    A failure is not named any more once its agent has done well again: whatever it was is mended, or passed.
+    What the owner has acknowledged is not reported again.
     """
+    since = max(since, float(db.execute("SELECT at FROM acknowledged").get))
     newest = [
         row[0]
         for row in db.execute(
-            "WITH good AS (SELECT speaker, max(ended_at) AS last FROM runs"
-            " WHERE outcome = 'completed' AND ended_at >= ?1 GROUP BY speaker)"
-            f" SELECT id FROM runs LEFT JOIN good USING (speaker) WHERE {_FAILED} AND ended_at >= ?1"
-            " AND ended_at > coalesce(last, 0) ORDER BY number DESC LIMIT ?2",
+            f"SELECT id FROM runs WHERE {_FAILED} AND ended_at > ? ORDER BY number DESC LIMIT ?",
             (since, _FAILURES_TOLD),
         )
     ]
     counted: dict[str, int] = {
         str(outcome): int(count)
         for outcome, count in db.execute(
-            f"SELECT outcome, count(*) FROM runs WHERE {_FAILED} AND ended_at >= ? GROUP BY outcome", (since,)
+            f"SELECT outcome, count(*) FROM runs WHERE {_FAILED} AND ended_at > ? GROUP BY outcome", (since,)
         )
     }
     return Health(
         failed=[_recorded(db, run_id, in_full=False) for run_id in newest],
         loops=counted.get(Outcome.LOOP_DETECTED.value, 0),
         timeouts=counted.get(Outcome.TIMEOUT.value, 0),
+        reroutes=int(db.execute(_REROUTES, (since,)).get),
         leaks=_leaks(db),
     )
 

@@ -181,7 +181,7 @@ async def engine(
     config: Callable[[], Config] = _config,
 ) -> AsyncIterator[Engine]:
     store = await open_store(folder / "moot.db")
-    supervisor, clock, disk, act, notes = Supervisor(), SetClock(), Disk(store), Act(store), Notes()
+    supervisor, clock, disk, act, notes = Supervisor(SetClock()), SetClock(), Disk(store), Act(store), Notes()
     bus = Bus(clock=clock)
     model = ScriptedModel(ModelConfig(name="m", provider="scripted"), rules=rules or (CALLING, TALKING))
     tools: dict[str, Tool] = {"act": act}

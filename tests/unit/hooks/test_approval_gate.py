@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.approval import Decision, describe_rules, make_rules
 from moot.domain.ask import Ask, AskState
 from moot.domain.config import InterceptorConfig
@@ -81,7 +82,7 @@ class Bench:
     def start(self, arguments: str, call_id: str = "c1") -> "asyncio.Task[ToolResult]":
         call = ToolCall(id=call_id, name="login", arguments=arguments)
         made = self.gate.box(ALL_TOOLS).execute(
-            call, "", replace(context(), emit=self.emit), Deadline(20.0), asyncio.Semaphore(8)
+            call, "", replace(context(), emit=self.emit), Deadline(SystemClock(), 20.0), asyncio.Semaphore(8)
         )
         return asyncio.get_running_loop().create_task(made)
 
@@ -307,7 +308,7 @@ async def made(tool: Any, arguments: dict[str, Any], answering: Answering, **con
         ToolCall(id="c", name=name, arguments=json.dumps(arguments)),
         "",
         context(),
-        Deadline(20.0),
+        Deadline(SystemClock(), 20.0),
         asyncio.Semaphore(8),
     )
 

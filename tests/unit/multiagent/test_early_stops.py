@@ -29,7 +29,7 @@ ASKED = SpawnRequest(agent="ada", instruction="go")
 
 
 def team(built: Engine) -> tuple[Teammates, Supervisor]:
-    supervisor, clock = Supervisor(), SetClock()
+    supervisor, clock = Supervisor(SetClock()), SetClock()
     wiring = TeammateWiring(
         runs=built.runs,
         store=built.store,

@@ -140,30 +140,29 @@ async def test_health_counts_what_failed_and_when(store: SqliteStore) -> None:
     for number, outcome in enumerate(outcomes):
         await begin(store, f"run-{number}")
         await end(store, f"run-{number}", ADA, outcome, now=100.0 + number)
-    health = await traces.health(since=102.0)
+    health = await traces.health(since=101.0)
     assert (health.loops, health.timeouts, list(health.leaks)) == (0, 1, [])
-    # What failed before the agent did well again is counted and not named.
-    assert [each.run.request.id for each in health.failed] == ["run-4"]
+    assert [each.run.request.id for each in health.failed] == ["run-4", "run-2"]
     assert (await traces.health(since=105.0)).failed == []
 
 
 @stored
-async def test_a_failure_is_named_until_its_own_agent_does_well(store: SqliteStore) -> None:
+async def test_what_went_wrong_is_reported_until_it_is_acknowledged(store: SqliteStore) -> None:
     traces = SqliteTraces(store)
+    for number, outcome in enumerate([Outcome.LOOP_DETECTED, Outcome.COMPLETED]):
+        await begin(store, f"run-{number}")
+        await end(store, f"run-{number}", ADA, outcome, now=100.0 + number)
+    reroute = TraceNote(
+        run_id="run-0", at=100.0, kind=TraceKind.RECOVERY_ATTEMPT, agent="ada", payload='{"action": "reroute"}'
+    )
+    traces.add(reroute)
+    await store.write(lambda _db: None)
 
-    async def named() -> list[str]:
-        return [each.run.request.id for each in (await traces.health(since=0.0)).failed]
-
-    for number, (speaker, outcome) in enumerate(
-        [("ada", Outcome.MODEL_ERROR), ("ada", Outcome.EMPTY), ("bob", Outcome.COMPLETED)]
-    ):
-        key = ConversationKey(speaker, "user")
-        await begin(store, f"run-{number}", key)
-        await end(store, f"run-{number}", key, outcome, now=100.0 + number)
-    assert await named() == ["run-1", "run-0"]
-    await begin(store, "run-3")
-    await end(store, "run-3", ADA, Outcome.COMPLETED, now=200.0)
-    assert await named() == []
+    health = await traces.health(since=0.0)
+    assert ([each.run.request.id for each in health.failed], health.loops, health.reroutes) == (["run-0"], 1, 1)
+    await traces.acknowledge(now=102.0)
+    health = await traces.health(since=0.0)
+    assert (list(health.failed), health.loops, health.reroutes) == ([], 0, 0)
 
 
 @stored

@@ -12,7 +12,7 @@ import click
 
 from moot import __version__
 from moot.cli import daemon_process, output
-from moot.cli.connect import is_answering
+from moot.cli.connect import is_answering, send_request
 from moot.cli.doctor import checks, mcp_checks, trace_checks
 from moot.cli.doctor.checks import ERROR, NOTE, OK, WARNING, Finding, run_check
 from moot.cli.exits import Exit
@@ -38,12 +38,19 @@ class Unhealthy(MootError):
 
 
 @click.command()
+@click.option(
+    "--acknowledge", is_flag=True, help="Do not report again what traces have reported until now. Needs the daemon."
+)
 @output.json_option
-def doctor() -> int:
+def doctor(acknowledge: bool) -> int:
     """Check configuration, agents, skills, models, MCP, sandbox, daemon, store, traces and disk.
 
-    Prints a fix for each finding. Exits with 1 if there is an error. Changes nothing.
+    Failed turns, loops, timeouts and rerouted work are reported for a week, or until --acknowledge.
+
+    Prints a fix for each finding. Exits with 1 if there is an error. Changes nothing else.
     """
+    if acknowledge:
+        send_request(pb.ClientMessage(acknowledge_traces=pb.AcknowledgeTracesMsg()))
     traces: list[pb.TraceHealth] = []
     with output.progress("Examining"):
         findings = run_checks(traces)

@@ -25,7 +25,7 @@ def read_health(home: Paths) -> pb.TraceHealth | None:
         if migrate.version(connection) != migrate.newest():
             return None
         now = time.time()
-        found = traces.health(connection, since=now - traces.DAY)
+        found = traces.health(connection, since=now - traces.REPORTED_SECONDS)
     finally:
         connection.close(True)
     # What went wrong in words may hold what only the daemon knows to be secret.
@@ -37,21 +37,28 @@ def read_health(home: Paths) -> pb.TraceHealth | None:
         )
         for each in found.failed
     ]
-    return pb.TraceHealth(failed=failed, loops=found.loops, timeouts=found.timeouts, leaks=found.leaks)
+    return pb.TraceHealth(
+        failed=failed, loops=found.loops, timeouts=found.timeouts, reroutes=found.reroutes, leaks=found.leaks
+    )
 
 
 def check_traces(told: pb.TraceHealth) -> Iterator[Finding]:
     for info in told.failed:
         why = f": {info.error}" if info.error else ""
         said = f"{info.run_id} of {info.agent} ended {info.outcome}{why}"
-        yield checks.warning(_CHECK, said, f"See what happened: moot trace {info.run_id}")
+        yield checks.warning(
+            _CHECK, said, f"See what happened: moot trace {info.run_id}. `moot doctor --acknowledge` hides it."
+        )
     if told.loops:
-        said = f"{_render_count(told.loops)} in the last day an agent repeated the same call and was stopped."
+        said = f"{_render_count(told.loops)} in the last week an agent repeated the same call and was stopped."
         yield checks.warning(_CHECK, said, "See where: moot trace --failed. A larger model, or a clearer task, helps.")
     if told.timeouts:
-        said = f"{_render_count(told.timeouts)} in the last day a run exceeded its time limit."
+        said = f"{_render_count(told.timeouts)} in the last week a run exceeded its time limit."
         fix = "See where: moot trace --failed. Raise `seconds` in [limits], or give the run longer."
         yield checks.warning(_CHECK, said, fix)
+    if told.reroutes:
+        said = f"{_render_count(told.reroutes)} within a week work went to another agent because a teammate failed."
+        yield checks.warning(_CHECK, said, "See why: moot trace --failed. `moot doctor --acknowledge` hides it.")
     for leak in told.leaks:
         fix = "Report this, with the trace; `moot delete` removes the conversation."
         yield checks.error("isolation", f"Data crossed between conversations: {leak}.", fix)
@@ -59,7 +66,7 @@ def check_traces(told: pb.TraceHealth) -> Iterator[Finding]:
         said = f"The run ledger could not be written {_render_count(told.ledger_failures).lower()}."
         yield checks.warning("run ledger", said, "See the log; free disk space if there is none.")
     if not (told.failed or told.leaks):
-        yield checks.ok(_CHECK, "No failed turns in the last day.")
+        yield checks.ok(_CHECK, "No unacknowledged failed turns in the last week.")
 
 
 def trace_health_data(told: pb.TraceHealth) -> dict[str, Any]:
@@ -67,6 +74,7 @@ def trace_health_data(told: pb.TraceHealth) -> dict[str, Any]:
         "failed": [plain_data.trace(info) for info in told.failed],
         "loops": told.loops,
         "timeouts": told.timeouts,
+        "reroutes": told.reroutes,
         "leaks": list(told.leaks),
         "ledger_failures": told.ledger_failures,
     }

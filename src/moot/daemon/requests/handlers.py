@@ -73,6 +73,7 @@ class Handlers:
             "list_traces": traces.list_traces,
             "get_trace": traces.get_trace,
             "get_trace_health": traces.get_trace_health,
+            "acknowledge_traces": traces.acknowledge_traces,
             "list_models": daemon_info.list_models,
             "test_model": daemon_info.test_model,
             "list_tokens": daemon_info.list_tokens,

@@ -16,7 +16,7 @@ from moot.domain.trace import Recorded, TraceEvent
 from moot.multiagent.traces.ledger_mirror import Mirror
 from moot.multiagent.traces.timeline import timeline
 from moot.store.ledger import SqliteLedger
-from moot.store.traces import DAY, SqliteTraces
+from moot.store.traces import REPORTED_SECONDS, SqliteTraces
 from moot.wire import moot_pb2 as pb
 
 _LISTED = 20
@@ -60,15 +60,21 @@ class TraceRequests:
     async def get_trace_health(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.demand_owner("examine the traces")
         now = self._s.clock.now()
-        health = await self._s.traces.health(since=now - DAY)
+        health = await self._s.traces.health(since=now - REPORTED_SECONDS)
         told = pb.TraceHealth(
             failed=[self._head(recorded) for recorded in health.failed],
             loops=health.loops,
             timeouts=health.timeouts,
+            reroutes=health.reroutes,
             leaks=health.leaks,
             ledger_failures=self._s.mirror.failures,
         )
         reply.send(pb.ServerMessage(trace_health=told))
+
+    async def acknowledge_traces(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("acknowledge what traces report")
+        await self._s.traces.acknowledge(now=self._s.clock.now())
+        reply.send(pb.ServerMessage(pong=pb.Pong()))
 
     async def _fill(self, info: pb.TraceInfo, recorded: Recorded, room: int) -> int:
         """Put in the events of a run and of those below it, the last ones where there are too many; the room left."""

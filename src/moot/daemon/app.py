@@ -58,6 +58,7 @@ from moot.store.asks import SqliteAsks
 from moot.store.notes import SqliteNotes
 from moot.store.rules import SqliteRules
 from moot.store.sqlite import SqliteStore, open_store
+from moot.store.steps import SqliteSteps
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class Daemon:
 
     def __init__(self, paths: Paths, store: SqliteStore, redactor: Redactor) -> None:
         self.paths = paths
-        self.store = store
+        self.store, self.steps = store, SqliteSteps(store)
         self.clock = SystemClock()
         self.rng: Random = SystemRandom()
         self.supervisor = Supervisor(self.clock)
@@ -224,6 +225,7 @@ class Daemon:
                 asks=self.asks,
                 compaction=compaction,
                 notes=self,
+                steps=self.steps,
                 clock=self.clock,
                 rng=self.rng,
             )

@@ -12,6 +12,7 @@ from moot.domain.ports.model import Model
 from moot.domain.ports.tool import ToolResult
 from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
 from moot.domain.scope import ALL_TOOLS, Scope
+from moot.domain.step_record import StepRecord
 from moot.domain.usage import Spent, Usage
 from moot.engine.budget import Budget
 from moot.engine.deadline import Deadline
@@ -40,6 +41,8 @@ class Progress:
     made: int = 0
     refused: int = 0
     step: Step | None = None
+    # What the request in flight was made of.
+    request: StepRecord | None = None
     calls: Sequence[ToolCall] = ()
     results: dict[str, ToolResult] = field(default_factory=dict)
     # The calls whose tools were entered: of any other it is known that it was not executed.

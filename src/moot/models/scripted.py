@@ -139,6 +139,9 @@ class ScriptedModel:
             yield CallReady(call)
         yield Finished(_estimate_usage(rule, prompt, reply, calls))
 
+    def mask_prompt(self, prompt: Prompt) -> Prompt:
+        return prompt
+
     def cost(self, usage: Usage) -> float:
         return price(self.config, usage).dollars
 

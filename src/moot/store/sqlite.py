@@ -92,6 +92,9 @@ class SqliteStore:
     async def set_title(self, key: ConversationKey, title: str) -> None:
         await self._write(lambda db: conversations.set_title(db, key, title), "title")
 
+    async def set_cwd(self, key: ConversationKey, cwd: str, *, now: float) -> None:
+        await self._write(lambda db: conversations.set_cwd(db, key, cwd, now), "cwd")
+
     async def doom(self, key: ConversationKey) -> Doomed:
         return await self._read(lambda db: deletion.doom(db, key))
 

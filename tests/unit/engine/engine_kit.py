@@ -28,6 +28,7 @@ from moot.engine.turn import Brief, Briefing, Turn
 from moot.engine.wiring import Wiring
 from moot.models.scripted import Rule, RuleCall, ScriptedModel
 from moot.store.sqlite import SqliteStore, open_store
+from moot.store.steps import SqliteSteps
 from tests.unit.shelves import ADA, SetClock, asks_over
 
 CALLING = Rule(match="act", calls=(RuleCall(name="act"),), after_tool="Done.")
@@ -194,6 +195,7 @@ async def engine(
             asks=asks,
             compaction=compaction,
             notes=notes,
+            steps=SqliteSteps(store),
             clock=clock,
             rng=Random(1),
         )

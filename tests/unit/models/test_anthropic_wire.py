@@ -21,7 +21,7 @@ SIGNED = (Thinking(text="Hm.", signature="c2ln"), Thinking(text="", signature="r
 def body_of(*messages: Message, **settings: Any) -> dict[str, Any]:
     given = ModelConfig(name="m", provider="anthropic", model="x", base_url="http://127.0.0.1:1", **settings)
     model = AnthropicModel(given, http=open_http)
-    body: dict[str, Any] = json.loads(model._body(prompt(*messages, tools=[LOOKUP], system=["one", "two"])))
+    body: dict[str, Any] = json.loads(model.encode(prompt(*messages, tools=[LOOKUP], system=["one", "two"])))
     return body
 
 

@@ -214,6 +214,20 @@ class RecordRequests:
         self._runs.histories.trust(key, last)
         reply.send(pb.ServerMessage(trusted=pb.Trusted(taint=",".join(sorted(strangers)))))
 
+    async def working_directory(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.demand_owner("choose the working directory")
+        asked = message.working_directory
+        key = ConversationKey(self._doors.agent(asked.agent).name, principal.sender(asked.sender))
+        if asked.HasField("cwd"):
+            cwd = self._doors.directory(asked.cwd)
+            await self._store.set_cwd(key, cwd, now=self._clock.now())
+            # A turn in flight goes on where it began.
+            self._runs.histories.set_cwd(key, cwd)
+        loaded = await self._store.load(key)
+        chosen = loaded.conversation.cwd if loaded is not None else ""
+        place = pb.WorkingDirectory(cwd=chosen or self._beside.workspaces(key), is_own=not chosen)
+        reply.send(pb.ServerMessage(working_directory=place))
+
     async def get_usage(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         asked = message.get_usage
         spent = await self._store.spend(agent=asked.agent, sender=asked.sender)

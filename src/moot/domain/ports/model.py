@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from moot.domain.config import ModelConfig
 from moot.domain.message import Thinking, ToolCall
 from moot.domain.prompt import Prompt
 from moot.domain.usage import Usage
@@ -79,6 +80,15 @@ class Model(Protocol):
 
     @property
     def tools(self) -> ToolSupport: ...
+
+    @property
+    def config(self) -> ModelConfig:
+        """What it was made from; a request can be encoded again with it."""
+        ...
+
+    def mask_prompt(self, prompt: Prompt) -> Prompt:
+        """The prompt as the model gets it: what it may not know is masked."""
+        ...
 
     def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]: ...
 

@@ -112,11 +112,16 @@ async def test_every_kind_of_event_reaches_a_subscriber(daemon: DaemonProcess, p
     daemon.home.write_agent("networked", model="network")
     provider.program({"match": "^again", "status": 503}, {"match": "Write the summary now", "text": "Boats. And more."})
     async with subscribed(daemon, sender) as reader, daemon.client() as talk:
-        # Teammates that queue, ask, need an approval and leave a command running; then a message that queues.
+        # Teammates that queue, ask, need an approval and leave a command running; then a message that queues, and one
+        # that is withdrawn.
         turn = talk.start("moot", "everything", sender)
         await reader.until_kind(pb.ASK, teammate=True)
         behind = talk.start("moot", "think again", sender)
         await reader.until_kind(pb.QUEUED)
+        taken_back = talk.start("moot", "never mind", sender)
+        await reader.until_kind(pb.QUEUED, count=2)
+        await talk.ask(withdraw=pb.WithdrawMsg(agent="moot", sender=sender))
+        await taken_back.end()
         await talk.reply("moot", "the red one", sender)
         await turn.end()
         await behind.end()

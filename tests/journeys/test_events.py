@@ -287,7 +287,7 @@ def test_the_chat_shows_what_teammates_do_while_they_do_it(daemon: DaemonProcess
         person.wait_on_screen("↳ operator waiting for you")
         # A chat that is opened later shows it too.
         with terminal(daemon.home, "chat", "moot", "--as", sender) as other:
-            other.wait_on_screen("↳ operator")
+            other.wait_on_screen("↳ operator waiting for you")
             person.enter("yes")
             other.wait_off_screen("↳ operator")
         person.wait_off_screen("↳ operator")

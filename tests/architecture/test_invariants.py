@@ -145,6 +145,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
     requests = {field.name for field in pb.ClientMessage.DESCRIPTOR.oneofs_by_name["message"].fields}
     handlers = Handlers(
         talk=ANYTHING,
+        steps=ANYTHING,
         conversations=ANYTHING,
         records=ANYTHING,
         daemon_info=ANYTHING,

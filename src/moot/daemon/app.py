@@ -31,7 +31,9 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import StoreError
 from moot.domain.message import user
 from moot.domain.note import Note
-from moot.domain.ports import GateCall, Model, Tool, ToolResult
+from moot.domain.ports.hook import GateCall
+from moot.domain.ports.model import Model
+from moot.domain.ports.tool import Tool, ToolResult
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.run import Outcome, RunEnd, RunRequest, RunStatus
 from moot.domain.trace import TraceKind
@@ -56,6 +58,7 @@ from moot.store.asks import SqliteAsks
 from moot.store.notes import SqliteNotes
 from moot.store.rules import SqliteRules
 from moot.store.sqlite import SqliteStore, open_store
+from moot.store.steps import SqliteSteps
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +73,7 @@ class Daemon:
 
     def __init__(self, paths: Paths, store: SqliteStore, redactor: Redactor) -> None:
         self.paths = paths
-        self.store = store
+        self.store, self.steps = store, SqliteSteps(store)
         self.clock = SystemClock()
         self.rng: Random = SystemRandom()
         self.supervisor = Supervisor(self.clock)
@@ -222,6 +225,7 @@ class Daemon:
                 asks=self.asks,
                 compaction=compaction,
                 notes=self,
+                steps=self.steps,
                 clock=self.clock,
                 rng=self.rng,
             )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run
@@ -48,14 +48,6 @@ class TraceNote:
     payload: str
     truncated: bool = False
     after_seq: int = 0
-
-
-class Notes(Protocol):
-    """Where facts for traces are written down, by whoever sees them happen."""
-
-    def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
-        """Write it down. Costs the caller next to nothing, never fails, and is on disk before the run's end is told."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,6 +71,8 @@ class Turns:
         request, (end, messages) = _request(ticket), ending
         progress, is_suspended = ticket.progress, ticket.suspended
         recorder = progress.recorder if progress is not None else self._recorder(request, history)
+        if progress is not None:
+            self._w.loop.record_request(progress)
         if not is_suspended:
             reach("end.before")
             # Behind the message, and refused where that is.

@@ -1,14 +1,14 @@
 """Reads runs back: by id, by a client's id, by parent, root or conversation; queued, ended, or owed to their parent."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import apsw
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.run import Delivery, Limits, Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
-from moot.domain.senders import CHILD_SENDER
+from moot.domain.senders import CHILD_SENDER, SenderSet
 from moot.domain.usage import Spent
 from moot.store import rows
 
@@ -140,18 +140,18 @@ def ids_from(db: apsw.Connection, start: str, limit: int) -> list[str]:
     return [str(run_id) for (run_id,) in found]
 
 
-def ended(db: apsw.Connection, owns: Callable[[str], bool], limit: int) -> list[Run]:
-    """The runs that ended last, the newest first, of trees whose senders `owns` says yes to. Long texts are cut."""
+def ended(db: apsw.Connection, senders: SenderSet, limit: int) -> list[Run]:
+    """The runs that ended last, the newest first, of trees that belong to the senders. Long texts are cut."""
     seen: dict[int, bool] = {}
     numbers: list[int] = []
     for number, conversation, root_sender in db.execute(_ENDED):
         if root_sender:
-            is_owned = owns(root_sender)
+            is_owned = senders.includes(root_sender)
         elif conversation in seen:
             is_owned = seen[conversation]
         else:
             sender = db.execute("SELECT sender FROM conversations WHERE id = ?", (conversation,)).get
-            is_owned = seen[conversation] = owns(sender)
+            is_owned = seen[conversation] = senders.includes(sender)
         if is_owned:
             numbers.append(number)
         if len(numbers) >= limit:

@@ -35,6 +35,8 @@ class Retention:
         for key in found:
             # One transaction each: whoever writes meanwhile does not wait for all of them.
             is_indexed |= await self._store.write(partial(_let_go, key), "retention")
+        if found:
+            await self._store.write(deletion.sweep_parts, "retention")
         if is_indexed:
             await self._store.purge()
         notes = await self._store.write(lambda db: _notes(db, failed, fine, config.most, batch), "retention")

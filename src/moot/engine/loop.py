@@ -105,11 +105,10 @@ class Loop:
             return ending
         while True:
             await self._context.fit(state)
-            need = state.need()
-            hold = await turn.budget.reserve(need, turn.limits, state.progress.spent)
+            hold, estimated = await self._reserve(state)
             if isinstance(hold, Lack):
                 return _at_its_limit(state.progress, hold), []
-            reply = await self._try_step(state, hold, need.prompt)
+            reply = await self._try_step(state, hold, estimated)
             if reply is None:
                 continue
             if reply.calls and state.specs:
@@ -119,6 +118,16 @@ class Loop:
                 ending = self._after_words(state, reply)
             if ending is not None:
                 return ending
+
+    async def _reserve(self, state: TurnState) -> tuple[Hold | Lack, int]:
+        """What is set aside for the next call, and the tokens its prompt is estimated at."""
+        turn = state.turn
+        is_teammate = bool(turn.request.parent_id)
+        if not is_teammate and turn.budget.is_last_step(state.progress.steps):
+            state.ask_for_answer()
+        need = state.need()
+        hold = await turn.budget.reserve(need, turn.limits, state.progress.spent, is_teammate=is_teammate)
+        return hold, need.prompt
 
     async def _try_step(self, state: TurnState, hold: Hold, estimated: int) -> Reply | None:
         """The reply of one model call; None where the request was too long and is made once more, shorter."""
@@ -193,15 +202,16 @@ class Loop:
 
     def _after_words(self, state: TurnState, reply: Reply) -> Ending | None:
         if reply.calls:
-            # There are no tools here. It is told so once and may answer in words.
+            # There are no tools here. It is told so once and may answer in words, where there is a step left for it.
             self._refuse(state.turn, reply)
-            if state.refused is None:
+            if state.refused is None and not state.is_last_step:
                 state.refused = reply
                 return None
         return self._finish(state, reply)
 
     def _finish(self, state: TurnState, reply: Reply) -> Ending | None:
         turn, progress, refused = state.turn, state.progress, state.refused
+        progress.unasked |= state.briefing.conduct.is_denied()
         text = reply.text
         if not text.strip() and refused is not None:
             text = refused.text
@@ -329,8 +339,7 @@ class Loop:
             step=progress.steps,
             taint=turn.history.taint,
             waiting=lambda: waited.during(deadline.paused()),
-            attending=deadline.attending(own_deadline),
-            stir=deadline.stir,
+            attending=own_deadline.paused,
             begin=lambda: progress.begun.add(call.id),
         )
         with deadline.tool():

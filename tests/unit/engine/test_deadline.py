@@ -84,19 +84,6 @@ async def test_a_tool_at_work_and_a_human_who_is_asked_may_be_silent() -> None:
     assert not deadline.expired
 
 
-async def test_others_who_are_waited_for_may_not() -> None:
-    deadline = Deadline(30.0, idle_seconds=0.02)
-
-    async def work() -> None:
-        async with deadline:
-            with deadline.tool(), deadline.watched():
-                await asyncio.Event().wait()
-
-    with pytest.raises(TimeoutError):
-        await work()
-    assert deadline.limit == "idle_seconds"
-
-
 async def test_time_at_work_is_counted_without_the_pauses() -> None:
     async with Deadline(None) as deadline:
         await asyncio.sleep(0.01)

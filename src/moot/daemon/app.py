@@ -31,7 +31,9 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import StoreError
 from moot.domain.message import user
 from moot.domain.note import Note
-from moot.domain.ports import GateCall, Model, Tool, ToolResult
+from moot.domain.ports.hook import GateCall
+from moot.domain.ports.model import Model
+from moot.domain.ports.tool import Tool, ToolResult
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.run import Outcome, RunEnd, RunRequest, RunStatus
 from moot.domain.trace import TraceKind
@@ -43,7 +45,7 @@ from moot.engine.loop import Loop, LoopParts
 from moot.engine.notes import Complete, Reflections
 from moot.engine.rules import Rules
 from moot.engine.runs import Runs
-from moot.engine.supervisor import Supervisor, every
+from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Briefing, Turn
 from moot.engine.wiring import Wiring
 from moot.failpoint import reach
@@ -56,6 +58,7 @@ from moot.store.asks import SqliteAsks
 from moot.store.notes import SqliteNotes
 from moot.store.rules import SqliteRules
 from moot.store.sqlite import SqliteStore, open_store
+from moot.store.steps import SqliteSteps
 
 logger = logging.getLogger(__name__)
 
@@ -70,10 +73,10 @@ class Daemon:
 
     def __init__(self, paths: Paths, store: SqliteStore, redactor: Redactor) -> None:
         self.paths = paths
-        self.store = store
+        self.store, self.steps = store, SqliteSteps(store)
         self.clock = SystemClock()
         self.rng: Random = SystemRandom()
-        self.supervisor = Supervisor()
+        self.supervisor = Supervisor(self.clock)
         self.bus = Bus(clock=self.clock, reserve=partial(event_numbers.reserve, store))
         self.config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
         self.registry = build_registry(self.config, paths)
@@ -222,6 +225,7 @@ class Daemon:
                 asks=self.asks,
                 compaction=compaction,
                 notes=self,
+                steps=self.steps,
                 clock=self.clock,
                 rng=self.rng,
             )
@@ -319,7 +323,7 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         stack.push_async_callback(_close_doors, daemon, listeners)
         reach("daemon.listening")
         listeners.extend(await _network_doors(daemon))
-        daemon.supervisor.start("tidy", every(_TIDY_SECONDS, daemon.tidy))
+        daemon.supervisor.start("tidy", daemon.supervisor.repeat(_TIDY_SECONDS, daemon.tidy))
         yield daemon
 
 

@@ -84,7 +84,8 @@ def _read_tag(text: str, start: int) -> _Tag:
 
     What nobody sees is skipped, however much of it there is; no bracket is part of that, so nothing is read twice.
     """
-    seen, is_end = "", False
+    # A name that goes on with a hyphen is another name.
+    seen, is_end, goes_on = "", False, False
     for place in range(start, len(text)):
         character = text[place]
         folded = "" if character in _FILLERS else _fold(character)
@@ -96,11 +97,12 @@ def _read_tag(text: str, start: int) -> _Tag:
                 is_end |= letter != " "
                 continue
             if seen in _BARE_NAMES and not (letter.isalnum() or letter == "_"):
-                return _named(seen, is_end, text, place)
-            seen += letter
+                return _Tag.NONE if goes_on else _named(seen, is_end, text, place)
+            seen, goes_on = seen + letter, False
             if seen not in _BEGINNINGS:
                 return _Tag.NONE
-    return _named(seen, is_end, text, len(text)) if seen in _BARE_NAMES else _Tag.NONE
+        goes_on |= character == "-" and seen in _BARE_NAMES
+    return _named(seen, is_end, text, len(text)) if seen in _BARE_NAMES and not goes_on else _Tag.NONE
 
 
 def _named(name: str, is_end: bool, text: str, place: int) -> _Tag:
@@ -146,17 +148,20 @@ def unfinished_tag(text: str) -> str:
 
 def defuse_continuation(before: str, text: str) -> str:
     """Text that will be put behind `before`, an unfinished tag, such that the two make no mark of ours."""
-    is_mark = _read_tag(f"{before}\n\n{text}", 1) in (_Tag.OURS, _Tag.FROM_END)
-    if not is_mark or _read_tag(before, 1) is not _Tag.NONE:
+    if not _makes_mark(before, text):
         return text
     place = len(text) - len(text.lstrip())
-    return f"{text[:place]}&#{ord(text[place])};{text[place + 1 :]}"
+    escaped = f"{text[:place]}&#{ord(text[place])};{text[place + 1 :]}"
+    if not _makes_mark(before, escaped):
+        return escaped
+    # The name is whole before it, and whatever stands in its attributes would count: they are escaped letter by letter.
+    end = next((at for at, each in enumerate(text) if each in _CLOSERS or each in _OPENERS), len(text))
+    return "".join(each if each.isspace() else f"&#{ord(each)};" for each in text[:end]) + text[end:]
 
 
-def join_texts(before: str, text: str) -> str:
-    """Two texts without a mark of ours as one that has none either."""
-    unfinished = unfinished_tag(before)
-    return f"{before}\n\n{defuse_continuation(unfinished, text) if unfinished else text}"
+def _makes_mark(before: str, text: str) -> bool:
+    is_mark = _read_tag(f"{before}\n\n{text}", 1) in (_Tag.OURS, _Tag.FROM_END)
+    return is_mark and _read_tag(before, 1) is _Tag.NONE
 
 
 @lru_cache(maxsize=1024)

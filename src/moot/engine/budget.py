@@ -5,7 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from moot.domain.config import Config
-from moot.domain.ports import Store
+from moot.domain.errors import ModelError
+from moot.domain.ports.model import Model
+from moot.domain.ports.store import Store
 from moot.domain.run import Limits, RunRequest
 from moot.domain.usage import Spent, Usage
 
@@ -218,3 +220,10 @@ def _allowed(config: Config, asked: Limits) -> Limits:
     """What a person allows one turn, whoever works on it: its tokens and money are counted together."""
     each = config.limits
     return config.budget.narrowed(Limits(tokens=each.tokens, spend=each.spend)).narrowed(asked)
+
+
+def no_price(model: Model) -> ModelError:
+    return ModelError(
+        f"the price of {model.model} is not known, so a limit on spend cannot be kept",
+        fix=f"Set price_prompt and price_completion in [models.{model.name}], or take the limit away.",
+    )

@@ -43,6 +43,11 @@ def plain_place_framing() -> str:
     return "Your tools work in one directory. Name what is in it by its name alone, such as notes.txt, and itself as ."
 
 
+def context_message(told: Sequence[str]) -> Message:
+    """What a turn may differ in from the next, behind the message it answers."""
+    return user("<moot>\n" + "\n\n".join(told) + "\n</moot>")
+
+
 def refusal(names: Sequence[str]) -> Message:
     """Told once to a speaker that called a tool where it has none."""
     listed = ", ".join(sorted({defuse(name)[:64] for name in names}))

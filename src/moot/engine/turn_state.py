@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from moot.domain.events import EventBody
 from moot.domain.message import Message, ToolCall, assistant, user
-from moot.domain.ports import ToolSupport
+from moot.domain.ports.model import ToolSupport
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.domain.run import Outcome
 from moot.domain.tokens import estimate_message, estimate_text, estimate_tools
@@ -14,6 +14,7 @@ from moot.domain.usage import Spent
 from moot.engine.budget import Hold, Need
 from moot.engine.deadline import Deadline
 from moot.engine.framing import (
+    context_message,
     guest_framing,
     last_step_note,
     nudge,
@@ -145,6 +146,7 @@ class TurnState:
         return Prompt(
             system=tuple(self._system()),
             transcript=self.view or turn.history.transcript(with_tools=bool(self.specs)),
+            context=self._context(),
             tail=tail,
             tools=self.specs,
             max_tokens=hold.reply if self.spends else None,
@@ -168,12 +170,22 @@ class TurnState:
         request = turn.request
         if request.guest:
             blocks.append(guest_framing(guest=request.speaker, primary=request.key.agent))
-        elif turn.history.guests:
-            blocks.append(primary_framing(primary=request.key.agent))
-        if self.specs:
-            knows_paths = turn.model.tools is ToolSupport.NATIVE
-            blocks.append(place_framing(turn.cwd) if knows_paths else plain_place_framing())
+        if self.specs and not self._knows_paths:
+            blocks.append(plain_place_framing())
         return blocks
+
+    @property
+    def _knows_paths(self) -> bool:
+        return self.turn.model.tools is ToolSupport.NATIVE
+
+    def _context(self) -> tuple[Message, ...]:
+        """What may be different in the next turn: it stands behind the message and leaves what is before it alone."""
+        turn, told = self.turn, []
+        if turn.history.guests and not turn.request.guest:
+            told.append(primary_framing(primary=turn.request.key.agent))
+        if self.specs and self._knows_paths:
+            told.append(place_framing(turn.cwd))
+        return (context_message(told),) if told else ()
 
     def estimate_tokens(self) -> int:
         """Tokens of the next request: as far as the provider counted them, and an estimate of the rest."""
@@ -185,5 +197,6 @@ class TurnState:
 
     def estimate_fixed_tokens(self) -> int:
         """What is sent beside the conversation: instructions, framing and tools."""
-        told = sum(map(estimate_text, self._system())) + sum(map(estimate_message, self.briefing.tail))
+        told = sum(map(estimate_text, self._system()))
+        told += sum(map(estimate_message, (*self._context(), *self.briefing.tail)))
         return told + estimate_tools(self.specs)

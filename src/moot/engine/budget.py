@@ -42,6 +42,11 @@ class Lack:
     limit: str
     shared: bool = False
 
+    @property
+    def error(self) -> str:
+        whose = "The run and all it set to work have" if self.shared else "The run has"
+        return f"{whose} no room for another step under the limit on {self.limit}."
+
 
 @dataclass(frozen=True, slots=True)
 class Alarm:

@@ -21,7 +21,7 @@ from moot.domain.message import Message, Role, ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import AskHuman, RunContext
 from moot.domain.ports.traces import StepStore, TraceNotes
-from moot.domain.run import Outcome, RunEnd, least
+from moot.domain.run import Outcome, least
 from moot.domain.trace import TraceKind
 from moot.domain.usage import Usage
 from moot.engine.asks import Asks
@@ -113,7 +113,7 @@ class Loop:
             await self._context.fit(state)
             hold, estimated = await self._reserve(state)
             if isinstance(hold, Lack):
-                return _at_its_limit(state.progress, hold), []
+                return state.progress.end(Outcome.LIMIT, limit=hold.limit, error=hold.error), []
             reply = await self._try_step(state, hold, estimated)
             if reply is None:
                 continue
@@ -398,9 +398,3 @@ def _stirring(emit: Callable[[EventBody], None], deadline: Deadline) -> Callable
         emit(event)
 
     return stirring
-
-
-def _at_its_limit(progress: Progress, lack: Lack) -> RunEnd:
-    whose = "The run and all it set to work have" if lack.shared else "The run has"
-    told = f"{whose} no room for another step under the limit on {lack.limit}."
-    return progress.end(Outcome.LIMIT, limit=lack.limit, error=told)

@@ -59,7 +59,7 @@ class Recorded:
     run: Run
     entries: Sequence[Entry] = ()
     notes: Sequence[TraceNote] = ()
-    # Those it spawned, also those that have not begun.
+    # Those it spawned, in the order it did: also those that have not begun, and those that are not kept any more.
     delegated: Sequence[Run] = ()
     children: Sequence["Recorded"] = ()
 

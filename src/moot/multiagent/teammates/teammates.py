@@ -12,7 +12,7 @@ from dataclasses import replace
 from moot.domain.ask import Ask
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
 from moot.domain.events import AskClosed, AskOpened, Event, RunBlocked, RunEnded, RunUnblocked
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus
 from moot.domain.run_view import AgentStatus, Block, Condition, RunView
@@ -337,7 +337,6 @@ class Teammates:
         await self._finish(live, end)
 
     def _note(self, live: LiveRun, event: Event) -> None:
-        self.waits.stirred(live.run.id)
         # A run also receives what those it set to work ask, and that blocks them, not it.
         if isinstance(event.body, AskOpened | AskClosed) and event.body.ask.run_id == live.run.id:
             self._hold(live, closed=event.body.ask if isinstance(event.body, AskClosed) else None)

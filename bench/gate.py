@@ -10,7 +10,7 @@ from moot.daemon.clock import SystemClock
 from moot.daemon.paths import Paths
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import ToolCall
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 from moot.domain.scope import ALL_TOOLS
 from moot.engine.deadline import Deadline
 from moot.redaction.redactor import Redactor

@@ -10,7 +10,7 @@ from typing import Any
 from moot.daemon.clock import SystemClock
 from moot.domain.config import SandboxConfig
 from moot.domain.mcp import McpConfig
-from moot.domain.ports import ToolResult
+from moot.domain.ports.tool import ToolResult
 from moot.engine.supervisor import Supervisor
 from moot.models.keys import reveal
 from moot.redaction.redactor import Redactor

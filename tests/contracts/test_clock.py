@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from moot.daemon.clock import ManualClock, SystemClock
-from moot.domain.ports import Clock
+from moot.domain.ports.clock import Clock
 from tests.simulation.clock import VirtualClock
 from tests.simulation.event_loop import run_virtual
 

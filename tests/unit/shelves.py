@@ -10,7 +10,8 @@ from moot.daemon.clock import SystemClock
 from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import assistant
-from moot.domain.ports import GateCall, RunContext, Tool, ToolResult
+from moot.domain.ports.hook import GateCall
+from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus, Spawn
 from moot.engine.asks import Asks
 from moot.engine.rules import Rules

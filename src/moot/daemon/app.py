@@ -31,7 +31,9 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import StoreError
 from moot.domain.message import user
 from moot.domain.note import Note
-from moot.domain.ports import GateCall, Model, Tool, ToolResult
+from moot.domain.ports.hook import GateCall
+from moot.domain.ports.model import Model
+from moot.domain.ports.tool import Tool, ToolResult
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.run import Outcome, RunEnd, RunRequest, RunStatus
 from moot.domain.trace import TraceKind

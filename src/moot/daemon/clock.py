@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import count
 from types import TracebackType
 
-from moot.domain.ports import Timeout, Timer
+from moot.domain.ports.clock import Timeout, Timer
 
 _UPTIME = 10_000.0
 

@@ -10,7 +10,9 @@ from moot.daemon.requests.traces import TraceShelves
 from moot.domain.agent import ROOT, Agent
 from moot.domain.config import AgentConfig
 from moot.domain.conversation import ConversationKey
-from moot.domain.ports import Clock, GateCall, RunContext, Tool, ToolResult
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.hook import GateCall
+from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.trace import TraceKind
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus

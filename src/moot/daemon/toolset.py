@@ -19,9 +19,11 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.events import ToolExecuted
 from moot.domain.learning import CallRecord
 from moot.domain.note import Note
-from moot.domain.ports import Clock, GateCall, Hook, Tool
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.hook import GateCall, Hook
+from moot.domain.ports.tool import Tool
+from moot.domain.ports.traces import TraceNotes
 from moot.domain.sandbox import SandboxReport
-from moot.domain.trace import Notes
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
 from moot.engine.gate import Gate, Whose
@@ -100,7 +102,7 @@ class ToolsetParts:
     # The tools agents direct others with, and whether a teammate may make a call.
     control: Callable[[], Sequence[Tool]]
     admit: Admit
-    notes: Notes
+    notes: TraceNotes
     # Where a tool is to be had that a run does not have.
     whose: Whose
     later: Later

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Protocol
 
 from moot.domain.conversation import Loaded
 from moot.domain.message import Message
@@ -52,15 +51,3 @@ class StoredStep:
     max_tokens: int | None
     # None where the answer was not kept: the step failed, was stopped, or its text was taken back.
     reply: Message | None
-
-
-class StepStore(Protocol):
-    def add(self, record: StepRecord) -> None:
-        """Write a record soon, before what is handed over later."""
-        ...
-
-    async def numbers(self, run_id: str) -> list[int]:
-        """The steps of a run that have a record, in order."""
-        ...
-
-    async def find(self, run_id: str, step: int) -> StoredStep | None: ...

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run
@@ -50,14 +50,6 @@ class TraceNote:
     after_seq: int = 0
 
 
-class Notes(Protocol):
-    """Where facts for traces are written down, by whoever sees them happen."""
-
-    def note(self, run_id: str, kind: TraceKind, agent: str, /, **payload: object) -> None:
-        """Write it down. Costs the caller next to nothing, never fails, and is on disk before the run's end is told."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
     """A run as the store has it, with those it set to work; with its messages and notes where all is wanted."""
@@ -65,7 +57,7 @@ class Recorded:
     run: Run
     entries: Sequence[Entry] = ()
     notes: Sequence[TraceNote] = ()
-    # Those it spawned, also those that have not begun.
+    # Those it spawned, in the order it did: also those that have not begun, and those that are not kept any more.
     delegated: Sequence[Run] = ()
     children: Sequence["Recorded"] = ()
 

@@ -13,7 +13,8 @@ from moot.domain.ask import Ask, AskState
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, MootError, Unavailable
 from moot.domain.events import AskClosed, AskOpened, EventBody
-from moot.domain.ports import AskStore, Clock
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.store import AskStore
 from moot.engine.rules import Rules
 from moot.failpoint import reach
 

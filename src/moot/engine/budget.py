@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from moot.domain.config import Config
 from moot.domain.errors import ModelError
-from moot.domain.ports import Model, Store
+from moot.domain.ports.model import Model
+from moot.domain.ports.store import Store
 from moot.domain.run import Limits, RunRequest
 from moot.domain.usage import Spent, Usage
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 
-from moot.domain.ports import Clock, Timeout, Timer
+from moot.domain.ports.clock import Clock, Timeout, Timer
 
 Waiting = Callable[[], AbstractContextManager[None]]
 

@@ -10,7 +10,7 @@ from moot.domain.config import Config
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound, TooLarge
 from moot.domain.ids import make_id
-from moot.domain.ports import Clock
+from moot.domain.ports.clock import Clock
 from moot.domain.run import Limits, RunRequest
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey, Loaded, StoppedTurn
 from moot.domain.message import Entry, Message, Role, ToolCall
-from moot.domain.ports import Store
+from moot.domain.ports.store import Store
 from moot.domain.prompt import Transcript
 from moot.domain.run import Outcome, RunEnd
 from moot.domain.tokens import estimate_message

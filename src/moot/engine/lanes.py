@@ -20,7 +20,7 @@ from moot.domain.events import (
     ToolsStarted,
 )
 from moot.domain.message import ToolCall
-from moot.domain.ports import Clock
+from moot.domain.ports.clock import Clock
 from moot.domain.run import Outcome, RunRequest
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
 from moot.engine.asks import Asks

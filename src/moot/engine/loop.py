@@ -18,10 +18,11 @@ from moot.domain.events import (
     ToolsStarted,
 )
 from moot.domain.message import Message, Role, ToolCall
-from moot.domain.ports import AskHuman, Clock, RunContext
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.tool import AskHuman, RunContext
+from moot.domain.ports.traces import StepStore, TraceNotes
 from moot.domain.run import Outcome, RunEnd, least
-from moot.domain.step_record import StepStore
-from moot.domain.trace import Notes, TraceKind
+from moot.domain.trace import TraceKind
 from moot.domain.usage import Usage
 from moot.engine.asks import Asks
 from moot.engine.budget import Hold, Lack, no_price
@@ -49,7 +50,7 @@ class LoopParts:
     asks: Asks
     compaction: Compaction
     # Where facts for traces go.
-    notes: Notes
+    notes: TraceNotes
     # Where it is kept what model requests were made of.
     steps: StepStore
     clock: Clock

@@ -8,9 +8,11 @@ from moot.domain.config import MemoryConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import MootError
 from moot.domain.message import Entry, Role
-from moot.domain.note import NOTE_LENGTH, Note, Noted, NoteKind, Notes, due, reflection_due, span
+from moot.domain.note import NOTE_LENGTH, Note, Noted, NoteKind, due, reflection_due, span
 from moot.domain.output import shorten
-from moot.domain.ports import Clock, Store
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.shelves import Notes
+from moot.domain.ports.store import Store
 from moot.domain.text import clean, defuse
 from moot.domain.transcript_text import as_text
 

@@ -9,9 +9,10 @@ from typing import Any
 from moot.domain.errors import NotFound
 from moot.domain.events import EventBody
 from moot.domain.message import Message, ToolCall, assistant
-from moot.domain.ports import Model
+from moot.domain.ports.model import Model
+from moot.domain.ports.traces import StepStore
 from moot.domain.prompt import Prompt, Transcript
-from moot.domain.step_record import StepStore, StoredStep
+from moot.domain.step_record import StoredStep
 from moot.domain.usage import Usage
 from moot.engine.step import Reply, Step
 from moot.engine.step_records import rebuild

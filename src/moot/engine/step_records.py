@@ -13,8 +13,9 @@ import msgspec
 
 from moot.domain.config import ModelConfig
 from moot.domain.message import Message
+from moot.domain.ports.traces import StepStore
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
-from moot.domain.step_record import Part, StepRecord, StepStore, StoredStep, make_part
+from moot.domain.step_record import Part, StepRecord, StoredStep, make_part
 from moot.engine.history import History
 from moot.engine.turn import Turn
 

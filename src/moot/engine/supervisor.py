@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from moot.domain.ports import Clock
+from moot.domain.ports.clock import Clock
 
 T = TypeVar("T")
 

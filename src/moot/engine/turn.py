@@ -8,7 +8,8 @@ from moot.domain.config import Config
 from moot.domain.events import EventBody
 from moot.domain.interruption import close_call
 from moot.domain.message import Message, ToolCall, tool_result
-from moot.domain.ports import Model, ToolResult
+from moot.domain.ports.model import Model
+from moot.domain.ports.tool import ToolResult
 from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
 from moot.domain.scope import ALL_TOOLS, Scope
 from moot.domain.step_record import StepRecord

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from moot.domain.events import EventBody
 from moot.domain.message import Message, ToolCall, assistant, user
-from moot.domain.ports import ToolSupport
+from moot.domain.ports.model import ToolSupport
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.domain.run import Outcome
 from moot.domain.tokens import estimate_message, estimate_text, estimate_tools

@@ -7,7 +7,7 @@ from random import Random
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
 from moot.domain.message import Thinking
-from moot.domain.ports import Finished, ModelEvent, ThinkingDone, ToolSupport
+from moot.domain.ports.model import Finished, ModelEvent, ThinkingDone, ToolSupport
 from moot.domain.prompt import Prompt
 from moot.domain.usage import Usage
 from moot.models.anthropic_wire import (

@@ -9,17 +9,10 @@ from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from moot.domain.errors import ModelError
-from moot.domain.masks import HeardText, Masks, changed_json, changed_value
+from moot.domain.masks import changed_json, changed_value
 from moot.domain.message import Message, Thinking, ToolCall
-from moot.domain.ports import (
-    CallReady,
-    Model,
-    ModelEvent,
-    Retrying,
-    TextDelta,
-    ThinkingDelta,
-    ThinkingDone,
-)
+from moot.domain.ports.masks import HeardText, Masks
+from moot.domain.ports.model import CallReady, Model, ModelEvent, Retrying, TextDelta, ThinkingDelta, ThinkingDone
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.models.wrapped import ModelWrapper
 

@@ -15,7 +15,7 @@ from random import Random
 
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
-from moot.domain.ports import Model, ModelEvent, ToolSupport
+from moot.domain.ports.model import Model, ModelEvent, ToolSupport
 from moot.domain.prompt import Prompt
 from moot.domain.usage import Usage
 from moot.models.keys import Key

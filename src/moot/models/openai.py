@@ -9,7 +9,7 @@ import msgspec
 
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
-from moot.domain.ports import Finished, ModelEvent, ToolSupport
+from moot.domain.ports.model import Finished, ModelEvent, ToolSupport
 from moot.domain.prompt import Prompt
 from moot.domain.usage import Usage
 from moot.models.calls import CallAssembler

@@ -3,7 +3,7 @@
 from typing import NoReturn
 
 from moot.domain.config import ModelConfig
-from moot.domain.ports import ToolSupport
+from moot.domain.ports.model import ToolSupport
 from moot.domain.prompt import Prompt
 from moot.models.anthropic import AnthropicModel
 from moot.models.openai import OpenAIModel

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Protocol
 
 from moot.domain.message import Message, Role, user
-from moot.domain.ports import CallReady, Finished, Model, ModelEvent, TextDelta, ToolSupport
+from moot.domain.ports.model import CallReady, Finished, Model, ModelEvent, TextDelta, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, Prompt, ToolSpec
 from moot.models.calls import CallAssembler
 from moot.models.openai_wire import SAY

@@ -3,7 +3,7 @@
 from typing import Generic, TypeVar
 
 from moot.domain.config import ModelConfig
-from moot.domain.ports import Model, ToolSupport
+from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.prompt import Prompt
 from moot.domain.usage import Usage
 

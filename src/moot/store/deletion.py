@@ -71,7 +71,8 @@ def remove(db: apsw.Connection, key: ConversationKey) -> Doomed:
     db.execute("DELETE FROM summary_index WHERE rowid BETWEEN ? AND ?", reach)
     db.execute("DELETE FROM messages WHERE id BETWEEN ? AND ?", reach)
     _delete_of_pair(db, key)
-    for table, column in (("tool_audit", "run"), ("ledger", "run_id"), ("deliveries", "item_id")):
+    of_runs = (("tool_audit", "run"), ("ledger", "run_id"), ("deliveries", "item_id"), ("past_runs", "parent_id"))
+    for table, column in of_runs:
         db.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM runs WHERE conversation = ?)", (number,))
     # Runs, archives, asks, notes and outputs go with it, by foreign key.
     db.execute("DELETE FROM conversations WHERE id = ?", (number,))

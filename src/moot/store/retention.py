@@ -57,11 +57,12 @@ def _doomed(db: apsw.Connection, failed: float, fine: float, most: int, batch: i
 
 
 def _let_go(key: ConversationKey, db: apsw.Connection) -> bool:
-    """Remove everything of a run but what it took; whether any of it was in a search index."""
+    """Remove everything of a run but what it took and how it ended; whether any of it was in a search index."""
     if rows.conversation_id(db, key) is None:
         return False
     # A report that came after its end was read in its conversation, and goes with it.
     spending.keep_past(db, key)
+    found_runs.keep_past(db, key)
     gone = deletion.remove(db, key)
     return bool(gone.archives or gone.memories)
 

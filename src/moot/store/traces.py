@@ -102,7 +102,7 @@ def _only(db: apsw.Connection, written: str) -> str:
 def _recorded(db: apsw.Connection, run_id: str, *, in_full: bool) -> Recorded:
     run = found_runs.get(db, run_id)
     assert run is not None
-    delegated = found_runs.of_parent(db, run_id)
+    delegated = found_runs.all_of_parent(db, run_id) if in_full else found_runs.of_parent(db, run_id)
     return Recorded(
         run=run,
         entries=_entries(db, run) if in_full else (),

@@ -16,8 +16,11 @@ from moot.domain.config import OutputConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.ids import make_id
-from moot.domain.output import LINE_LENGTH, Output, Outputs, Page, is_binary, page, shorten
-from moot.domain.ports import Clock, GateCall, RunContext, Tool, ToolResult
+from moot.domain.output import LINE_LENGTH, Output, Page, is_binary, page, shorten
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.hook import GateCall
+from moot.domain.ports.shelves import Outputs
+from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.tools import output_search
 from moot.tools.threads import run_in_thread

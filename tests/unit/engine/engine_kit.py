@@ -13,7 +13,8 @@ from moot.domain.config import Config, ModelConfig
 from moot.domain.errors import MootError, StoreError
 from moot.domain.events import Event, RunEnded
 from moot.domain.message import Entry
-from moot.domain.ports import GateCall, RunContext, Tool, ToolResult
+from moot.domain.ports.hook import GateCall
+from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run import RunEnd, RunRequest
 from moot.domain.trace import TraceKind

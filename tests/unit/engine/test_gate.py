@@ -12,7 +12,8 @@ from moot.domain.ask import Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.message import ToolCall
-from moot.domain.ports import GateCall, Proceed, RunContext, ToolResult
+from moot.domain.ports.hook import GateCall, Proceed
+from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.prompt import ToolSpec
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS, Scope, only
 from moot.engine.deadline import Deadline

@@ -6,7 +6,8 @@ from typing import Any
 from moot.daemon.clock import SystemClock
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import ToolCall
-from moot.domain.ports import GateCall, Proceed, RunContext, ToolResult
+from moot.domain.ports.hook import GateCall, Proceed
+from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.prompt import ToolSpec
 from moot.domain.scope import ALL_TOOLS
 from moot.engine.deadline import Deadline

@@ -7,7 +7,8 @@ import pytest
 
 from moot.domain.events import EventBody, ToolFinished, ToolsStarted
 from moot.domain.message import ToolCall
-from moot.domain.ports import GateCall, RunContext, ToolResult
+from moot.domain.ports.hook import GateCall
+from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.prompt import ToolSpec
 from moot.engine.gate import Gate
 from tests.unit.engine.engine_kit import engine

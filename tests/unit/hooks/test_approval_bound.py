@@ -16,7 +16,8 @@ from moot.domain.ask import Ask, Binding
 from moot.domain.config import InterceptorConfig
 from moot.domain.events import AskOpened, EventBody
 from moot.domain.message import ToolCall
-from moot.domain.ports import GateCall, RunContext, ToolResult
+from moot.domain.ports.hook import GateCall
+from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.scope import ALL_TOOLS
 from moot.domain.shell import Level, Verdict

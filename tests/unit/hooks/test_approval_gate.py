@@ -18,7 +18,8 @@ from moot.domain.config import InterceptorConfig
 from moot.domain.errors import MootError
 from moot.domain.events import AskOpened, EventBody
 from moot.domain.message import ToolCall
-from moot.domain.ports import GateCall, Hook, RunContext, ToolResult
+from moot.domain.ports.hook import GateCall, Hook
+from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.redaction import MASK, SECRET_MARK, is_masked, mask_call
 from moot.domain.scope import ALL_TOOLS

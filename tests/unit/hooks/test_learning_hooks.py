@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from moot.daemon.clock import ManualClock, SystemClock
 from moot.domain.config import KnowledgeConfig
 from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, generalise
-from moot.domain.ports import GateCall, Hook, ToolResult
+from moot.domain.ports.hook import GateCall, Hook
+from moot.domain.ports.tool import ToolResult
 from moot.domain.prompt import Sink, ToolSpec
 from moot.engine.supervisor import Supervisor
 from moot.hooks.backlog import BOUND, Backlog

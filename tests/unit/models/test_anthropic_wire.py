@@ -5,7 +5,7 @@ from typing import Any
 
 from moot.domain.config import ModelConfig
 from moot.domain.message import Message, Role, Thinking, ToolCall, assistant, tool_result, user
-from moot.domain.ports import ThinkingDone
+from moot.domain.ports.model import ThinkingDone
 from moot.models.anthropic import AnthropicModel
 from moot.models.transport import open_http
 from tests.fake_provider.ask import LOOKUP, ask, config, prompt

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
 from moot.domain.message import Message, Role, Thinking, ToolCall, assistant, tool_result, user
-from moot.domain.ports import (
+from moot.domain.ports.model import (
     CallReady,
     Finished,
     ModelEvent,

@@ -6,7 +6,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 
 from moot.domain.events import EventBody
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 from moot.domain.run_view import Block, Condition, RunView
 from moot.engine.deadline import Deadline
 from moot.multiagent.teammates.waits import Waits

@@ -115,6 +115,27 @@ async def test_everything_of_a_run_goes_but_what_it_took(store: SqliteStore) -> 
 
 
 @stored
+async def test_how_a_run_ended_stays_in_the_trace_of_its_parent_until_that_is_deleted(store: SqliteStore) -> None:
+    await root(store)
+    for run_id, outcome in (("arun-a", Outcome.LOOP_DETECTED), ("arun-b", Outcome.COMPLETED)):
+        await teammate(store, run_id, at=0.0, outcome=outcome)
+
+    async def delegated() -> list[tuple[str, str, str]]:
+        found = (await SqliteTraces(store).find("run-1")).delegated
+        return [(run.id, run.end.outcome if run.end else "", run.delivery) for run in found]
+
+    before = await delegated()
+    # The one that failed stays longer, and is still the first that was spawned.
+    await gone(store, now=31 * DAY)
+    assert await kept(store) == {"arun-a"}
+    assert await delegated() == before
+    await gone(store, now=61 * DAY)
+    assert await delegated() == before
+    await store.delete(ADA)
+    assert await store.read(lambda db: db.execute("SELECT count(*) FROM past_runs").get) == 0
+
+
+@stored
 async def test_sums_over_the_past_do_not_change_when_runs_go(store: SqliteStore) -> None:
     await root(store)
     await teammate(store, "arun-1", at=0.0)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from moot.domain.config import OutputConfig
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.output import LINE_LENGTH, Output, is_binary, lines, page, shorten
-from moot.domain.ports import ToolResult
+from moot.domain.ports.tool import ToolResult
 from moot.domain.prompt import ToolSpec
 from moot.store.outputs import SqliteOutputs
 from moot.store.sqlite import SqliteStore

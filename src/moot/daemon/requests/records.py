@@ -15,7 +15,8 @@ from moot.domain.doomed import Doomed
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.masks import changed_json
 from moot.domain.message import Entry, Message, Role, ToolCall
-from moot.domain.ports import Clock, Store
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.store import Store
 from moot.domain.run import Run, RunKind
 from moot.engine.doors import Doors
 from moot.engine.lanes import Ticket

@@ -7,8 +7,9 @@ from random import Random
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.domain.errors import BadRequest, NotFound
-from moot.domain.ports import Model, Store
-from moot.domain.step_record import StepStore
+from moot.domain.ports.model import Model
+from moot.domain.ports.store import Store
+from moot.domain.ports.traces import StepStore
 from moot.engine.replay import ReplayedStep, find_step, replay
 from moot.engine.step_records import rebuild
 from moot.models.request_body import encode_body

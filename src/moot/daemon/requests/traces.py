@@ -11,7 +11,7 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Reply
 from moot.domain.errors import BadRequest
 from moot.domain.ledger import LedgerEntry, blocked, replay
-from moot.domain.ports import Clock
+from moot.domain.ports.clock import Clock
 from moot.domain.trace import Recorded, TraceEvent
 from moot.multiagent.traces.ledger_mirror import Mirror
 from moot.multiagent.traces.timeline import timeline

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from moot.domain.agent import ROOT
 from moot.domain.message import Message, user
-from moot.domain.ports import Store
+from moot.domain.ports.store import Store
 from moot.domain.run import Run
 from moot.domain.run_view import RunView
 from moot.domain.scope import NOT_SPAWNED

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from moot.domain.ports import Clock, RunContext
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.tool import RunContext
 from moot.domain.run import Run
 from moot.domain.run_view import Block, RunView
 from moot.engine.supervisor import Supervisor

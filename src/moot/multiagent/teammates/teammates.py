@@ -12,7 +12,7 @@ from dataclasses import replace
 from moot.domain.ask import Ask
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError, Unavailable
 from moot.domain.events import AskClosed, AskOpened, Event, RunBlocked, RunEnded, RunUnblocked
-from moot.domain.ports import RunContext
+from moot.domain.ports.tool import RunContext
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus
 from moot.domain.run_view import AgentStatus, Block, Condition, RunView

@@ -13,7 +13,7 @@ from moot.domain.config import RunLedgerConfig
 from moot.domain.errors import MootError
 from moot.domain.events import AskClosed, AskOpened, Event, RunEnded
 from moot.domain.ledger import blocked
-from moot.domain.ports import Clock
+from moot.domain.ports.clock import Clock
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
 from moot.multiagent.teammates.blocked import block_of
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from moot.domain.ask import Ask
 from moot.domain.events import AskClosed, AskOpened, Event, ModelRetrying
-from moot.domain.ports import Clock
+from moot.domain.ports.clock import Clock
 from moot.domain.trace import TraceKind, TraceNote, fitted
 
 

@@ -10,7 +10,7 @@ from moot.daemon.clock import ManualClock
 from moot.daemon.vault.master_key import MasterKey
 from moot.daemon.vault.vault import Keychain, Vault
 from moot.domain.conversation import ConversationKey
-from moot.domain.ports import RunContext, Tool
+from moot.domain.ports.tool import RunContext, Tool
 from moot.redaction.redactor import Redactor
 from moot.store.keys import KeyShelf
 from moot.store.secrets import SecretShelf

@@ -44,7 +44,7 @@ request and may overrule it; the trace of the run (`moot trace`) keeps the decis
 | types, entities, facts (ontologist) | `ontology_*` | the same |
 | payments (vault) | `payment_*` | the same |
 | mail, messages, telephone, calendar, devices, pictures | no role has them | an MCP server, or an agent of your own |
-| a search of the web (librarian) | `web_search` | `provider` in [`[web]`](web.md#searching) |
+| a search of the web (librarian) | `web_search` | `provider` in [`[web]`](web.md#search) |
 
 A [tool of your own](writing-a-tool.md) with such a name belongs to the role. Those of an [MCP server](mcp.md) belong
 to no role; the orchestrator uses them itself.

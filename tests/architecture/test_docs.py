@@ -77,6 +77,27 @@ def test_the_protocol_page_describes_every_request() -> None:
     assert [name for name in missing if name not in page] == []
 
 
+@pytest.mark.parametrize("kind", [name.lower() for name in pb.AgentEventKind.keys()])  # noqa: SIM118 — no dict
+def test_the_events_page_describes_every_kind(kind: str) -> None:
+    assert f"`{kind}`" in read("docs/events.md")
+
+
+def make_anchor(heading: str) -> str:
+    words = re.sub(r"[^\w\s-]", "", heading.strip().lower())
+    return re.sub(r"\s", "-", words)
+
+
+def test_links_to_sections_lead_somewhere() -> None:
+    broken = []
+    for path in PAGES:
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)#([^)]+)\)", path.read_text(encoding="utf-8")):
+            page = path.parent / target if target else path
+            if "://" not in target and page.suffix == ".md":
+                headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+                broken += [] if anchor in map(make_anchor, headings) else [f"{path.name} → {target}#{anchor}"]
+    assert broken == []
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     broken = [
         f"{path.relative_to(ROOT)} → {target}"

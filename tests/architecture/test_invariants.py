@@ -96,10 +96,12 @@ def test_each_central_noun_is_one_class_and_one_table() -> None:
     assert {noun: classes.count(noun) for noun in nouns} == dict.fromkeys(nouns, 1)
     database = apsw.Connection(":memory:")
     migrate(database)
-    tables = {str(name) for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    found = database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    # What is left of rows that were removed is kept in tables of its own.
+    tables = {str(name) for (name,) in found if not str(name).startswith("past_")}
     for fact in ("run", "ask", "deliver"):
-        found = {name for name in tables if re.search(rf"(^|_){fact}(s|ies)?$", name)}
-        assert found == {f"{fact}ies" if fact == "deliver" else f"{fact}s"}
+        kept_in = {name for name in tables if re.search(rf"(^|_){fact}(s|ies)?$", name)}
+        assert kept_in == {f"{fact}ies" if fact == "deliver" else f"{fact}s"}
 
 
 def sets_a_timer(node: ast.AST) -> bool:

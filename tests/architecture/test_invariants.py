@@ -104,6 +104,23 @@ def test_each_central_noun_is_one_class_and_one_table() -> None:
         assert kept_in == {f"{fact}ies" if fact == "deliver" else f"{fact}s"}
 
 
+def test_storage_is_used_through_its_ports() -> None:
+    """Classes of the store are named in the store alone; the composition root opens it."""
+    importers = {
+        (name, alias.name)
+        for name, tree in trees()
+        if not name.startswith("store/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        and node.module
+        and node.module.startswith("moot.store.sqlite")
+        or isinstance(node, ast.ImportFrom)
+        and any(each.name.startswith("Sqlite") for each in node.names)
+        for alias in node.names
+    }
+    assert importers == {("daemon/app.py", "open_store"), ("daemon/app.py", "build_storage")}
+
+
 def sets_a_timer(node: ast.AST) -> bool:
     """Whether a call waits for time, or reads it, without the Clock. Letting others run once is no timer."""
     if not isinstance(node, ast.Call):

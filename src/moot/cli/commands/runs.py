@@ -3,8 +3,8 @@
 import asyncio
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, suppress
 from typing import Any
 
 import click
@@ -26,9 +26,9 @@ from moot.domain.senders import BACKGROUND_SENDER, owner_of
 from moot.wire import moot_pb2 as pb
 
 _RUNS = ("arun-", "run-")
-# How often a wait on a terminal says how things stand.
-_LOOK_SECONDS = 2.0
+# How long one request waits, and how long events that belong together are waited for.
 _LONG_SECONDS = 3600.0
+_GROUP_SECONDS = 0.05
 _LINE_COLUMNS = 70
 
 
@@ -239,24 +239,70 @@ async def _wait(
     message: pb.WaitRunsMsg, timeout: float | None, bar: Spinner
 ) -> tuple[pb.RunList, Sequence[pb.RunInfo]]:
     """What the wait came to, and the runs that ask a person something."""
-    deadline = time.monotonic() + timeout if timeout is not None else float("inf")
-    said: set[str] = set()
     async with daemon_client() as connection:
-        while True:
-            left = max(0.0, deadline - time.monotonic())
-            message.seconds = min(left, _LOOK_SECONDS if _is_watched() else _LONG_SECONDS)
-            found = (await connection.request(pb.ClientMessage(wait_runs=message))).run_list
-            askers = await open_asks.list_asking_runs(
-                connection, [info.run_id for info in found.runs if not info.outcome]
+        if not _is_watched():
+            return await _wait_for_runs(connection, message, timeout)
+        async with aclosing(await connection.subscribe(without_deltas=True)) as events, asyncio.TaskGroup() as tasks:
+            changed = asyncio.Event()
+            beside = (
+                tasks.create_task(_read_events(events, changed), name="read events"),
+                tasks.create_task(_show_progress(connection, message, changed, bar), name="show progress"),
             )
-            if not found.timed_out or time.monotonic() >= deadline:
-                return found, askers
-            for info in askers if _is_watched() else ():
-                if info.ask_id not in said:
+            try:
+                result: tuple[pb.RunList, Sequence[pb.RunInfo]] | MootError
+                result = await _wait_for_runs(connection, message, timeout)
+            except MootError as error:
+                # Raised outside: a group of tasks would wrap it.
+                result = error
+            for task in beside:
+                task.cancel()
+    if isinstance(result, MootError):
+        raise result
+    return result
+
+
+async def _wait_for_runs(
+    connection: Connection, message: pb.WaitRunsMsg, timeout: float | None
+) -> tuple[pb.RunList, Sequence[pb.RunInfo]]:
+    deadline = time.monotonic() + timeout if timeout is not None else float("inf")
+    while True:
+        message.seconds = min(max(0.0, deadline - time.monotonic()), _LONG_SECONDS)
+        found, askers = await _look(connection, message)
+        if not found.timed_out or time.monotonic() >= deadline:
+            return found, askers
+
+
+async def _look(connection: Connection, message: pb.WaitRunsMsg) -> tuple[pb.RunList, Sequence[pb.RunInfo]]:
+    """The runs once the wait is over, and those among them, and below them, that ask a person something."""
+    found = (await connection.request(pb.ClientMessage(wait_runs=message))).run_list
+    active = [info.run_id for info in found.runs if not info.outcome]
+    return found, await open_asks.list_asking_runs(connection, active)
+
+
+async def _read_events(events: AsyncIterator[pb.AgentEventMsg], changed: asyncio.Event) -> None:
+    # A connection that is lost ends the wait with the same error.
+    with suppress(MootError):
+        async for _ in events:
+            changed.set()
+
+
+async def _show_progress(connection: Connection, message: pb.WaitRunsMsg, changed: asyncio.Event, bar: Spinner) -> None:
+    """Show what the runs do and what they ask, now and whenever an event says that something has changed."""
+    shown: set[str] = set()
+    now = pb.WaitRunsMsg(run_ids=message.run_ids, any=message.any)
+    with suppress(MootError):
+        while True:
+            changed.clear()
+            found, askers = await _look(connection, now)
+            for info in askers:
+                if info.ask_id not in shown:
                     bar.say(sanitize.line(f"{_render_asker(info)} waits for you: {describe_wait(info)}"))
-                    said.add(info.ask_id)
-            first = [*askers, *(info for info in found.runs if not info.outcome)][0]
-            bar.update(sanitize.line(f"{first.agent}: {describe_wait(first) or first.last_action}", _LINE_COLUMNS))
+                    shown.add(info.ask_id)
+            for first in [*askers, *(info for info in found.runs if not info.outcome)][:1]:
+                bar.update(sanitize.line(f"{first.agent}: {describe_wait(first) or first.last_action}", _LINE_COLUMNS))
+            await changed.wait()
+            # Events come in groups.
+            await asyncio.sleep(_GROUP_SECONDS)
 
 
 def _render_asker(info: pb.RunInfo) -> str:

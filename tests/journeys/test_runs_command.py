@@ -400,7 +400,7 @@ def test_a_wait_on_a_terminal_shows_each_ask_as_it_comes(daemon: LiveDaemon) -> 
             person.wait_for("waits for you: set_title")
             (asked,) = daemon.cli_json("inbox")["data"]
             assert daemon.cli("inbox", "approve", asked["ask_id"]).returncode == 0
-        person.wait_for("It said: named twice")
+        person.wait_for("named twice")
         assert person.wait_for_exit() == 0
 
 

@@ -29,7 +29,8 @@ class Waited:
 class Deadline:
     """Use as `async with deadline:`; raises TimeoutError when the seconds are used up or nothing happens for too long.
 
-    Silence counts while a model is asked or others are waited for; a tool at work has a limit of its own.
+    Silence counts while a model is asked. A tool at work has a limit of its own, and so has a teammate that is waited
+    for: its own silence ends it.
     """
 
     def __init__(self, clock: Clock, seconds: float | None, *, idle_seconds: float | None = None) -> None:
@@ -111,26 +112,6 @@ class Deadline:
         finally:
             self._tools -= 1
             self.stir()
-
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Within a tool: from here on it is others that are waited for, and their silence counts."""
-        self._tools -= 1
-        self.stir()
-        try:
-            yield
-        finally:
-            self._tools += 1
-
-    def attending(self, tool: "Deadline") -> Waiting:
-        """What a tool enters to wait for others: its own time stands still, and their silence counts."""
-
-        @contextmanager
-        def attending() -> Iterator[None]:
-            with tool.paused(), self.watched():
-                yield
-
-        return attending
 
     def _look(self) -> None:
         """See whether the silence has lasted too long. Whatever stirs only notes the time, so a word costs nothing."""

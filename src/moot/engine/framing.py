@@ -67,6 +67,14 @@ def nudge(outcome: Outcome) -> Message:
     )
 
 
+def last_step_note() -> Message:
+    """Told to whoever leads others when one step is left of what all of them may spend."""
+    return user(
+        "(This is the last step of this turn: its limit on steps is reached, and no tool can be called any more. "
+        "Answer now with what you have, and say what is missing.)"
+    )
+
+
 _HOW_STOPPED = {
     Outcome.CANCELLED: "was stopped by the person",
     Outcome.INTERRUPTED: "was interrupted because the daemon stopped",

@@ -21,7 +21,7 @@ from moot.domain.message import Message, Role, ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import AskHuman, RunContext
 from moot.domain.ports.traces import StepStore, TraceNotes
-from moot.domain.run import Outcome, RunEnd, least
+from moot.domain.run import Outcome, least
 from moot.domain.trace import TraceKind
 from moot.domain.usage import Usage
 from moot.engine.asks import Asks
@@ -111,11 +111,10 @@ class Loop:
             return ending
         while True:
             await self._context.fit(state)
-            need = state.need()
-            hold = await turn.budget.reserve(need, turn.limits, state.progress.spent)
+            hold, estimated = await self._reserve(state)
             if isinstance(hold, Lack):
-                return _at_its_limit(state.progress, hold), []
-            reply = await self._try_step(state, hold, need.prompt)
+                return state.progress.end(Outcome.LIMIT, limit=hold.limit, error=hold.error), []
+            reply = await self._try_step(state, hold, estimated)
             if reply is None:
                 continue
             if reply.calls and state.specs:
@@ -125,6 +124,16 @@ class Loop:
                 ending = self._after_words(state, reply)
             if ending is not None:
                 return ending
+
+    async def _reserve(self, state: TurnState) -> tuple[Hold | Lack, int]:
+        """What is set aside for the next call, and the tokens its prompt is estimated at."""
+        turn = state.turn
+        is_teammate = bool(turn.request.parent_id)
+        if not is_teammate and turn.budget.is_last_step(state.progress.steps):
+            state.ask_for_answer()
+        need = state.need()
+        hold = await turn.budget.reserve(need, turn.limits, state.progress.spent, is_teammate=is_teammate)
+        return hold, need.prompt
 
     async def _try_step(self, state: TurnState, hold: Hold, estimated: int) -> Reply | None:
         """The reply of one model call; None where the request was too long and is made once more, shorter."""
@@ -208,15 +217,16 @@ class Loop:
 
     def _after_words(self, state: TurnState, reply: Reply) -> Ending | None:
         if reply.calls:
-            # There are no tools here. It is told so once and may answer in words.
+            # There are no tools here. It is told so once and may answer in words, where there is a step left for it.
             self._refuse(state.turn, reply)
-            if state.refused is None:
+            if state.refused is None and not state.is_last_step:
                 state.refused = reply
                 return None
         return self._finish(state, reply)
 
     def _finish(self, state: TurnState, reply: Reply) -> Ending | None:
         turn, progress, refused = state.turn, state.progress, state.refused
+        progress.unasked |= state.briefing.conduct.is_denied()
         text = reply.text
         if not text.strip() and refused is not None:
             text = refused.text
@@ -344,8 +354,7 @@ class Loop:
             step=progress.steps,
             taint=turn.history.taint,
             waiting=lambda: waited.during(deadline.paused()),
-            attending=deadline.attending(own_deadline),
-            stir=deadline.stir,
+            attending=own_deadline.paused,
             begin=lambda: progress.begun.add(call.id),
         )
         with deadline.tool():
@@ -389,9 +398,3 @@ def _stirring(emit: Callable[[EventBody], None], deadline: Deadline) -> Callable
         emit(event)
 
     return stirring
-
-
-def _at_its_limit(progress: Progress, lack: Lack) -> RunEnd:
-    whose = "The run and all it set to work have" if lack.shared else "The run has"
-    told = f"{whose} no room for another step under the limit on {lack.limit}."
-    return progress.end(Outcome.LIMIT, limit=lack.limit, error=told)

@@ -139,6 +139,10 @@ def _nothing() -> str:
     return ""
 
 
+def _not_denied() -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Conduct:
     """What is expected of a speaker that works with others."""
@@ -149,6 +153,8 @@ class Conduct:
     escalates: bool = False
     # What it has set going and would leave unfinished if it ended now, told to it once; empty where there is nothing.
     unfinished: Callable[[], str] = _nothing
+    # Whether something it has set going, or is told of, was denied because nobody was there to be asked.
+    is_denied: Callable[[], bool] = _not_denied
 
 
 @dataclass(frozen=True, slots=True)

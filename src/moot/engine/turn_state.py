@@ -16,6 +16,7 @@ from moot.engine.deadline import Deadline
 from moot.engine.framing import (
     context_message,
     guest_framing,
+    last_step_note,
     nudge,
     place_framing,
     plain_place_framing,
@@ -50,6 +51,8 @@ class TurnState:
     refused: Reply | None = None
     aside: tuple[Message, ...] = ()
     was_reminded: bool = False
+    # Whether the next step is the last of the tree's, kept for the answer.
+    is_last_step: bool = False
     # What the next request shows of the history where its model has no room for all of it.
     view: Transcript | None = None
     was_shortened: bool = False
@@ -63,11 +66,17 @@ class TurnState:
 
     def may_nudge(self, outcome: Outcome) -> bool:
         """Whether the run goes on instead of ending this way; it is told why, this once."""
-        if not self.nudges:
+        if not self.nudges or self.is_last_step:
             return False
         self.nudges -= 1
         self.aside = (nudge(outcome),)
         return True
+
+    def ask_for_answer(self) -> None:
+        """The next step is the last: it is for the answer, and nothing can be called any more."""
+        if self.specs and not self.is_last_step:
+            self.is_last_step, self.specs = True, ()
+            self.aside = (*self.aside, last_step_note())
 
     def runs_in_circles(self, calls: Sequence[ToolCall]) -> bool:
         """Whether the calls just made only repeat what was done before."""
@@ -79,7 +88,7 @@ class TurnState:
 
     def may_remind(self, words: str) -> bool:
         """Whether the run goes on because it would leave something unfinished; it sees its words, and is told what."""
-        unfinished = "" if self.was_reminded else self.briefing.conduct.unfinished()
+        unfinished = "" if self.was_reminded or self.is_last_step else self.briefing.conduct.unfinished()
         if not unfinished:
             return False
         self.was_reminded, self.held_text = True, None
@@ -89,7 +98,7 @@ class TurnState:
     def hears(self) -> Callable[[EventBody], None]:
         """Where the next step's events go. Words are held back that may not be the last: they could tell of work as
         done that is not."""
-        may_remind = not self.was_reminded and self.briefing.conduct.unfinished()
+        may_remind = not self.was_reminded and not self.is_last_step and self.briefing.conduct.unfinished()
         self.held_text = HeldText(self.turn.emit, self.deadline.stir) if may_remind else None
         return self.held_text or self.turn.emit
 

@@ -30,6 +30,11 @@ _GRANTED = (
     "CASE WHEN runs.allowed_tools IS NULL THEN '[]' ELSE (SELECT json_group_array(DISTINCT tool) FROM asks"
     " WHERE asks.run = runs.id AND asks.kind = 'grant' AND asks.state IN ('granted', 'used')) END"
 )
+# The results that the message of a report tells.
+_DELIVERS = (
+    "CASE WHEN runs.author = '' THEN '[]' ELSE (SELECT json_group_array(item_id) FROM deliveries AS reported"
+    " WHERE reported.run_id = runs.id AND reported.seq = runs.user_seq) END"
+)
 _COLUMNS = (
     "conversations.agent, conversations.sender, runs.id, runs.speaker, runs.status,"
     " coalesce(messages.content, runs.content, ''), runs.cwd, max_steps, max_seconds, max_tokens, max_spend,"
@@ -37,7 +42,7 @@ _COLUMNS = (
     " hit_limit, coalesce(replies.content, reply), provider, model, prompt, completion, cache_hit, cache_miss,"
     " reasoning, cost, steps, seconds, author, runs.taint, runs.root_id, kind, root_agent, root_sender,"
     f" parent_id, parent_call, parent_step, parent_seq, chain, spawn_reason, allowed_tools, outlives, client_key,"
-    f" {_DELIVERY}, coalesce(deliveries.run_id, ''), coalesce(deliveries.seq, 0), {_GRANTED}"
+    f" {_DELIVERY}, coalesce(deliveries.run_id, ''), coalesce(deliveries.seq, 0), {_GRANTED}, {_DELIVERS}"
 )
 _SELECT = (
     f"SELECT {_COLUMNS} FROM runs JOIN conversations ON conversations.id = runs.conversation"
@@ -95,6 +100,7 @@ def _request(row: rows.Row) -> RunRequest:
         taint=rows.untainted(row[31]),
         root_id="" if row[32] == run_id else row[32],
         parent_id=row[36],
+        delivers=tuple(json.loads(row[49])),
         root=ConversationKey(row[34], row[35]) if row[34] else None,
     )
 

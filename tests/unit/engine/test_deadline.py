@@ -98,19 +98,6 @@ async def test_a_tool_at_work_and_a_human_who_is_asked_may_be_silent() -> None:
     assert not deadline.expired
 
 
-async def test_others_who_are_waited_for_may_not() -> None:
-    clock = ManualClock()
-    deadline = Deadline(clock, 30.0, idle_seconds=2.0)
-
-    async def work() -> None:
-        async with deadline:
-            with deadline.tool(), deadline.watched():
-                await asyncio.Event().wait()
-
-    await expire(clock, asyncio.create_task(work()), after=2.0)
-    assert deadline.limit == "idle_seconds"
-
-
 async def test_time_at_work_is_counted_without_the_pauses() -> None:
     clock = ManualClock()
     async with Deadline(clock, None) as deadline:

@@ -36,8 +36,6 @@ class RunContext:
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     # Time spent inside this does not count against the call, only against the run: others are at work for it.
     attending: Callable[[], AbstractContextManager[None]] = nullcontext
-    # Called when those others do something: the run is not idle.
-    stir: Callable[[], object] = nullcontext
     # Called when the tool itself is entered: until then the call has certainly had no effect.
     begin: Callable[[], object] = nullcontext
     # What the call was allowed to act on; a tool that finds something else refuses. None where nothing was looked at.

@@ -337,7 +337,6 @@ class Teammates:
         await self._finish(live, end)
 
     def _note(self, live: LiveRun, event: Event) -> None:
-        self.waits.stirred(live.run.id)
         # A run also receives what those it set to work ask, and that blocks them, not it.
         if isinstance(event.body, AskOpened | AskClosed) and event.body.ask.run_id == live.run.id:
             self._hold(live, closed=event.body.ask if isinstance(event.body, AskClosed) else None)

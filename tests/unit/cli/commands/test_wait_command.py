@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from moot.cli.commands import runs
+from moot.cli.commands import wait
 from moot.cli.render.spinner import Spinner
 from moot.wire import moot_pb2 as pb
 
@@ -57,9 +57,9 @@ async def test_one_wait_is_sent_and_only_events_cause_another_look(monkeypatch: 
     async def client() -> AsyncIterator[FakeConnection]:
         yield connection
 
-    monkeypatch.setattr(runs, "daemon_client", client)
-    monkeypatch.setattr(runs, "_is_watched", lambda: True)
-    waiting = asyncio.create_task(runs._wait(pb.WaitRunsMsg(run_ids=["arun-1"]), None, bar))
+    monkeypatch.setattr(wait, "daemon_client", client)
+    monkeypatch.setattr(wait, "_is_watched", lambda: True)
+    waiting = asyncio.create_task(wait._wait(pb.WaitRunsMsg(run_ids=["arun-1"]), None, bar))
     await connection.looked.wait()
     assert bar.lines.empty()
 

@@ -87,6 +87,23 @@ def test_sql_lives_in_the_store_alone() -> None:
     assert openers == []
 
 
+def test_storage_is_used_through_its_ports() -> None:
+    """Classes of the store are named in the store alone; the composition root opens it."""
+    importers = {
+        (name, alias.name)
+        for name, tree in trees()
+        if not name.startswith("store/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        and node.module
+        and node.module.startswith("moot.store.sqlite")
+        or isinstance(node, ast.ImportFrom)
+        and any(each.name.startswith("Sqlite") for each in node.names)
+        for alias in node.names
+    }
+    assert importers == {("daemon/app.py", "open_store"), ("daemon/app.py", "build_storage")}
+
+
 def sets_a_timer(node: ast.AST) -> bool:
     """Whether a call waits for time, or reads it, without the Clock. Letting others run once is no timer."""
     if not isinstance(node, ast.Call):

@@ -11,6 +11,8 @@ from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run
 
 PAYLOAD_LENGTH = 1024
+# How long the doctor reports what went wrong, unless it is acknowledged before.
+REPORTED_SECONDS = 7 * 86_400.0
 # How long a text of a payload may be when the whole is too long: tried one after the other.
 _CUTS = (900, 512, 160, 40)
 # No text anybody writes holds it, and nothing that is looked for does.

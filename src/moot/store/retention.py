@@ -23,7 +23,7 @@ _DONE = (
 _TOO_OLD = f"({_FAILED} AND runs.ended_at < ?1) OR (NOT {_FAILED} AND runs.ended_at < ?2)"
 
 
-class Retention:
+class SqliteRetention:
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
 

@@ -16,8 +16,6 @@ logger = logging.getLogger(__name__)
 
 _FAILED = "outcome NOT IN ('', 'completed', 'escalated', 'cancelled')"
 _FAILURES_TOLD = 3
-# How long the doctor reports what went wrong, unless it is acknowledged before.
-REPORTED_SECONDS = 7 * 86_400.0
 _REROUTES = (
     "SELECT count(*) FROM trace_notes WHERE kind = 'recovery_attempt' AND at > ?"
     " AND json_extract(payload, '$.action') = 'reroute'"

@@ -70,7 +70,7 @@ class StoreLongResult:
             taint=result.taint,
             created_at=now,
         )
-        await self._outputs.keep(call.context.key, output)
+        await self._outputs.keep(call.context.key, output, most=self._config().max_kept)
         shown, _ = shorten(content, budget, ref=output.ref)
         return replace(result, content=shown)
 
@@ -120,7 +120,7 @@ class ToolOutputGet:
         if mode == "grep" and not pattern:
             raise BadRequest("missing pattern parameter", fix="Say what to look for.")
         ref = str(arguments["ref"])
-        output = await self._outputs.get(context.key, ref, now=self._clock.now())
+        output = await self._outputs.get(context.key, ref, since=self._clock.now() - self._config().keep_seconds)
         if output is None:
             raise NotFound(f"there is no result {ref!r} here, or no longer", fix=_explain_missing(ref))
         # What became a secret since is taken out before it is cut into pages.

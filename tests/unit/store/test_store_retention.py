@@ -14,7 +14,7 @@ from moot.multiagent.teammates.run_factory import background_run
 from moot.multiagent.teammates.spawn_request import SpawnRequest
 from moot.store.ledger import SqliteLedger
 from moot.store.memories import SqliteMemories
-from moot.store.retention import Retention
+from moot.store.retention import SqliteRetention
 from moot.store.sqlite import SqliteStore
 from moot.store.traces import SqliteTraces
 from tests.unit.shelves import ADA, DAY, SetClock, stored, teammate_run
@@ -63,7 +63,7 @@ async def show(store: SqliteStore, run_id: str) -> None:
 
 
 async def gone(store: SqliteStore, config: TraceConfig = CONFIG, *, now: float, batch: int = 20) -> int:
-    return await Retention(store).expire(config, now=now, batch=batch)
+    return await SqliteRetention(store).expire(config, now=now, batch=batch)
 
 
 async def kept(store: SqliteStore) -> set[str]:

@@ -59,15 +59,18 @@ class Notes(Protocol):
 
 
 class Outputs(Protocol):
-    """The shelf. What one conversation put there, no other can read."""
+    """Long results of tools. What one conversation put there, no other can read."""
 
-    async def keep(self, key: ConversationKey, output: Output) -> None: ...
-    async def get(self, key: ConversationKey, ref: str, *, now: float) -> Output | None:
-        """None when there is no such output here, or no longer."""
+    async def keep(self, key: ConversationKey, output: Output, *, most: int) -> None:
+        """Write it. Of the conversation's outputs only the newest `most` stay."""
         ...
 
-    async def expire(self, *, now: float) -> int:
-        """Let go of what is too old; how many went."""
+    async def get(self, key: ConversationKey, ref: str, *, since: float) -> Output | None:
+        """None when there is no such output here, or it was made before `since`."""
+        ...
+
+    async def expire(self, *, before: float) -> int:
+        """Let go of what was made before then; how many went."""
         ...
 
 

@@ -12,8 +12,8 @@ from moot.daemon.vault.vault import Keychain, Vault
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports.tool import RunContext, Tool
 from moot.redaction.redactor import Redactor
-from moot.store.keys import KeyShelf
-from moot.store.secrets import SecretShelf
+from moot.store.keys import SqliteKeys
+from moot.store.secrets import SqliteSecrets
 from moot.store.sqlite import open_store
 from moot.tools import crypto, secrets
 
@@ -54,8 +54,8 @@ async def vault_at(folder: Path, *, place: str = "file") -> AsyncIterator[Kit]:
     try:
         clock, redactor = ManualClock(1_000.0), Redactor()
         master = MasterKey(folder / "vault.key", place=place)
-        vault = Vault(secrets=SecretShelf(store), master=master, known=redactor, clock=clock)
-        keychain = Keychain(keys=KeyShelf(store), vault=vault, clock=clock)
+        vault = Vault(secrets=SqliteSecrets(store), master=master, known=redactor, clock=clock)
+        keychain = Keychain(keys=SqliteKeys(store), vault=vault, clock=clock)
         made = [*secrets.tools(secrets=vault), *crypto.tools(keys=keychain, secrets=vault)]
         await vault.start()
         yield Kit(
